@@ -1,0 +1,1 @@
+//! The library preloaded into the target: allocations, triggers and emulated bursts.

@@ -1,0 +1,1 @@
+//! Pure analyses over access batches, and the advice that follows from them.

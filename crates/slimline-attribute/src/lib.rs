@@ -1,0 +1,1 @@
+//! From addresses to code (function, line, loop) and data (object, type, field).

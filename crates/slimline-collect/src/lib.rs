@@ -1,0 +1,1 @@
+//! Starts the target, drains what its agent saw, and writes the session.

@@ -1,0 +1,1 @@
+//! One view of the findings, shown as text, JSON or dot.

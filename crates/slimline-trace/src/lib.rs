@@ -1,0 +1,1 @@
+//! What was observed: record layouts, access batches, tables and the session directory.
