@@ -1,1 +1,15 @@
-//! What was observed: record layouts, access batches, tables and the session directory.
+//! What was observed, and nothing of what it means.
+//!
+//! Every collector ends in the types of this crate and every analysis starts from them:
+//!
+//! - [`wire`]: the records that an injected runtime writes into shared memory. `no_std`, size-pinned, versioned.
+//! - [`access`]: the [`AccessBatch`](access::AccessBatch), the columns every analysis reads.
+//! - [`address`]: typed addresses, so that a run-time address, a link-time address and a file offset can't be mixed up.
+//!
+//! With the feature `session` (the default), also the tables of a recorded session and the directory they live in.
+
+#![cfg_attr(not(feature = "session"), no_std)]
+
+pub mod access;
+pub mod address;
+pub mod wire;

@@ -1,0 +1,218 @@
+//! The access batch: the columns that every analysis reads.
+
+#[cfg(feature = "session")]
+use crate::address::Avma;
+
+/// What an access does to memory. A read-modify-write is a load and a store at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[repr(transparent)]
+pub struct AccessKind(u8);
+
+impl AccessKind {
+    /// No memory operand (a sample that could not be blamed on an access).
+    pub const NONE: Self = Self(0);
+    /// Reads memory.
+    pub const LOAD: Self = Self(1);
+    /// Writes memory.
+    pub const STORE: Self = Self(2);
+    /// Reads, then writes the same bytes.
+    pub const LOAD_STORE: Self = Self(3);
+    const ATOMIC: u8 = 4;
+
+    /// The same access, marked as an atomic (locked) one.
+    pub const fn atomic(self) -> Self {
+        Self(self.0 | Self::ATOMIC)
+    }
+
+    /// Whether memory is read.
+    pub const fn loads(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether memory is written.
+    pub const fn stores(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// Whether the access is atomic.
+    pub const fn is_atomic(self) -> bool {
+        self.0 & Self::ATOMIC != 0
+    }
+
+    /// The stored form; unknown bits are dropped, so any byte read back from a file is valid.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & 7)
+    }
+
+    /// The form stored in records and tables: bit 0 load, bit 1 store, bit 2 atomic.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The row of the table that this handle names.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id! {
+    /// A static memory instruction; a row of the sites table.
+    SiteId
+}
+id! {
+    /// A data structure as a person would name it; a row of the groups table.
+    GroupId
+}
+id! {
+    /// One object of a group (one heap block, one static variable); unique over the session.
+    ObjectId
+}
+id! {
+    /// A thread of the session (not the kernel's number: threads of all processes are counted through).
+    ThreadId
+}
+id! {
+    /// A run of consecutive instructions of one thread in which every access was seen.
+    WindowId
+}
+
+/// What one row of a batch is evidence of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Evidence {
+    /// A sample: it carries weight (cost), and counts for no execution.
+    Cost,
+    /// An observed execution inside a window: it counts, and carries no weight.
+    Execution,
+    /// Both, as in a full trace where each access has its cost.
+    Both,
+}
+
+impl Evidence {
+    /// Whether the row's weight is part of the session's weight.
+    pub const fn has_cost(self) -> bool {
+        matches!(self, Self::Cost | Self::Both)
+    }
+
+    /// Whether the row is an execution to be counted.
+    pub const fn is_execution(self) -> bool {
+        matches!(self, Self::Execution | Self::Both)
+    }
+}
+
+/// Consecutive accesses of one thread, attributed, as columns of equal length.
+///
+/// Rows are in program order inside one window. A window never spans two batches.
+#[cfg(feature = "session")]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccessBatch {
+    /// The thread all rows belong to; `None` only in an empty batch.
+    pub thread: Option<ThreadId>,
+    /// The window each row was seen in.
+    pub window: Vec<WindowId>,
+    /// The instruction.
+    pub site: Vec<SiteId>,
+    /// The address accessed; 0 where it is unknown (the row then belongs to the unattributed group).
+    pub address: Vec<Avma>,
+    /// Size of the access in bytes.
+    pub bytes: Vec<u16>,
+    /// Load, store or both.
+    pub kind: Vec<AccessKind>,
+    /// The data structure accessed.
+    pub group: Vec<GroupId>,
+    /// The object of that group.
+    pub object: Vec<ObjectId>,
+    /// Bytes from the start of the object to the address.
+    pub offset: Vec<u64>,
+    /// Cost in the session's weight unit; 0 where `evidence` is `Execution`.
+    pub weight: Vec<u64>,
+    /// What the row is evidence of.
+    pub evidence: Vec<Evidence>,
+}
+
+/// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
+#[cfg(feature = "session")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the columns above say what each is
+pub struct Access {
+    pub window: WindowId,
+    pub site: SiteId,
+    pub address: Avma,
+    pub bytes: u16,
+    pub kind: AccessKind,
+    pub group: GroupId,
+    pub object: ObjectId,
+    pub offset: u64,
+    pub weight: u64,
+    pub evidence: Evidence,
+}
+
+#[cfg(feature = "session")]
+impl AccessBatch {
+    /// An empty batch of `thread` with room for `rows`.
+    pub fn with_capacity(thread: ThreadId, rows: usize) -> Self {
+        Self {
+            thread: Some(thread),
+            window: Vec::with_capacity(rows),
+            site: Vec::with_capacity(rows),
+            address: Vec::with_capacity(rows),
+            bytes: Vec::with_capacity(rows),
+            kind: Vec::with_capacity(rows),
+            group: Vec::with_capacity(rows),
+            object: Vec::with_capacity(rows),
+            offset: Vec::with_capacity(rows),
+            weight: Vec::with_capacity(rows),
+            evidence: Vec::with_capacity(rows),
+        }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.site.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.site.is_empty()
+    }
+
+    /// Appends one row.
+    pub fn push(&mut self, row: Access) {
+        self.window.push(row.window);
+        self.site.push(row.site);
+        self.address.push(row.address);
+        self.bytes.push(row.bytes);
+        self.kind.push(row.kind);
+        self.group.push(row.group);
+        self.object.push(row.object);
+        self.offset.push(row.offset);
+        self.weight.push(row.weight);
+        self.evidence.push(row.evidence);
+    }
+
+    /// The row at `index`; panics where there is none, as slices do.
+    pub fn row(&self, index: usize) -> Access {
+        Access {
+            window: self.window[index],
+            site: self.site[index],
+            address: self.address[index],
+            bytes: self.bytes[index],
+            kind: self.kind[index],
+            group: self.group[index],
+            object: self.object[index],
+            offset: self.offset[index],
+            weight: self.weight[index],
+            evidence: self.evidence[index],
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! The records an agent writes into shared memory.
+//!
+//! One file per process, made by the agent in the private run directory that the collector names in
+//! [`RUN_DIRECTORY_VARIABLE`], and read by the collector while the process runs and after it is gone:
+//!
+//! ```text
+//!   0 ┌────────────────────────┐
+//!     │ ProcessHeader          │  one page
+//!     ├────────────────────────┤  SLOTS_OFFSET
+//!     │ SlotHeader × SLOTS     │  one ring's state each; a thread owns one slot
+//!     ├────────────────────────┤  STACKS_OFFSET
+//!     │ stack words            │  append-only: allocation call paths, see `StackEntry`
+//!     ├────────────────────────┤  RINGS_OFFSET
+//!     │ ring × SLOTS           │  RING_BYTES each, sparse: only touched pages exist
+//!     └────────────────────────┘  FILE_BYTES
+//! ```
+//!
+//! Each ring has one writer (its thread, also from the signal handler) and one reader (the collector). `head` and
+//! `tail` count bytes for ever; a position in the ring is the count modulo [`RING_BYTES`]. A message is a
+//! [`MessageHeader`] and its body, 8-byte aligned, never wrapping: where it would, a [`MessageKind::Pad`] fills the
+//! ring up to its end. The writer stores `head` with release order after the message is whole, so a process that is
+//! killed leaves only whole messages behind. A message that does not fit is dropped and counted in its slot.
+//!
+//! Both ends run on one machine from one build, so integers are in native order. A reader must not trust a length:
+//! the target can scribble over its own mapping.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Environment variable that names the run directory (absolute path).
+pub const RUN_DIRECTORY_VARIABLE: &str = "SLIMLINE_RUN";
+/// Name of the [`RunConfig`] file in the run directory.
+pub const CONFIG_FILE: &str = "config";
+/// How the name of a process file ends; the whole is `<pid>-<n>.ring` with the first `n` that is free.
+pub const PROCESS_FILE_EXTENSION: &str = "ring";
+
+/// First bytes of a process file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"slimring");
+/// Layout version of everything in this module. Version 1: the first.
+pub const VERSION: u32 = 1;
+
+/// Rings in a process file: how many threads can be sampled at the same time. A slot is reused after its thread ended
+/// and its ring was drained; threads beyond are counted in [`ProcessHeader::threads_without_ring`].
+pub const SLOTS: usize = 2048;
+/// Size of one ring: 0.1 s at 1 kHz and 2.5 KiB a sample, twice the collector's longest pause between drains.
+pub const RING_BYTES: usize = 256 << 10;
+/// Words of the stack area: room for about 500,000 call paths of 16 frames. Sparse.
+pub const STACK_WORDS: usize = 8 << 20;
+/// Most frames kept of any call stack; deeper ones are cut at the outer end and flagged.
+pub const MAX_FRAMES: usize = 64;
+/// Most instructions in one burst.
+pub const MAX_BURST: usize = 512;
+/// Most accesses kept of one burst; the burst ends there. An instruction makes one access, seldom two.
+pub const MAX_BURST_ACCESSES: usize = 512;
+/// Most distinct heap blocks named by one sample; the burst ends where more are touched.
+pub const MAX_SAMPLE_BLOCKS: usize = 128;
+
+/// Offset of the slot headers.
+pub const SLOTS_OFFSET: usize = 4096;
+/// Offset of the stack words.
+pub const STACKS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<SlotHeader>();
+/// Offset of the first ring.
+pub const RINGS_OFFSET: usize = STACKS_OFFSET + STACK_WORDS * 8;
+/// Size of a process file. Sparse.
+pub const FILE_BYTES: usize = RINGS_OFFSET + SLOTS * RING_BYTES;
+
+/// What the collector asks of every agent of a run: the whole content of [`CONFIG_FILE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RunConfig {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Which trigger to use; see [`TriggerKind`].
+    pub trigger: u32,
+    /// Time between two triggers of a thread.
+    pub period_ns: u64,
+    /// Instructions to emulate after each trigger, at most [`MAX_BURST`]; 0 for none.
+    pub burst_instructions: u32,
+    /// Instructions between the stalled one and the sampled one, as calibrated: 0 or 1.
+    pub skid: u32,
+    /// 1 to track allocations.
+    pub track_allocations: u32,
+    /// 1 to record exec'd children too (their agents look at the same directory), 0 to stay idle in them.
+    pub follow_children: u32,
+    /// The process that the collector started; only it is recorded where children are not followed. 0: not known yet.
+    pub root_pid: u32,
+    /// Zero.
+    pub reserved: [u32; 3],
+}
+
+/// What interrupts a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum TriggerKind {
+    /// Nothing: allocations only.
+    Off = 0,
+    /// perf cpu-clock with `sigtrap`: each thread's own user time, at any rate.
+    PerfSigtrap = 1,
+    /// A POSIX timer on the thread's CPU time: the kernel serves it at its tick, usually 250 Hz.
+    ThreadTimer = 2,
+}
+
+/// State of a process file, in [`ProcessHeader::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProcessState {
+    /// The agent is setting up; nothing else in the file is valid yet.
+    Starting = 0,
+    /// Recording.
+    Running = 1,
+    /// The process ran its exit handlers; the rings hold everything it will ever write.
+    Exited = 2,
+    /// The agent gave up; [`ProcessHeader::failure`] says why. The process runs unrecorded.
+    Failed = 3,
+}
+
+/// The first page of a process file.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ProcessHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// A [`ProcessState`].
+    pub state: AtomicU32,
+    /// Process id.
+    pub pid: AtomicU32,
+    /// Parent's process id at the start.
+    pub parent_pid: AtomicU32,
+    /// `CLOCK_MONOTONIC` at the start.
+    pub started_ns: AtomicU64,
+    /// `CLOCK_MONOTONIC` when the exit handlers ran.
+    pub exited_ns: AtomicU64,
+    /// The [`TriggerKind`] in use.
+    pub trigger: AtomicU32,
+    /// `errno` of the trigger that was asked for and refused; 0 where it was granted.
+    pub trigger_errno: AtomicU32,
+    /// Words used in the stack area.
+    pub stack_words: AtomicU64,
+    /// Allocation call paths in the stack area.
+    pub stacks: AtomicU32,
+    /// Call paths that no longer fitted; their blocks have context 0.
+    pub stacks_dropped: AtomicU32,
+    /// Threads that found no free ring.
+    pub threads_without_ring: AtomicU32,
+    /// Triggers that came while the thread was inside the agent: counted, not sampled.
+    pub triggers_in_agent: AtomicU32,
+    /// Blocks that the live-heap index could not take (out of memory).
+    pub blocks_unindexed: AtomicU64,
+    /// Allocations seen (calls that returned memory).
+    pub allocations: AtomicU64,
+    /// Bytes asked for by them.
+    pub allocated_bytes: AtomicU64,
+    /// Frees seen.
+    pub frees: AtomicU64,
+    /// CPU time of the whole process in user mode when it exited, from `getrusage`.
+    pub user_ns: AtomicU64,
+    /// CPU time in the kernel likewise: this time has no samples.
+    pub system_ns: AtomicU64,
+    /// Why the agent gave up, NUL-terminated UTF-8.
+    pub failure: [u8; 256],
+}
+
+/// State of a ring, in [`SlotHeader::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SlotState {
+    /// May be taken by a thread.
+    Free = 0,
+    /// Belongs to the running thread [`SlotHeader::tid`].
+    Owned = 1,
+    /// Its thread ended; the collector frees it once it is drained.
+    Ended = 2,
+}
+
+/// One ring's state. Two cache lines: the writer's and the reader's.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct SlotHeader {
+    /// A [`SlotState`].
+    pub state: AtomicU32,
+    /// Kernel's number of the thread that owns the ring.
+    pub tid: AtomicU32,
+    /// Bytes ever written.
+    pub head: AtomicU64,
+    /// Messages that did not fit.
+    pub dropped: AtomicU64,
+    /// Samples among them.
+    pub dropped_samples: AtomicU64,
+    /// Their weight.
+    pub dropped_weight_ns: AtomicU64,
+    /// Fills the writer's line.
+    pub writer_padding: [u64; 3],
+    /// Bytes ever read; stored by the collector only.
+    pub tail: AtomicU64,
+    /// Fills the reader's line.
+    pub reader_padding: [u64; 7],
+}
+
+/// Kind of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum MessageKind {
+    /// Fills the ring up to its end.
+    Pad = 0,
+    /// A [`SampleHead`] and its arrays.
+    Sample = 1,
+    /// A [`RangeEvent`].
+    Range = 2,
+    /// Part of a snapshot of `/proc/self/maps`: a [`MapsHead`] and text.
+    Maps = 3,
+    /// A [`ThreadEvent`].
+    Thread = 4,
+}
+
+/// Before every message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct MessageHeader {
+    /// A [`MessageKind`].
+    pub kind: u16,
+    /// Zero.
+    pub reserved: u16,
+    /// Bytes of the whole message, this header included; a multiple of 8.
+    pub bytes: u32,
+}
+
+/// How the address of a sample was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Quality {
+    /// The registers at the sampled instruction still hold the operands of the blamed one.
+    Exact = 0,
+    /// Found by undoing the instructions between the blamed and the sampled one.
+    Inverted = 1,
+    /// A register was lost: the address is that of the next execution of the same instruction.
+    NextInstance = 2,
+    /// The blamed instruction is known, its address is not.
+    Lost = 3,
+    /// No memory instruction precedes the sampled one closely enough.
+    NoMemory = 4,
+    /// The code around the sampled instruction could not be read or decoded.
+    NoCode = 5,
+}
+
+/// Why a burst ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum BurstEnd {
+    /// The asked length was reached.
+    Limit = 0,
+    /// A branch or an address depended on a value that is not known.
+    Unknown = 1,
+    /// An instruction that is not emulated.
+    Unsupported = 2,
+    /// A system call.
+    Syscall = 3,
+    /// The program would fault here.
+    Fault = 4,
+    /// The record or the emulator's store buffer was full.
+    Full = 5,
+    /// No burst was asked for.
+    NotStarted = 6,
+    /// Execution reached the agent's own code (an allocation call).
+    Agent = 7,
+}
+
+/// A sample. Followed by `frames` return addresses (`u64`, innermost caller first), `blocks` × [`BlockRecord`],
+/// `accesses` × [`AccessRecord`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct SampleHead {
+    /// `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Time this sample stands for.
+    pub weight_ns: u64,
+    /// Instruction at which the thread was stopped.
+    pub sampled_ip: u64,
+    /// Blamed instruction; 0 where there is none.
+    pub ip: u64,
+    /// Address it accesses; 0 where not known.
+    pub address: u64,
+    /// Stack pointer at the sampled instruction.
+    pub stack_pointer: u64,
+    /// Instructions emulated in the burst.
+    pub burst_instructions: u32,
+    /// Rows that follow.
+    pub accesses: u32,
+    /// Rows that follow.
+    pub frames: u16,
+    /// Rows that follow.
+    pub blocks: u16,
+    /// Row of `blocks` that holds `address`, or [`NO_BLOCK`].
+    pub block: u16,
+    /// Size of the blamed access.
+    pub access_bytes: u16,
+    /// [`crate::access::AccessKind`] of the blamed access.
+    pub kind: u8,
+    /// A [`Quality`].
+    pub quality: u8,
+    /// A [`BurstEnd`].
+    pub burst_end: u8,
+    /// 1 where the call stack was cut at [`MAX_FRAMES`], 2 where unwinding failed before its end, else 0.
+    pub stack_cut: u8,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// No block: the address is not in a small heap block (it may be in a range, a static, a stack).
+pub const NO_BLOCK: u16 = u16::MAX;
+
+/// A heap block that was live when a sample touched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct BlockRecord {
+    /// Start.
+    pub base: u64,
+    /// Size asked for.
+    pub bytes: u32,
+    /// Allocation call path: row of the stack area, from 1; 0 unknown.
+    pub stack: u32,
+}
+
+/// One access of a burst, in two words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct AccessRecord {
+    /// Bits 0–47 address, 48–55 bytes of the access (0 stands for 256 or more), 56–63 access kind.
+    pub place: u64,
+    /// Bits 0–47 instruction, 48–63 row of the sample's blocks or [`NO_BLOCK`].
+    pub cause: u64,
+}
+
+const LOW_48: u64 = (1 << 48) - 1;
+
+impl AccessRecord {
+    /// Packs one access. Addresses of user space fit 47 bits.
+    pub fn new(ip: u64, address: u64, bytes: u16, kind: crate::access::AccessKind, block: u16) -> Self {
+        let size = if bytes > 255 { 0 } else { u64::from(bytes) };
+        Self {
+            place: address & LOW_48 | size << 48 | u64::from(kind.bits()) << 56,
+            cause: ip & LOW_48 | u64::from(block) << 48,
+        }
+    }
+
+    /// Address accessed.
+    pub fn address(self) -> u64 {
+        self.place & LOW_48
+    }
+
+    /// Size in bytes; 0 stands for 256 or more.
+    pub fn bytes(self) -> u8 {
+        (self.place >> 48) as u8
+    }
+
+    /// Load, store or both.
+    pub fn kind(self) -> crate::access::AccessKind {
+        crate::access::AccessKind::from_bits((self.place >> 56) as u8)
+    }
+
+    /// Instruction.
+    pub fn ip(self) -> u64 {
+        self.cause & LOW_48
+    }
+
+    /// Row of the sample's blocks or [`NO_BLOCK`].
+    pub fn block(self) -> u16 {
+        (self.cause >> 48) as u16
+    }
+}
+
+/// What happened to an address range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum RangeKind {
+    /// A heap block of [`LARGE_BLOCK_BYTES`] or more came to be.
+    Allocated = 0,
+    /// A large heap block was freed.
+    Freed = 1,
+    /// The program called `mmap` (or `mremap` moved a mapping here).
+    Mapped = 2,
+    /// The program called `munmap` (or `mremap` moved a mapping away).
+    Unmapped = 3,
+}
+
+/// Blocks from this size on are told as [`RangeEvent`]s and found by time; smaller ones are named in each sample.
+pub const LARGE_BLOCK_BYTES: u64 = 1 << 20;
+
+/// A large block or a mapping came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RangeEvent {
+    /// `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Start.
+    pub base: u64,
+    /// Size; of a free, 0.
+    pub bytes: u64,
+    /// Call path as in [`BlockRecord::stack`].
+    pub stack: u32,
+    /// A [`RangeKind`].
+    pub kind: u32,
+}
+
+/// Part of a snapshot of `/proc/self/maps`. Followed by `text_bytes` of its text, padded to 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct MapsHead {
+    /// `CLOCK_MONOTONIC` of the snapshot; the same in all its parts.
+    pub time_ns: u64,
+    /// Number of this part, from 0.
+    pub part: u32,
+    /// 1 in the last part.
+    pub last: u32,
+    /// Bytes of text in this part.
+    pub text_bytes: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A thread began or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ThreadEvent {
+    /// `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The thread's own CPU time so far (user and kernel).
+    pub cpu_ns: u64,
+    /// Kernel's number.
+    pub tid: u32,
+    /// 0 began, 1 ended.
+    pub ended: u32,
+    /// Name as the kernel has it, NUL-terminated.
+    pub name: [u8; 16],
+}
+
+/// In the stack area: one word `frames | cut << 32`, then `frames` return addresses, innermost first. The first entry
+/// has number 1. `cut` as in [`SampleHead::stack_cut`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct StackEntry(pub u64);
+
+impl StackEntry {
+    /// Packs the first word.
+    pub fn new(frames: usize, cut: u8) -> Self {
+        Self(frames as u64 | u64::from(cut) << 32)
+    }
+
+    /// Return addresses that follow.
+    pub fn frames(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    /// See [`SampleHead::stack_cut`].
+    pub fn cut(self) -> u8 {
+        (self.0 >> 32) as u8
+    }
+}
+
+const _: () = {
+    assert!(size_of::<RunConfig>() == 56);
+    assert!(size_of::<ProcessHeader>() <= SLOTS_OFFSET);
+    assert!(size_of::<SlotHeader>() == 128);
+    assert!(size_of::<MessageHeader>() == 8);
+    assert!(size_of::<SampleHead>() == 72);
+    assert!(size_of::<BlockRecord>() == 16);
+    assert!(size_of::<AccessRecord>() == 16);
+    assert!(size_of::<RangeEvent>() == 32);
+    assert!(size_of::<MapsHead>() == 24);
+    assert!(size_of::<ThreadEvent>() == 40);
+    assert!(RINGS_OFFSET % 4096 == 0);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::AccessKind;
+
+    #[test]
+    fn access_record_keeps_every_part() {
+        let record = AccessRecord::new(0x5555_5555_4321, 0x7fff_ffff_f123, 32, AccessKind::LOAD_STORE.atomic(), 77);
+        assert_eq!(record.ip(), 0x5555_5555_4321);
+        assert_eq!(record.address(), 0x7fff_ffff_f123);
+        assert_eq!(record.bytes(), 32);
+        assert_eq!(record.kind(), AccessKind::LOAD_STORE.atomic());
+        assert_eq!(record.block(), 77);
+    }
+
+    #[test]
+    fn stack_entry_keeps_both_parts() {
+        let entry = StackEntry::new(64, 2);
+        assert_eq!((entry.frames(), entry.cut()), (64, 2));
+    }
+}
