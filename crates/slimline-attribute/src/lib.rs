@@ -1,1 +1,12 @@
-//! From addresses to code (function, line, loop) and data (object, type, field).
+//! From addresses to names.
+//!
+//! Two questions, each with its half of the crate:
+//!
+//! - **code**: run-time address → module, function, inline stack, file:line:column, innermost loop.
+//! - **data**: address and time → object, group, element, type, field; and instruction → the type it accesses.
+//!
+//! The answers are rows of [`tables`], which is all that analyses and reports ever see. The core does no I/O: files are
+//! asked of a [`Files`](files::Files) that the caller provides.
+
+pub mod files;
+pub mod tables;

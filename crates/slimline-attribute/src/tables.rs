@@ -1,0 +1,384 @@
+//! What attribution found, as tables with typed handles.
+//!
+//! ```text
+//!   AccessBatch.site  ──► Site ──► Loop ──► parent Loop
+//!                          │ └───► Frame… (inline stack) ──► source line
+//!                          └─────► TypeRef (type accessed, offset in it) ──► Type ──► Member…
+//!   AccessBatch.group ──► Group ──► element: TypeRef
+//! ```
+
+use slimline_trace::access::{GroupId, SiteId, ThreadId};
+use slimline_trace::address::Svma;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The row of the table that this handle names.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id! {
+    /// A loaded module; a row of [`Tables::modules`].
+    ModuleId
+}
+id! {
+    /// A loop of the binary's control flow; a row of [`Tables::loops`].
+    LoopId
+}
+id! {
+    /// A type of the program; a row of [`Tables::types`].
+    TypeId
+}
+
+/// Everything attribution found in one session.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Modules, by [`ModuleId`].
+    pub modules: Vec<Module>,
+    /// Memory instructions, by [`SiteId`]. Row 0 is always [`Site::unknown`].
+    pub sites: Vec<Site>,
+    /// Loops, by [`LoopId`].
+    pub loops: Vec<Loop>,
+    /// Data structures, by [`GroupId`]. Row 0 is always [`Group::unattributed`].
+    pub groups: Vec<Group>,
+    /// Types, by [`TypeId`].
+    pub types: Vec<Type>,
+    /// Threads, by [`ThreadId`].
+    pub threads: Vec<Thread>,
+}
+
+impl Tables {
+    /// Tables that hold the two fixed rows only.
+    pub fn new() -> Self {
+        Self { sites: vec![Site::unknown()], groups: vec![Group::unattributed()], ..Self::default() }
+    }
+
+    /// The site of the accesses whose instruction is unknown.
+    pub const UNKNOWN_SITE: SiteId = SiteId(0);
+    /// The group of the accesses that belong to no known object.
+    pub const UNATTRIBUTED: GroupId = GroupId(0);
+
+    /// The site's row.
+    pub fn site(&self, id: SiteId) -> &Site {
+        &self.sites[id.index()]
+    }
+
+    /// The group's row.
+    pub fn group(&self, id: GroupId) -> &Group {
+        &self.groups[id.index()]
+    }
+
+    /// The type's row.
+    pub fn type_(&self, id: TypeId) -> &Type {
+        &self.types[id.index()]
+    }
+
+    /// The thread's row.
+    pub fn thread(&self, id: ThreadId) -> &Thread {
+        &self.threads[id.index()]
+    }
+}
+
+/// A loaded module: an executable or a shared library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Path as mapped.
+    pub path: String,
+    /// Build-id in hex where the file has one.
+    pub build_id: Option<String>,
+    /// What names and lines come from.
+    pub symbols: SymbolSource,
+}
+
+/// Where a module's names come from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolSource {
+    /// DWARF in the file itself.
+    DebugInfo,
+    /// DWARF in a separate debug file (`.gnu_debuglink` or build-id).
+    SeparateDebugInfo,
+    /// ELF symbol table only: functions and variables, no lines, no types.
+    SymbolTable,
+    /// Dynamic symbols only.
+    DynamicSymbols,
+    /// Nothing: functions are named by their address.
+    Stripped,
+    /// The file is gone, unreadable or damaged.
+    Unreadable,
+}
+
+/// One place in the source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourcePosition {
+    /// Path as the debug information has it, directory included.
+    pub file: String,
+    /// 1-based; 0 where not known.
+    pub line: u32,
+    /// 1-based; 0 where not known.
+    pub column: u32,
+}
+
+/// One function on a stack: an inlined one or the function that the code really belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// Demangled name, or `module+0x1234` where there is none.
+    pub function: String,
+    /// File name of the module.
+    pub module: String,
+    /// Where in it.
+    pub position: Option<SourcePosition>,
+    /// Whether this function was inlined into the next frame.
+    pub inlined: bool,
+}
+
+/// A static memory instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its module; `None` for code outside any file (JIT) and the unknown site.
+    pub module: Option<ModuleId>,
+    /// Its link-time address (run-time address where there is no module).
+    pub svma: Svma,
+    /// Inline stack, innermost first; the last is the real function. Empty for the unknown site.
+    pub frames: Vec<Frame>,
+    /// Innermost loop.
+    pub innermost_loop: Option<LoopId>,
+    /// Type that the instruction's operand is known to have, by debug information.
+    pub accessed: Option<TypeRef>,
+    /// Name of the variable that holds the base address there, where debug information tells.
+    pub variable: Option<String>,
+}
+
+impl Site {
+    /// The row of accesses whose instruction is unknown.
+    pub fn unknown() -> Self {
+        Self { module: None, svma: Svma(0), frames: Vec::new(), innermost_loop: None, accessed: None, variable: None }
+    }
+
+    /// Source position of the innermost frame.
+    pub fn position(&self) -> Option<&SourcePosition> {
+        self.frames.first().and_then(|frame| frame.position.as_ref())
+    }
+
+    /// Name of the function that the code really belongs to (not an inlined one).
+    pub fn function(&self) -> &str {
+        self.frames.last().map_or("?", |frame| frame.function.as_str())
+    }
+}
+
+/// A byte inside a type: "offset 8 of `struct Node`".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TypeRef {
+    /// The outermost structure known.
+    pub type_id: TypeId,
+    /// Byte offset of the access in it.
+    pub offset: u64,
+}
+
+/// A loop of the control flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// Module that holds it.
+    pub module: ModuleId,
+    /// Link-time address of its header (of its first entry where it is irreducible).
+    pub header: Svma,
+    /// Function that holds it, as the source has it: an inlined function's name where the whole loop came from there.
+    pub function: String,
+    /// Source file of its lines.
+    pub file: Option<String>,
+    /// First and last source line of its own body in that file; 0 where not known.
+    pub first_line: u32,
+    /// See `first_line`.
+    pub last_line: u32,
+    /// The loop around it.
+    pub parent: Option<LoopId>,
+    /// 1 for an outermost loop.
+    pub depth: u32,
+    /// Whether it has more than one entry.
+    pub irreducible: bool,
+}
+
+/// What sort of object a group is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GroupKind {
+    /// Heap blocks with one allocation call path.
+    Heap,
+    /// A static variable.
+    Static,
+    /// Stacks of threads.
+    Stack,
+    /// A thread-local variable or the thread-local area.
+    ThreadLocal,
+    /// A mapping that the program made, or a mapped file.
+    Mapping,
+    /// No known object.
+    Unattributed,
+}
+
+/// A data structure as a person would name it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The variable that holds it, else its type, else its allocating function and line.
+    pub name: String,
+    /// What it is made of.
+    pub kind: GroupKind,
+    /// Allocation: the program's own innermost frame, wrappers looked through. `None` where it isn't allocated.
+    pub allocated_at: Option<Frame>,
+    /// Whole allocation call path with inlined frames, innermost first.
+    pub stack: Vec<Frame>,
+    /// Where a static variable is declared.
+    pub declared_at: Option<SourcePosition>,
+    /// Element type from debug information.
+    pub element: Option<Element>,
+    /// Objects of the group that were touched.
+    pub objects: u64,
+    /// Their size altogether, in bytes.
+    pub bytes: u64,
+}
+
+impl Group {
+    /// The row of accesses that belong to no known object.
+    pub fn unattributed() -> Self {
+        Self {
+            name: "unattributed".to_owned(),
+            kind: GroupKind::Unattributed,
+            allocated_at: None,
+            stack: Vec::new(),
+            declared_at: None,
+            element: None,
+            objects: 0,
+            bytes: 0,
+        }
+    }
+}
+
+/// What a group's objects are arrays of, by debug information.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Element {
+    /// The type.
+    pub type_id: TypeId,
+    /// Its size in bytes, padding to alignment included: the distance between neighbours.
+    pub bytes: u64,
+    /// Where the first element starts in the object (an array cookie, a reference count…).
+    pub start: u64,
+    /// Share of the group's typed access weight that agrees with this type, 0 to 1.
+    pub agreement: f64,
+}
+
+/// Language that declared a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// C.
+    C,
+    /// C++.
+    Cpp,
+    /// Rust.
+    Rust,
+    /// Fortran.
+    Fortran,
+    /// Any other.
+    Other,
+}
+
+/// A type of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// Name as its language spells it (`struct node`, `ns::Node<int>`, `crate::Node`).
+    pub name: String,
+    /// Language.
+    pub language: Language,
+    /// Sort of type.
+    pub kind: TypeKind,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Where it is declared.
+    pub declared_at: Option<SourcePosition>,
+    /// Members in order of offset; of an array or a scalar none.
+    pub members: Vec<Member>,
+}
+
+/// Sort of type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TypeKind {
+    /// A structure or class, with named members.
+    Structure,
+    /// A union (also the variant part of a Rust enum): members overlap.
+    Union,
+    /// A pointer or reference.
+    Pointer,
+    /// A fixed array.
+    Array {
+        /// Element type.
+        element: TypeId,
+        /// Number of elements.
+        count: u64,
+    },
+    /// A number, character, boolean, enumeration.
+    Scalar,
+}
+
+/// A member of a structure or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Name; of a base class its type's name.
+    pub name: String,
+    /// Byte offset in the type.
+    pub offset: u64,
+    /// Size in bytes (of the storage unit, for a bit-field).
+    pub bytes: u64,
+    /// First bit and number of bits in the storage unit, for a bit-field.
+    pub bits: Option<(u8, u8)>,
+    /// Its type.
+    pub type_id: Option<TypeId>,
+    /// Its type as the language spells it.
+    pub type_name: String,
+    /// What limits moving it.
+    pub role: MemberRole,
+    /// Line of its declaration; 0 where not known.
+    pub line: u32,
+}
+
+/// What a member is, as far as moving it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberRole {
+    /// An ordinary field.
+    Field,
+    /// A base class subobject.
+    Base,
+    /// The pointer to the virtual table.
+    VirtualTable,
+    /// An array without bound at the end of a structure.
+    FlexibleArray,
+}
+
+/// A thread of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Process it belongs to.
+    pub pid: u32,
+    /// Kernel's number.
+    pub tid: u32,
+    /// Name as the kernel had it last.
+    pub name: String,
+}
+
+/// A leaf of a structure: where nested structures are looked through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Path from the outer type: `pos.x`, `edge[2]`.
+    pub path: String,
+    /// Byte offset in the outer type.
+    pub offset: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Spelled type of the leaf.
+    pub type_name: String,
+}
