@@ -1,0 +1,373 @@
+//! The view: what every form of a report shows, as data.
+//!
+//! This is also the JSON of `slimline report --format json` and `slimline advise --format json`. Names are part of the
+//! stable interface; [`SCHEMA`] counts incompatible changes. Shares are of the session's weight and sum to 1 over
+//! `groups`, the unattributed one included; a field's share is of its group.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON. 1: the first.
+pub const SCHEMA: u32 = 1;
+
+/// A whole report.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What was run and how well it was seen.
+    pub session: Session,
+    /// Data structures, costliest first; the unattributed rest is among them.
+    pub groups: Vec<Group>,
+    /// Loops that access memory, costliest first.
+    pub loops: Vec<Loop>,
+    /// The same weight by code and by thread.
+    pub breakdowns: Breakdowns,
+    /// What to change.
+    pub advice: Vec<Advice>,
+}
+
+/// What was run and how well it was seen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Session {
+    /// Command and its arguments.
+    pub command: Vec<String>,
+    /// Name of the collector (`clock`).
+    pub collector: String,
+    /// What interrupted the threads (`perf cpu-clock, sigtrap`).
+    pub trigger: String,
+    /// What `weight` is: `time_ns`.
+    pub weight: String,
+    /// Samples a second and thread that were asked for.
+    pub frequency_hz: f64,
+    /// Instructions emulated after each sample, at most.
+    pub burst_instructions: u32,
+    /// Wall time of the run.
+    pub duration_ns: u64,
+    /// How the target ended: `exit status 0`, `killed by SIGSEGV`, `still running`…
+    pub ended: String,
+    /// Whether the session was closed properly.
+    pub complete: bool,
+    /// Processes recorded.
+    pub processes: u64,
+    /// Threads with samples.
+    pub threads: u64,
+    /// Samples.
+    pub samples: u64,
+    /// Accesses seen in bursts.
+    pub accesses: u64,
+    /// Weight of all samples.
+    pub weight_total: u64,
+    /// CPU time in user mode and in the kernel, of all processes that ended.
+    pub user_ns: u64,
+    /// See `user_ns`. No samples are taken there.
+    pub system_ns: u64,
+    /// Share of weight by how the address was found; sums to 1.
+    pub quality: Quality,
+    /// Mean instructions in a burst, and why bursts ended, as shares that sum to 1.
+    pub bursts: Bursts,
+    /// What was lost.
+    pub lost: Lost,
+    /// Instructions between the stalled and the sampled one, and the share of calibration samples that agree.
+    pub skid: u32,
+    /// See `skid`; none where calibration gave no answer and 1 was assumed.
+    pub skid_agreement: Option<f64>,
+    /// Sentences a reader must know before trusting the numbers.
+    pub notes: Vec<String>,
+}
+
+/// Share of weight by how the address of a sample was found. Sums to 1.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Quality {
+    /// Registers still held the operands.
+    pub exact: f64,
+    /// Found by undoing instructions.
+    pub inverted: f64,
+    /// Address of the next execution of the same instruction.
+    pub next_instance: f64,
+    /// Instruction known, address not.
+    pub lost: f64,
+    /// No memory instruction near.
+    pub no_memory: f64,
+    /// Code could not be read.
+    pub no_code: f64,
+}
+
+/// How long the bursts were.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Bursts {
+    /// Mean instructions.
+    pub mean_instructions: f64,
+    /// Share of bursts by why they ended: `limit`, `unknown`, `unsupported`, `syscall`, `fault`, `full`, `agent`.
+    pub ends: Vec<Named>,
+}
+
+/// A name and a share.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Named {
+    /// Name.
+    pub name: String,
+    /// Share, 0 to 1.
+    pub share: f64,
+}
+
+/// What was lost, as counts.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Lost {
+    /// Samples that found the ring full.
+    pub dropped: u64,
+    /// Their weight.
+    pub dropped_weight: u64,
+    /// Triggers that the kernel merged or held back, or that came while the thread was inside the agent.
+    pub throttled: u64,
+    /// Samples whose address is unknown (`lost`, `no_memory` and `no_code` above).
+    pub unresolved: u64,
+    /// Other messages that found the ring full (large blocks, mappings).
+    pub messages: u64,
+    /// Threads that had no ring.
+    pub threads: u64,
+    /// Allocation call paths that did not fit.
+    pub stacks: u64,
+    /// Heap blocks that the live-heap index could not take.
+    pub blocks: u64,
+}
+
+/// A share with its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A data structure.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Group {
+    /// Handle, for `loops` and `advice`.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// `heap`, `static`, `stack`, `thread_local`, `mapping`, `unattributed`.
+    pub kind: String,
+    /// Share of the session's weight.
+    pub share: f64,
+    /// 95 % interval of `share`.
+    pub share_interval: Interval,
+    /// Samples that it rests on.
+    pub samples: u64,
+    /// Loads seen in bursts.
+    pub loads: u64,
+    /// Stores seen in bursts.
+    pub stores: u64,
+    /// Objects touched.
+    pub blocks: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Where it is allocated; none where it isn't.
+    pub allocated_at: Option<Place>,
+    /// Where it is declared; none where not known.
+    pub declared_at: Option<Position>,
+    /// Element type; none where debug information does not tell.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// Element size; none where there is no evidence.
+    pub element_bytes: Option<u64>,
+    /// `debug_info` or `stride`.
+    pub element_from: Option<String>,
+    /// How sure, 0 to 1.
+    pub element_confidence: Option<f64>,
+    /// Fields with any evidence, by offset.
+    pub fields: Vec<Field>,
+    /// Pairs with any affinity, strongest first.
+    pub affinity: Vec<Affinity>,
+    /// Offsets of the fields that belong together, one list a new structure, hottest first.
+    pub clusters: Vec<Vec<u64>>,
+    /// The element type as declared, holes included, where debug information has it.
+    pub layout: Option<Layout>,
+}
+
+/// Where something is allocated.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Place {
+    /// Function.
+    pub function: String,
+    /// Source file; none without debug information.
+    pub file: Option<String>,
+    /// Line; 0 where not known.
+    pub line: u32,
+    /// Call path, innermost first, as `function file:line`.
+    pub stack: Vec<String>,
+}
+
+/// A place in the source.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Position {
+    /// Source file.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+}
+
+/// A field of a group's element.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Field {
+    /// Byte offset in the element.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Name; `+40` where there is none.
+    pub name: String,
+    /// Share of the group's weight.
+    pub share: f64,
+    /// Share of the group's accesses seen in bursts.
+    pub access_share: f64,
+    /// Loads seen in bursts.
+    pub loads: u64,
+    /// Stores seen in bursts.
+    pub stores: u64,
+    /// Distance between successive accesses in a loop; none where irregular or not seen.
+    pub stride_bytes: Option<i64>,
+    /// Rows of the report's `loops` that touch it, costliest first.
+    pub loops: Vec<usize>,
+}
+
+/// How much two fields are used together.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Affinity {
+    /// Offset of the one.
+    pub a: u64,
+    /// Offset of the other.
+    pub b: u64,
+    /// 0 to 1.
+    pub value: f64,
+}
+
+/// A structure as declared.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Layout {
+    /// Name as the language spells it.
+    pub name: String,
+    /// `c`, `c++`, `rust`, `fortran`, `other`.
+    pub language: String,
+    /// Size.
+    pub bytes: u64,
+    /// Members, in order of offset.
+    pub members: Vec<LayoutMember>,
+}
+
+/// A member of a structure, or a hole.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct LayoutMember {
+    /// Byte offset.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Name; empty for a hole.
+    pub name: String,
+    /// Type as the language spells it; empty for a hole.
+    pub type_name: String,
+    /// First bit and number of bits, for a bit-field.
+    pub bits: Option<(u8, u8)>,
+    /// How deep it is nested; 0 for a direct member.
+    pub depth: u32,
+    /// Whether deeper rows follow that make up this one (a nested structure).
+    pub nested: bool,
+}
+
+/// A loop.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Loop {
+    /// Function that holds it.
+    pub function: String,
+    /// Source file; none without debug information.
+    pub file: Option<String>,
+    /// First line; 0 where not known.
+    pub first_line: u32,
+    /// Last line.
+    pub last_line: u32,
+    /// Share of the session's weight.
+    pub share: f64,
+    /// 95 % interval of `share`.
+    pub share_interval: Interval,
+    /// Nesting, 1 for an outermost loop.
+    pub depth: u32,
+    /// Data it touches, costliest first.
+    pub groups: Vec<LoopGroup>,
+}
+
+/// What a loop touches of one group.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct LoopGroup {
+    /// The group.
+    pub id: u32,
+    /// Share of the session's weight that this loop spends on it.
+    pub share: f64,
+    /// Offsets of its fields, hottest first.
+    pub fields: Vec<u64>,
+}
+
+/// The session's weight by something else than data; each sums to 1.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Breakdowns {
+    /// By element type.
+    pub types: Vec<Row>,
+    /// By function.
+    pub functions: Vec<Row>,
+    /// By source line.
+    pub lines: Vec<Row>,
+    /// By thread.
+    pub threads: Vec<Row>,
+}
+
+/// One row of a breakdown.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Row {
+    /// Type, function, `file:line` or thread.
+    pub name: String,
+    /// More words: module, function.
+    pub detail: String,
+    /// Share of the session's weight.
+    pub share: f64,
+    /// 95 % interval of `share`.
+    pub share_interval: Interval,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// What to change.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Advice {
+    /// `split`, `hot_cold_split`, `reorder`, `interchange`, `leave_alone`.
+    pub kind: String,
+    /// The group.
+    pub group: u32,
+    /// One sentence: what to do to what.
+    pub title: String,
+    /// Offsets of the fields of each new structure, or in their new order.
+    pub fields: Vec<Vec<u64>>,
+    /// What it would gain; none for `leave_alone`.
+    pub predicted: Option<Predicted>,
+    /// `high`, `medium`, `low`.
+    pub confidence: String,
+    /// The numbers behind it.
+    pub why: String,
+    /// The new definitions in the program's language; empty where there is nothing to define.
+    pub code: String,
+    /// Where the structure is declared.
+    pub declared_at: Option<Position>,
+    /// Lines that touch what moves, as `file:line`.
+    pub touched_lines: Vec<String>,
+}
+
+/// A predicted gain.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Predicted {
+    /// Change of the session's cycles: −0.21 is 21 % fewer.
+    pub cycles: f64,
+    /// Its interval.
+    pub cycles_interval: Interval,
+    /// Change of cache lines touched by the group's loops: −0.5 is half.
+    pub lines: f64,
+    /// How it was predicted, in a sentence.
+    pub method: String,
+}
