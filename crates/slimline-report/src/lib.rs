@@ -2,4 +2,15 @@
 //!
 //! Every form is made of the same [`view::Report`], so they can't disagree. No metric is computed here.
 
+pub mod annotate;
+pub mod dot;
+pub mod escape;
+pub mod text;
 pub mod view;
+
+/// The report as JSON, indented, with a line end.
+pub fn json(report: &view::Report) -> String {
+    let mut text = serde_json::to_string_pretty(report).expect("a view holds string keys and finite numbers only");
+    text.push('\n');
+    text
+}

@@ -470,7 +470,7 @@ const _: () = {
     assert!(size_of::<RangeEvent>() == 32);
     assert!(size_of::<MapsHead>() == 24);
     assert!(size_of::<ThreadEvent>() == 40);
-    assert!(RINGS_OFFSET % 4096 == 0);
+    assert!(RINGS_OFFSET.is_multiple_of(4096));
 };
 
 #[cfg(test)]

@@ -1,0 +1,99 @@
+//! The advice: what to change, why, and the new definitions.
+
+use std::fmt::{self, Write};
+
+use super::number::percent;
+use super::{DIM, STRONG, WIDTH, heading};
+use crate::escape::plain;
+use crate::view::{Advice, Report};
+
+pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
+    let (changes, alone): (Vec<&Advice>, Vec<&Advice>) =
+        report.advice.iter().partition(|advice| advice.kind != "leave_alone");
+    if changes.is_empty() {
+        heading(out, "ADVICE")?;
+        writeln!(out, "  No change of layout is worth advising here.")?;
+    }
+    for (number, advice) in changes.iter().enumerate() {
+        heading(out, format_args!("ADVICE {}", number + 1))?;
+        one(out, advice)?;
+    }
+    if !alone.is_empty() {
+        heading(out, "LEAVE ALONE")?;
+        for advice in alone {
+            fold(out, &format!("{}: {}", plain(&advice.title), plain(&advice.why)), 2)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
+    writeln!(out, "  {STRONG}{}{STRONG:#}", plain(&advice.title))?;
+    if let Some(position) = &advice.declared_at {
+        writeln!(out, "  {DIM}declared at {}:{}{DIM:#}", plain(&position.file), position.line)?;
+    }
+    fold(out, &plain(&advice.why), 2)?;
+    if let Some(predicted) = &advice.predicted {
+        let gain =
+            |share: f64| if share <= 0.0 { format!("−{}", percent(-share)) } else { format!("+{}", percent(share)) };
+        let line = format!(
+            "Predicted: {} run time ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
+            gain(predicted.cycles),
+            gain(predicted.cycles_interval.low),
+            gain(predicted.cycles_interval.high),
+            gain(predicted.lines),
+            plain(&predicted.method),
+            advice.confidence,
+        );
+        fold(out, &line, 2)?;
+    }
+    if !advice.code.is_empty() {
+        writeln!(out)?;
+        for line in advice.code.lines() {
+            writeln!(out, "      {}", plain(line))?;
+        }
+    }
+    if !advice.touched_lines.is_empty() {
+        writeln!(out)?;
+        fold(out, &format!("Lines that touch moved fields: {}", plain(&advice.touched_lines.join(", "))), 2)?;
+    }
+    Ok(())
+}
+
+/// One line at the end of a report that leads to the advice.
+pub(super) fn pointer(out: &mut impl Write, report: &Report) -> fmt::Result {
+    let changes = report.advice.iter().filter(|advice| advice.kind != "leave_alone");
+    let mut titles: Vec<String> = changes.map(|advice| plain(&advice.title)).collect();
+    if titles.is_empty() {
+        return Ok(());
+    }
+    heading(out, "ADVICE")?;
+    let more = titles.len().saturating_sub(3);
+    titles.truncate(3);
+    for title in titles {
+        fold(out, &title, 2)?;
+    }
+    if more > 0 {
+        writeln!(out, "  and {more} more")?;
+    }
+    writeln!(out, "  {DIM}`slimline advise` shows why, the predicted gain and the new definitions{DIM:#}")
+}
+
+/// Text folded at word ends, each line behind `indent` blanks.
+fn fold(out: &mut impl Write, text: &str, indent: usize) -> fmt::Result {
+    for paragraph in text.split('\n') {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH - indent {
+                writeln!(out, "{:indent$}{line}", "")?;
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        writeln!(out, "{:indent$}{line}", "")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The session's weight by type, line, function or thread.
+
+use std::fmt::{self, Write};
+
+use super::number::{count, percent, plus_minus};
+use super::table::{Column, Rows, shorten_path};
+use super::{Limits, heading};
+use crate::escape::plain;
+use crate::view::Row;
+
+pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], limits: Limits) -> fmt::Result {
+    heading(out, title)?;
+    let mut table = Rows::new(&[
+        Column::Number("time"),
+        Column::Text("±"),
+        Column::Number("samples"),
+        Column::Text(""),
+        Column::Text(""),
+    ]);
+    let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= limits.share);
+    let mut written = 0;
+    for row in shown {
+        table.push(vec![
+            percent(row.share),
+            plus_minus(row.share_interval),
+            count(row.samples),
+            shorten_path(&plain(&row.name), 48),
+            plain(&row.detail),
+        ]);
+        written += 1;
+    }
+    let rest: f64 = rows[written..].iter().map(|row| row.share).sum();
+    if written < rows.len() {
+        let samples = rows[written..].iter().map(|row| row.samples).sum();
+        let more = format!("{} more", count((rows.len() - written) as u64));
+        table.push(vec![percent(rest), String::new(), count(samples), more, String::new()]);
+    }
+    table.write(out, 2)
+}

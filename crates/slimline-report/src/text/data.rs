@@ -1,0 +1,237 @@
+//! Groups, their fields, and loops.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+
+use super::number::{bytes, count, percent, plus_minus};
+use super::table::{Column, Rows, shorten, shorten_path};
+use super::{Limits, heading};
+use crate::escape::plain;
+use crate::view::{Field, Group, Loop, Report};
+
+/// The top table: data structures by share.
+pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
+    heading(out, "DATA")?;
+    let mut rows = Rows::new(&[
+        Column::Number("time"),
+        Column::Text("±"),
+        Column::Shortened("data", 28),
+        Column::Text("kind"),
+        Column::Number("bytes"),
+        Column::Number("objects"),
+        Column::Number("element"),
+        Column::Text("allocated or declared at"),
+    ]);
+    let shown = shown(&report.groups, limits);
+    for group in shown {
+        rows.push(vec![
+            percent(group.share),
+            plus_minus(group.share_interval),
+            plain(&group.name),
+            group.kind.replace('_', "-"),
+            if group.bytes == 0 { String::new() } else { bytes(group.bytes) },
+            if group.blocks == 0 { String::new() } else { count(group.blocks) },
+            group.element_bytes.map(|n| format!("{n} B")).unwrap_or_default(),
+            origin(group),
+        ]);
+    }
+    let rest = &report.groups[shown.len()..];
+    if !rest.is_empty() {
+        let mut cells = vec![String::new(); 8];
+        cells[0] = percent(rest.iter().map(|group| group.share).sum());
+        cells[2] = format!("{} more", count(rest.len() as u64));
+        rows.push(cells);
+    }
+    rows.write(out, 2)
+}
+
+fn shown(groups: &[Group], limits: Limits) -> &[Group] {
+    let enough = groups.iter().take_while(|group| group.share >= limits.share).count();
+    &groups[..enough.min(limits.rows)]
+}
+
+fn origin(group: &Group) -> String {
+    let place = group.allocated_at.as_ref();
+    match (place, &group.declared_at) {
+        (Some(place), _) => match &place.file {
+            Some(file) => format!("{} {}:{}", shorten(&plain(&place.function), 24), file_name(file), place.line),
+            None => plain(&place.function),
+        },
+        (None, Some(position)) => format!("{}:{}", file_name(&position.file), position.line),
+        (None, None) => String::new(),
+    }
+}
+
+/// The file without its directories: enough beside a function or a structure.
+fn file_name(path: &str) -> String {
+    plain(path.rsplit('/').next().unwrap_or(path))
+}
+
+/// For each structure that matters: its element, fields, affinities and clusters.
+pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
+    let structured = shown(&report.groups, limits).iter().filter(|group| group.fields.len() > 1);
+    for group in structured {
+        heading(out, title(group))?;
+        let mut rows = Rows::new(&field_columns());
+        for field in &group.fields {
+            rows.push(field_cells(report, field));
+        }
+        rows.write(out, 2)?;
+        let names = names(group);
+        let strong: Vec<String> = group
+            .affinity
+            .iter()
+            .filter(|pair| pair.value >= 0.005)
+            .take(6)
+            .map(|pair| format!("{}–{} {:.2}", names(pair.a), names(pair.b), pair.value))
+            .collect();
+        if !strong.is_empty() {
+            writeln!(out, "  used together (0 to 1): {}", strong.join("  "))?;
+        }
+        if group.clusters.len() > 1 {
+            let clusters: Vec<String> = group
+                .clusters
+                .iter()
+                .map(|cluster| format!("{{{}}}", cluster.iter().map(|&at| names(at)).collect::<Vec<_>>().join(" ")))
+                .collect();
+            writeln!(out, "  belong together: {}", clusters.join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+fn title(group: &Group) -> String {
+    let element = match (&group.type_name, group.element_bytes) {
+        (Some(name), Some(size)) => format!("{}, {size} bytes an element", plain(name)),
+        (Some(name), None) => plain(name),
+        (None, Some(size)) => format!("{size} bytes an element"),
+        (None, None) => "element not known".to_owned(),
+    };
+    let from = match group.element_from.as_deref() {
+        Some("debug_info") => " (debug information)".to_owned(),
+        Some("stride") => {
+            format!(" (from strides, confidence {})", percent(group.element_confidence.unwrap_or_default()))
+        }
+        _ => String::new(),
+    };
+    format!("{}  {}  {element}{from}", plain(&group.name), percent(group.share))
+}
+
+fn field_columns() -> [Column; 8] {
+    [
+        Column::Number("offset"),
+        Column::Number("bytes"),
+        Column::Shortened("field", 24),
+        Column::Number("time"),
+        Column::Number("accesses"),
+        Column::Number("stores"),
+        Column::Number("stride"),
+        Column::Text("in loops"),
+    ]
+}
+
+fn field_cells(report: &Report, field: &Field) -> Vec<String> {
+    let accesses = field.loads + field.stores;
+    let stores = if accesses == 0 { 0.0 } else { field.stores as f64 / accesses as f64 };
+    vec![
+        format!("{}", field.offset),
+        format!("{}", field.bytes),
+        plain(&field.name),
+        percent(field.share),
+        percent(field.access_share),
+        percent(stores),
+        field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),
+        loops_of(report, field),
+    ]
+}
+
+fn loops_of(report: &Report, field: &Field) -> String {
+    let named: Vec<String> = field.loops.iter().filter_map(|&row| report.loops.get(row)).take(3).map(lines).collect();
+    let more = field.loops.len().saturating_sub(named.len());
+    if more == 0 { named.join(" ") } else { format!("{} +{more}", named.join(" ")) }
+}
+
+fn lines(found: &Loop) -> String {
+    match &found.file {
+        Some(file) if found.first_line == found.last_line => format!("{}:{}", file_name(file), found.first_line),
+        Some(file) => format!("{}:{}-{}", file_name(file), found.first_line, found.last_line),
+        None => shorten(&plain(&found.function), 24),
+    }
+}
+
+fn names(group: &Group) -> impl Fn(u64) -> String {
+    let names: HashMap<u64, String> = group.fields.iter().map(|field| (field.offset, plain(&field.name))).collect();
+    move |offset| names.get(&offset).cloned().unwrap_or_else(|| format!("+{offset}"))
+}
+
+/// All fields of all groups, by share of the session.
+pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
+    heading(out, "FIELDS")?;
+    let mut found: Vec<(&Group, &Field)> =
+        report.groups.iter().flat_map(|group| group.fields.iter().map(move |field| (group, field))).collect();
+    found.sort_by(|a, b| (b.0.share * b.1.share).total_cmp(&(a.0.share * a.1.share)));
+    let mut columns = vec![Column::Number("of all"), Column::Shortened("data", 24)];
+    columns.extend(field_columns());
+    let mut rows = Rows::new(&columns);
+    for (group, field) in found.into_iter().take(limits.rows) {
+        let mut cells = vec![percent(group.share * field.share), plain(&group.name)];
+        cells.extend(field_cells(report, field));
+        rows.push(cells);
+    }
+    rows.write(out, 2)
+}
+
+/// Loops with the data they touch.
+pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
+    heading(out, "LOOPS")?;
+    let mut rows = Rows::new(&[
+        Column::Number("time"),
+        Column::Text("±"),
+        Column::Shortened("function", 24),
+        Column::Text("lines"),
+        Column::Text("touches"),
+    ]);
+    let enough = report.loops.iter().take_while(|found| found.share >= limits.share).count().min(limits.rows);
+    for found in &report.loops[..enough] {
+        rows.push(vec![
+            percent(found.share),
+            plus_minus(found.share_interval),
+            plain(&found.function),
+            shorten_path(&lines(found), 28),
+            touched(report, found),
+        ]);
+    }
+    let rest = &report.loops[enough..];
+    if !rest.is_empty() {
+        let mut cells = vec![String::new(); 5];
+        cells[0] = percent(rest.iter().map(|found| found.share).sum());
+        cells[2] = format!("{} more", count(rest.len() as u64));
+        rows.push(cells);
+    }
+    rows.write(out, 2)?;
+    let outside = 1.0 - report.loops.iter().map(|found| found.share).sum::<f64>();
+    if outside >= limits.share {
+        writeln!(out, "  {} of the time is outside of all loops", percent(outside))?;
+    }
+    Ok(())
+}
+
+fn touched(report: &Report, found: &Loop) -> String {
+    let parts: Vec<String> = found
+        .groups
+        .iter()
+        .take(3)
+        .filter_map(|part| report.groups.iter().find(|group| group.id == part.id).map(|group| (part, group)))
+        .map(|(part, group)| {
+            let name = names(group);
+            let fields: Vec<String> = part.fields.iter().take(6).map(|&at| name(at)).collect();
+            let group_name = shorten(&plain(&group.name), 24);
+            if fields.is_empty() || group.fields.len() < 2 {
+                group_name
+            } else {
+                format!("{group_name}{{{}}}", fields.join(" "))
+            }
+        })
+        .collect();
+    parts.join("  ")
+}

@@ -1,0 +1,93 @@
+//! The report as text for a terminal of 100 columns.
+//!
+//! Styles are always written; the binary's output stream strips them where they are not wanted.
+
+mod advice;
+mod breakdown;
+mod data;
+mod head;
+mod number;
+mod table;
+
+use std::fmt::{self, Display, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::view::Report;
+
+/// Widest line written.
+pub const WIDTH: usize = 100;
+
+const HEADING: Style = Style::new().bold();
+const STRONG: Style = AnsiColor::Yellow.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// What a report is cut by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Data structures with their fields, then loops.
+    Group,
+    /// Element types.
+    Type,
+    /// Fields of all groups.
+    Field,
+    /// Loops with the data they touch.
+    Loop,
+    /// Source lines.
+    Line,
+    /// Functions.
+    Function,
+    /// Threads.
+    Thread,
+}
+
+/// How much to show.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rows of the top table, and of loops and breakdowns.
+    pub rows: usize,
+    /// Groups, fields and loops below this share are summed up in one line.
+    pub share: f64,
+}
+
+impl Default for Limits {
+    /// What fits two screens.
+    fn default() -> Self {
+        Self { rows: 20, share: 0.005 }
+    }
+}
+
+/// Writes the whole report: head, tables cut by `by`, and a line that leads to the advice.
+pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> fmt::Result {
+    head::write(out, &report.session)?;
+    if report.session.samples == 0 {
+        return Ok(());
+    }
+    match by {
+        By::Group => {
+            data::table(out, report, limits)?;
+            data::details(out, report, limits)?;
+            data::loops(out, report, limits)?;
+        }
+        By::Field => data::fields(out, report, limits)?,
+        By::Loop => data::loops(out, report, limits)?,
+        By::Type => breakdown::write(out, "TYPES", &report.breakdowns.types, limits)?,
+        By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, limits)?,
+        By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, limits)?,
+        By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, limits)?,
+    }
+    advice::pointer(out, report)
+}
+
+/// Writes the advice: what to change, why, and the new definitions.
+pub fn advise(out: &mut impl Write, report: &Report) -> fmt::Result {
+    head::write(out, &report.session)?;
+    if report.session.samples == 0 {
+        return Ok(());
+    }
+    advice::write(out, report)
+}
+
+fn heading(out: &mut impl Write, text: impl Display) -> fmt::Result {
+    writeln!(out, "\n{HEADING}{text}{HEADING:#}")
+}

@@ -1,0 +1,248 @@
+//! Every form of one report, as snapshots. Review with `cargo insta review`.
+
+use slimline_report::text::{By, Limits};
+use slimline_report::view::*;
+use slimline_report::{annotate, dot, json, text};
+
+/// The published profile of ART (StructSlim, tables 5 and 6) with a session around it.
+fn art() -> Report {
+    let field = |offset, name: &str, share, stores, loops: &[usize]| Field {
+        offset,
+        bytes: 8,
+        name: name.into(),
+        share,
+        access_share: share,
+        loads: (share * 1e6) as u64 - stores,
+        stores,
+        stride_bytes: Some(64),
+        loops: loops.to_vec(),
+    };
+    let member = |offset: u64, name: &str| LayoutMember {
+        offset,
+        bytes: 8,
+        name: name.into(),
+        type_name: "double".into(),
+        ..LayoutMember::default()
+    };
+    let row = |first_line, last_line, share, fields: &[u64]| Loop {
+        function: "match".into(),
+        file: Some("/src/art/scanner.c".into()),
+        first_line,
+        last_line,
+        share,
+        share_interval: Interval { low: share - 0.01, high: share + 0.01 },
+        depth: 2,
+        groups: vec![LoopGroup { id: 1, share, fields: fields.to_vec() }],
+    };
+    let names = ["I", "W", "X", "V", "U", "P", "Q", "R"];
+    Report {
+        schema: SCHEMA,
+        session: Session {
+            command: vec!["./art".into(), "-scanfile".into(), "c 756hel.in".into()],
+            collector: "clock".into(),
+            trigger: "perf cpu-clock, sigtrap".into(),
+            weight: "time_ns".into(),
+            frequency_hz: 1000.0,
+            burst_instructions: 256,
+            duration_ns: 2_410_000_000,
+            ended: "exit status 0".into(),
+            complete: true,
+            processes: 1,
+            threads: 1,
+            samples: 2384,
+            accesses: 301_220,
+            weight_total: 2_384_000_000,
+            user_ns: 2_390_000_000,
+            system_ns: 20_000_000,
+            quality: Quality { exact: 0.62, inverted: 0.2, next_instance: 0.17, lost: 0.01, ..Quality::default() },
+            bursts: Bursts {
+                mean_instructions: 243.0,
+                ends: vec![Named { name: "limit".into(), share: 0.94 }, Named { name: "syscall".into(), share: 0.06 }],
+            },
+            lost: Lost { unresolved: 24, ..Lost::default() },
+            skid: 1,
+            skid_agreement: Some(0.97),
+            notes: Vec::new(),
+        },
+        groups: vec![
+            Group {
+                id: 1,
+                name: "f1_layer".into(),
+                kind: "heap".into(),
+                share: 0.804,
+                share_interval: Interval { low: 0.788, high: 0.82 },
+                samples: 1917,
+                loads: 240_000,
+                stores: 1_000,
+                blocks: 1,
+                bytes: 64_000_000,
+                allocated_at: Some(Place {
+                    function: "init_net".into(),
+                    file: Some("/src/art/scanner.c".into()),
+                    line: 37,
+                    stack: vec!["init_net scanner.c:37".into(), "main scanner.c:1200".into()],
+                }),
+                type_name: Some("f1_neuron".into()),
+                element_bytes: Some(64),
+                element_from: Some("debug_info".into()),
+                element_confidence: Some(0.999),
+                fields: vec![
+                    field(0, "I", 0.055, 0, &[2]),
+                    field(32, "U", 0.071, 9_000, &[2]),
+                    field(40, "P", 0.733, 400, &[0, 1]),
+                ],
+                affinity: vec![Affinity { a: 0, b: 32, value: 0.86 }, Affinity { a: 32, b: 40, value: 0.05 }],
+                clusters: vec![vec![40], vec![0, 32]],
+                layout: Some(Layout {
+                    name: "f1_neuron".into(),
+                    language: "c".into(),
+                    bytes: 72,
+                    members: names
+                        .iter()
+                        .enumerate()
+                        .map(|(n, name)| member(n as u64 * 8, name))
+                        .chain([LayoutMember { offset: 64, bytes: 8, ..LayoutMember::default() }])
+                        .collect(),
+                }),
+                ..Group::default()
+            },
+            Group {
+                id: 0,
+                name: "unattributed".into(),
+                kind: "unattributed".into(),
+                share: 0.196,
+                share_interval: Interval { low: 0.18, high: 0.212 },
+                samples: 467,
+                ..Group::default()
+            },
+        ],
+        loops: vec![row(615, 616, 0.5657, &[40]), row(607, 608, 0.144, &[40]), row(545, 548, 0.1083, &[32, 0])],
+        breakdowns: Breakdowns {
+            functions: vec![
+                Row {
+                    name: "match".into(),
+                    detail: "art".into(),
+                    share: 0.95,
+                    share_interval: Interval { low: 0.94, high: 0.96 },
+                    samples: 2265,
+                },
+                Row {
+                    name: "memcpy".into(),
+                    detail: "libc.so.6".into(),
+                    share: 0.05,
+                    share_interval: Interval { low: 0.04, high: 0.06 },
+                    samples: 119,
+                },
+            ],
+            ..Breakdowns::default()
+        },
+        advice: vec![Advice {
+            kind: "split".into(),
+            group: 1,
+            title: "Split f1_neuron into {P} and {I U}".into(),
+            fields: vec![vec![40], vec![0, 32]],
+            predicted: Some(Predicted {
+                cycles: -0.21,
+                cycles_interval: Interval { low: -0.3, high: -0.12 },
+                lines: -0.86,
+                method: "lines touched an iteration, weighted by the sampled time of each loop".into(),
+            }),
+            confidence: "high".into(),
+            why:
+                "P takes 73.3 % of the time of f1_neuron, alone in its loops, and fills 8 of the 64 bytes of each line."
+                    .into(),
+            code: "typedef struct {\n    double P;\n} f1_neuron_p;".into(),
+            declared_at: Some(Position { file: "/src/art/scanner.c".into(), line: 31 }),
+            touched_lines: vec!["scanner.c:608".into(), "scanner.c:616".into()],
+        }],
+    }
+}
+
+fn as_text(by: By) -> String {
+    let mut out = String::new();
+    text::report(&mut out, &art(), by, Limits::default()).unwrap();
+    unstyled(&out)
+}
+
+/// Without terminal styles, and no line wider than the page.
+fn unstyled(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        rest = &rest[rest.find('m').unwrap() + 1..];
+    }
+    plain.push_str(rest);
+    for line in plain.lines() {
+        assert!(line.chars().count() <= text::WIDTH, "wider than {}: {line}", text::WIDTH);
+    }
+    plain
+}
+
+#[test]
+fn report_by_group() {
+    insta::assert_snapshot!(as_text(By::Group));
+}
+
+#[test]
+fn report_by_field() {
+    insta::assert_snapshot!(as_text(By::Field));
+}
+
+#[test]
+fn report_by_function() {
+    insta::assert_snapshot!(as_text(By::Function));
+}
+
+#[test]
+fn advice() {
+    let mut out = String::new();
+    text::advise(&mut out, &art()).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
+}
+
+#[test]
+fn empty_session_says_why() {
+    let mut report = art();
+    report.session.samples = 0;
+    report.session.duration_ns = 3_000_000;
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
+}
+
+#[test]
+fn annotated_structure() {
+    let report = art();
+    let mut out = String::new();
+    for group in annotate::matching(&report, "f1_neuron") {
+        annotate::structure(&mut out, &report, group).unwrap();
+    }
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn annotated_without_debug_information() {
+    let mut report = art();
+    report.groups[0].layout = None;
+    let mut out = String::new();
+    annotate::structure(&mut out, &report, &report.groups[0]).unwrap();
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn affinity_graph() {
+    let mut out = String::new();
+    dot::graph(&mut out, &art()).unwrap();
+    insta::assert_snapshot!(out);
+}
+
+/// The names of the JSON are a contract: other programs read them.
+#[test]
+fn json_round_trips_and_keeps_its_names() {
+    let text = json(&art());
+    insta::assert_snapshot!(text);
+    let back: Report = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, art());
+}
