@@ -1,1 +1,30 @@
 //! x86-64 emulation for sampling: decode, undo backwards, emulate forwards.
+#![no_std]
+
+mod access;
+mod bits;
+mod blame;
+mod control;
+mod emulator;
+mod exchange;
+mod flags;
+mod integer;
+mod lower;
+mod lower_vector;
+mod machine;
+mod op;
+mod overlay;
+mod poison;
+mod state;
+mod string;
+mod undo;
+mod vector;
+mod xsave;
+
+pub use access::{Access, AccessKind, Burst, End, Memory};
+pub use blame::{MAX_BACK, Plan, Quality, plan};
+pub use emulator::{Emulator, prepare};
+pub use iced_x86::Mnemonic;
+pub use state::{RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Registers, State};
+pub use undo::undo;
+pub use xsave::XsaveLayout;
