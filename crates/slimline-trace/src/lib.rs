@@ -6,10 +6,17 @@
 //! - [`access`]: the [`AccessBatch`](access::AccessBatch), the columns every analysis reads.
 //! - [`address`]: typed addresses, so that a run-time address, a link-time address and a file offset can't be mixed up.
 //!
-//! With the feature `session` (the default), also the tables of a recorded session and the directory they live in.
+//! With the feature `session` (the default) also
+//!
+//! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
+//! - [`session`]: the directory they live in.
 
 #![cfg_attr(not(feature = "session"), no_std)]
 
 pub mod access;
 pub mod address;
+#[cfg(feature = "session")]
+pub mod session;
+#[cfg(feature = "session")]
+pub mod tables;
 pub mod wire;

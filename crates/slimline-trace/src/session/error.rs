@@ -1,0 +1,79 @@
+//! What can be wrong with a session directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::tables::TableError;
+
+/// Why a session can't be read or written. Each displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// There is nothing at the path.
+    #[error("{}: no such session (record one with: slimline record -- COMMAND)", .0.display())]
+    NotFound(PathBuf),
+    /// The path is not a directory.
+    #[error("{}: not a directory, so not a slimline session", .0.display())]
+    NotADirectory(PathBuf),
+    /// A directory without `session.json`, or with one that is not ours.
+    #[error("{}: not a slimline session (no valid {})", .0.display(), super::HEADER_FILE)]
+    NotASession(PathBuf),
+    /// Written by a later version.
+    #[error("{}: session format {found} is newer than this slimline reads ({}); use a newer slimline",
+        directory.display(), super::FORMAT_VERSION)]
+    Newer {
+        /// The session.
+        directory: PathBuf,
+        /// Its format version.
+        found: u32,
+    },
+    /// A file is shorter or longer than what was written.
+    #[error("{}: truncated: {found_bytes} bytes where {expected_bytes} were written", file.display())]
+    Truncated {
+        /// The file.
+        file: PathBuf,
+        /// Its size.
+        found_bytes: u64,
+        /// The size it was written with.
+        expected_bytes: u64,
+    },
+    /// A file that the session needs is gone.
+    #[error("{}: missing from the session", .0.display())]
+    MissingFile(PathBuf),
+    /// A file holds something else than what was written.
+    #[error("{}: damaged: {reason}", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What was read, written or renamed.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl SessionError {
+    /// Wraps an error of the system about `path`.
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(super) fn damaged(file: &Path, reason: impl ToString) -> Self {
+        Self::Damaged { file: file.to_owned(), reason: reason.to_string() }
+    }
+
+    pub(super) fn table(file: &Path) -> impl FnOnce(TableError) -> Self {
+        move |error| Self::damaged(file, error)
+    }
+
+    /// Whether the disk, the quota or the allowed file size is used up.
+    pub fn is_out_of_space(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+}

@@ -1,0 +1,225 @@
+//! `session.json`: how a session came to be, and what it lost.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The whole content of `session.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// Version of the session's format; see [`FORMAT_VERSION`](super::FORMAT_VERSION).
+    pub format: u32,
+    /// Version of slimline that recorded it.
+    pub slimline_version: String,
+    /// Whether the recording came to its end. `false` while it runs and where the collector was killed.
+    pub complete: bool,
+    /// Program and arguments as given; bytes that are not UTF-8 are replaced.
+    pub command: Vec<String>,
+    /// The program as found: absolute path.
+    pub program: String,
+    /// Directory in which the command was started.
+    pub working_directory: String,
+    /// Environment variables that change how a program uses memory or threads.
+    pub environment: BTreeMap<String, String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// How it was recorded.
+    pub collector: Collector,
+    /// Wall-clock time of the start: nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// `CLOCK_MONOTONIC` of the start: the zero of the tables' times.
+    pub started_ns: u64,
+    /// `CLOCK_MONOTONIC` of the end; where the recording is not complete, of the last write.
+    pub ended_ns: u64,
+    /// How the started process ended; `None` while it runs and where the collector was killed.
+    pub end: Option<End>,
+    /// Why recording stopped before the target did.
+    pub stopped_early: Option<String>,
+    /// The processes recorded, in the order in which they were first seen.
+    pub processes: Vec<ProcessSummary>,
+}
+
+impl SessionInfo {
+    /// Time recorded.
+    pub fn duration_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.started_ns)
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Instruction set.
+    pub architecture: String,
+    /// CPU's own name.
+    pub cpu: String,
+    /// Logical CPUs online.
+    pub logical_cpus: u32,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Caches that CPU 0 uses, nearest first.
+    pub caches: Vec<Cache>,
+}
+
+/// A cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u32,
+    /// `Data`, `Instruction` or `Unified`, as the kernel says.
+    pub kind: String,
+    /// Size.
+    pub bytes: u64,
+    /// Line size.
+    pub line_bytes: u32,
+    /// Associativity; 0 where the kernel does not say.
+    pub ways: u32,
+    /// CPUs that share it, as the kernel lists them.
+    pub shared_by: String,
+}
+
+/// What interrupts threads to sample them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trigger {
+    /// perf cpu-clock with `sigtrap`.
+    PerfSigtrap,
+    /// POSIX timers on the threads' CPU time.
+    ThreadTimer,
+    /// None: allocations only.
+    Off,
+}
+
+/// How a session was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Collector {
+    /// Its name: `clock`.
+    pub name: String,
+    /// What interrupts threads.
+    pub trigger: Trigger,
+    /// Why that trigger.
+    pub trigger_reason: String,
+    /// What a sample's weight counts: `time_ns`.
+    pub weight: String,
+    /// Time between two samples of a thread, as asked.
+    pub period_ns: u64,
+    /// Length of a burst, as asked.
+    pub burst_instructions: u32,
+    /// Whether allocations were tracked.
+    pub track_allocations: bool,
+    /// Whether exec'd children were recorded too.
+    pub follow_children: bool,
+    /// Distance between stalled and sampled instruction.
+    pub skid: Skid,
+}
+
+/// How many instructions after the stalled one a sample shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Skid {
+    /// The distance that was used.
+    pub instructions: u32,
+    /// Whether it was measured on this machine before the run; otherwise it is assumed, and `note` says why.
+    pub calibrated: bool,
+    /// Samples of the known kernel by their distance from its stalled load: \[0\] at it, \[1\] one after…
+    pub samples_at_distance: Vec<u64>,
+    /// What the numbers mean, for people.
+    pub note: String,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It returned or exited.
+    Exited {
+        /// Exit status.
+        status: i32,
+    },
+    /// A signal ended it.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+    },
+}
+
+/// State of a recorded process when it was last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessState {
+    /// It still ran when recording ended.
+    Running,
+    /// It ran its exit handlers.
+    Exited,
+    /// It is gone without having run its exit handlers: killed, `_exit` or `exec`.
+    Gone,
+    /// Its agent gave up; see [`ProcessSummary::failure`].
+    Failed,
+}
+
+/// One recorded process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSummary {
+    /// Its subdirectory: `p<pid>-<n>`.
+    pub directory: String,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub parent_pid: u32,
+    /// Path of the executable it ran.
+    pub executable: String,
+    /// State when last looked at.
+    pub state: ProcessState,
+    /// Why its agent gave up.
+    pub failure: Option<String>,
+    /// `errno` of the trigger that was refused; 0 where it was granted.
+    pub trigger_errno: u32,
+    /// `CLOCK_MONOTONIC` of its start.
+    pub started_ns: u64,
+    /// `CLOCK_MONOTONIC` of its end; of the last look where it did not end.
+    pub ended_ns: u64,
+    /// Samples kept.
+    pub samples: u64,
+    /// Their weight.
+    pub weight_ns: u64,
+    /// Accesses kept.
+    pub accesses: u64,
+    /// Allocations seen.
+    pub allocations: u64,
+    /// Bytes they asked for.
+    pub allocated_bytes: u64,
+    /// Frees seen.
+    pub frees: u64,
+    /// CPU time in user mode, known once it exited.
+    pub user_ns: Option<u64>,
+    /// CPU time in the kernel, which has no samples; known once it exited.
+    pub system_ns: Option<u64>,
+    /// What is missing.
+    pub losses: Losses,
+}
+
+/// What a process did that the tables do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Samples that found the ring full.
+    pub dropped_samples: u64,
+    /// Their weight.
+    pub dropped_weight_ns: u64,
+    /// Messages that found the ring full, samples included.
+    pub dropped_messages: u64,
+    /// Messages that were damaged: the process wrote over its ring.
+    pub damaged_messages: u64,
+    /// Triggers that came inside the agent.
+    pub triggers_in_agent: u64,
+    /// Threads that found no free ring.
+    pub threads_without_ring: u64,
+    /// Allocation call paths that no longer fitted.
+    pub stacks_dropped: u64,
+    /// Blocks that the live-heap index could not take.
+    pub blocks_unindexed: u64,
+    /// Samples that were drained and could not be written: the disk was full.
+    pub unwritten_samples: u64,
+}

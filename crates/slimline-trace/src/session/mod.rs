@@ -1,0 +1,280 @@
+//! The session directory.
+//!
+//! ```text
+//!   slimline.data/                     mode 0700
+//!     session.json                     SessionInfo; replaced as the recording goes on, "complete": true at its end
+//!     p4711-0/                         one a process
+//!       part-00000.json                manifest: rows, size and checksum of each file; its presence makes the part
+//!       samples-00000.parquet          this part's rows …
+//!       accesses-00000.parquet
+//!       blocks-00000.parquet
+//!       stacks-00000.parquet           call paths not in earlier parts
+//!       ranges-00000.parquet           ranges that died
+//!       live-ranges-00000.parquet      … and the whole state so far: kept for the last part only
+//!       mappings-00000.parquet
+//!       threads-00000.parquet
+//!       part-00001.json …
+//! ```
+//!
+//! Parts are written whole while the target runs, so a session whose collector was killed is readable up to its last
+//! part. Reading goes part by part: memory is bounded by a part, however long the recording was.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), slimline_trace::session::SessionError> {
+//! let session = slimline_trace::session::Session::open("slimline.data".as_ref())?;
+//! for process in session.processes() {
+//!     let process = session.load(process)?;
+//!     for part in process.parts() {
+//!         let part = part?;
+//!         for window in part.windows() {
+//!             println!("{:?}: {} accesses", window.sample, window.accesses.len());
+//!         }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod info;
+mod manifest;
+mod writer;
+
+use std::fs;
+use std::io;
+use std::ops;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+pub use error::SessionError;
+pub use info::{Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SessionInfo, Skid, Trigger};
+pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory};
+
+use crate::access::WindowId;
+use crate::tables::{
+    Accesses, Blocks, Mappings, Ranges, Sample, Samples, StackFrames, Stacks, Table, TableError, Threads,
+};
+use manifest::{Manifest, manifest_path, table_path};
+
+/// Version of the session's format. Version 1: the first.
+pub const FORMAT_VERSION: u32 = 1;
+/// Name of the file that makes a directory a session.
+pub const HEADER_FILE: &str = "session.json";
+/// Name of the session that is written and read where none is given.
+pub const DEFAULT_DIRECTORY: &str = "slimline.data";
+/// File name of the ranges alive; the table is the same as that of the dead ones.
+const LIVE_RANGES: &str = "live-ranges";
+
+/// A recorded session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    directory: PathBuf,
+    info: SessionInfo,
+}
+
+impl Session {
+    /// Opens the session in `directory`. One that is not complete opens too: see [`SessionInfo::complete`].
+    ///
+    /// # Errors
+    /// There is none, it is not a session, it is newer than this version, or its `session.json` is damaged.
+    pub fn open(directory: &Path) -> Result<Self, SessionError> {
+        Ok(Self { directory: directory.to_owned(), info: read_header(directory)? })
+    }
+
+    /// What `session.json` says.
+    pub fn info(&self) -> &SessionInfo {
+        &self.info
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The recorded processes.
+    pub fn processes(&self) -> &[ProcessSummary] {
+        &self.info.processes
+    }
+
+    /// Loads what concerns the whole of a process: call paths, ranges, mappings, threads.
+    ///
+    /// # Errors
+    /// A file is missing or damaged.
+    pub fn load(&self, process: &ProcessSummary) -> Result<Process, SessionError> {
+        // The name comes from a file: it must not lead out of the session.
+        let is_plain = Path::new(&process.directory).components().count() == 1
+            && Path::new(&process.directory).file_name().is_some();
+        if !is_plain {
+            return Err(SessionError::damaged(
+                &self.directory.join(HEADER_FILE),
+                format_args!("process directory {:?} is not a plain name", process.directory),
+            ));
+        }
+        Process::load(self.directory.join(&process.directory))
+    }
+}
+
+fn read_header(directory: &Path) -> Result<SessionInfo, SessionError> {
+    #[derive(Deserialize)]
+    struct Version {
+        format: u32,
+    }
+    let path = directory.join(HEADER_FILE);
+    let content = match fs::read(&path) {
+        Ok(content) => content,
+        Err(error) => {
+            let directory = directory.to_owned();
+            return Err(match error.kind() {
+                io::ErrorKind::NotADirectory => SessionError::NotADirectory(directory),
+                io::ErrorKind::NotFound if directory.exists() => SessionError::NotASession(directory),
+                io::ErrorKind::NotFound => SessionError::NotFound(directory),
+                _ => SessionError::Io { path, source: error },
+            });
+        }
+    };
+    let Version { format } =
+        serde_json::from_slice(&content).map_err(|_| SessionError::NotASession(directory.to_owned()))?;
+    if format > FORMAT_VERSION {
+        return Err(SessionError::Newer { directory: directory.to_owned(), found: format });
+    }
+    serde_json::from_slice(&content).map_err(|error| SessionError::damaged(&path, error))
+}
+
+/// A recorded process: its whole-life tables in memory, its parts on disk.
+#[derive(Clone, Debug)]
+pub struct Process {
+    directory: PathBuf,
+    parts: u32,
+    /// Call paths.
+    pub stacks: Stacks,
+    /// Large heap blocks and mappings.
+    pub ranges: Ranges,
+    /// What was mapped where.
+    pub mappings: Mappings,
+    /// Threads.
+    pub threads: Threads,
+}
+
+impl Process {
+    fn load(directory: PathBuf) -> Result<Self, SessionError> {
+        let mut process = Self {
+            parts: 0,
+            stacks: Stacks::default(),
+            ranges: Ranges::default(),
+            mappings: Mappings::default(),
+            threads: Threads::default(),
+            directory,
+        };
+        let directory = &process.directory;
+        let mut last = None;
+        for number in 0.. {
+            let Some(manifest) = Manifest::read(directory, number)? else { break };
+            let stacks: StackFrames = manifest.table(directory, number, StackFrames::NAME)?;
+            let file = table_path(directory, StackFrames::NAME, number);
+            process.stacks.append(&stacks).map_err(SessionError::table(&file))?;
+            process.ranges.append(&mut manifest.table(directory, number, Ranges::NAME)?);
+            process.parts = number + 1;
+            last = Some((manifest, number));
+        }
+        if let Some((manifest, number)) = last {
+            process.ranges.append(&mut manifest.table(directory, number, LIVE_RANGES)?);
+            process.mappings = manifest.table(directory, number, Mappings::NAME)?;
+            process.threads = manifest.table(directory, number, Threads::NAME)?;
+        }
+        if process.ranges.stack.iter().flatten().any(|stack| stack.index() >= process.stacks.len()) {
+            return Err(SessionError::damaged(directory, "a range names a call path that does not exist"));
+        }
+        Ok(process)
+    }
+
+    /// Number of parts.
+    pub fn part_count(&self) -> u32 {
+        self.parts
+    }
+
+    /// All parts in order, read as they are asked for.
+    pub fn parts(&self) -> impl Iterator<Item = Result<Part, SessionError>> + '_ {
+        (0..self.parts).map(|number| self.part(number))
+    }
+
+    /// Reads one part. Parts are independent: threads may share them out.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or there is no such part.
+    pub fn part(&self, number: u32) -> Result<Part, SessionError> {
+        let directory = &self.directory;
+        let manifest = Manifest::read(directory, number)?
+            .ok_or_else(|| SessionError::MissingFile(manifest_path(directory, number)))?;
+        let part = Part {
+            first_window: manifest.first_window,
+            blocks: manifest.table(directory, number, Blocks::NAME)?,
+            samples: manifest.table(directory, number, Samples::NAME)?,
+            accesses: manifest.table(directory, number, Accesses::NAME)?,
+        };
+        let file = |name| table_path(directory, name, number);
+        part.check_blocks(self).map_err(SessionError::table(&file(Blocks::NAME)))?;
+        part.check_samples(self).map_err(SessionError::table(&file(Samples::NAME)))?;
+        part.check_accesses().map_err(SessionError::table(&file(Accesses::NAME)))?;
+        Ok(part)
+    }
+}
+
+/// A few seconds of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    first_window: u32,
+    /// The heap blocks that `samples` and `accesses` name.
+    pub blocks: Blocks,
+    /// Samples.
+    pub samples: Samples,
+    /// The accesses of all their windows, one after another.
+    pub accesses: Accesses,
+}
+
+impl Part {
+    /// Every sample with its accesses.
+    pub fn windows(&self) -> impl Iterator<Item = Window> + '_ {
+        let mut start = 0;
+        (0..self.samples.len()).map(move |row| {
+            let accesses = start..start + self.samples.accesses[row] as usize;
+            start = accesses.end;
+            Window { id: WindowId(self.first_window + row as u32), sample: self.samples.row(row), accesses }
+        })
+    }
+
+    fn check_blocks(&self, process: &Process) -> Result<(), TableError> {
+        let stacks = process.stacks.len();
+        check(self.blocks.stack.iter().flatten().all(|stack| stack.index() < stacks), "no such call path")
+    }
+
+    fn check_samples(&self, process: &Process) -> Result<(), TableError> {
+        let (samples, stacks) = (&self.samples, process.stacks.len());
+        check(self.first_window.checked_add(samples.len() as u32).is_some(), "too many windows")?;
+        check(samples.stack.iter().flatten().all(|stack| stack.index() < stacks), "no such call path")?;
+        check(samples.block.iter().flatten().all(|block| block.index() < self.blocks.len()), "no such block")?;
+        check(samples.thread.iter().all(|thread| thread.index() < process.threads.len()), "no such thread")?;
+        let accesses: u64 = samples.accesses.iter().map(|&rows| u64::from(rows)).sum();
+        check(accesses == self.accesses.len() as u64, "its windows do not add up to the accesses")
+    }
+
+    fn check_accesses(&self) -> Result<(), TableError> {
+        let blocks = self.blocks.len();
+        check(self.accesses.block.iter().flatten().all(|block| block.index() < blocks), "no such block")
+    }
+}
+
+fn check(holds: bool, otherwise: &'static str) -> Result<(), TableError> {
+    if holds { Ok(()) } else { Err(TableError::Reference(otherwise)) }
+}
+
+/// A sample and the consecutive accesses that its burst saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// Its number in the process.
+    pub id: WindowId,
+    /// The sample that began it.
+    pub sample: Sample,
+    /// Its rows of [`Part::accesses`].
+    pub accesses: ops::Range<usize>,
+}

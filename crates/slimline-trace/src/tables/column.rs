@@ -1,0 +1,207 @@
+//! How one column of a table is stored in Parquet.
+//!
+//! Nothing that is read back is trusted: a column that is missing, of another type, of another length or with a value
+//! out of range ends in a reason, never in a panic.
+
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition};
+use parquet::column::writer::ColumnWriterImpl;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::Result;
+use parquet::file::reader::RowGroupReader;
+use parquet::file::writer::SerializedRowGroupWriter;
+use parquet::schema::types::{Type, TypePtr};
+
+use super::TableError;
+use crate::access::AccessKind;
+use crate::address::{Avma, FileOffset};
+use crate::wire::{BurstEnd, Quality};
+
+/// Rows decoded in one go: bounds what a false row count can make us allocate before the data runs out.
+const READ_ROWS: usize = 64 << 10;
+
+/// A value that one cell of a table can hold.
+pub(super) trait Cell: Sized {
+    /// Parquet's physical type.
+    type Physical: DataType;
+    /// Whether the column holds no nulls.
+    const REQUIRED: bool = true;
+    /// How foreign readers should understand the physical value.
+    fn logical() -> Option<LogicalType>;
+    /// The stored form; `None` is null.
+    fn store(&self) -> Option<<Self::Physical as DataType>::T>;
+    /// The value of a stored form that is not null; `None` where no value has this form.
+    fn load(stored: <Self::Physical as DataType>::T) -> Option<Self>;
+    /// The value of null, where there is one.
+    fn null() -> Option<Self> {
+        None
+    }
+}
+
+/// Implements [`Cell`] for what is a number: the stored form is the same number, bit for bit.
+macro_rules! number_cell {
+    ($type:ty, $bits:literal, $physical:ty, $store:expr, $load:expr) => {
+        impl $crate::tables::column::Cell for $type {
+            type Physical = $physical;
+            fn logical() -> Option<parquet::basic::LogicalType> {
+                Some(parquet::basic::LogicalType::integer($bits, false))
+            }
+            fn store(&self) -> Option<<$physical as parquet::data_type::DataType>::T> {
+                #[allow(clippy::redundant_closure_call)]
+                Some($store(self))
+            }
+            fn load(stored: <$physical as parquet::data_type::DataType>::T) -> Option<Self> {
+                #[allow(clippy::redundant_closure_call)]
+                $load(stored)
+            }
+        }
+    };
+}
+pub(super) use number_cell;
+
+number_cell!(u64, 64, Int64Type, |cell: &u64| cell.cast_signed(), |stored: i64| Some(stored.cast_unsigned()));
+number_cell!(Avma, 64, Int64Type, |cell: &Avma| cell.0.cast_signed(), |stored: i64| Some(Avma(stored.cast_unsigned())));
+number_cell!(FileOffset, 64, Int64Type, |cell: &FileOffset| cell.0.cast_signed(), |stored: i64| {
+    Some(FileOffset(stored.cast_unsigned()))
+});
+number_cell!(u32, 32, Int32Type, |cell: &u32| cell.cast_signed(), |stored: i32| Some(stored.cast_unsigned()));
+number_cell!(u16, 16, Int32Type, |cell: &u16| i32::from(*cell), |stored: i32| u16::try_from(stored).ok());
+number_cell!(AccessKind, 8, Int32Type, |cell: &AccessKind| i32::from(cell.bits()), |stored: i32| {
+    let bits = u8::try_from(stored).ok()?;
+    (AccessKind::from_bits(bits).bits() == bits).then(|| AccessKind::from_bits(bits))
+});
+
+impl Cell for String {
+    type Physical = ByteArrayType;
+    fn logical() -> Option<LogicalType> {
+        Some(LogicalType::String)
+    }
+    fn store(&self) -> Option<ByteArray> {
+        Some(ByteArray::from(self.as_str()))
+    }
+    fn load(stored: ByteArray) -> Option<Self> {
+        stored.as_utf8().ok().map(str::to_owned)
+    }
+}
+
+impl<C: Cell> Cell for Option<C> {
+    type Physical = C::Physical;
+    const REQUIRED: bool = false;
+    fn logical() -> Option<LogicalType> {
+        C::logical()
+    }
+    fn store(&self) -> Option<<Self::Physical as DataType>::T> {
+        self.as_ref().and_then(C::store)
+    }
+    fn load(stored: <Self::Physical as DataType>::T) -> Option<Self> {
+        C::load(stored).map(Some)
+    }
+    fn null() -> Option<Self> {
+        Some(None)
+    }
+}
+
+/// Implements [`Cell`] for an enumeration, stored by name so that a query reads without our source.
+macro_rules! named_cell {
+    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $crate::tables::column::Cell for $type {
+            type Physical = parquet::data_type::ByteArrayType;
+            fn logical() -> Option<parquet::basic::LogicalType> {
+                Some(parquet::basic::LogicalType::String)
+            }
+            fn store(&self) -> Option<parquet::data_type::ByteArray> {
+                Some(parquet::data_type::ByteArray::from(match self { $($type::$variant => $name),+ }))
+            }
+            fn load(stored: parquet::data_type::ByteArray) -> Option<Self> {
+                match stored.as_utf8().ok()? { $($name => Some($type::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+pub(super) use named_cell;
+
+named_cell!(Quality {
+    Exact => "exact",
+    Inverted => "inverted",
+    NextInstance => "next_instance",
+    Lost => "lost",
+    NoMemory => "no_memory",
+    NoCode => "no_code",
+});
+named_cell!(BurstEnd {
+    Limit => "limit",
+    Unknown => "unknown",
+    Unsupported => "unsupported",
+    Syscall => "syscall",
+    Fault => "fault",
+    Full => "full",
+    NotStarted => "not_started",
+    Agent => "agent",
+});
+
+/// The schema of a column of `C`.
+pub(super) fn column_type<C: Cell>(name: &str) -> Result<TypePtr> {
+    let repetition = if C::REQUIRED { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+    let column = Type::primitive_type_builder(name, C::Physical::get_physical_type())
+        .with_repetition(repetition)
+        .with_logical_type(C::logical())
+        .build()?;
+    Ok(Arc::new(column))
+}
+
+/// Writes the next column of a row group.
+pub(super) fn write_column<C: Cell>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, cells: &[C]) -> Result<()> {
+    let mut column = group.next_column()?.expect("the schema was made of these columns");
+    let writer: &mut ColumnWriterImpl<'_, C::Physical> = column.typed();
+    if C::REQUIRED {
+        let values: Vec<_> = cells.iter().filter_map(C::store).collect();
+        writer.write_batch(&values, None, None)?;
+    } else {
+        let mut values = Vec::with_capacity(cells.len());
+        let mut levels = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let value = cell.store();
+            levels.push(i16::from(value.is_some()));
+            values.extend(value);
+        }
+        writer.write_batch(&values, Some(&levels), None)?;
+    }
+    column.close()
+}
+
+/// Appends the column `name` of a row group to `cells`.
+pub(super) fn read_column<C: Cell>(
+    group: &dyn RowGroupReader,
+    name: &'static str,
+    cells: &mut Vec<C>,
+) -> std::result::Result<(), TableError> {
+    let bad = |reason| TableError::Column { name, reason };
+    let columns = group.metadata().schema_descr().columns();
+    let index = columns.iter().position(|column| column.name() == name).ok_or(bad("is missing"))?;
+    if columns[index].max_rep_level() != 0 || columns[index].max_def_level() != i16::from(!C::REQUIRED) {
+        return Err(bad("has another nesting"));
+    }
+    let mut reader = C::Physical::get_column_reader(group.get_column_reader(index)?).ok_or(bad("has another type"))?;
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    loop {
+        values.clear();
+        levels.clear();
+        let (rows, ..) = reader.read_records(READ_ROWS, (!C::REQUIRED).then_some(&mut levels), None, &mut values)?;
+        if rows == 0 {
+            return Ok(());
+        }
+        cells.reserve(rows);
+        if C::REQUIRED {
+            for value in values.drain(..) {
+                cells.push(C::load(value).ok_or(bad("holds an unknown value"))?);
+            }
+        } else {
+            let mut present = values.drain(..);
+            for &level in &levels {
+                let cell = if level == 0 { C::null() } else { present.next().and_then(C::load) };
+                cells.push(cell.ok_or(bad("holds an unknown value"))?);
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The tables of a recorded process: columns in memory, Parquet on disk.
+//!
+//! ```text
+//!   Samples.thread ─► Threads          Samples.stack ─┐
+//!   Samples.block  ─► Blocks.stack ───────────────────┼─► Stacks (frames)
+//!   Accesses.block ─► Blocks           Ranges.stack ──┘
+//! ```
+//!
+//! Each table is a struct of equally long columns; its row type is for building, tests and single look-ups. A handle
+//! such as [`BlockRow`] names a row of one table and can't be mixed up with another. On disk every number is unsigned,
+//! times are `CLOCK_MONOTONIC` nanoseconds, enumerations are stored by name, and what is not known is null.
+
+mod accesses;
+mod blocks;
+mod column;
+mod mappings;
+mod ranges;
+mod row_handle;
+mod samples;
+mod stacks;
+mod threads;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
+
+pub use accesses::{Access, Accesses};
+pub use blocks::{Block, Blocks};
+pub use mappings::{Mapping, Mappings};
+pub use ranges::{Range, RangeOrigin, Ranges};
+pub use row_handle::{BlockRow, StackRow, ThreadRow};
+pub use samples::{Sample, Samples};
+pub use stacks::{StackEnd, StackFrame, StackFrames, Stacks};
+pub use threads::{Thread, Threads};
+
+/// Why a table could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Not Parquet, or damaged Parquet.
+    #[error("{0}")]
+    Parquet(#[from] ParquetError),
+    /// One column is not what the table needs.
+    #[error("column {name} {reason}")]
+    Column {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Columns of different lengths, or not the rows that were announced.
+    #[error("holds {found} rows where {expected} were written")]
+    Rows {
+        /// Rows found.
+        found: usize,
+        /// Rows announced.
+        expected: usize,
+    },
+    /// A row names a row of another table that does not exist, or breaks the table's order.
+    #[error("{0}")]
+    Reference(&'static str),
+}
+
+/// A table that can be stored.
+pub trait Table: Default + Sized {
+    /// Name of the table in file names.
+    const NAME: &'static str;
+
+    /// Number of rows.
+    fn rows(&self) -> usize;
+
+    /// The table as a Parquet file.
+    ///
+    /// # Errors
+    /// Only a fault of the encoder.
+    fn to_parquet(&self) -> Result<Vec<u8>, ParquetError>;
+
+    /// The table in a Parquet file, which must hold `rows` rows.
+    ///
+    /// # Errors
+    /// [`TableError`] for anything but a table that [`Table::to_parquet`] of this version or a later one with more
+    /// columns wrote.
+    fn from_parquet(file: Bytes, rows: usize) -> Result<Self, TableError>;
+}
+
+/// How a column is laid out on disk (measured in the bench `tables`).
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// Differences of neighbours: times, addresses, counters.
+    Delta,
+    /// Few distinct values.
+    Dictionary,
+}
+
+/// Defines a table: its columns, its row and how both are stored.
+macro_rules! table {
+    (
+        $(#[$table_doc:meta])* $table:ident of $(#[$row_doc:meta])* $row:ident in $name:literal {
+            $($(#[$doc:meta])* $column:ident: $type:ty as $layout:ident,)+
+        }
+    ) => {
+        $(#[$table_doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $table {
+            $($(#[$doc])* pub $column: Vec<$type>,)+
+        }
+
+        $(#[$row_doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row {
+            $($(#[$doc])* pub $column: $type,)+
+        }
+
+        impl $table {
+            /// Number of rows.
+            pub fn len(&self) -> usize {
+                $crate::tables::first_length(&[$(self.$column.len()),+])
+            }
+
+            /// Whether there is no row.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Appends a row.
+            pub fn push(&mut self, row: $row) {
+                $(self.$column.push(row.$column);)+
+            }
+
+            /// The row at `index`; panics where there is none, as slices do.
+            pub fn row(&self, index: usize) -> $row {
+                $row { $($column: self.$column[index].clone(),)+ }
+            }
+
+            /// All rows.
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = $row> + '_ {
+                (0..self.len()).map(|index| self.row(index))
+            }
+
+            /// Removes all rows and keeps the room they took.
+            pub fn clear(&mut self) {
+                $(self.$column.clear();)+
+            }
+
+            /// Moves all rows of `other` to the end.
+            pub fn append(&mut self, other: &mut Self) {
+                $(self.$column.append(&mut other.$column);)+
+            }
+        }
+
+        impl $crate::tables::Table for $table {
+            const NAME: &'static str = $name;
+
+            fn rows(&self) -> usize {
+                self.len()
+            }
+
+            fn to_parquet(&self) -> Result<Vec<u8>, parquet::errors::ParquetError> {
+                use $crate::tables::{Layout, column};
+                let columns = vec![$(column::column_type::<$type>(stringify!($column))?,)+];
+                let layouts = [$((stringify!($column), Layout::$layout)),+];
+                $crate::tables::write_file($name, columns, &layouts, |group| {
+                    $(column::write_column(group, &self.$column)?;)+
+                    Ok(())
+                })
+            }
+
+            fn from_parquet(file: bytes::Bytes, rows: usize) -> Result<Self, $crate::tables::TableError> {
+                let mut table = Self::default();
+                $crate::tables::read_file(file, |group| {
+                    $($crate::tables::column::read_column(group, stringify!($column), &mut table.$column)?;)+
+                    Ok(())
+                })?;
+                $($crate::tables::expect_rows(table.$column.len(), rows)?;)+
+                Ok(table)
+            }
+        }
+    };
+}
+use table;
+
+/// The columns' common length.
+fn first_length(lengths: &[usize]) -> usize {
+    debug_assert!(lengths.windows(2).all(|pair| pair[0] == pair[1]), "columns of unequal lengths: {lengths:?}");
+    lengths[0]
+}
+
+fn expect_rows(found: usize, expected: usize) -> Result<(), TableError> {
+    if found == expected { Ok(()) } else { Err(TableError::Rows { found, expected }) }
+}
+
+type RowGroup<'a> = parquet::file::writer::SerializedRowGroupWriter<'a, Vec<u8>>;
+
+fn write_file(
+    table: &str,
+    columns: Vec<parquet::schema::types::TypePtr>,
+    layouts: &[(&str, Layout)],
+    write: impl FnOnce(&mut RowGroup<'_>) -> Result<(), ParquetError>,
+) -> Result<Vec<u8>, ParquetError> {
+    let mut properties = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_created_by(concat!("slimline ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true);
+    for &(name, layout) in layouts {
+        let path = ColumnPath::from(name);
+        properties = match layout {
+            Layout::Delta => properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+            Layout::Dictionary => properties.set_column_dictionary_enabled(path, true),
+        };
+    }
+    let schema = Type::group_type_builder(table).with_fields(columns).build()?;
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema.into(), properties.build().into())?;
+    let mut group = writer.next_row_group()?;
+    write(&mut group)?;
+    group.close()?;
+    writer.into_inner()
+}
+
+fn read_file(
+    file: Bytes,
+    mut read: impl FnMut(&dyn parquet::file::reader::RowGroupReader) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let reader = SerializedFileReader::new(file)?;
+    for index in 0..reader.num_row_groups() {
+        read(reader.get_row_group(index)?.as_ref())?;
+    }
+    Ok(())
+}

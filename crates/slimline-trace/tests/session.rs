@@ -1,0 +1,449 @@
+//! Sessions as readers meet them: whole, cut off, damaged, foreign.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use slimline_trace::access::AccessKind;
+use slimline_trace::address::{Avma, FileOffset};
+use slimline_trace::session::*;
+use slimline_trace::tables::*;
+use slimline_trace::wire::{BurstEnd, Quality};
+
+fn info() -> SessionInfo {
+    SessionInfo {
+        format: FORMAT_VERSION,
+        slimline_version: "0".into(),
+        complete: false,
+        command: vec!["./program".into(), "10".into()],
+        program: "/tmp/program".into(),
+        working_directory: "/tmp".into(),
+        environment: BTreeMap::from([("OMP_NUM_THREADS".into(), "2".into())]),
+        machine: Machine::default(),
+        collector: Collector {
+            name: "clock".into(),
+            trigger: Trigger::PerfSigtrap,
+            trigger_reason: "granted".into(),
+            weight: "time_ns".into(),
+            period_ns: 1_000_000,
+            burst_instructions: 300,
+            track_allocations: true,
+            follow_children: true,
+            skid: Skid { instructions: 1, calibrated: true, samples_at_distance: vec![1, 99], note: String::new() },
+        },
+        started_unix_ns: 1,
+        started_ns: 100,
+        ended_ns: 400,
+        end: None,
+        stopped_early: None,
+        processes: vec![summary("p7-0")],
+    }
+}
+
+fn summary(directory: &str) -> ProcessSummary {
+    ProcessSummary {
+        directory: directory.into(),
+        pid: 7,
+        parent_pid: 1,
+        executable: "/tmp/program".into(),
+        state: ProcessState::Running,
+        failure: None,
+        trigger_errno: 0,
+        started_ns: 100,
+        ended_ns: 400,
+        samples: 4,
+        weight_ns: 4_000_000,
+        accesses: 6,
+        allocations: 2,
+        allocated_bytes: 96,
+        frees: 0,
+        user_ns: None,
+        system_ns: None,
+        losses: Losses::default(),
+    }
+}
+
+/// Rows of one part: two windows of two and one accesses.
+struct Rows {
+    stacks: StackFrames,
+    blocks: Blocks,
+    samples: Samples,
+    accesses: Accesses,
+    dead_ranges: Ranges,
+    live_ranges: Ranges,
+    mappings: Mappings,
+    threads: Threads,
+}
+
+fn range(base: u64, died_ns: Option<u64>) -> Range {
+    Range { base: Avma(base), bytes: 1 << 20, born_ns: 120, died_ns, stack: None, origin: RangeOrigin::Heap }
+}
+
+fn rows(part: u32) -> Rows {
+    let mut rows = Rows {
+        stacks: StackFrames::default(),
+        blocks: Blocks::default(),
+        samples: Samples::default(),
+        accesses: Accesses::default(),
+        dead_ranges: Ranges::default(),
+        live_ranges: Ranges::default(),
+        mappings: Mappings::default(),
+        threads: Threads::default(),
+    };
+    let stack = StackRow::new(part as usize);
+    rows.stacks.push_stack(stack, [Avma(0x401_000), Avma(0x402_000 + u64::from(part))], StackEnd::Depth);
+    rows.blocks.push(Block { base: Avma(0x5000), bytes: 48, stack: Some(stack) });
+    for window in 0..2_u32 {
+        let accesses = 2 - window;
+        rows.samples.push(Sample {
+            time_ns: 200 + u64::from(window),
+            thread: ThreadRow::new(0),
+            weight_ns: 1_000_000,
+            sampled_ip: Avma(0x401_008),
+            ip: Avma(0x401_004),
+            address: Avma(0x5008),
+            stack_pointer: Avma(0x7fff_0000_0000),
+            access_bytes: 8,
+            kind: AccessKind::LOAD,
+            quality: Quality::Inverted,
+            block: Some(BlockRow::new(0)),
+            stack: Some(stack),
+            accesses,
+            burst_instructions: 300,
+            burst_end: BurstEnd::Limit,
+        });
+        for access in 0..accesses {
+            rows.accesses.push(Access {
+                window: part * 2 + window,
+                ip: Avma(0x401_004),
+                address: Avma(0x5008 + u64::from(access)),
+                bytes: 256,
+                kind: AccessKind::LOAD_STORE.atomic(),
+                block: (access == 0).then(|| BlockRow::new(0)),
+            });
+        }
+    }
+    rows.dead_ranges.push(range(0x10_0000 * u64::from(part + 1), Some(150)));
+    rows.live_ranges.push(range(0x900_0000, None));
+    rows.mappings.push(Mapping {
+        start: Avma(0x40_0000),
+        end: Avma(0x40_2000),
+        file_offset: FileOffset(0),
+        permissions: "r-xp".into(),
+        device: "fe:00".into(),
+        inode: 12,
+        path: "/tmp/program".into(),
+        first_seen_ns: 100,
+        last_seen_ns: 200 + u64::from(part),
+    });
+    rows.threads.push(Thread {
+        tid: 7,
+        name: "program".into(),
+        began_ns: 100,
+        ended_ns: None,
+        cpu_ns: 0,
+        samples: u64::from(part + 1) * 2,
+    });
+    rows
+}
+
+impl Rows {
+    fn new_rows(&self) -> NewRows<'_> {
+        NewRows {
+            stacks: &self.stacks,
+            blocks: &self.blocks,
+            samples: &self.samples,
+            accesses: &self.accesses,
+            dead_ranges: &self.dead_ranges,
+            live_ranges: &self.live_ranges,
+            mappings: &self.mappings,
+            threads: &self.threads,
+        }
+    }
+}
+
+/// A session of one process with two parts.
+fn write(directory: &Path) {
+    let session = SessionWriter::create(directory, &info()).unwrap();
+    let mut process = session.process("p7-0").unwrap();
+    for part in 0..2 {
+        assert_eq!(process.next_window(), part * 2);
+        process.write_part(rows(part).new_rows()).unwrap();
+    }
+    session.update(&SessionInfo { complete: true, end: Some(End::Exited { status: 3 }), ..info() }).unwrap();
+}
+
+/// Reads everything there is, as a report does.
+fn read(directory: &Path) -> Result<(Vec<Process>, Vec<Part>), SessionError> {
+    let session = Session::open(directory)?;
+    let processes = session.processes().iter().map(|process| session.load(process)).collect::<Result<Vec<_>, _>>()?;
+    let parts = processes.iter().flat_map(|process| process.parts().collect::<Vec<_>>()).collect::<Result<_, _>>()?;
+    Ok((processes, parts))
+}
+
+fn fresh() -> (tempfile::TempDir, PathBuf) {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("slimline.data");
+    write(&directory);
+    (scratch, directory)
+}
+
+#[test]
+fn reads_back_what_was_written() {
+    let (_scratch, directory) = fresh();
+    let session = Session::open(&directory).unwrap();
+    assert!(session.info().complete);
+    assert_eq!(session.info().end, Some(End::Exited { status: 3 }));
+    assert_eq!(session.info().duration_ns(), 300);
+
+    let (processes, parts) = read(&directory).unwrap();
+    let process = &processes[0];
+    assert_eq!(process.stacks.len(), 2);
+    assert_eq!(process.stacks.frames(StackRow::new(1)), [Avma(0x401_000), Avma(0x402_001)]);
+    assert_eq!(process.stacks.end(StackRow::new(0)), StackEnd::Depth);
+    let bases: Vec<_> = process.ranges.base.iter().map(|base| base.0).collect();
+    assert_eq!(bases, [0x10_0000, 0x20_0000, 0x900_0000], "dead ranges of all parts, live ranges of the last");
+    assert_eq!(process.mappings, rows(1).mappings);
+    assert_eq!(process.threads, rows(1).threads);
+    for (number, part) in (0..).zip(&parts) {
+        let written = rows(number);
+        assert_eq!((&part.samples, &part.accesses), (&written.samples, &written.accesses));
+        assert_eq!(part.blocks, written.blocks);
+        let windows: Vec<_> = part.windows().map(|window| (window.id.0, window.accesses)).collect();
+        assert_eq!(windows, [(number * 2, 0..2), (number * 2 + 1, 2..3)]);
+    }
+}
+
+#[test]
+fn is_private_and_keeps_only_the_last_state() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_scratch, directory) = fresh();
+    for path in [directory.clone(), directory.join("p7-0")] {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+    assert!(!directory.join("p7-0/threads-00000.parquet").exists());
+    assert!(directory.join("p7-0/threads-00001.parquet").exists());
+}
+
+#[test]
+fn a_killed_collector_leaves_whole_parts() {
+    let (_scratch, directory) = fresh();
+    let process = directory.join("p7-0");
+    // What a kill between the files of part 1 leaves: no manifest, some files, a temporary one, no final header.
+    fs::remove_file(process.join("part-00001.json")).unwrap();
+    fs::rename(process.join("samples-00001.parquet"), process.join("samples-00001.parquet.tmp")).unwrap();
+    for name in ["threads", "mappings", "live-ranges"] {
+        let of = |part| process.join(format!("{name}-{part:05}.parquet"));
+        fs::rename(of(1), of(0)).unwrap();
+    }
+    let mut early = info();
+    early.complete = false;
+    fs::write(directory.join(HEADER_FILE), serde_json::to_vec(&early).unwrap()).unwrap();
+    // The state files above hold part 1's bytes, so write part 0's again, as the collector had them.
+    let again = tempfile::tempdir().unwrap();
+    let once = again.path().join("s");
+    let session = SessionWriter::create(&once, &info()).unwrap();
+    session.process("p7-0").unwrap().write_part(rows(0).new_rows()).unwrap();
+    for name in ["threads", "mappings", "live-ranges"] {
+        let file = format!("p7-0/{name}-00000.parquet");
+        fs::copy(once.join(&file), directory.join(&file)).unwrap();
+    }
+
+    assert!(!Session::open(&directory).unwrap().info().complete);
+    let (processes, parts) = read(&directory).unwrap();
+    assert_eq!((processes[0].part_count(), parts.len()), (1, 1));
+    assert_eq!(parts[0].samples, rows(0).samples);
+}
+
+#[test]
+fn an_older_session_is_set_aside_and_nothing_else_is() {
+    let (scratch, directory) = fresh();
+    write(&directory);
+    write(&directory);
+    assert!(Session::open(&scratch.path().join("slimline.data.old")).is_ok());
+
+    let precious = scratch.path().join("precious");
+    fs::create_dir(&precious).unwrap();
+    fs::write(precious.join("thesis.tex"), "").unwrap();
+    for refused in [check_output_directory(&precious), SessionWriter::create(&precious, &info()).map(drop)] {
+        assert!(matches!(refused, Err(SessionError::NotASession(_))), "{refused:?}");
+    }
+    assert!(precious.join("thesis.tex").exists());
+
+    // The place for the older one is taken by something else.
+    fs::remove_dir_all(scratch.path().join("slimline.data.old")).unwrap();
+    fs::write(scratch.path().join("slimline.data.old"), "mine").unwrap();
+    assert!(matches!(check_output_directory(&directory), Err(SessionError::NotADirectory(_))));
+    assert!(matches!(SessionWriter::create(&directory, &info()), Err(SessionError::NotADirectory(_))));
+    assert!(Session::open(&directory).is_ok());
+}
+
+/// `spoil` the session; reading it must end in an error of one line that holds `expected`.
+#[track_caller]
+fn check_refused(spoil: impl FnOnce(&Path), expected: &str) {
+    let (_scratch, directory) = fresh();
+    spoil(&directory);
+    let error = read(&directory).expect_err("a spoilt session was read").to_string();
+    assert!(error.contains(expected), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn refuses_what_is_no_session() {
+    let error = Session::open(Path::new("/nonexistent/slimline.data")).unwrap_err().to_string();
+    assert!(error.contains("no such session"), "{error}");
+    let error = Session::open(Path::new("/etc/hostname")).unwrap_err().to_string();
+    assert!(error.contains("not a directory"), "{error}");
+    check_refused(|directory| fs::remove_file(directory.join(HEADER_FILE)).unwrap(), "not a slimline session");
+    check_refused(
+        |directory| fs::write(directory.join(HEADER_FILE), "PK\u{3}\u{4}").unwrap(),
+        "not a slimline session",
+    );
+    check_refused(|directory| fs::write(directory.join(HEADER_FILE), r#"{"format": 1}"#).unwrap(), "damaged");
+    let newer = r#"{"format": 2, "anything": []}"#;
+    check_refused(|directory| fs::write(directory.join(HEADER_FILE), newer).unwrap(), "newer");
+}
+
+#[test]
+fn names_the_damaged_file() {
+    let cut = |directory: &Path| {
+        let path = directory.join("p7-0/accesses-00001.parquet");
+        let content = fs::read(&path).unwrap();
+        fs::write(&path, &content[..content.len() - 9]).unwrap();
+    };
+    check_refused(cut, "accesses-00001.parquet: truncated");
+    let empty = |directory: &Path| fs::write(directory.join("p7-0/stacks-00000.parquet"), "").unwrap();
+    check_refused(empty, "stacks-00000.parquet: truncated: 0 bytes");
+    let gone = |directory: &Path| fs::remove_file(directory.join("p7-0/threads-00001.parquet")).unwrap();
+    check_refused(gone, "threads-00001.parquet: missing");
+    let flip = |directory: &Path| {
+        let path = directory.join("p7-0/samples-00000.parquet");
+        let mut content = fs::read(&path).unwrap();
+        let middle = content.len() / 2;
+        content[middle] ^= 4;
+        fs::write(&path, content).unwrap();
+    };
+    check_refused(flip, "samples-00000.parquet: damaged");
+    let manifest = |directory: &Path| fs::write(directory.join("p7-0/part-00000.json"), "{").unwrap();
+    check_refused(manifest, "part-00000.json: damaged");
+}
+
+#[test]
+fn never_leaves_its_directory() {
+    let outside = |directory: &Path| {
+        let mut info = info();
+        info.processes = vec![summary("../../etc")];
+        fs::write(directory.join(HEADER_FILE), serde_json::to_vec(&info).unwrap()).unwrap();
+    };
+    check_refused(outside, "not a plain name");
+}
+
+#[test]
+fn refuses_rows_that_name_no_row() {
+    let check = |expected: &str, spoil: &dyn Fn(&mut Rows)| {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("s");
+        let session = SessionWriter::create(&directory, &info()).unwrap();
+        let mut spoilt = rows(0);
+        spoil(&mut spoilt);
+        session.process("p7-0").unwrap().write_part(spoilt.new_rows()).unwrap();
+        let error = read(&directory).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check("no such block", &|rows| rows.accesses.block[1] = Some(BlockRow::new(1)));
+    check("no such block", &|rows| rows.samples.block[1] = Some(BlockRow::new(9)));
+    check("no such call path", &|rows| rows.samples.stack[0] = Some(StackRow::new(1)));
+    check("no such call path", &|rows| rows.blocks.stack[0] = Some(StackRow::new(1)));
+    check("a call path that does not exist", &|rows| rows.live_ranges.stack[0] = Some(StackRow::new(1)));
+    check("no such thread", &|rows| rows.samples.thread[0] = ThreadRow::new(1));
+    check("do not add up", &|rows| rows.samples.accesses[0] = 3);
+    check("out of order", &|rows| rows.stacks.depth[1] = 2);
+    check("out of order", &|rows| rows.stacks.stack[0] = StackRow::new(1));
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    (any::<u32>(), any::<u64>(), any::<u64>(), any::<u16>(), 0..8_u8, proptest::option::of(0..u32::MAX - 1)).prop_map(
+        |(window, ip, address, bytes, kind, block)| Access {
+            window,
+            ip: Avma(ip),
+            address: Avma(address),
+            bytes,
+            kind: AccessKind::from_bits(kind),
+            block: block.map(|row| BlockRow::new(row as usize)),
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_accesses_round_trip(rows in proptest::collection::vec(access(), 0..600)) {
+        let mut table = Accesses::default();
+        rows.iter().for_each(|row| table.push(row.clone()));
+        let file = table.to_parquet().unwrap().into();
+        prop_assert_eq!(Accesses::from_parquet(file, rows.len()).unwrap(), table);
+    }
+
+    #[test]
+    fn any_stacks_round_trip(stacks in proptest::collection::vec(proptest::collection::vec(any::<u64>(), 1..9), 0..40)) {
+        let mut table = StackFrames::default();
+        for (row, frames) in stacks.iter().enumerate() {
+            table.push_stack(StackRow::new(row), frames.iter().copied().map(Avma), StackEnd::Outermost);
+        }
+        let read = StackFrames::from_parquet(table.to_parquet().unwrap().into(), table.len()).unwrap();
+        let mut found = Stacks::default();
+        found.append(&read).unwrap();
+        let found: Vec<Vec<u64>> = found.iter().map(|(_, frames)| frames.iter().map(|frame| frame.0).collect()).collect();
+        prop_assert_eq!(found, stacks);
+    }
+
+    #[test]
+    fn any_range_and_mapping_round_trip(numbers in any::<[u64; 5]>(), died in any::<Option<u64>>(), text in ".{0,40}") {
+        let [a, b, c, d, e] = numbers;
+        let mut ranges = Ranges::default();
+        ranges.push(Range {
+            base: Avma(a), bytes: b, born_ns: c, died_ns: died, stack: None, origin: RangeOrigin::Map,
+        });
+        prop_assert_eq!(&Ranges::from_parquet(ranges.to_parquet().unwrap().into(), 1).unwrap(), &ranges);
+        let mut mappings = Mappings::default();
+        mappings.push(Mapping {
+            start: Avma(a), end: Avma(b), file_offset: FileOffset(c), permissions: "rw-p".into(), device: String::new(),
+            inode: d, path: text, first_seen_ns: e, last_seen_ns: u64::MAX,
+        });
+        prop_assert_eq!(&Mappings::from_parquet(mappings.to_parquet().unwrap().into(), 1).unwrap(), &mappings);
+    }
+
+    /// Whatever byte of whatever file changes, or wherever one is cut: an error, no panic, and never other rows.
+    #[test]
+    fn damage_is_always_noticed(file in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), change in 0..=255_u8) {
+        let (_scratch, directory) = fresh();
+        let mut files: Vec<_> = fs::read_dir(directory.join("p7-0")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
+        files.sort();
+        let path = file.get(&files);
+        let mut content = fs::read(path).unwrap();
+        let at = at.index(content.len());
+        if change == 0 { content.truncate(at) } else { content[at] ^= change }
+        fs::write(path, content).unwrap();
+        let error = read(&directory).expect_err("damage was not noticed").to_string();
+        prop_assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{}", error);
+    }
+
+    /// A file of another table, under a manifest that matches it, is refused too.
+    #[test]
+    fn another_tables_file_is_refused(rows in 0..3_usize) {
+        let threads = rows_of_threads(rows);
+        let file: bytes::Bytes = threads.to_parquet().unwrap().into();
+        prop_assert!(Samples::from_parquet(file.clone(), rows).is_err());
+        prop_assert!(Threads::from_parquet(file.clone(), rows + 1).is_err());
+        prop_assert!(Threads::from_parquet(file, rows).is_ok());
+    }
+}
+
+fn rows_of_threads(count: usize) -> Threads {
+    let mut threads = Threads::default();
+    for tid in 0..count as u32 {
+        threads.push(Thread { tid, name: "t".into(), began_ns: 0, ended_ns: Some(1), cpu_ns: 1, samples: 0 });
+    }
+    threads
+}
