@@ -38,8 +38,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"slimring");
 /// Layout version of everything in this module. Version 1: the first.
 pub const VERSION: u32 = 1;
 
-/// Rings in a process file: how many threads can be sampled at the same time. A slot is reused after its thread ended
-/// and its ring was drained; threads beyond are counted in [`ProcessHeader::threads_without_ring`].
+/// Rings in a process file: how many threads can be sampled at the same time. A thread takes the first slot that is
+/// free, so that the collector need not look far. A slot is reused after its thread ended and its ring was drained; threads beyond are counted in [`ProcessHeader::threads_without_ring`].
 pub const SLOTS: usize = 2048;
 /// Size of one ring: 0.1 s at 1 kHz and 2.5 KiB a sample, twice the collector's longest pause between drains.
 pub const RING_BYTES: usize = 256 << 10;
@@ -159,6 +159,11 @@ pub struct ProcessHeader {
     pub user_ns: AtomicU64,
     /// CPU time in the kernel likewise: this time has no samples.
     pub system_ns: AtomicU64,
+    /// Set to 1 by the collector when it stops reading for good (the recorded command ended, or the disk is full): the
+    /// agent stops its triggers and writes nothing more.
+    pub stop: AtomicU32,
+    /// Fills the word.
+    pub reserved: u32,
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }
