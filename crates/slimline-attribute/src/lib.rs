@@ -10,3 +10,4 @@
 
 pub mod files;
 pub mod tables;
+pub mod typing;

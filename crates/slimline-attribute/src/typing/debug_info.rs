@@ -1,0 +1,448 @@
+//! Debugging information entries by handle, and the unit tables they live in.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use gimli::{AttributeValue, DwAt, DwTag, UnitOffset, UnitType, constants as dw};
+
+use super::shape::{Fields, Shape};
+use super::statics::StaticRange;
+use super::unit_index::UnitIndex;
+use crate::tables::{Language, SourcePosition, TypeId};
+
+/// The reader that all of this module works on: borrowed bytes, little endian as x86-64 is.
+pub type Slice<'a> = gimli::EndianSlice<'a, gimli::LittleEndian>;
+/// Loaded DWARF sections of one module (with `sup` set where a `.gnu_debugaltlink` file was found).
+pub type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+
+pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
+pub(super) type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
+pub(super) type Value<'a> = AttributeValue<Slice<'a>>;
+
+/// A debugging information entry of one [`DebugInfo`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Die {
+    pub(super) unit: u32,
+    pub(super) offset: u32,
+}
+
+/// Which file and section a unit was read from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Info,
+    Types,
+    Supplementary,
+}
+
+struct UnitSlot<'a> {
+    origin: Origin,
+    header: gimli::UnitHeader<Slice<'a>>,
+    unit: OnceCell<Option<Unit<'a>>>,
+    index: OnceCell<UnitIndex>,
+    language: OnceCell<Option<Language>>,
+}
+
+/// The debug information of one module, read unit by unit as questions need it.
+///
+/// One `DebugInfo` is to be used with one [`TypeTable`](super::layout::TypeTable): it remembers the rows it made there.
+pub struct DebugInfo<'a> {
+    pub(super) dwarf: &'a Dwarf<'a>,
+    units: Vec<UnitSlot<'a>>,
+    signatures: HashMap<u64, Die>,
+    unit_ranges: OnceCell<Vec<(u64, u64, u32)>>,
+    definitions: OnceCell<HashMap<String, Vec<Die>>>,
+    pub(super) statics: OnceCell<Vec<StaticRange>>,
+    pub(super) shapes: RefCell<HashMap<Die, Shape>>,
+    pub(super) fields: RefCell<HashMap<Die, Rc<Fields>>>,
+    pub(super) rows: RefCell<HashMap<Die, TypeId>>,
+}
+
+impl<'a> DebugInfo<'a> {
+    /// Reads the unit headers of `dwarf`, and nothing else yet. A damaged section ends the list where it is damaged.
+    pub fn new(dwarf: &'a Dwarf<'a>) -> Self {
+        let mut units = Vec::new();
+        let mut signatures = HashMap::new();
+        let mut add = |origin, header: gimli::UnitHeader<Slice<'a>>| {
+            if let UnitType::Type { type_signature, type_offset } | UnitType::SplitType { type_signature, type_offset } =
+                header.type_()
+                && let Some(die) = Die::new(units.len(), type_offset)
+            {
+                signatures.insert(type_signature.0, die);
+            }
+            units.push(UnitSlot {
+                origin,
+                header,
+                unit: OnceCell::new(),
+                index: OnceCell::new(),
+                language: OnceCell::new(),
+            });
+        };
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            add(Origin::Info, header);
+        }
+        let mut headers = dwarf.type_units();
+        while let Ok(Some(header)) = headers.next() {
+            add(Origin::Types, header);
+        }
+        if let Some(sup) = dwarf.sup() {
+            let mut headers = sup.units();
+            while let Ok(Some(header)) = headers.next() {
+                add(Origin::Supplementary, header);
+            }
+        }
+        Self {
+            dwarf,
+            units,
+            signatures,
+            unit_ranges: OnceCell::new(),
+            definitions: OnceCell::new(),
+            statics: OnceCell::new(),
+            shapes: RefCell::default(),
+            fields: RefCell::default(),
+            rows: RefCell::default(),
+        }
+    }
+
+    /// Number of units.
+    pub(super) fn unit_count(&self) -> u32 {
+        u32::try_from(self.units.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The sections that the unit's own offsets point into.
+    pub(super) fn dwarf_of(&self, unit: u32) -> &Dwarf<'a> {
+        match (self.units[unit as usize].origin, self.dwarf.sup()) {
+            (Origin::Supplementary, Some(sup)) => sup,
+            _ => self.dwarf,
+        }
+    }
+
+    /// The parsed unit; `None` where it is damaged.
+    pub(super) fn unit(&self, unit: u32) -> Option<&Unit<'a>> {
+        let slot = self.units.get(unit as usize)?;
+        slot.unit.get_or_init(|| self.dwarf_of(unit).unit(slot.header).ok()).as_ref()
+    }
+
+    /// The unit's index of scopes, functions and variables.
+    pub(super) fn index(&self, unit: u32) -> &UnitIndex {
+        self.units[unit as usize].index.get_or_init(|| UnitIndex::read(self, unit).unwrap_or_default())
+    }
+
+    /// Language of the unit. Units that `dwz` made carry none; they take that of the first unit that has one.
+    pub(super) fn language(&self, unit: u32) -> Language {
+        let own = |unit: u32| {
+            *self.units[unit as usize].language.get_or_init(|| {
+                let root = self.entry(self.root(unit)?)?;
+                match root.attr_value(dw::DW_AT_language)? {
+                    AttributeValue::Language(language) => Some(language_of(language)),
+                    _ => None,
+                }
+            })
+        };
+        own(unit).or_else(|| (0..self.unit_count()).find_map(own)).unwrap_or(Language::Other)
+    }
+
+    /// The unit's outermost entry.
+    pub(super) fn root(&self, unit: u32) -> Option<Die> {
+        Die::new(unit as usize, self.units.get(unit as usize)?.header.root_offset())
+    }
+
+    /// Reads one entry.
+    pub(super) fn entry(&self, die: Die) -> Option<Entry<'a>> {
+        self.unit(die.unit)?.entry(die.unit_offset()).ok()
+    }
+
+    /// Calls `visit` with each direct child of `die`, in order.
+    pub(super) fn for_each_child(&self, die: Die, mut visit: impl FnMut(Die, &Entry<'a>)) -> Option<()> {
+        let unit = self.unit(die.unit)?;
+        let mut cursor = unit.entries_at_offset(die.unit_offset()).ok()?;
+        let parent = cursor.next_dfs().ok()??;
+        if !parent.has_children() || !cursor.next_entry().ok()? {
+            return Some(());
+        }
+        let mut current = cursor.current();
+        while let Some(entry) = current {
+            visit(Die::new(die.unit as usize, entry.offset())?, entry);
+            current = cursor.next_sibling().ok()?;
+        }
+        Some(())
+    }
+
+    /// The entry that a reference attribute of a `from` entry points to.
+    pub(super) fn follow(&self, from: Die, value: &Value<'a>) -> Option<Die> {
+        match *value {
+            AttributeValue::UnitRef(offset) => Die::new(from.unit as usize, offset),
+            AttributeValue::DebugInfoRef(offset) => {
+                let origin = match self.units[from.unit as usize].origin {
+                    Origin::Supplementary => Origin::Supplementary,
+                    _ => Origin::Info,
+                };
+                self.in_section(origin, offset.0)
+            }
+            AttributeValue::DebugInfoRefSup(offset) => self.in_section(Origin::Supplementary, offset.0),
+            AttributeValue::DebugTypesRef(signature) => self.signatures.get(&signature.0).copied(),
+            _ => None,
+        }
+    }
+
+    fn in_section(&self, origin: Origin, offset: usize) -> Option<Die> {
+        let first = self.units.partition_point(|slot| (slot.origin as u8) < origin as u8);
+        let last = self.units.partition_point(|slot| (slot.origin as u8) <= origin as u8);
+        let found = self.units[first..last].partition_point(|slot| slot.header.offset().0 <= offset);
+        let unit = first + found.checked_sub(1)?;
+        let offset = gimli::UnitSectionOffset(offset).to_unit_offset(&self.units[unit].header)?;
+        Die::new(unit, offset)
+    }
+
+    /// The entry that `attribute` of `die` refers to.
+    pub(super) fn reference(&self, die: Die, entry: &Entry<'a>, attribute: DwAt) -> Option<Die> {
+        self.follow(die, &entry.attr_value(attribute)?)
+    }
+
+    /// `DW_AT_type`, looked for in the abstract origin or specification too.
+    pub(super) fn type_of(&self, die: Die) -> Option<Die> {
+        self.inherited(die, |die, entry| self.reference(die, entry, dw::DW_AT_type))
+    }
+
+    /// `DW_AT_name`, looked for in the abstract origin or specification too.
+    pub(super) fn name(&self, die: Die) -> Option<&'a str> {
+        self.inherited(die, |die, entry| self.own_name(die, entry))
+    }
+
+    /// `DW_AT_name` of the entry itself.
+    pub(super) fn own_name(&self, die: Die, entry: &Entry<'a>) -> Option<&'a str> {
+        let value = entry.attr_value(dw::DW_AT_name)?;
+        let bytes = self.dwarf_of(die.unit).attr_string(self.unit(die.unit)?, value).ok()?;
+        str::from_utf8(bytes.slice()).ok()
+    }
+
+    /// What `read` finds in `die`, else in the entry it instantiates or completes (at most a few steps away).
+    pub(super) fn inherited<T>(&self, die: Die, read: impl Fn(Die, &Entry<'a>) -> Option<T>) -> Option<T> {
+        let mut die = die;
+        for _ in 0..8 {
+            let entry = self.entry(die)?;
+            if let Some(found) = read(die, &entry) {
+                return Some(found);
+            }
+            die = self.declaration_of(die, &entry)?;
+        }
+        None
+    }
+
+    /// The entry that `entry` instantiates (`DW_AT_abstract_origin`) or completes (`DW_AT_specification`).
+    pub(super) fn declaration_of(&self, die: Die, entry: &Entry<'a>) -> Option<Die> {
+        self.reference(die, entry, dw::DW_AT_abstract_origin)
+            .or_else(|| self.reference(die, entry, dw::DW_AT_specification))
+    }
+
+    /// Where `die` is declared.
+    pub(super) fn declared_at(&self, die: Die) -> Option<SourcePosition> {
+        self.inherited(die, |die, entry| {
+            let line = unsigned(entry, dw::DW_AT_decl_line)?;
+            let AttributeValue::FileIndex(file) = entry.attr_value(dw::DW_AT_decl_file)? else { return None };
+            let column = unsigned(entry, dw::DW_AT_decl_column).unwrap_or(0);
+            Some(SourcePosition {
+                file: self.file_path(die.unit, file)?,
+                line: u32::try_from(line).ok()?,
+                column: u32::try_from(column).unwrap_or(0),
+            })
+        })
+    }
+
+    fn file_path(&self, unit: u32, file: u64) -> Option<String> {
+        let dwarf = self.dwarf_of(unit);
+        let unit = self.unit(unit)?;
+        let header = unit.line_program.as_ref()?.header();
+        let entry = header.file(file)?;
+        let text = |value| Some(String::from_utf8_lossy(dwarf.attr_string(unit, value).ok()?.slice()).into_owned());
+        let mut path = text(entry.path_name())?;
+        if let Some(directory) = entry.directory(header).and_then(text) {
+            path = join(&directory, &path);
+        }
+        if let Some(directory) = unit.comp_dir {
+            path = join(&String::from_utf8_lossy(directory.slice()), &path);
+        }
+        Some(path)
+    }
+
+    /// Name with the namespaces and types around it, in the unit's language: `ns::Outer::Inner`.
+    pub(super) fn qualified_name(&self, die: Die) -> Option<String> {
+        let mut die = die;
+        let mut parts = vec![self.name(die)?];
+        for _ in 0..32 {
+            // A definition outside its class is named after where it was declared.
+            while let Some(declaration) = self.entry(die).and_then(|entry| self.declaration_of(die, &entry)) {
+                die = declaration;
+            }
+            match self.index(die.unit).parent(die.offset) {
+                Some(parent) => die = Die { unit: die.unit, offset: parent },
+                None => break,
+            }
+            match self.entry(die)?.tag() {
+                dw::DW_TAG_namespace
+                | dw::DW_TAG_structure_type
+                | dw::DW_TAG_class_type
+                | dw::DW_TAG_union_type
+                | dw::DW_TAG_enumeration_type => {
+                    if let Some(name) = self.name(die) {
+                        parts.push(name);
+                    }
+                }
+                _ => break,
+            }
+        }
+        parts.reverse();
+        Some(parts.join("::"))
+    }
+
+    /// The type's definition where `die` only declares it: by signature, else by name among all units.
+    pub(super) fn definition(&self, die: Die, entry: &Entry<'a>) -> Option<Die> {
+        if let Some(target) = self.reference(die, entry, dw::DW_AT_signature) {
+            return Some(target);
+        }
+        let name = self.qualified_name(die)?;
+        let language = self.language(die.unit);
+        let found = self.defined(&name)?.iter().copied();
+        found.into_iter().find(|&found| self.language(found.unit) == language && !self.is_typedef(found))
+    }
+
+    /// The definitions of types by qualified name, over all units.
+    pub(super) fn defined(&self, name: &str) -> Option<&[Die]> {
+        self.definitions.get_or_init(|| self.read_definitions()).get(name).map(Vec::as_slice)
+    }
+
+    fn read_definitions(&self) -> HashMap<String, Vec<Die>> {
+        let mut found: HashMap<String, Vec<Die>> = HashMap::new();
+        for unit in 0..self.unit_count() {
+            if let Some(root) = self.root(unit) {
+                self.collect_definitions(root, "", 0, &mut found);
+            }
+        }
+        found
+    }
+
+    fn collect_definitions(&self, die: Die, prefix: &str, depth: u32, found: &mut HashMap<String, Vec<Die>>) {
+        let mut nested = Vec::new();
+        self.for_each_child(die, |child, entry| {
+            let namespace = entry.tag() == dw::DW_TAG_namespace;
+            let defines = match entry.tag() {
+                dw::DW_TAG_typedef => self.reference(child, entry, dw::DW_AT_type).is_some_and(|target| {
+                    self.entry(target).is_some_and(|to| is_aggregate(to.tag()) && !to.has_attr(dw::DW_AT_name))
+                }),
+                tag => is_aggregate(tag) || tag == dw::DW_TAG_enumeration_type,
+            };
+            if !namespace && !defines {
+                return;
+            }
+            // A class completed outside the namespace or class that declares it.
+            let completed = entry.has_attr(dw::DW_AT_specification).then(|| self.qualified_name(child)).flatten();
+            let name = match self.own_name(child, entry) {
+                _ if completed.is_some() => completed.unwrap_or_default(),
+                Some(name) if prefix.is_empty() => name.to_owned(),
+                Some(name) => format!("{prefix}::{name}"),
+                None if namespace => prefix.to_owned(),
+                None => return,
+            };
+            if !namespace && !flag(entry, dw::DW_AT_declaration) {
+                found.entry(name.clone()).or_default().push(child);
+            }
+            if entry.has_children() && depth < 32 {
+                nested.push((child, name));
+            }
+        });
+        for (child, name) in nested {
+            self.collect_definitions(child, &name, depth + 1, found);
+        }
+    }
+
+    /// The unit whose code covers a link-time address.
+    pub(super) fn unit_at(&self, address: u64) -> Option<u32> {
+        let ranges = self.unit_ranges.get_or_init(|| {
+            let mut ranges = Vec::new();
+            for unit in 0..self.unit_count() {
+                let Some(parsed) = self.unit(unit) else { continue };
+                let Ok(mut list) = self.dwarf_of(unit).unit_ranges(parsed) else { continue };
+                while let Ok(Some(range)) = list.next() {
+                    if range.begin < range.end && range.begin != 0 {
+                        ranges.push((range.begin, range.end, unit));
+                    }
+                }
+            }
+            ranges.sort_unstable();
+            ranges
+        });
+        let after = ranges.partition_point(|range| range.0 <= address);
+        // Ranges may nest where a linker folded functions, so a few before the nearest are looked at too.
+        ranges[..after].iter().rev().take(8).find(|range| address < range.1).map(|range| range.2)
+    }
+
+    /// The function (`DW_TAG_subprogram` with code) that covers a link-time address.
+    pub(super) fn function_at(&self, address: u64) -> Option<Die> {
+        let unit = self.unit_at(address)?;
+        self.index(unit).function_at(address).map(|offset| Die { unit, offset })
+    }
+}
+
+impl Die {
+    pub(super) fn new(unit: usize, offset: UnitOffset) -> Option<Self> {
+        Some(Self { unit: u32::try_from(unit).ok()?, offset: u32::try_from(offset.0).ok()? })
+    }
+
+    pub(super) fn unit_offset(self) -> UnitOffset {
+        UnitOffset(self.offset as usize)
+    }
+}
+
+/// An attribute that is a non-negative constant.
+pub(super) fn unsigned(entry: &Entry<'_>, attribute: DwAt) -> Option<u64> {
+    match entry.attr(attribute)?.value() {
+        AttributeValue::Sdata(value) => u64::try_from(value).ok(),
+        value => value.udata_value(),
+    }
+}
+
+/// A flag attribute; absent means no.
+pub(super) fn flag(entry: &Entry<'_>, attribute: DwAt) -> bool {
+    matches!(entry.attr_value(attribute), Some(AttributeValue::Flag(true)))
+}
+
+/// Whether the tag is that of a type with members.
+pub(super) fn is_aggregate(tag: DwTag) -> bool {
+    matches!(tag, dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type | dw::DW_TAG_interface_type)
+}
+
+fn language_of(language: gimli::DwLang) -> Language {
+    match language {
+        dw::DW_LANG_C
+        | dw::DW_LANG_C89
+        | dw::DW_LANG_C99
+        | dw::DW_LANG_C11
+        | dw::DW_LANG_C17
+        | dw::DW_LANG_ObjC
+        | dw::DW_LANG_UPC => Language::C,
+        dw::DW_LANG_C_plus_plus
+        | dw::DW_LANG_C_plus_plus_03
+        | dw::DW_LANG_C_plus_plus_11
+        | dw::DW_LANG_C_plus_plus_14
+        | dw::DW_LANG_C_plus_plus_17
+        | dw::DW_LANG_C_plus_plus_20
+        | dw::DW_LANG_ObjC_plus_plus => Language::Cpp,
+        dw::DW_LANG_Rust => Language::Rust,
+        dw::DW_LANG_Fortran77
+        | dw::DW_LANG_Fortran90
+        | dw::DW_LANG_Fortran95
+        | dw::DW_LANG_Fortran03
+        | dw::DW_LANG_Fortran08
+        | dw::DW_LANG_Fortran18 => Language::Fortran,
+        _ => Language::Other,
+    }
+}
+
+fn join(directory: &str, path: &str) -> String {
+    if path.starts_with('/') || directory.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{}/{path}", directory.trim_end_matches('/'))
+    }
+}

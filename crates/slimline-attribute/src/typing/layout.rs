@@ -1,0 +1,180 @@
+//! Types as rows of the tables, each layout once.
+
+use std::collections::HashMap;
+
+use super::debug_info::{DebugInfo, Die};
+use super::shape::{Field, Shape};
+use crate::tables::{Language, Member, Type, TypeId, TypeKind};
+
+/// The rows of [`Tables::types`](crate::tables::Tables::types) while they are collected, from all modules.
+///
+/// A type that several units or modules define alike (same name, language, size and members) is one row.
+#[derive(Default)]
+pub struct TypeTable {
+    rows: Vec<Type>,
+    by_name: HashMap<String, Vec<TypeId>>,
+}
+
+impl TypeTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The rows so far, by [`TypeId`].
+    pub fn rows(&self) -> &[Type] {
+        &self.rows
+    }
+
+    /// The row of `id`.
+    pub fn get(&self, id: TypeId) -> &Type {
+        &self.rows[id.index()]
+    }
+
+    /// The table as [`Tables::types`](crate::tables::Tables::types) wants it.
+    pub fn into_rows(self) -> Vec<Type> {
+        self.rows
+    }
+
+    /// The row equal to `row` in all but the place of declaration, made where there is none.
+    pub fn intern(&mut self, row: Type) -> TypeId {
+        let same_name = self.by_name.entry(row.name.clone()).or_default();
+        for &id in same_name.iter() {
+            let known = &self.rows[id.index()];
+            if (known.language, known.kind, known.bytes) == (row.language, row.kind, row.bytes)
+                && known.members.len() == row.members.len()
+                && known.members.iter().zip(&row.members).all(|(a, b)| same_place(a, b))
+            {
+                return id;
+            }
+        }
+        let id = TypeId(u32::try_from(self.rows.len()).expect("fewer types than 2^32"));
+        same_name.push(id);
+        self.rows.push(row);
+        id
+    }
+}
+
+/// Whether two members are the same for whoever wants to move them; lines of equal copies may differ.
+fn same_place(a: &Member, b: &Member) -> bool {
+    (a.offset, a.bytes, a.bits, a.type_id, a.role) == (b.offset, b.bytes, b.bits, b.type_id, b.role)
+        && a.name == b.name
+        && a.type_name == b.type_name
+}
+
+/// Nesting by value deeper than this is taken for damage (a structure can't hold itself).
+const MAX_NESTING: u32 = 32;
+
+impl<'a> DebugInfo<'a> {
+    /// The table row of the type at `die`: a structure's own row under all its typedefs, other types by their name.
+    pub(super) fn row(&self, die: Die, table: &mut TypeTable) -> Option<TypeId> {
+        self.row_nested(die, table, 0)
+    }
+
+    fn row_nested(&self, die: Die, table: &mut TypeTable, depth: u32) -> Option<TypeId> {
+        if let Some(&id) = self.rows.borrow().get(&die) {
+            return Some(id);
+        }
+        if depth > MAX_NESTING {
+            return None;
+        }
+        let shape = self.shape(die)?;
+        let mut row = Type {
+            name: String::new(),
+            language: self.language(die.unit),
+            kind: TypeKind::Scalar,
+            bytes: shape.bytes(),
+            declared_at: None,
+            members: Vec::new(),
+        };
+        match shape {
+            Shape::Aggregate { die: definition, overlapping, .. } => {
+                row.name = self.row_name(definition);
+                row.kind = if overlapping { TypeKind::Union } else { TypeKind::Structure };
+                row.language = self.language(definition.unit);
+                row.declared_at = self.declared_at(definition);
+                for field in self.fields(definition).iter() {
+                    row.members.push(self.member(field, row.language, table, depth));
+                }
+            }
+            Shape::Array { element, stride, count } => {
+                row.name = self.spelled(die);
+                let inner = self.inner_array(die, element, stride, table, depth);
+                let (element, outermost) =
+                    inner.or_else(|| Some((self.row_nested(element, table, depth + 1)?, count)))?;
+                row.kind = TypeKind::Array { element, count: outermost };
+            }
+            Shape::Pointer { .. } => {
+                row.name = self.spelled(die);
+                row.kind = TypeKind::Pointer;
+            }
+            Shape::Scalar { .. } => row.name = self.spelled(die),
+            Shape::Void | Shape::Function => return None,
+        }
+        let id = table.intern(row);
+        self.rows.borrow_mut().insert(die, id);
+        Some(id)
+    }
+
+    /// Of an array of several dimensions: the row of what its first dimension counts, and how many there are.
+    fn inner_array(
+        &self,
+        die: Die,
+        element: Die,
+        stride: u64,
+        table: &mut TypeTable,
+        depth: u32,
+    ) -> Option<(TypeId, u64)> {
+        let language = self.language(die.unit);
+        let dimensions = self.dimensions(self.without_qualifiers(die))?;
+        let (&outermost, inner) = dimensions.split_first()?;
+        // Fortran counts its first dimension fastest; its arrays stay one row.
+        if inner.is_empty() || language == Language::Fortran {
+            return None;
+        }
+        let mut id = self.row_nested(element, table, depth + 1)?;
+        let mut bytes = stride;
+        let mut bounds = String::new();
+        for &count in inner.iter().rev() {
+            bytes = bytes.checked_mul(count)?;
+            bounds.insert_str(0, &format!("[{count}]"));
+            id = table.intern(Type {
+                name: self.spelled_around(element, &bounds),
+                language,
+                kind: TypeKind::Array { element: id, count },
+                bytes,
+                declared_at: None,
+                members: Vec::new(),
+            });
+        }
+        Some((id, outermost))
+    }
+
+    fn member(&self, field: &Field, language: Language, table: &mut TypeTable, depth: u32) -> Member {
+        let type_name = self.spelled(field.type_);
+        Member {
+            name: match &field.name {
+                Some(name) => field_name(name, language),
+                None if field.role == crate::tables::MemberRole::Base => type_name.clone(),
+                None => String::new(),
+            },
+            offset: field.offset,
+            bytes: field.bytes,
+            bits: field.bits,
+            type_id: self.row_nested(field.type_, table, depth + 1),
+            type_name,
+            role: field.role,
+            line: field.line,
+        }
+    }
+}
+
+/// Rust's tuple fields are `__0` in debug information and `0` in the source.
+pub(super) fn field_name(name: &str, language: Language) -> String {
+    match name.strip_prefix("__") {
+        Some(number) if language == Language::Rust && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            number.to_owned()
+        }
+        _ => name.to_owned(),
+    }
+}

@@ -1,0 +1,19 @@
+//! What the debug information knows about data: layouts, statics, and which type an instruction accesses.
+//!
+//! ```text
+//!   DWARF ──debug_info──► Die ──shape──► size, fields ──layout──► rows of `Tables::types` ──leaves──► field at offset
+//!                          ▲
+//!   code ──flow, infer──► type and offset of a memory instruction
+//!   statics, heap ──────► element type of a group
+//! ```
+//!
+//! Absent on purpose: I/O (the caller loads and decompresses sections), printing, and any guess. Where the debug
+//! information does not tell, the answer is a [`Reason`](infer::Reason), and the caller counts it.
+
+pub mod debug_info;
+pub mod layout;
+pub mod leaves;
+mod shape;
+mod spelling;
+pub mod statics;
+mod unit_index;
