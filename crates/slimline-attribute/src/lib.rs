@@ -9,5 +9,6 @@
 //! asked of a [`Files`](files::Files) that the caller provides.
 
 pub mod files;
+pub mod module;
 pub mod tables;
 pub mod typing;

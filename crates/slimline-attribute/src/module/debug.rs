@@ -1,0 +1,158 @@
+//! Debug information: where it is, and what it says about one address.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use addr2line::LookupResult;
+use slimline_trace::address::Svma;
+
+use super::hex;
+use super::image::{Image, Slice};
+use super::store::FileStore;
+
+/// Where distributions install separate debug files.
+const DEBUG_ROOT: &str = "/usr/lib/debug";
+
+/// A file of debug information apart from the code.
+pub(super) struct DebugFile<'a> {
+    pub(super) image: Image<'a>,
+    pub(super) path: String,
+}
+
+/// Finds the separate debug file of the code in `path`: by build-id, else by `.gnu_debuglink`.
+///
+/// A file with another build-id, or with another checksum than the link names, is not taken: its lines would be wrong.
+pub(super) fn find_separate<'a>(store: &'a FileStore<'a>, path: &str, code: &Image<'a>) -> Option<DebugFile<'a>> {
+    let build_id = code.build_id();
+    if let Some([first, rest @ ..]) = build_id
+        && !rest.is_empty()
+    {
+        let path = format!("{DEBUG_ROOT}/.build-id/{}/{}.debug", hex(&[*first]), hex(rest));
+        let image = store.open(&path).and_then(Image::parse);
+        if let Some(image) = image.filter(|image| image.build_id() == build_id) {
+            return Some(DebugFile { image, path });
+        }
+    }
+    let (name, checksum) = code.debug_link()?;
+    let name = str::from_utf8(name).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let directory = path.rsplit_once('/')?.0;
+    let places = [
+        format!("{directory}/{name}"),
+        format!("{directory}/.debug/{name}"),
+        format!("{DEBUG_ROOT}{directory}/{name}"),
+    ];
+    places.into_iter().filter(|place| place != path).find_map(|path| {
+        let image = Image::parse(store.open(&path)?)?;
+        let same = match (build_id, image.build_id()) {
+            (Some(code), Some(debug)) => code == debug,
+            _ => crc32(image.bytes()) == checksum,
+        };
+        same.then_some(DebugFile { image, path })
+    })
+}
+
+/// Finds the file that `dwz` moved debug information shared by several files to.
+pub(super) fn find_alternate<'a>(store: &'a FileStore<'a>, path: &str, holder: &Image<'a>) -> Option<Image<'a>> {
+    let (link, build_id) = holder.alternate_link()?;
+    let link = str::from_utf8(link).ok()?;
+    let path = if link.starts_with('/') { link.to_owned() } else { format!("{}/{link}", path.rsplit_once('/')?.0) };
+    let image = store.open(&path).and_then(Image::parse)?;
+    (image.build_id() == Some(build_id)).then_some(image)
+}
+
+/// CRC-32 as `.gnu_debuglink` has it (that of zlib and Ethernet).
+fn crc32(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// The debug information of one module.
+pub struct Debug<'a> {
+    dwarf: Arc<gimli::Dwarf<Slice<'a>>>,
+    context: addr2line::Context<Slice<'a>>,
+    split: Cell<bool>,
+    damaged: Cell<bool>,
+}
+
+/// One function of an inline stack, as debug information has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level<'d> {
+    /// Name as linked, or as written where it has no linkage name.
+    pub name: Option<&'d str>,
+    /// Path of the source file.
+    pub file: Option<&'d str>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// Column, from 1.
+    pub column: Option<u32>,
+}
+
+impl<'a> Debug<'a> {
+    pub(super) fn read(store: &'a FileStore<'a>, holder: &Image<'a>, alternate: Option<&Image<'a>>) -> Option<Self> {
+        let load = |image: &Image<'a>| {
+            gimli::Dwarf::load(|id| Ok::<_, core::convert::Infallible>(image.section(store, id.name())))
+                .unwrap_or_else(|never| match never {})
+        };
+        let mut dwarf = load(holder);
+        if let Some(alternate) = alternate {
+            dwarf.set_sup(load(alternate));
+        }
+        let dwarf = Arc::new(dwarf);
+        let context = addr2line::Context::from_arc_dwarf(Arc::clone(&dwarf)).ok()?;
+        Some(Self { dwarf, context, split: Cell::new(false), damaged: Cell::new(false) })
+    }
+
+    /// The sections, for questions about types.
+    pub fn dwarf(&self) -> &Arc<gimli::Dwarf<Slice<'a>>> {
+        &self.dwarf
+    }
+
+    /// Whether a question needed a `.dwo` file (`-gsplit-dwarf`): these are not read, so names and lines are missing.
+    pub fn needs_split_files(&self) -> bool {
+        self.split.get()
+    }
+
+    /// Whether a question met damaged entries (or entries that need a `.gnu_debugaltlink` file that is not there).
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.get()
+    }
+
+    /// Calls `visit` with each level of the inline stack at an address, innermost first.
+    pub fn for_each_frame(&self, svma: Svma, mut visit: impl FnMut(Level<'_>)) {
+        let mut lookup = self.context.find_frames(svma.0);
+        let found = loop {
+            lookup = match lookup {
+                LookupResult::Output(found) => break found,
+                LookupResult::Load { continuation, .. } => {
+                    self.split.set(true);
+                    addr2line::LookupContinuation::resume(continuation, None)
+                }
+            };
+        };
+        let Ok(mut frames) = found else { return self.damaged.set(true) };
+        loop {
+            match frames.next() {
+                Ok(Some(frame)) => {
+                    let name = frame.function.as_ref().and_then(|function| str::from_utf8(function.name.slice()).ok());
+                    let place = frame.location.as_ref();
+                    visit(Level {
+                        name,
+                        file: place.and_then(|place| place.file),
+                        line: place.and_then(|place| place.line),
+                        column: place.and_then(|place| place.column),
+                    });
+                }
+                Ok(None) => return,
+                Err(_) => return self.damaged.set(true),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn checksum_is_that_of_zlib() {
+        // The check value of CRC-32/ISO-HDLC.
+        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
+    }
+}

@@ -1,0 +1,298 @@
+//! An ELF file for x86-64: what is where, in the file and in the linked image.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use gimli::UnwindSection as _;
+use object::elf;
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
+use object::{LittleEndian, Object as _, ObjectSection as _};
+use rustc_hash::FxHashMap;
+use slimline_trace::address::Svma;
+
+use super::store::FileStore;
+
+/// The reader that all debug and unwind information is read with: borrowed bytes, little endian as x86-64 is.
+pub type Slice<'a> = gimli::EndianSlice<'a, gimli::LittleEndian>;
+
+const ENDIAN: LittleEndian = LittleEndian;
+
+/// A part of the file that is loaded into memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// Where the linker put it.
+    pub svma: Svma,
+    /// Size in memory; beyond the file's bytes it is zeros (`.bss`).
+    pub memory_bytes: u64,
+    /// Where its bytes are in the file.
+    pub file_offset: u64,
+    /// Its bytes in the file.
+    pub data: &'a [u8],
+    /// Whether it holds code.
+    pub executable: bool,
+    /// Whether the program may write it.
+    pub writable: bool,
+}
+
+/// The template of a module's thread-local variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadLocalTemplate {
+    /// Size of one thread's copy.
+    pub bytes: u64,
+    /// Its alignment.
+    pub alignment: u64,
+}
+
+/// A defined symbol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Symbol<'a> {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) name: &'a str,
+    pub(super) kind: elf::SymbolType,
+    pub(super) binding: elf::SymbolBind,
+    /// Whether its section holds code.
+    pub(super) executable: bool,
+    /// Address after its section.
+    pub(super) section_end: u64,
+}
+
+/// What a slot that the dynamic linker fills will hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relocated<'a> {
+    /// An address in the same module.
+    Address(Svma),
+    /// The address of a function or variable that the symbol names.
+    Import(&'a str),
+}
+
+/// A parsed ELF file.
+pub struct Image<'a> {
+    file: ElfFile64<'a, LittleEndian>,
+    segments: Vec<Segment<'a>>,
+    thread_locals: Option<ThreadLocalTemplate>,
+    relocations: OnceCell<FxHashMap<u64, Relocated<'a>>>,
+    /// (start, end) of each function that has unwind information, in order.
+    unwound: OnceCell<Vec<(u64, u64)>>,
+}
+
+impl<'a> Image<'a> {
+    /// Parses the headers; `None` for anything but a little-endian 64-bit ELF file for x86-64.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let file = ElfFile64::<LittleEndian>::parse(bytes).ok()?;
+        if file.elf_header().e_machine(ENDIAN) != elf::EM_X86_64 {
+            return None;
+        }
+        let mut segments = Vec::new();
+        let mut thread_locals = None;
+        for header in file.elf_program_headers() {
+            let flags = header.p_flags(ENDIAN);
+            match header.p_type(ENDIAN) {
+                elf::PT_LOAD => segments.push(Segment {
+                    svma: Svma(header.p_vaddr(ENDIAN)),
+                    memory_bytes: header.p_memsz(ENDIAN),
+                    file_offset: header.p_offset(ENDIAN),
+                    // The segments of a debug file point past its end: it has sections only.
+                    data: header.data(ENDIAN, bytes).unwrap_or_default(),
+                    executable: flags.0 & elf::PF_X.0 != 0,
+                    writable: flags.0 & elf::PF_W.0 != 0,
+                }),
+                elf::PT_TLS => {
+                    thread_locals = Some(ThreadLocalTemplate {
+                        bytes: header.p_memsz(ENDIAN),
+                        alignment: header.p_align(ENDIAN).max(1),
+                    });
+                }
+                _ => {}
+            }
+        }
+        Some(Self { file, segments, thread_locals, relocations: OnceCell::new(), unwound: OnceCell::new() })
+    }
+
+    /// Segments in the order of the file.
+    pub fn segments(&self) -> &[Segment<'a>] {
+        &self.segments
+    }
+
+    /// The segment that covers an address.
+    pub fn segment_at(&self, svma: Svma) -> Option<&Segment<'a>> {
+        self.segments.iter().find(|segment| svma >= segment.svma && svma.0 - segment.svma.0 < segment.memory_bytes)
+    }
+
+    /// The template of thread-local variables.
+    pub fn thread_locals(&self) -> Option<ThreadLocalTemplate> {
+        self.thread_locals
+    }
+
+    /// The file's bytes from an address to the end of its segment; empty where there are none.
+    pub fn bytes_from(&self, svma: Svma) -> &'a [u8] {
+        let Some(segment) = self.segment_at(svma) else { return &[] };
+        let skip = usize::try_from(svma.0 - segment.svma.0).unwrap_or(usize::MAX);
+        segment.data.get(skip..).unwrap_or_default()
+    }
+
+    /// The whole file.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.file.data()
+    }
+
+    /// The linker's fingerprint of the file.
+    pub fn build_id(&self) -> Option<&'a [u8]> {
+        self.file.build_id().ok().flatten()
+    }
+
+    /// Name and CRC-32 of the separate debug file.
+    pub(super) fn debug_link(&self) -> Option<(&'a [u8], u32)> {
+        self.file.gnu_debuglink().ok().flatten()
+    }
+
+    /// Path and build-id of the file that `dwz` moved shared debug information to.
+    pub(super) fn alternate_link(&self) -> Option<(&'a [u8], &'a [u8])> {
+        self.file.gnu_debugaltlink().ok().flatten()
+    }
+
+    /// Whether the file has DWARF entries and not just their section headers.
+    pub fn has_debug_info(&self) -> bool {
+        self.file
+            .section_by_name(".debug_info")
+            .is_some_and(|section| section.compressed_file_range().is_ok_and(|range| range.compressed_size != 0))
+    }
+
+    /// Whether there is a symbol table with names.
+    pub fn has_symbol_table(&self) -> bool {
+        self.file.elf_symbol_table().symbols().len() > 1
+    }
+
+    /// Whether there is a table of dynamic symbols with names.
+    pub fn has_dynamic_symbols(&self) -> bool {
+        self.file.elf_dynamic_symbol_table().symbols().len() > 1
+    }
+
+    /// A section's content, decompressed where needed; empty where there is no such section or it is damaged.
+    pub(super) fn section(&self, store: &'a FileStore<'a>, name: &str) -> Slice<'a> {
+        let data = self.file.section_by_name(name).and_then(|section| section.uncompressed_data().ok());
+        let bytes = match data {
+            Some(Cow::Borrowed(bytes)) => bytes,
+            Some(Cow::Owned(bytes)) => store.keep(bytes),
+            None => &[],
+        };
+        Slice::new(bytes, gimli::LittleEndian)
+    }
+
+    /// Calls `visit` with each defined, named symbol: those of the symbol table, then the dynamic ones.
+    pub(super) fn for_each_symbol(&self, mut visit: impl FnMut(Symbol<'a>)) {
+        let sections = self.file.elf_section_table();
+        for table in [self.file.elf_symbol_table(), self.file.elf_dynamic_symbol_table()] {
+            for (index, symbol) in table.enumerate() {
+                let section = table.symbol_section(ENDIAN, symbol, index).ok().flatten();
+                let Some(section) = section.and_then(|index| sections.section(index).ok()) else { continue };
+                let Some(name) = table.symbol_name(ENDIAN, symbol).ok().and_then(|name| str::from_utf8(name).ok())
+                else {
+                    continue;
+                };
+                if name.is_empty() {
+                    continue;
+                }
+                visit(Symbol {
+                    address: symbol.st_value(ENDIAN),
+                    bytes: symbol.st_size(ENDIAN),
+                    name,
+                    kind: symbol.st_type(),
+                    binding: symbol.st_bind(),
+                    executable: section.sh_flags(ENDIAN).0 & elf::SHF_EXECINSTR.0 != 0,
+                    section_end: section.sh_addr(ENDIAN).saturating_add(section.sh_size(ENDIAN)),
+                });
+            }
+        }
+    }
+
+    /// What the dynamic linker will store in the eight bytes at an address; `None` where it stores nothing.
+    pub fn relocated(&self, slot: Svma) -> Option<Relocated<'a>> {
+        self.relocations.get_or_init(|| self.read_relocations()).get(&slot.0).copied()
+    }
+
+    /// The pointer that the eight bytes at an address hold once the module is loaded, as a link-time address.
+    pub fn pointer_at(&self, slot: Svma) -> Option<Svma> {
+        match self.relocated(slot) {
+            Some(Relocated::Address(target)) => Some(target),
+            Some(Relocated::Import(_)) => None,
+            // Position-dependent, or relocated in place by the packed form (RELR).
+            None => {
+                let bytes = self.bytes_from(slot).first_chunk()?;
+                Some(Svma(u64::from_le_bytes(*bytes)))
+            }
+        }
+    }
+
+    fn read_relocations(&self) -> FxHashMap<u64, Relocated<'a>> {
+        let mut found = FxHashMap::default();
+        let symbols = self.file.elf_dynamic_symbol_table();
+        for section in self.file.elf_section_table().iter() {
+            let Ok(Some((relocations, _))) = section.rela(ENDIAN, self.file.data()) else { continue };
+            for relocation in relocations {
+                let slot = relocation.r_offset(ENDIAN);
+                let symbol = || {
+                    let index = object::SymbolIndex(relocation.r_sym(ENDIAN, false) as usize);
+                    symbols.symbol(index).ok()
+                };
+                let value = match relocation.r_type(ENDIAN, false) {
+                    elf::R_X86_64_RELATIVE => {
+                        Some(Relocated::Address(Svma(relocation.r_addend(ENDIAN).cast_unsigned())))
+                    }
+                    elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_64 => {
+                        symbol().and_then(|symbol| {
+                            let name = symbols.symbol_name(ENDIAN, symbol).ok()?;
+                            Some(Relocated::Import(str::from_utf8(name).ok()?))
+                        })
+                    }
+                    _ => None,
+                };
+                if let Some(value) = value {
+                    found.insert(slot, value);
+                }
+            }
+        }
+        found
+    }
+
+    /// First and last+1 address of the function that holds an address, by unwind information.
+    pub fn unwind_bounds(&self, svma: Svma) -> Option<(Svma, Svma)> {
+        let bounds = self.unwound.get_or_init(|| self.read_unwind_bounds());
+        let after = bounds.partition_point(|&(start, _)| start <= svma.0);
+        let &(start, end) = bounds.get(after.checked_sub(1)?)?;
+        (svma.0 < end).then_some((Svma(start), Svma(end)))
+    }
+
+    fn read_unwind_bounds(&self) -> Vec<(u64, u64)> {
+        let section = |name| self.file.section_by_name(name);
+        let Some(frame) = section(".eh_frame") else { return Vec::new() };
+        let Ok(data) = frame.data() else { return Vec::new() };
+        let address = |name| section(name).map_or(0, |section| section.address());
+        let bases = gimli::BaseAddresses::default()
+            .set_eh_frame(frame.address())
+            .set_text(address(".text"))
+            .set_got(address(".got"));
+        let frames = gimli::EhFrame::new(data, gimli::LittleEndian);
+        let mut entries = frames.entries(&bases);
+        let mut found = Vec::new();
+        let mut contexts = FxHashMap::default();
+        // A damaged entry ends the list: what was read until there stands.
+        while let Ok(Some(entry)) = entries.next() {
+            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let parsed = partial.parse(|section, bases, offset| {
+                if let Some(cie) = contexts.get(&offset.0) {
+                    return Ok(gimli::CommonInformationEntry::clone(cie));
+                }
+                let cie = section.cie_from_offset(bases, offset)?;
+                contexts.insert(offset.0, cie.clone());
+                Ok(cie)
+            });
+            let Ok(fde) = parsed else { break };
+            if fde.len() != 0 && fde.initial_address() != 0 {
+                found.push((fde.initial_address(), fde.end_address()));
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+}

@@ -1,0 +1,201 @@
+//! A file of code: where it was loaded, what it names, and what its debug information says about an address.
+//!
+//! ```text
+//!   bias      mappings + segments ─► load bias            image     ELF: segments, bytes, relocations, FDEs
+//!   debug     DWARF, here or in a separate file           symbols   functions and variables by address
+//! ```
+
+pub mod bias;
+pub mod debug;
+mod demangled;
+pub mod image;
+pub mod store;
+pub mod symbols;
+
+use std::cell::OnceCell;
+
+use slimline_trace::address::Svma;
+
+use crate::tables::{self, Frame, SourcePosition, SymbolSource};
+use debug::{Debug, DebugFile};
+pub use demangled::demangle;
+use image::Image;
+use store::FileStore;
+use symbols::Symbols;
+
+/// One executable or shared library, read as far as questions need it.
+pub struct Module<'a> {
+    path: String,
+    file_name: String,
+    build_id: Option<String>,
+    source: SymbolSource,
+    image: Option<Image<'a>>,
+    separate: Option<Image<'a>>,
+    alternate: Option<Image<'a>>,
+    store: &'a FileStore<'a>,
+    symbols: OnceCell<Symbols<'a>>,
+    debug: OnceCell<Option<Debug<'a>>>,
+}
+
+impl<'a> Module<'a> {
+    /// Opens the file that was mapped from `path`, and its debug file. What can't be read is told by
+    /// [`Module::source`].
+    pub fn open(store: &'a FileStore<'a>, path: &str) -> Self {
+        // The kernel marks what was unlinked or replaced since: what is at the path now is another file.
+        let image = if path.ends_with(" (deleted)") { None } else { store.open(path).and_then(Image::parse) };
+        let mut separate = None;
+        let mut alternate = None;
+        let mut source = SymbolSource::Unreadable;
+        if let Some(image) = &image {
+            source = if image.has_debug_info() {
+                SymbolSource::DebugInfo
+            } else {
+                separate = debug::find_separate(store, path, image).map(|DebugFile { image, path }| {
+                    alternate = debug::find_alternate(store, &path, &image);
+                    image
+                });
+                match &separate {
+                    Some(file) if file.has_debug_info() => SymbolSource::SeparateDebugInfo,
+                    Some(file) if file.has_symbol_table() => SymbolSource::SymbolTable,
+                    _ if image.has_symbol_table() => SymbolSource::SymbolTable,
+                    _ if image.has_dynamic_symbols() => SymbolSource::DynamicSymbols,
+                    _ => SymbolSource::Stripped,
+                }
+            };
+            if source == SymbolSource::DebugInfo {
+                alternate = debug::find_alternate(store, path, image);
+            }
+        }
+        let file_name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path).to_owned();
+        Self {
+            path: path.to_owned(),
+            file_name,
+            build_id: image.as_ref().and_then(Image::build_id).map(hex),
+            source,
+            image,
+            separate,
+            alternate,
+            store,
+            symbols: OnceCell::new(),
+            debug: OnceCell::new(),
+        }
+    }
+
+    /// Path as mapped.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Last part of the path.
+    pub fn file_name(&self) -> &str {
+        &self.file_name
+    }
+
+    /// Where its names come from.
+    pub fn source(&self) -> SymbolSource {
+        self.source
+    }
+
+    /// What tells the same file in two processes: the build-id, else the path.
+    pub fn identity(&self) -> &str {
+        self.build_id.as_deref().unwrap_or(&self.path)
+    }
+
+    /// The file itself; `None` where it is gone, unreadable or no ELF file for x86-64.
+    pub fn image(&self) -> Option<&Image<'a>> {
+        self.image.as_ref()
+    }
+
+    /// Its functions and variables by name.
+    pub fn symbols(&self) -> &Symbols<'a> {
+        self.symbols.get_or_init(|| {
+            let images = [self.image.as_ref(), self.separate.as_ref()];
+            Symbols::read(images.into_iter().flatten())
+        })
+    }
+
+    /// Its debug information; `None` where there is none or its unit headers are damaged.
+    pub fn debug(&self) -> Option<&Debug<'a>> {
+        self.debug
+            .get_or_init(|| {
+                let holder = match self.source {
+                    SymbolSource::DebugInfo => self.image.as_ref()?,
+                    SymbolSource::SeparateDebugInfo => self.separate.as_ref()?,
+                    _ => return None,
+                };
+                Debug::read(self.store, holder, self.alternate.as_ref())
+            })
+            .as_ref()
+    }
+
+    /// First and last+1 address of the function that holds `svma`, by symbols, else by unwind information.
+    pub fn function_bounds(&self, svma: Svma) -> Option<(Svma, Svma)> {
+        let symbol = self.symbols().function_at(svma);
+        let frame = || self.image.as_ref()?.unwind_bounds(svma);
+        match symbol {
+            Some(function) if function.sized => Some((function.start, function.end)),
+            // Hand-written code often has a name and no size: unwind information then knows where it ends.
+            Some(function) => Some(match frame() {
+                Some((start, end)) if start >= function.start => (start, end),
+                Some((_, end)) => (function.start, end.min(function.end)),
+                None => (function.start, function.end),
+            }),
+            None => frame(),
+        }
+    }
+
+    /// Inline stack at an address, innermost first; never empty. For a return address, ask for the byte before it.
+    pub fn frames(&self, svma: Svma) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        if let Some(debug) = self.debug() {
+            debug.for_each_frame(svma, |level| {
+                frames.push(Frame {
+                    function: level.name.map_or_else(|| self.symbol_name(svma), demangle),
+                    module: self.file_name.clone(),
+                    position: level.position(),
+                    inlined: true,
+                });
+            });
+        }
+        match frames.last_mut() {
+            Some(outermost) => outermost.inlined = false,
+            None => frames.push(Frame {
+                function: self.symbol_name(svma),
+                module: self.file_name.clone(),
+                position: None,
+                inlined: false,
+            }),
+        }
+        frames
+    }
+
+    /// Demangled name of the function at an address, by symbol; `module+0x1234` of its start where there is none.
+    fn symbol_name(&self, svma: Svma) -> String {
+        if let Some(function) = self.symbols().function_at(svma) {
+            return demangle(function.name);
+        }
+        let start = self.image.as_ref().and_then(|image| image.unwind_bounds(svma)).map_or(svma, |bounds| bounds.0);
+        format!("{}+{start}", self.file_name)
+    }
+
+    /// Its row of the tables.
+    pub fn row(&self) -> tables::Module {
+        tables::Module { path: self.path.clone(), build_id: self.build_id.clone(), symbols: self.source }
+    }
+}
+
+impl debug::Level<'_> {
+    /// Where this level's code is, as tables have it; `None` without a line.
+    pub fn position(&self) -> Option<SourcePosition> {
+        let line = self.line.filter(|&line| line != 0)?;
+        Some(SourcePosition { file: self.file?.to_owned(), line, column: self.column.unwrap_or(0) })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
