@@ -89,7 +89,10 @@ impl<'a> DebugInfo<'a> {
         };
         match shape {
             Shape::Aggregate { die: definition, overlapping, .. } => {
-                row.name = self.row_name(definition);
+                row.name = match self.is_anonymous(definition).then(|| self.typedef_below(die)).flatten() {
+                    Some(typedef) => self.spelled(typedef),
+                    None => self.row_name(definition),
+                };
                 row.kind = if overlapping { TypeKind::Union } else { TypeKind::Structure };
                 row.language = self.language(definition.unit);
                 row.declared_at = self.declared_at(definition);

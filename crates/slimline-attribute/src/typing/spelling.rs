@@ -152,6 +152,23 @@ impl<'a> DebugInfo<'a> {
         if self.language(die.unit) == Language::Rust { self.spelled(die) } else { self.aggregate_name(die) }
     }
 
+    pub(super) fn is_anonymous(&self, die: Die) -> bool {
+        self.name(die).is_none()
+    }
+
+    /// The first typedef on the way from `die`, qualifiers looked through, to its structure.
+    pub(super) fn typedef_below(&self, die: Die) -> Option<Die> {
+        let mut die = die;
+        for _ in 0..MAX_DEPTH {
+            let entry = self.entry(die)?;
+            if entry.tag() == dw::DW_TAG_typedef {
+                return Some(die);
+            }
+            die = self.reference(die, &entry, dw::DW_AT_type)?;
+        }
+        None
+    }
+
     /// Whether the entry is a typedef.
     pub(super) fn is_typedef(&self, die: Die) -> bool {
         self.entry(die).is_some_and(|entry| entry.tag() == dw::DW_TAG_typedef)
