@@ -13,9 +13,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let number = self.read_register(op, op.b, bytes);
         if op.a != Operand::Memory {
             let value = self.read_register(op, op.a, bytes);
-            let outcome = value
-                .zip(number)
-                .map(|(value, number)| change_bit(test, value, number % bits));
+            let outcome = value.zip(number).map(|(value, number)| change_bit(test, value, number % bits));
             self.put_bit_flags(outcome.map(|(_, bit)| bit));
             if test != BitTest::Test {
                 self.write_register(op.a, bytes, outcome.map(|(result, _)| result));
@@ -51,19 +49,11 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     pub(crate) fn bits(&mut self, op: &Op, kind: Bits) -> Result<(), End> {
         let bytes = op.size;
         let b = self.read(op, op.b, bytes)?;
-        let c = if op.c == Operand::None {
-            Some(0)
-        } else {
-            self.read(op, op.c, bytes)?
-        };
+        let c = if op.c == Operand::None { Some(0) } else { self.read(op, op.c, bytes)? };
         let result = match b.zip(c) {
             Some((b, c)) => compute(self.state, kind, b, c, bytes),
             None => {
-                let written = if matches!(kind, Bits::Deposit | Bits::Gather) {
-                    0
-                } else {
-                    flags::STATUS
-                };
+                let written = if matches!(kind, Bits::Deposit | Bits::Gather) { 0 } else { flags::STATUS };
                 self.state.put_flags(0, 0, written);
                 None
             }
@@ -113,11 +103,7 @@ fn compute(state: &mut State, kind: Bits, b: u64, c: u64, bytes: u8) -> Option<u
                 // Undefined by Intel, unchanged by AMD and in practice.
                 return None;
             }
-            u64::from(if kind == Bits::ScanForward {
-                b.trailing_zeros()
-            } else {
-                63 - b.leading_zeros()
-            })
+            u64::from(if kind == Bits::ScanForward { b.trailing_zeros() } else { 63 - b.leading_zeros() })
         }
         Bits::TrailingZeros | Bits::LeadingZeros => {
             let count = if kind == Bits::TrailingZeros {
@@ -147,43 +133,23 @@ fn compute(state: &mut State, kind: Bits, b: u64, c: u64, bytes: u8) -> Option<u
         }
         Bits::LowestSet => {
             let result = b & b.wrapping_neg();
-            state.put_flags(
-                CF | OF | ZF | SF,
-                zero_sign(result) | u64::from(b != 0),
-                AF | PF,
-            );
+            state.put_flags(CF | OF | ZF | SF, zero_sign(result) | u64::from(b != 0), AF | PF);
             result
         }
         Bits::MaskToLowestSet => {
             let result = (b ^ b.wrapping_sub(1)) & ones(bytes);
-            state.put_flags(
-                CF | OF | ZF | SF,
-                (zero_sign(result) & SF) | u64::from(b == 0),
-                AF | PF,
-            );
+            state.put_flags(CF | OF | ZF | SF, (zero_sign(result) & SF) | u64::from(b == 0), AF | PF);
             result
         }
         Bits::ResetLowestSet => {
             let result = b & b.wrapping_sub(1);
-            state.put_flags(
-                CF | OF | ZF | SF,
-                zero_sign(result) | u64::from(b == 0),
-                AF | PF,
-            );
+            state.put_flags(CF | OF | ZF | SF, zero_sign(result) | u64::from(b == 0), AF | PF);
             result
         }
         Bits::ZeroHigh => {
             let from = c as u32 & 0xff;
-            let result = if from >= bits {
-                b
-            } else {
-                b & crate::state::low_bits(from as usize)
-            };
-            state.put_flags(
-                CF | OF | ZF | SF,
-                zero_sign(result) | u64::from(from >= bits),
-                AF | PF,
-            );
+            let result = if from >= bits { b } else { b & crate::state::low_bits(from as usize) };
+            state.put_flags(CF | OF | ZF | SF, zero_sign(result) | u64::from(from >= bits), AF | PF);
             result
         }
         Bits::Deposit => {

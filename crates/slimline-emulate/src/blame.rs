@@ -112,11 +112,7 @@ impl Plan {
     /// Address and how it was obtained.
     pub fn locate(&self, state: &State) -> (Option<u64>, Quality) {
         let address = self.address(state);
-        let changed = self
-            .steps
-            .iter()
-            .take(self.undone as usize)
-            .fold(0, |all, step| all | step.changed());
+        let changed = self.steps.iter().take(self.undone as usize).fold(0, |all, step| all | step.changed());
         let quality = match address {
             _ if !self.found => Quality::NoMemoryInstruction,
             None => Quality::Lost,
@@ -170,13 +166,8 @@ impl Best {
     }
 
     fn offer(&mut self, path: Path, back_edge: bool) {
-        if path.length < self.distance()
-            || path.length == self.distance() && back_edge && !self.back_edge
-        {
-            *self = Best {
-                path: Some(path),
-                back_edge,
-            };
+        if path.length < self.distance() || path.length == self.distance() && back_edge && !self.back_edge {
+            *self = Best { path: Some(path), back_edge };
         }
     }
 }
@@ -210,38 +201,18 @@ impl Ring {
 pub fn plan(code: &[u8], code_start: u64, function_start: u64, sampled_ip: u64, skid: u8) -> Plan {
     let at = |ip: u64| {
         let offset = usize::try_from(ip.checked_sub(code_start)?).ok()?;
-        code.get(offset..)
-            .filter(|rest| !rest.is_empty())
-            .map(|rest| lower_bytes(rest, ip))
+        code.get(offset..).filter(|rest| !rest.is_empty()).map(|rest| lower_bytes(rest, ip))
     };
     if let Some(op) = at(sampled_ip) {
         let repeats = matches!(op.work, Work::Text(_, repeat) if repeat != Repeat::Once);
         if (skid == 0 || repeats) && memory_operand(&op).is_some() {
-            return finish(
-                &Path {
-                    ips: [sampled_ip; MAX_BACK],
-                    length: 0,
-                },
-                &op,
-                sampled_ip,
-                &at,
-            );
+            return finish(&Path { ips: [sampled_ip; MAX_BACK], length: 0 }, &op, sampled_ip, &at);
         }
     }
     let skid = usize::from(skid.max(1));
-    let start = Path {
-        ips: [0; MAX_BACK],
-        length: 0,
-    };
-    let mut best = Best {
-        path: None,
-        back_edge: false,
-    };
-    let mut sought = [Sought {
-        ip: sampled_ip,
-        path: start,
-        branches_only: false,
-    }; MAX_PLACES];
+    let start = Path { ips: [0; MAX_BACK], length: 0 };
+    let mut best = Best { path: None, back_edge: false };
+    let mut sought = [Sought { ip: sampled_ip, path: start, branches_only: false }; MAX_PLACES];
     let mut count = 1;
     for _ in 0..SWEEPS {
         let mut further = [sought[0]; MAX_PLACES];
@@ -251,24 +222,14 @@ pub fn plan(code: &[u8], code_start: u64, function_start: u64, sampled_ip: u64, 
                 let falls = place.ip == ip && !place.branches_only;
                 let branches = direct_target(op) == Some(place.ip);
                 if falls {
-                    let first = Walk {
-                        best: &mut best,
-                        further: &mut further,
-                        count: &mut further_count,
-                        skid,
-                    };
+                    let first = Walk { best: &mut best, further: &mut further, count: &mut further_count, skid };
                     first.back(ring, place.path, false);
                 }
                 if branches {
                     let Some(path) = place.path.with(ip) else {
                         continue;
                     };
-                    let walk = Walk {
-                        best: &mut best,
-                        further: &mut further,
-                        count: &mut further_count,
-                        skid,
-                    };
+                    let walk = Walk { best: &mut best, further: &mut further, count: &mut further_count, skid };
                     walk.over_branch(ring, path, ip, ip >= place.ip);
                 }
             }
@@ -333,11 +294,7 @@ impl Walk<'_> {
 
     fn seek(&mut self, ip: u64, path: Path) {
         if *self.count < MAX_PLACES {
-            self.further[*self.count] = Sought {
-                ip,
-                path,
-                branches_only: true,
-            };
+            self.further[*self.count] = Sought { ip, path, branches_only: true };
             *self.count += 1;
         }
     }
@@ -345,19 +302,8 @@ impl Walk<'_> {
 
 /// Decodes from `start` to the end of the code, until `visit` says false.
 fn sweep(code: &[u8], code_start: u64, start: u64, mut visit: impl FnMut(&Op, u64, &Ring) -> bool) {
-    let mut ring = Ring {
-        seen: [Seen {
-            ip: 0,
-            memory: false,
-            falls_through: false,
-        }; MAX_BACK],
-        next: 0,
-        filled: 0,
-    };
-    let Some(mut offset) = start
-        .checked_sub(code_start)
-        .and_then(|offset| usize::try_from(offset).ok())
-    else {
+    let mut ring = Ring { seen: [Seen { ip: 0, memory: false, falls_through: false }; MAX_BACK], next: 0, filled: 0 };
+    let Some(mut offset) = start.checked_sub(code_start).and_then(|offset| usize::try_from(offset).ok()) else {
         return;
     };
     while let Some(rest) = code.get(offset..).filter(|rest| !rest.is_empty()) {
@@ -366,11 +312,7 @@ fn sweep(code: &[u8], code_start: u64, start: u64, mut visit: impl FnMut(&Op, u6
         if !visit(&op, ip, &ring) {
             return;
         }
-        ring.push(Seen {
-            ip,
-            memory: memory_operand(&op).is_some(),
-            falls_through: falls_through(&op),
-        });
+        ring.push(Seen { ip, memory: memory_operand(&op).is_some(), falls_through: falls_through(&op) });
         offset += usize::from(op.length.max(1));
     }
 }
@@ -379,15 +321,7 @@ fn finish(path: &Path, blamed: &Op, ip: u64, at: &impl Fn(u64) -> Option<Op>) ->
     let Some((place, bytes, kind)) = memory_operand(blamed) else {
         return Plan::NONE;
     };
-    let mut plan = Plan {
-        ip,
-        place,
-        bytes,
-        kind,
-        found: true,
-        distance: path.length as u8,
-        ..Plan::NONE
-    };
+    let mut plan = Plan { ip, place, bytes, kind, found: true, distance: path.length as u8, ..Plan::NONE };
     for (step, &ip) in plan.steps.iter_mut().zip(&path.ips[..path.length]) {
         let Some(op) = at(ip) else { return Plan::NONE };
         *step = Inverse::of(&op);
@@ -429,23 +363,9 @@ mod tests {
     fn preceding_load_is_exact() {
         // 0: mov rax, [rdi+8]; 4: add rax, 1
         let code = [0x48, 0x8b, 0x47, 0x08, 0x48, 0x83, 0xc0, 0x01];
-        check(
-            &code,
-            4,
-            1,
-            Some(0),
-            &state(&[(RDI, 0x100)]),
-            (Some(0x108), Quality::Exact),
-        );
+        check(&code, 4, 1, Some(0), &state(&[(RDI, 0x100)]), (Some(0x108), Quality::Exact));
         // With no skid the sampled instruction itself is blamed.
-        check(
-            &code,
-            0,
-            0,
-            Some(0),
-            &state(&[(RDI, 0x100)]),
-            (Some(0x108), Quality::Exact),
-        );
+        check(&code, 0, 0, Some(0), &state(&[(RDI, 0x100)]), (Some(0x108), Quality::Exact));
         check(&code, 4, 1, Some(0), &state(&[]), (None, Quality::Lost));
     }
 
@@ -453,113 +373,46 @@ mod tests {
     fn advanced_pointer_is_inverted() {
         // 0: mov rax, [rdi]; 3: add rdi, 64; 7: nop
         let code = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x40, 0x90];
-        check(
-            &code,
-            7,
-            1,
-            Some(0),
-            &state(&[(RDI, 0x140)]),
-            (Some(0x100), Quality::Inverted),
-        );
+        check(&code, 7, 1, Some(0), &state(&[(RDI, 0x140)]), (Some(0x100), Quality::Inverted));
     }
 
     #[test]
     fn chased_pointer_is_lost() {
         // 0: mov rdi, [rdi+8]; 4: nop
         let code = [0x48, 0x8b, 0x7f, 0x08, 0x90];
-        check(
-            &code,
-            4,
-            1,
-            Some(0),
-            &state(&[(RDI, 0x140)]),
-            (None, Quality::Lost),
-        );
+        check(&code, 4, 1, Some(0), &state(&[(RDI, 0x140)]), (None, Quality::Lost));
     }
 
     #[test]
     fn back_edge_is_preferred_at_equal_distance() {
         // 0: mov rax, [rdi]; 3: nop; 4: (head) inc rcx; 7: mov rdx, [rsi]; a: jne 4; c: ret
-        let code = [
-            0x48, 0x8b, 0x07, 0x90, 0x48, 0xff, 0xc1, 0x48, 0x8b, 0x16, 0x75, 0xf8, 0xc3,
-        ];
-        check(
-            &code,
-            4,
-            1,
-            Some(7),
-            &state(&[(RSI, 0x200), (RDI, 1)]),
-            (Some(0x200), Quality::Exact),
-        );
+        let code = [0x48, 0x8b, 0x07, 0x90, 0x48, 0xff, 0xc1, 0x48, 0x8b, 0x16, 0x75, 0xf8, 0xc3];
+        check(&code, 4, 1, Some(7), &state(&[(RSI, 0x200), (RDI, 1)]), (Some(0x200), Quality::Exact));
     }
 
     #[test]
     fn fallthrough_wins_when_nearer() {
         // 0: mov rax, [rdi]; 3: (head) inc rcx; 6: mov rdx, [rsi]; 9: nop; a: jne 3
-        let code = [
-            0x48, 0x8b, 0x07, 0x48, 0xff, 0xc1, 0x48, 0x8b, 0x16, 0x90, 0x75, 0xf7,
-        ];
-        check(
-            &code,
-            3,
-            1,
-            Some(0),
-            &state(&[(RDI, 0x300)]),
-            (Some(0x300), Quality::Exact),
-        );
+        let code = [0x48, 0x8b, 0x07, 0x48, 0xff, 0xc1, 0x48, 0x8b, 0x16, 0x90, 0x75, 0xf7];
+        check(&code, 3, 1, Some(0), &state(&[(RDI, 0x300)]), (Some(0x300), Quality::Exact));
     }
 
     #[test]
     fn no_memory_instruction() {
         // lea rax, [rdi]; nop [rax]; prefetcht0 [rdi]; nop
         let code = [0x48, 0x8d, 0x07, 0x0f, 0x1f, 0x00, 0x0f, 0x18, 0x0f, 0x90];
-        check(
-            &code,
-            9,
-            1,
-            None,
-            &state(&[(RDI, 0x300)]),
-            (None, Quality::NoMemoryInstruction),
-        );
-        check(
-            &code,
-            0x900,
-            1,
-            None,
-            &state(&[]),
-            (None, Quality::NoMemoryInstruction),
-        );
-        check(
-            &[],
-            0,
-            1,
-            None,
-            &state(&[]),
-            (None, Quality::NoMemoryInstruction),
-        );
+        check(&code, 9, 1, None, &state(&[(RDI, 0x300)]), (None, Quality::NoMemoryInstruction));
+        check(&code, 0x900, 1, None, &state(&[]), (None, Quality::NoMemoryInstruction));
+        check(&[], 0, 1, None, &state(&[]), (None, Quality::NoMemoryInstruction));
     }
 
     #[test]
     fn push_and_repeat() {
         // 0: push rax; 1: rep stosb; 3: nop
         let code = [0x50, 0xf3, 0xaa, 0x90];
-        check(
-            &code,
-            1,
-            1,
-            Some(1),
-            &state(&[(RDI, 0x77)]),
-            (Some(0x77), Quality::Exact),
-        );
+        check(&code, 1, 1, Some(1), &state(&[(RDI, 0x77)]), (Some(0x77), Quality::Exact));
         let code = [0x50, 0x90];
-        check(
-            &code,
-            1,
-            1,
-            Some(0),
-            &state(&[(RSP, 0x70)]),
-            (Some(0x70), Quality::Inverted),
-        );
+        check(&code, 1, 1, Some(0), &state(&[(RSP, 0x70)]), (Some(0x70), Quality::Inverted));
     }
 
     use crate::state::RSI;

@@ -30,8 +30,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     pub(crate) fn pop(&mut self, op: &Op) -> Result<(), End> {
         let top = self.stack()?;
         let value = self.load(top, op.size)?;
-        self.state
-            .set_gpr(RSP, Some(top.wrapping_add(u64::from(op.size))));
+        self.state.set_gpr(RSP, Some(top.wrapping_add(u64::from(op.size))));
         // An address with rsp as base is computed after the increment: write after it.
         let written = self.write(op, op.a, op.size, value);
         if written.is_err() {
@@ -48,8 +47,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     pub(crate) fn pop_flags(&mut self, op: &Op) -> Result<(), End> {
         let top = self.stack()?;
         let value = self.load(top, op.size)?;
-        self.state
-            .set_gpr(RSP, Some(top.wrapping_add(u64::from(op.size))));
+        self.state.set_gpr(RSP, Some(top.wrapping_add(u64::from(op.size))));
         match value {
             Some(value) => self.state.put_flags(flags::ALL, value, 0),
             None => self.state.put_flags(0, 0, flags::ALL),
@@ -62,8 +60,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         self.push_value(8, frame)?;
         let top = self.stack()?;
         self.state.set_gpr(RBP, Some(top));
-        self.state
-            .set_gpr(RSP, Some(top.wrapping_sub(op.immediate & 0xffff)));
+        self.state.set_gpr(RSP, Some(top.wrapping_sub(op.immediate & 0xffff)));
         Ok(())
     }
 
@@ -100,8 +97,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     pub(crate) fn return_near(&mut self, op: &Op) -> Result<u64, End> {
         let top = self.stack()?;
         let target = self.load(top, 8)?.ok_or(End::UnknownTarget)?;
-        self.state
-            .set_gpr(RSP, Some(top.wrapping_add(8 + (op.immediate & 0xffff))));
+        self.state.set_gpr(RSP, Some(top.wrapping_add(8 + (op.immediate & 0xffff))));
         Ok(target)
     }
 

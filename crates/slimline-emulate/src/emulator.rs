@@ -49,12 +49,7 @@ impl<const ENTRIES: usize> Emulator<ENTRIES> {
     pub const fn new() -> Self {
         () = Self::VALID;
         Self {
-            entries: [Entry {
-                ip: 0,
-                raw: [0; 2],
-                op: Op::EMPTY,
-                checked: 0,
-            }; ENTRIES],
+            entries: [Entry { ip: 0, raw: [0; 2], op: Op::EMPTY, checked: 0 }; ENTRIES],
             overlay: Overlay::new(),
             burst: 0,
             decoded: 0,
@@ -85,10 +80,7 @@ impl<const ENTRIES: usize> Emulator<ENTRIES> {
             }
             instructions += 1;
         }
-        Burst {
-            instructions,
-            end: End::Limit,
-        }
+        Burst { instructions, end: End::Limit }
     }
 
     /// Starts a burst for [`Emulator::step`]: forgets stores and re-checks code bytes.
@@ -111,21 +103,14 @@ impl<const ENTRIES: usize> Emulator<ENTRIES> {
         sink: &mut S,
     ) -> Result<(), End> {
         let ip = state.rip;
-        let slot = (ip.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - ENTRIES.trailing_zeros()))
-            as usize
-            % ENTRIES;
+        let slot = (ip.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - ENTRIES.trailing_zeros())) as usize % ENTRIES;
         let entry = &mut self.entries[slot];
         if entry.ip != ip || entry.checked != self.burst {
             self.decoded += u64::from(refresh(entry, ip, memory)?);
             entry.checked = self.burst;
         }
         let op = &entry.op;
-        let mut machine = Machine {
-            state,
-            memory,
-            overlay: &mut self.overlay,
-            sink,
-        };
+        let mut machine = Machine { state, memory, overlay: &mut self.overlay, sink };
         let next = machine.execute(op, ip.wrapping_add(u64::from(op.length)))?;
         state.rip = next;
         Ok(())
@@ -163,12 +148,7 @@ fn refresh<M: Memory>(entry: &mut Entry, ip: u64, memory: &mut M) -> Result<bool
     if op.work == Work::Undecodable {
         return Err(End::Undecodable);
     }
-    *entry = Entry {
-        ip,
-        raw: [raw as u64, (raw >> 64) as u64],
-        op,
-        checked: 0,
-    };
+    *entry = Entry { ip, raw: [raw as u64, (raw >> 64) as u64], op, checked: 0 };
     Ok(true)
 }
 
@@ -188,9 +168,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             }
             Work::MoveSign => {
                 let from = op.from as u8;
-                let value = self
-                    .read(op, op.b, from)?
-                    .map(|value| flags::sign_extend(value, from));
+                let value = self.read(op, op.b, from)?.map(|value| flags::sign_extend(value, from));
                 self.write_register(op.a, op.size, value);
             }
             Work::Address => {
@@ -240,17 +218,11 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             Work::ByteSwap => {
                 let value = self.read_register(op, op.a, op.size);
                 // Of two bytes it is undefined.
-                let swapped = if op.size == 2 {
-                    None
-                } else {
-                    value.map(|value| swap_bytes(value, op.size))
-                };
+                let swapped = if op.size == 2 { None } else { value.map(|value| swap_bytes(value, op.size)) };
                 self.write_register(op.a, op.size, swapped);
             }
             Work::MoveSwapped => {
-                let value = self
-                    .read(op, op.b, op.size)?
-                    .map(|value| swap_bytes(value, op.size));
+                let value = self.read(op, op.b, op.size)?.map(|value| swap_bytes(value, op.size));
                 self.write(op, op.a, op.size, value)?;
             }
             Work::Exchange => self.exchange(op)?,
@@ -260,28 +232,18 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             Work::ExtendRax => {
                 let half = op.size / 2;
                 let value = self.read_register(op, Operand::Gpr(RAX as u8), half);
-                self.write_gpr(
-                    RAX as u8,
-                    op.size,
-                    value.map(|value| flags::sign_extend(value, half)),
-                );
+                self.write_gpr(RAX as u8, op.size, value.map(|value| flags::sign_extend(value, half)));
             }
             Work::ExtendRdx => {
                 let value = self.read_register(op, Operand::Gpr(RAX as u8), op.size);
-                let sign =
-                    value.map(|value| (flags::sign_extend(value, op.size) as i64 >> 63) as u64);
+                let sign = value.map(|value| (flags::sign_extend(value, op.size) as i64 >> 63) as u64);
                 self.write_gpr(RDX as u8, op.size, sign);
             }
             Work::Crc32 => self.crc32(op)?,
             Work::Flag(change) => self.change_flag(change),
             Work::Xlat => {
-                let base = self
-                    .state
-                    .gpr(op.place.base as usize)
-                    .ok_or(End::UnknownAddress)?;
-                let index = self
-                    .read_register(op, Operand::Gpr(RAX as u8), 1)
-                    .ok_or(End::UnknownAddress)?;
+                let base = self.state.gpr(op.place.base as usize).ok_or(End::UnknownAddress)?;
+                let index = self.read_register(op, Operand::Gpr(RAX as u8), 1).ok_or(End::UnknownAddress)?;
                 let value = self.load(base.wrapping_add(index), 1)?;
                 self.write_gpr(RAX as u8, 1, value);
             }
@@ -291,11 +253,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             }
             Work::WriteBase(fs) => {
                 let base = self.read_register(op, op.a, op.size);
-                if fs {
-                    self.state.set_fs_base(base)
-                } else {
-                    self.state.set_gs_base(base)
-                }
+                if fs { self.state.set_fs_base(base) } else { self.state.set_gs_base(base) }
             }
             Work::PushFlags => self.push_flags(op)?,
             Work::PopFlags => self.pop_flags(op)?,
@@ -348,11 +306,7 @@ mod tests {
 
     impl Memory for Flat {
         fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
-            let (from, base) = if address < 0x2000 {
-                (&self.code[..], 0x1000)
-            } else {
-                (&self.data[..], 0x2000)
-            };
+            let (from, base) = if address < 0x2000 { (&self.code[..], 0x1000) } else { (&self.data[..], 0x2000) };
             let Some(start) = address.checked_sub(base).map(|start| start as usize) else {
                 return false;
             };
@@ -365,15 +319,8 @@ mod tests {
     }
 
     /// Runs `code` from the given registers with every flag clear; returns state, burst, accesses.
-    fn run(
-        code: &[u8],
-        registers: &[(usize, u64)],
-        limit: u32,
-    ) -> (State, Burst, [Option<Access>; 8]) {
-        let mut flat = Flat {
-            code: [0xcc; 64],
-            data: [0; 256],
-        };
+    fn run(code: &[u8], registers: &[(usize, u64)], limit: u32) -> (State, Burst, [Option<Access>; 8]) {
+        let mut flat = Flat { code: [0xcc; 64], data: [0; 256] };
         flat.code[..code.len()].copy_from_slice(code);
         for (at, byte) in flat.data.iter_mut().enumerate() {
             *byte = at as u8;
@@ -393,38 +340,17 @@ mod tests {
     }
 
     fn access(ip: u64, address: u64, bytes: u16, kind: AccessKind) -> Option<Access> {
-        Some(Access {
-            ip,
-            address,
-            bytes,
-            kind,
-            atomic: false,
-        })
+        Some(Access { ip, address, bytes, kind, atomic: false })
     }
 
     #[test]
     fn stores_stay_in_the_overlay_and_are_read_back() {
         // mov [rdi+6], eax (crosses a cell); mov rbx, [rdi+4]; int3
-        let (state, burst, accesses) = run(
-            &[0x89, 0x47, 0x06, 0x48, 0x8b, 0x5f, 0x04],
-            &[(RAX, 0xAABB_CCDD), (RDI, 0x2000)],
-            9,
-        );
-        assert_eq!(
-            burst,
-            Burst {
-                instructions: 2,
-                end: End::Exception
-            }
-        );
+        let (state, burst, accesses) =
+            run(&[0x89, 0x47, 0x06, 0x48, 0x8b, 0x5f, 0x04], &[(RAX, 0xAABB_CCDD), (RDI, 0x2000)], 9);
+        assert_eq!(burst, Burst { instructions: 2, end: End::Exception });
         assert_eq!(state.gpr(RBX), Some(0x0b0a_aabb_ccdd_0504));
-        assert_eq!(
-            accesses[..2],
-            [
-                access(0x1000, 0x2006, 4, Store),
-                access(0x1003, 0x2004, 8, Load)
-            ]
-        );
+        assert_eq!(accesses[..2], [access(0x1000, 0x2006, 4, Store), access(0x1003, 0x2004, 8, Load)]);
     }
 
     #[test]
@@ -433,65 +359,34 @@ mod tests {
         let code = [0x83, 0x47, 0x04, 0x01, 0xf0, 0x0f, 0xc1, 0x07];
         let (state, _, accesses) = run(&code, &[(RAX, 1), (RDI, 0x2000)], 2);
         assert_eq!(accesses[0], access(0x1000, 0x2004, 4, Update));
-        assert_eq!(
-            accesses[1],
-            Some(Access {
-                ip: 0x1004,
-                address: 0x2000,
-                bytes: 4,
-                kind: Update,
-                atomic: true
-            })
-        );
+        assert_eq!(accesses[1], Some(Access { ip: 0x1004, address: 0x2000, bytes: 4, kind: Update, atomic: true }));
         assert_eq!(state.gpr(RAX), Some(0x0302_0100));
     }
 
     #[test]
     fn unknown_is_poison_and_ends_the_burst_where_it_matters() {
         // mov rax, rbx (unknown); add rcx, 1; test rax, rax; je +0
-        let code = [
-            0x48, 0x89, 0xd8, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x00,
-        ];
+        let code = [0x48, 0x89, 0xd8, 0x48, 0x83, 0xc1, 0x01, 0x48, 0x85, 0xc0, 0x74, 0x00];
         let (state, burst, _) = run(&code, &[(RCX, 1)], 9);
-        assert_eq!(
-            burst,
-            Burst {
-                instructions: 3,
-                end: End::UnknownCondition
-            }
-        );
-        assert_eq!(
-            (state.gpr(RAX), state.gpr(RCX), state.rip),
-            (None, Some(2), 0x100a)
-        );
+        assert_eq!(burst, Burst { instructions: 3, end: End::UnknownCondition });
+        assert_eq!((state.gpr(RAX), state.gpr(RCX), state.rip), (None, Some(2), 0x100a));
         // mov rax, [rbx]
         assert_eq!(run(&[0x48, 0x8b, 0x03], &[], 9).1.end, End::UnknownAddress);
         // mov rax, [rdi] beyond the data
-        assert_eq!(
-            run(&[0x48, 0x8b, 0x07], &[(RDI, 0x20f9)], 9).1,
-            Burst {
-                instructions: 0,
-                end: End::Fault
-            }
-        );
+        assert_eq!(run(&[0x48, 0x8b, 0x07], &[(RDI, 0x20f9)], 9).1, Burst { instructions: 0, end: End::Fault });
     }
 
     #[test]
     fn poison_survives_a_trip_through_memory() {
         // mov [rdi], bl (unknown); mov eax, [rdi]; movzx ecx, byte [rdi+1]
-        let (state, ..) = run(
-            &[0x88, 0x1f, 0x8b, 0x07, 0x0f, 0xb6, 0x4f, 0x01],
-            &[(RDI, 0x2000)],
-            3,
-        );
+        let (state, ..) = run(&[0x88, 0x1f, 0x8b, 0x07, 0x0f, 0xb6, 0x4f, 0x01], &[(RDI, 0x2000)], 3);
         assert_eq!((state.gpr(RAX), state.gpr(RCX)), (None, Some(1)));
     }
 
     #[test]
     fn repeated_move_goes_in_groups() {
         // rep movsb of 70 bytes: 64, then 6
-        let (state, burst, accesses) =
-            run(&[0xf3, 0xa4], &[(RCX, 70), (RSI, 0x2000), (RDI, 0x2080)], 9);
+        let (state, burst, accesses) = run(&[0xf3, 0xa4], &[(RCX, 70), (RSI, 0x2000), (RDI, 0x2080)], 9);
         assert_eq!(burst.instructions, 2);
         assert_eq!(
             accesses[..4],
@@ -510,30 +405,18 @@ mod tests {
         // push rax; pop rbx
         let (state, _, accesses) = run(&[0x50, 0x5b], &[(RAX, 7), (RSP, 0x2040)], 2);
         assert_eq!((state.gpr(RBX), state.gpr(RSP)), (Some(7), Some(0x2040)));
-        assert_eq!(
-            accesses[..2],
-            [
-                access(0x1000, 0x2038, 8, Store),
-                access(0x1001, 0x2038, 8, Load)
-            ]
-        );
+        assert_eq!(accesses[..2], [access(0x1000, 0x2038, 8, Store), access(0x1001, 0x2038, 8, Load)]);
     }
 
     #[test]
     fn changed_code_is_decoded_anew() {
         let mut emulator = Emulator::<64>::new();
-        let mut flat = Flat {
-            code: [0x90; 64],
-            data: [0; 256],
-        };
+        let mut flat = Flat { code: [0x90; 64], data: [0; 256] };
         let mut state = State::unknown(0x1000);
         emulator.run(&mut state, &mut flat, 1, |_| {});
         flat.code[..3].copy_from_slice(&[0x48, 0x31, 0xc0]); // xor rax, rax
         state.rip = 0x1000;
         emulator.run(&mut state, &mut flat, 1, |_| {});
-        assert_eq!(
-            (state.gpr(RAX), state.rip, emulator.decoded()),
-            (Some(0), 0x1003, 2)
-        );
+        assert_eq!((state.gpr(RAX), state.rip, emulator.decoded()), (Some(0), 0x1003, 2));
     }
 }

@@ -46,9 +46,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let (mut old, mut equal) = (None, None);
         self.update(op, |state, a| {
             old = a;
-            let outcome = accumulator
-                .zip(a)
-                .map(|(accumulator, a)| flags::subtract(accumulator, a, 0, bytes));
+            let outcome = accumulator.zip(a).map(|(accumulator, a)| flags::subtract(accumulator, a, 0, bytes));
             Self::put_status(state, outcome.map(|(_, flags)| flags));
             equal = outcome.map(|(difference, _)| difference == 0);
             match equal {

@@ -64,10 +64,7 @@ pub(crate) fn add(a: u64, b: u64, carry: u64, bytes: u8) -> (u64, u64) {
     let top = top_bit(bytes);
     let carries = a & b | (a | b) & !result;
     let overflow = (a ^ result) & (b ^ result);
-    let flags = of_result(result, bytes)
-        | carries >> top & 1
-        | (a ^ b ^ result) & AF
-        | (overflow >> top & 1) << 11;
+    let flags = of_result(result, bytes) | carries >> top & 1 | (a ^ b ^ result) & AF | (overflow >> top & 1) << 11;
     (result, flags)
 }
 
@@ -78,10 +75,7 @@ pub(crate) fn subtract(a: u64, b: u64, borrow: u64, bytes: u8) -> (u64, u64) {
     let top = top_bit(bytes);
     let borrows = !a & b | (!a | b) & result;
     let overflow = (a ^ b) & (a ^ result);
-    let flags = of_result(result, bytes)
-        | borrows >> top & 1
-        | (a ^ b ^ result) & AF
-        | (overflow >> top & 1) << 11;
+    let flags = of_result(result, bytes) | borrows >> top & 1 | (a ^ b ^ result) & AF | (overflow >> top & 1) << 11;
     (result, flags)
 }
 

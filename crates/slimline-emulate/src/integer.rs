@@ -16,19 +16,12 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             match alu {
                 // The result does not depend on the register: known even if it is not.
                 Alu::Xor | Alu::Sub => {
-                    self.state.put_flags(
-                        flags::STATUS,
-                        ZF | PF,
-                        if alu == Alu::Xor { AF } else { 0 },
-                    );
+                    self.state.put_flags(flags::STATUS, ZF | PF, if alu == Alu::Xor { AF } else { 0 });
                     self.write_register(op.a, bytes, Some(0));
                     return Ok(());
                 }
                 Alu::Sbb => {
-                    let outcome = self
-                        .state
-                        .carry()
-                        .map(|carry| flags::subtract(0, 0, carry, bytes));
+                    let outcome = self.state.carry().map(|carry| flags::subtract(0, 0, carry, bytes));
                     Self::put_status(self.state, outcome.map(|(_, flags)| flags));
                     self.write_register(op.a, bytes, outcome.map(|(result, _)| result));
                     return Ok(());
@@ -82,22 +75,14 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     #[inline(always)]
     pub(crate) fn shift(&mut self, op: &Op, shift: Shift) -> Result<(), End> {
         let bytes = op.size;
-        let count = if op.b == Operand::None {
-            Some(1)
-        } else {
-            self.read_register(op, op.b, 1)
-        };
-        self.update(op, |state, a| {
-            shift_with_flags(state, shift, a, count, bytes)
-        })
+        let count = if op.b == Operand::None { Some(1) } else { self.read_register(op, op.b, 1) };
+        self.update(op, |state, a| shift_with_flags(state, shift, a, count, bytes))
     }
 
     /// `sarx`, `shlx`, `shrx`, `rorx`.
     pub(crate) fn shift_plain(&mut self, op: &Op, shift: Shift) -> Result<(), End> {
         let a = self.read(op, op.b, op.size)?;
-        let count = self
-            .read_register(op, op.c, 1)
-            .map(|count| count as u32 & top_bit(op.size));
+        let count = self.read_register(op, op.c, 1).map(|count| count as u32 & top_bit(op.size));
         let result = a.zip(count).map(|(a, count)| match shift {
             Shift::Shl => a << count,
             Shift::Shr => a >> count,
@@ -126,11 +111,8 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
                 state.put_flags(0, 0, flags::STATUS);
                 return None;
             };
-            let pair = if left {
-                u128::from(a) << bits | u128::from(fill)
-            } else {
-                u128::from(fill) << bits | u128::from(a)
-            };
+            let pair =
+                if left { u128::from(a) << bits | u128::from(fill) } else { u128::from(fill) << bits | u128::from(a) };
             let (result, carry) = if left {
                 ((pair << count >> bits) as u64, a >> (bits - count) & 1)
             } else {
@@ -174,13 +156,9 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let b = self.read(op, op.b, op.size)?;
         let c = self.read(op, op.c, op.size)?;
         let result = b.zip(c).map(|(b, c)| {
-            let full = i128::from(sign_extend(b, op.size) as i64)
-                * i128::from(sign_extend(c, op.size) as i64);
+            let full = i128::from(sign_extend(b, op.size) as i64) * i128::from(sign_extend(c, op.size) as i64);
             let result = full as u64 & ones(op.size);
-            (
-                result,
-                i128::from(sign_extend(result, op.size) as i64) != full,
-            )
+            (result, i128::from(sign_extend(result, op.size) as i64) != full)
         });
         self.put_multiply_flags(result.map(|(_, overflow)| overflow));
         self.write_register(op.a, op.size, result.map(|(result, _)| result));
@@ -202,8 +180,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let accumulator = self.read_register(op, Operand::Gpr(RAX as u8), bytes);
         let product = source.zip(accumulator).map(|(a, b)| {
             if signed {
-                (i128::from(sign_extend(a, bytes) as i64)
-                    * i128::from(sign_extend(b, bytes) as i64)) as u128
+                (i128::from(sign_extend(a, bytes) as i64) * i128::from(sign_extend(b, bytes) as i64)) as u128
             } else {
                 u128::from(a) * u128::from(b)
             }
@@ -211,19 +188,11 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let low = product.map(|product| product as u64 & ones(bytes));
         let high = product.map(|product| (product >> (8 * u32::from(bytes))) as u64 & ones(bytes));
         self.put_multiply_flags(low.zip(high).map(|(low, high)| {
-            let fits = if signed && low >> top_bit(bytes) & 1 == 1 {
-                ones(bytes)
-            } else {
-                0
-            };
+            let fits = if signed && low >> top_bit(bytes) & 1 == 1 { ones(bytes) } else { 0 };
             high != fits
         }));
         if bytes == 1 {
-            self.write_gpr(
-                RAX as u8,
-                2,
-                low.zip(high).map(|(low, high)| high << 8 | low),
-            );
+            self.write_gpr(RAX as u8, 2, low.zip(high).map(|(low, high)| high << 8 | low));
         } else {
             self.write_gpr(RAX as u8, bytes, low);
             self.write_gpr(RDX as u8, bytes, high);
@@ -234,16 +203,10 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     pub(crate) fn mulx(&mut self, op: &Op) -> Result<(), End> {
         let source = self.read(op, op.c, op.size)?;
         let multiplier = self.read_register(op, Operand::Gpr(RDX as u8), op.size);
-        let product = source
-            .zip(multiplier)
-            .map(|(a, b)| u128::from(a) * u128::from(b));
+        let product = source.zip(multiplier).map(|(a, b)| u128::from(a) * u128::from(b));
         // With equal destinations the upper half wins: it is written last.
         self.write_register(op.b, op.size, product.map(|product| product as u64));
-        self.write_register(
-            op.a,
-            op.size,
-            product.map(|product| (product >> (8 * u32::from(op.size))) as u64),
-        );
+        self.write_register(op.a, op.size, product.map(|product| (product >> (8 * u32::from(op.size))) as u64));
         Ok(())
     }
 
@@ -267,11 +230,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         };
         self.state.put_flags(0, 0, flags::STATUS);
         if bytes == 1 {
-            self.write_gpr(
-                RAX as u8,
-                2,
-                outcome.map(|(quotient, rest)| (rest & 0xff) << 8 | quotient & 0xff),
-            );
+            self.write_gpr(RAX as u8, 2, outcome.map(|(quotient, rest)| (rest & 0xff) << 8 | quotient & 0xff));
         } else {
             self.write_gpr(RAX as u8, bytes, outcome.map(|(quotient, _)| quotient));
             self.write_gpr(RDX as u8, bytes, outcome.map(|(_, rest)| rest));
@@ -318,10 +277,7 @@ fn quotient(dividend: u128, divisor: u64, bytes: u8, signed: bool) -> Option<(u6
     let divisor = i128::from(sign_extend(divisor, bytes) as i64);
     let quotient = dividend.checked_div(divisor)?;
     let fits = i128::from(sign_extend(quotient as u64, bytes) as i64) == quotient;
-    fits.then_some((
-        quotient as u64 & ones(bytes),
-        (dividend % divisor) as u64 & ones(bytes),
-    ))
+    fits.then_some((quotient as u64 & ones(bytes), (dividend % divisor) as u64 & ones(bytes)))
 }
 
 /// Computes a two-operand instruction and sets its flags.
@@ -338,11 +294,7 @@ fn compute(state: &mut State, alu: Alu, a: Value, b: Value, bytes: u8) -> Value 
                 state.put_flags(0, 0, flags::STATUS);
                 return None;
             };
-            if alu == Alu::Adc {
-                flags::add(a, b, carry, bytes)
-            } else {
-                flags::subtract(a, b, carry, bytes)
-            }
+            if alu == Alu::Adc { flags::add(a, b, carry, bytes) } else { flags::subtract(a, b, carry, bytes) }
         }
         Alu::And | Alu::Test | Alu::Or | Alu::Xor => {
             let result = match alu {
@@ -406,44 +358,20 @@ fn shift_with_flags(state: &mut State, shift: Shift, a: Value, count: Value, byt
         Shift::Shl | Shift::Shr | Shift::Sar => {
             let (result, carry, overflow) = match shift {
                 Shift::Shl => {
-                    let result = if count >= bits {
-                        0
-                    } else {
-                        a << count & ones(bytes)
-                    };
-                    let carry = if count <= bits {
-                        a >> (bits - count) & 1
-                    } else {
-                        0
-                    };
+                    let result = if count >= bits { 0 } else { a << count & ones(bytes) };
+                    let carry = if count <= bits { a >> (bits - count) & 1 } else { 0 };
                     (result, carry, result >> top & 1 ^ carry)
                 }
                 Shift::Shr => {
                     let result = if count >= bits { 0 } else { a >> count };
-                    (
-                        result,
-                        if count <= bits {
-                            a >> (count - 1) & 1
-                        } else {
-                            0
-                        },
-                        a >> top & 1,
-                    )
+                    (result, if count <= bits { a >> (count - 1) & 1 } else { 0 }, a >> top & 1)
                 }
                 _ => {
                     let extended = sign_extend(a, bytes) as i64;
-                    (
-                        (extended >> count) as u64 & ones(bytes),
-                        (extended >> (count - 1)) as u64 & 1,
-                        0,
-                    )
+                    ((extended >> count) as u64 & ones(bytes), (extended >> (count - 1)) as u64 & 1, 0)
                 }
             };
-            let carry_defined = if count <= bits || shift == Shift::Sar {
-                CF
-            } else {
-                0
-            };
+            let carry_defined = if count <= bits || shift == Shift::Sar { CF } else { 0 };
             state.put_flags(
                 PF | ZF | SF | carry_defined | overflow_defined,
                 flags::of_result(result, bytes) | carry | overflow << 11,
@@ -462,11 +390,7 @@ fn shift_with_flags(state: &mut State, shift: Shift, a: Value, count: Value, byt
             } else {
                 (result >> top & 1, (result >> top ^ result >> (top - 1)) & 1)
             };
-            state.put_flags(
-                CF | overflow_defined,
-                carry | overflow << 11,
-                OF ^ overflow_defined,
-            );
+            state.put_flags(CF | overflow_defined, carry | overflow << 11, OF ^ overflow_defined);
             Some(result)
         }
         Shift::Rcl | Shift::Rcr => {
@@ -475,16 +399,9 @@ fn shift_with_flags(state: &mut State, shift: Shift, a: Value, count: Value, byt
                 return None;
             };
             let (result, carry) = rotate_through_carry(a, carry, count, bits, shift == Shift::Rcl);
-            let overflow = if shift == Shift::Rcl {
-                result >> top & 1 ^ carry
-            } else {
-                (result >> top ^ result >> (top - 1)) & 1
-            };
-            state.put_flags(
-                CF | overflow_defined,
-                carry | overflow << 11,
-                OF ^ overflow_defined,
-            );
+            let overflow =
+                if shift == Shift::Rcl { result >> top & 1 ^ carry } else { (result >> top ^ result >> (top - 1)) & 1 };
+            state.put_flags(CF | overflow_defined, carry | overflow << 11, OF ^ overflow_defined);
             Some(result)
         }
     }
@@ -496,13 +413,6 @@ fn rotate_through_carry(value: u64, carry: u64, count: u32, bits: u32, left: boo
     let joined = u128::from(carry) << bits | u128::from(value);
     let span = (1_u128 << ring) - 1;
     let right = if left { (ring - count) % ring } else { count };
-    let turned = if right == 0 {
-        joined
-    } else {
-        (joined >> right | joined << (ring - right)) & span
-    };
-    (
-        turned as u64 & (u64::MAX >> (64 - bits)),
-        (turned >> bits) as u64 & 1,
-    )
+    let turned = if right == 0 { joined } else { (joined >> right | joined << (ring - right)) & span };
+    (turned as u64 & (u64::MAX >> (64 - bits)), (turned >> bits) as u64 & 1)
 }

@@ -1,24 +1,33 @@
 //! x86-64 emulation for sampling: decode, undo backwards, emulate forwards.
 #![no_std]
 
+#[cfg(test)]
+extern crate std;
+
 mod access;
 mod bits;
 mod blame;
 mod control;
+mod convert;
 mod emulator;
 mod exchange;
 mod flags;
+mod float;
 mod integer;
+mod lanes;
 mod lower;
 mod lower_vector;
 mod machine;
 mod op;
+mod opmask;
 mod overlay;
 mod poison;
+mod shuffle;
 mod state;
 mod string;
 mod undo;
 mod vector;
+mod wide;
 mod xsave;
 
 pub use access::{Access, AccessKind, Burst, End, Memory};

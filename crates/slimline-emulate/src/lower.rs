@@ -3,9 +3,7 @@
 use iced_x86::{CodeSize, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::lower_vector;
-use crate::op::{
-    Alu, BitTest, Bits, FlagChange, Masking, Op, Operand, Place, Repeat, Shift, Text, Unary, Work,
-};
+use crate::op::{Alu, BitTest, Bits, FlagChange, Masking, Op, Operand, Place, Repeat, Shift, Text, Unary, Work};
 use crate::state::{FS_BASE, GS_BASE, RAX, RBX, RCX, RDX, ZERO};
 
 /// Longest x86 instruction.
@@ -20,16 +18,9 @@ pub(crate) fn lower_bytes(code: &[u8], ip: u64) -> Op {
 
 /// Lowers a decoded instruction.
 pub(crate) fn lower(instruction: &Instruction) -> Op {
-    let mut op = Op {
-        length: instruction.len() as u8,
-        atomic: instruction.has_lock_prefix(),
-        ..Op::EMPTY
-    };
+    let mut op = Op { length: instruction.len() as u8, atomic: instruction.has_lock_prefix(), ..Op::EMPTY };
     if instruction.is_invalid() || instruction.code_size() != CodeSize::Code64 {
-        return Op {
-            work: Work::Undecodable,
-            ..op
-        };
+        return Op { work: Work::Undecodable, ..op };
     }
     op.a = operand(instruction, 0);
     op.b = operand(instruction, 1);
@@ -39,10 +30,7 @@ pub(crate) fn lower(instruction: &Instruction) -> Op {
     op.size = operand_bytes(instruction, 0) as u8;
     op.from = operand_bytes(instruction, 1) as u16;
     op.immediate = immediate(instruction);
-    if !integer(instruction, &mut op)
-        && !control(instruction, &mut op)
-        && !lower_vector::lower(instruction, &mut op)
-    {
+    if !integer(instruction, &mut op) && !control(instruction, &mut op) && !lower_vector::lower(instruction, &mut op) {
         other(instruction, &mut op);
     }
     op
@@ -51,16 +39,12 @@ pub(crate) fn lower(instruction: &Instruction) -> Op {
 /// Index of a general-purpose register of any width, `ah` … `bh` included.
 pub(crate) fn gpr(register: Register) -> Option<u8> {
     let full = register.full_register();
-    (Register::RAX..=Register::R15)
-        .contains(&full)
-        .then(|| full as u8 - Register::RAX as u8)
+    (Register::RAX..=Register::R15).contains(&full).then(|| full as u8 - Register::RAX as u8)
 }
 
 fn register_operand(register: Register) -> Operand {
     match register {
-        Register::AH | Register::CH | Register::DH | Register::BH => {
-            Operand::High(register as u8 - Register::AH as u8)
-        }
+        Register::AH | Register::CH | Register::DH | Register::BH => Operand::High(register as u8 - Register::AH as u8),
         _ if register.is_gpr() => gpr(register).map_or(Operand::Untracked, Operand::Gpr),
         _ if register.is_vector_register() => Operand::Vector(register.number() as u8),
         _ if register.is_k() => Operand::Mask(register.number() as u8),
@@ -104,9 +88,7 @@ fn immediate(instruction: &Instruction) -> u64 {
     for index in 0..instruction.op_count() {
         match instruction.op_kind(index) {
             OpKind::NearBranch64 => return instruction.near_branch64(),
-            kind if operand(instruction, index) == Operand::Immediate
-                && kind != OpKind::Immediate8_2nd =>
-            {
+            kind if operand(instruction, index) == Operand::Immediate && kind != OpKind::Immediate8_2nd => {
                 return instruction.immediate(index);
             }
             _ => {}
@@ -349,11 +331,7 @@ fn control(instruction: &Instruction, op: &mut Op) -> bool {
     op.work = match instruction.mnemonic() {
         M::Push | M::Pop => {
             op.size = stack_bytes;
-            if instruction.mnemonic() == M::Push {
-                Work::Push
-            } else {
-                Work::Pop
-            }
+            if instruction.mnemonic() == M::Push { Work::Push } else { Work::Pop }
         }
         M::Pushfq | M::Pushf => {
             op.size = stack_bytes;
@@ -372,9 +350,7 @@ fn control(instruction: &Instruction, op: &mut Op) -> bool {
         }
         M::Leave => Work::Leave,
         M::Call if instruction.is_call_near() || instruction.is_call_near_indirect() => Work::Call,
-        M::Jmp if instruction.is_jmp_short_or_near() || instruction.is_jmp_near_indirect() => {
-            Work::Jump
-        }
+        M::Jmp if instruction.is_jmp_short_or_near() || instruction.is_jmp_near_indirect() => Work::Jump,
         M::Ret => Work::Return,
         M::Loop | M::Loope | M::Loopne | M::Jrcxz | M::Jecxz => {
             op.size = match instruction.mnemonic() {
@@ -403,14 +379,7 @@ trait LoopCounter {
 impl LoopCounter for iced_x86::Code {
     fn loop_counter_bytes(self) -> u8 {
         use iced_x86::Code as C;
-        if matches!(
-            self,
-            C::Loop_rel8_64_ECX | C::Loope_rel8_64_ECX | C::Loopne_rel8_64_ECX
-        ) {
-            4
-        } else {
-            8
-        }
+        if matches!(self, C::Loop_rel8_64_ECX | C::Loope_rel8_64_ECX | C::Loopne_rel8_64_ECX) { 4 } else { 8 }
     }
 }
 
@@ -510,9 +479,7 @@ fn other(instruction: &Instruction, op: &mut Op) {
         },
         M::Syscall | M::Sysenter | M::Int => Work::Syscall,
         M::Ud0 | M::Ud1 | M::Ud2 | M::Int1 | M::Int3 | M::Hlt => Work::Exception,
-        M::Call | M::Jmp | M::Retf | M::Iret | M::Iretd | M::Iretq | M::Sysret | M::Sysretq => {
-            Work::FarBranch
-        }
+        M::Call | M::Jmp | M::Retf | M::Iret | M::Iretd | M::Iretq | M::Sysret | M::Sysretq => Work::FarBranch,
         _ => Work::Unsupported,
     };
     if op.work == Work::Unsupported {
@@ -522,7 +489,7 @@ fn other(instruction: &Instruction, op: &mut Op) {
 
 /// Masking of an EVEX or VEX instruction.
 pub(crate) fn masking(instruction: &Instruction) -> Masking {
-    use iced_x86::EncodingKind;
+    use iced_x86::{EncodingKind, RoundingControl};
     Masking {
         mask: match instruction.op_mask() {
             Register::None => 0,
@@ -531,5 +498,6 @@ pub(crate) fn masking(instruction: &Instruction) -> Masking {
         zeroing: instruction.zeroing_masking(),
         broadcast: instruction.is_broadcast(),
         extends: instruction.encoding() != EncodingKind::Legacy,
+        rounds: instruction.rounding_control() != RoundingControl::None,
     }
 }

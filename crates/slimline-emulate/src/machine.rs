@@ -21,41 +21,25 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     /// Address of the memory operand.
     #[inline(always)]
     pub(crate) fn address(&self, op: &Op) -> Result<u64, End> {
-        op.place
-            .address(&self.state.registers)
-            .ok_or(End::UnknownAddress)
+        op.place.address(&self.state.registers).ok_or(End::UnknownAddress)
     }
 
     /// Reports an access of the instruction at the current RIP.
     #[inline(always)]
     pub(crate) fn report(&mut self, address: u64, bytes: u16, kind: AccessKind, atomic: bool) {
-        (self.sink)(Access {
-            ip: self.state.rip,
-            address,
-            bytes,
-            kind,
-            atomic,
-        });
+        (self.sink)(Access { ip: self.state.rip, address, bytes, kind, atomic });
     }
 
     /// Reads 1 to 8 bytes without reporting them.
     #[inline(always)]
     pub(crate) fn peek(&mut self, address: u64, bytes: u8) -> Result<Value, End> {
-        let (value, unknown) = self.overlay.load(self.memory, address, bytes as usize)?;
-        Ok((unknown == 0).then_some(value))
+        self.overlay.load(self.memory, address, bytes as usize)
     }
 
     /// Writes 1 to 8 bytes without reporting them.
     #[inline(always)]
     pub(crate) fn poke(&mut self, address: u64, bytes: u8, value: Value) -> Result<(), End> {
-        let unknown = if value.is_some() { 0 } else { 0xff };
-        self.overlay.store(
-            self.memory,
-            address,
-            bytes as usize,
-            value.unwrap_or(0),
-            unknown,
-        )
+        self.overlay.store(self.memory, address, bytes as usize, value)
     }
 
     /// Loads 1 to 8 bytes.
@@ -90,15 +74,9 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     #[inline(always)]
     pub(crate) fn read_register(&mut self, op: &Op, operand: Operand, bytes: u8) -> Value {
         match operand {
-            Operand::Gpr(register) => self
-                .state
-                .gpr(register as usize)
-                .map(|value| value & ones(bytes)),
+            Operand::Gpr(register) => self.state.gpr(register as usize).map(|value| value & ones(bytes)),
             Operand::Immediate => Some(op.immediate & ones(bytes)),
-            Operand::High(register) => self
-                .state
-                .gpr(register as usize)
-                .map(|value| value >> 8 & 0xff),
+            Operand::High(register) => self.state.gpr(register as usize).map(|value| value >> 8 & 0xff),
             _ => None,
         }
     }
@@ -110,11 +88,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             Operand::Gpr(register) => self.write_gpr(register, bytes, value),
             Operand::High(register) => {
                 let register = register as usize;
-                let merged = self
-                    .state
-                    .gpr(register)
-                    .zip(value)
-                    .map(|(old, new)| old & !0xff00 | (new & 0xff) << 8);
+                let merged = self.state.gpr(register).zip(value).map(|(old, new)| old & !0xff00 | (new & 0xff) << 8);
                 self.state.set_gpr(register, merged);
             }
             _ => {}
@@ -126,28 +100,17 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     pub(crate) fn write_gpr(&mut self, register: u8, bytes: u8, value: Value) {
         let register = register as usize;
         if bytes >= 4 {
-            self.state
-                .set_gpr(register, value.map(|value| value & ones(bytes)));
+            self.state.set_gpr(register, value.map(|value| value & ones(bytes)));
         } else {
             let kept = !ones(bytes);
-            let merged = self
-                .state
-                .gpr(register)
-                .zip(value)
-                .map(|(old, new)| old & kept | new & !kept);
+            let merged = self.state.gpr(register).zip(value).map(|(old, new)| old & kept | new & !kept);
             self.state.set_gpr(register, merged);
         }
     }
 
     /// Writes an operand; memory is reported as a store.
     #[inline(always)]
-    pub(crate) fn write(
-        &mut self,
-        op: &Op,
-        operand: Operand,
-        bytes: u8,
-        value: Value,
-    ) -> Result<(), End> {
+    pub(crate) fn write(&mut self, op: &Op, operand: Operand, bytes: u8, value: Value) -> Result<(), End> {
         if operand == Operand::Memory {
             let address = self.address(op)?;
             return self.store(address, bytes, value);
@@ -159,11 +122,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     /// Replaces operand `a` by `change` of it. In memory that is one access of kind `Update`, and the
     /// state is changed only when the access succeeded.
     #[inline(always)]
-    pub(crate) fn update(
-        &mut self,
-        op: &Op,
-        change: impl FnOnce(&mut State, Value) -> Value,
-    ) -> Result<(), End> {
+    pub(crate) fn update(&mut self, op: &Op, change: impl FnOnce(&mut State, Value) -> Value) -> Result<(), End> {
         if op.a != Operand::Memory {
             let old = self.read_register(op, op.a, op.size);
             let new = change(self.state, old);

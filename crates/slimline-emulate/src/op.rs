@@ -234,6 +234,8 @@ pub(crate) struct Masking {
     pub(crate) broadcast: bool,
     /// VEX or EVEX: bytes above the operand become zero.
     pub(crate) extends: bool,
+    /// The instruction has a rounding mode of its own.
+    pub(crate) rounds: bool,
 }
 
 /// A lowered instruction.
@@ -251,6 +253,9 @@ pub(crate) struct Op {
     pub(crate) size: u8,
     /// Bytes of the memory operand or narrower source.
     pub(crate) from: u16,
+    /// Bytes of a vector element (what masks select by), and what else the vector work needs.
+    pub(crate) element: u8,
+    pub(crate) aux: u8,
     /// Bytes of the instruction.
     pub(crate) length: u8,
     pub(crate) atomic: bool,
@@ -259,15 +264,7 @@ pub(crate) struct Op {
 
 impl Op {
     pub(crate) const EMPTY: Op = Op {
-        place: Place {
-            displacement: 0,
-            needs: 0,
-            base: 0,
-            index: 0,
-            scale_log2: 0,
-            segment: 0,
-            narrow: false,
-        },
+        place: Place { displacement: 0, needs: 0, base: 0, index: 0, scale_log2: 0, segment: 0, narrow: false },
         immediate: 0,
         work: Work::Nothing,
         a: Operand::None,
@@ -276,14 +273,11 @@ impl Op {
         d: Operand::None,
         size: 0,
         from: 0,
+        element: 0,
+        aux: 0,
         length: 0,
         atomic: false,
-        masking: Masking {
-            mask: 0,
-            zeroing: false,
-            broadcast: false,
-            extends: false,
-        },
+        masking: Masking { mask: 0, zeroing: false, broadcast: false, extends: false, rounds: false },
     };
 }
 
@@ -295,10 +289,8 @@ impl Place {
             return None;
         }
         let value = |index: u8| registers.values.get(index as usize).copied().unwrap_or(0);
-        let mut address = self
-            .displacement
-            .wrapping_add(value(self.base))
-            .wrapping_add(value(self.index) << self.scale_log2);
+        let mut address =
+            self.displacement.wrapping_add(value(self.base)).wrapping_add(value(self.index) << self.scale_log2);
         if self.narrow {
             address &= 0xffff_ffff;
         }

@@ -1,41 +1,40 @@
 //! Stores of a burst, kept apart from memory.
 //!
-//! Open addressing over 8-byte cells. A cell belongs to the current burst when its stamp does, so
-//! that a new burst empties the table by counting one up. A cell is filled from memory when it is
-//! first stored to, which also finds out that a store would fault.
+//! Open addressing over 64-byte lines: stack frames and vectors then need few of them. A line belongs to
+//! the current burst when its stamp does, so that a new burst empties the table by counting one up.
+//! It is filled from memory when first stored to, which also finds out that a store would fault.
 
 use crate::access::{End, Memory};
+use crate::state::low_bits;
 
-const CELLS: usize = 512;
-/// Beyond this the probe sequences grow long; a burst of 500 instructions rarely stores to 150 cells.
-const FULL: usize = CELLS * 3 / 4;
+const LINE_BYTES: usize = 64;
+/// A burst of 500 instructions stores to fewer places than `FULL` even if every other one is a store
+/// to a line of its own.
+const LINES: usize = 512;
+/// Beyond this the probe sequences grow long.
+const FULL: u32 = (LINES * 3 / 4) as u32;
 
 #[derive(Clone, Copy)]
-struct Cell {
+#[repr(C)]
+struct Line {
+    /// A multiple of 64.
     address: u64,
-    value: u64,
+    /// One bit per byte.
+    known: u64,
+    bytes: [u8; LINE_BYTES],
     stamp: u32,
-    known: u8,
 }
 
 pub(crate) struct Overlay {
-    cells: [Cell; CELLS],
+    lines: [Line; LINES],
     stamp: u32,
     used: u32,
 }
 
 impl Overlay {
     pub(crate) const fn new() -> Overlay {
-        Overlay {
-            cells: [Cell {
-                address: 0,
-                value: 0,
-                stamp: 0,
-                known: 0,
-            }; CELLS],
-            stamp: 0,
-            used: 0,
-        }
+        let empty = Line { address: 0, known: 0, bytes: [0; LINE_BYTES], stamp: 0 };
+        Overlay { lines: [empty; LINES], stamp: 0, used: 0 }
     }
 
     /// Forgets all stores.
@@ -43,78 +42,90 @@ impl Overlay {
         self.used = 0;
         self.stamp = self.stamp.wrapping_add(1);
         if self.stamp == 0 {
-            self.cells.iter_mut().for_each(|cell| cell.stamp = 0);
+            self.lines.iter_mut().for_each(|line| line.stamp = 0);
             self.stamp = 1;
         }
     }
 
+    /// The slot of the line at `address`, or the free one where it belongs.
     #[inline(always)]
-    fn slot(address: u64) -> usize {
-        ((address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - CELLS.trailing_zeros()))
-            as usize
-    }
-
-    /// Value and known bytes of the cell at `address` (a multiple of 8), if stored to.
-    #[inline(always)]
-    fn find(&self, address: u64) -> Option<(u64, u8)> {
-        let mut slot = Self::slot(address);
+    fn slot(&self, address: u64) -> usize {
+        let mut slot = ((address >> 6).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LINES.trailing_zeros())) as usize;
         loop {
-            let cell = &self.cells[slot % CELLS];
-            if cell.stamp != self.stamp {
-                return None;
-            }
-            if cell.address == address {
-                return Some((cell.value, cell.known));
+            let line = &self.lines[slot % LINES];
+            if line.stamp != self.stamp || line.address == address {
+                return slot % LINES;
             }
             slot += 1;
         }
     }
 
-    /// Reads 1 to 8 bytes; the second value has a bit per unknown byte.
+    /// The line of `address`, if stored to.
     #[inline(always)]
-    pub(crate) fn load<M: Memory>(
-        &self,
-        memory: &mut M,
-        address: u64,
-        bytes: usize,
-    ) -> Result<(u64, u8), End> {
-        let offset = address as usize & 7;
+    fn find(&self, address: u64) -> Option<&Line> {
+        let line = &self.lines[self.slot(address & !(LINE_BYTES as u64 - 1))];
+        (line.stamp == self.stamp).then_some(line)
+    }
+
+    /// The line of `address`, filled from memory if new.
+    #[inline(always)]
+    fn line<M: Memory>(&mut self, memory: &mut M, address: u64) -> Result<&mut Line, End> {
+        let address = address & !(LINE_BYTES as u64 - 1);
+        let slot = self.slot(address);
+        let line = &mut self.lines[slot];
+        if line.stamp != self.stamp {
+            if self.used >= FULL {
+                return Err(End::OverlayFull);
+            }
+            if !memory.read(address, &mut line.bytes) {
+                return Err(End::Fault);
+            }
+            line.address = address;
+            line.known = u64::MAX;
+            line.stamp = self.stamp;
+            self.used += 1;
+        }
+        Ok(line)
+    }
+
+    /// Reads 1 to 8 bytes; none if any of them is unknown.
+    #[inline(always)]
+    pub(crate) fn load<M: Memory>(&self, memory: &mut M, address: u64, bytes: usize) -> Result<Option<u64>, End> {
+        let offset = address as usize % LINE_BYTES;
         if self.used != 0 {
-            let first = self.find(address & !7);
-            let second = if offset + bytes > 8 {
-                self.find((address & !7).wrapping_add(8))
-            } else {
-                None
-            };
-            if first.is_some() || second.is_some() {
-                return self.load_stored(memory, address, bytes);
+            if offset + bytes > LINE_BYTES {
+                return self.load_across(memory, address, bytes);
+            }
+            if let Some(line) = self.find(address) {
+                let needs = low_bits(bytes) << offset;
+                if line.known & needs != needs {
+                    return Ok(None);
+                }
+                let mut buffer = [0; 8];
+                copy_short(&mut buffer, &line.bytes[offset..offset + bytes]);
+                return Ok(Some(u64::from_le_bytes(buffer)));
             }
         }
-        Ok((plain(memory, address, bytes)?, 0))
+        let mut buffer = [0; 8];
+        let readable = match bytes {
+            8 => memory.read(address, &mut buffer[..8]),
+            4 => memory.read(address, &mut buffer[..4]),
+            1 => memory.read(address, &mut buffer[..1]),
+            2 => memory.read(address, &mut buffer[..2]),
+            _ => memory.read(address, &mut buffer[..bytes.min(8)]),
+        };
+        if readable { Ok(Some(u64::from_le_bytes(buffer))) } else { Err(End::Fault) }
     }
 
     #[cold]
-    fn load_stored<M: Memory>(
-        &self,
-        memory: &mut M,
-        address: u64,
-        bytes: usize,
-    ) -> Result<(u64, u8), End> {
+    fn load_across<M: Memory>(&self, memory: &mut M, address: u64, bytes: usize) -> Result<Option<u64>, End> {
         let mut buffer = [0; 8];
         let known = self.load_bytes(memory, address, &mut buffer[..bytes])?;
-        Ok((
-            u64::from_le_bytes(buffer),
-            !(known as u8) & (0xff >> (8 - bytes)),
-        ))
+        Ok((known == low_bits(bytes)).then(|| u64::from_le_bytes(buffer)))
     }
 
-    /// Reads up to 64 bytes; returns a bit per known byte.
-    pub(crate) fn load_bytes<M: Memory>(
-        &self,
-        memory: &mut M,
-        address: u64,
-        into: &mut [u8],
-    ) -> Result<u64, End> {
+    /// Reads 1 to 64 bytes; returns a bit per known byte.
+    pub(crate) fn load_bytes<M: Memory>(&self, memory: &mut M, address: u64, into: &mut [u8]) -> Result<u64, End> {
         let readable = match into.len() {
             16 => memory.read(address, &mut into[..16]),
             32 => memory.read(address, &mut into[..32]),
@@ -124,103 +135,53 @@ impl Overlay {
         if !readable {
             return Err(End::Fault);
         }
-        let mut known = crate::state::low_bits(into.len());
+        let mut known = low_bits(into.len());
         if self.used == 0 {
             return Ok(known);
         }
-        let last = address.wrapping_add(into.len() as u64 - 1);
-        let mut cell = address & !7;
-        loop {
-            if let Some((value, cell_known)) = self.find(cell) {
-                for (byte, part) in value.to_le_bytes().into_iter().enumerate() {
-                    let at = cell.wrapping_add(byte as u64).wrapping_sub(address) as usize;
-                    if at < into.len() {
-                        into[at] = part;
-                        known = known & !(1 << at) | u64::from(cell_known >> byte & 1) << at;
-                    }
-                }
-            }
-            if cell == last & !7 {
-                return Ok(known);
-            }
-            cell = cell.wrapping_add(8);
+        let offset = address as usize % LINE_BYTES;
+        let first = into.len().min(LINE_BYTES - offset);
+        if let Some(line) = self.find(address) {
+            into[..first].copy_from_slice(&line.bytes[offset..offset + first]);
+            known &= line.known >> offset | !low_bits(first);
         }
+        if first < into.len()
+            && let Some(line) = self.find(address.wrapping_add(first as u64))
+        {
+            let rest = into.len() - first;
+            into[first..].copy_from_slice(&line.bytes[..rest]);
+            known &= line.known << first | low_bits(first);
+        }
+        Ok(known)
     }
 
-    /// Stores 1 to 8 bytes; `unknown` has a bit per byte whose value is not known.
+    /// Stores 1 to 8 bytes, known or not.
     #[inline(always)]
     pub(crate) fn store<M: Memory>(
         &mut self,
         memory: &mut M,
         address: u64,
         bytes: usize,
-        value: u64,
-        unknown: u8,
+        value: Option<u64>,
     ) -> Result<(), End> {
-        let offset = address as usize & 7;
-        let span = crate::flags::ones(bytes as u8);
-        let known = !unknown & (0xff >> (8 - bytes));
-        let cell = address & !7;
-        let touched = (0xff_u8 >> (8 - bytes)) << offset;
-        self.merge(
-            memory,
-            cell,
-            value << (8 * offset),
-            span << (8 * offset),
-            known << offset,
-            touched,
-        )?;
-        let beyond = (offset + bytes).saturating_sub(8);
-        if beyond > 0 {
-            let shift = 8 - offset;
-            let touched = 0xff >> (8 - beyond);
-            self.merge(
-                memory,
-                cell.wrapping_add(8),
-                value >> (8 * shift),
-                span >> (8 * shift),
-                known >> shift,
-                touched,
-            )?;
+        let offset = address as usize % LINE_BYTES;
+        if offset + bytes > LINE_BYTES {
+            let known = if value.is_some() { u64::MAX } else { 0 };
+            return self.store_bytes(memory, address, &value.unwrap_or(0).to_le_bytes()[..bytes], known);
+        }
+        let line = self.line(memory, address)?;
+        let span = low_bits(bytes) << offset;
+        match value {
+            Some(value) => {
+                copy_short(&mut line.bytes[offset..offset + bytes], &value.to_le_bytes()[..bytes]);
+                line.known |= span;
+            }
+            None => line.known &= !span,
         }
         Ok(())
     }
 
-    #[inline(always)]
-    fn merge<M: Memory>(
-        &mut self,
-        memory: &mut M,
-        address: u64,
-        value: u64,
-        span: u64,
-        known: u8,
-        touched: u8,
-    ) -> Result<(), End> {
-        let mut slot = Self::slot(address);
-        loop {
-            let cell = &mut self.cells[slot % CELLS];
-            if cell.stamp != self.stamp {
-                if self.used as usize >= FULL {
-                    return Err(End::OverlayFull);
-                }
-                *cell = Cell {
-                    address,
-                    value: plain(memory, address, 8)?,
-                    stamp: self.stamp,
-                    known: 0xff,
-                };
-                self.used += 1;
-            } else if cell.address != address {
-                slot += 1;
-                continue;
-            }
-            cell.value = cell.value & !span | value & span;
-            cell.known = cell.known & !touched | known & touched;
-            return Ok(());
-        }
-    }
-
-    /// Stores up to 64 bytes, `known` having a bit per byte.
+    /// Stores 1 to 64 bytes, `known` having a bit for each.
     pub(crate) fn store_bytes<M: Memory>(
         &mut self,
         memory: &mut M,
@@ -228,39 +189,123 @@ impl Overlay {
         from: &[u8],
         known: u64,
     ) -> Result<(), End> {
-        let mut at = 0;
-        while at < from.len() {
-            let here = address.wrapping_add(at as u64);
-            let bytes = (8 - (here as usize & 7)).min(from.len() - at);
-            let mut buffer = [0; 8];
-            buffer[..bytes].copy_from_slice(&from[at..at + bytes]);
-            self.store(
-                memory,
-                here,
-                bytes,
-                u64::from_le_bytes(buffer),
-                !(known >> at) as u8,
-            )?;
-            at += bytes;
+        let offset = address as usize % LINE_BYTES;
+        let first = from.len().min(LINE_BYTES - offset);
+        let beyond = address.wrapping_add(first as u64);
+        if first < from.len() {
+            // Both lines before either is changed.
+            self.line(memory, beyond)?;
+        }
+        let line = self.line(memory, address)?;
+        line.bytes[offset..offset + first].copy_from_slice(&from[..first]);
+        let span = low_bits(first) << offset;
+        line.known = line.known & !span | known << offset & span;
+        if first < from.len() {
+            let rest = from.len() - first;
+            let line = self.line(memory, beyond)?;
+            line.bytes[..rest].copy_from_slice(&from[first..]);
+            line.known = line.known & !low_bits(rest) | known >> first & low_bits(rest);
         }
         Ok(())
     }
 }
 
-/// Reads 1 to 8 bytes past the overlay.
+/// Copies slices of equal length 1, 2, 4 or 8 by single moves.
 #[inline(always)]
-fn plain<M: Memory>(memory: &mut M, address: u64, bytes: usize) -> Result<u64, End> {
-    let mut buffer = [0; 8];
-    let readable = match bytes {
-        8 => memory.read(address, &mut buffer[..8]),
-        4 => memory.read(address, &mut buffer[..4]),
-        1 => memory.read(address, &mut buffer[..1]),
-        2 => memory.read(address, &mut buffer[..2]),
-        _ => memory.read(address, &mut buffer[..bytes.min(8)]),
-    };
-    if readable {
-        Ok(u64::from_le_bytes(buffer))
-    } else {
-        Err(End::Fault)
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    match from.len() {
+        8 => to[..8].copy_from_slice(&from[..8]),
+        4 => to[..4].copy_from_slice(&from[..4]),
+        1 => to[..1].copy_from_slice(&from[..1]),
+        2 => to[..2].copy_from_slice(&from[..2]),
+        bytes => to[..bytes].copy_from_slice(from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// 256 bytes from address 0x1000.
+    struct Block([u8; 256]);
+
+    impl Memory for Block {
+        fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
+            let start = address.wrapping_sub(0x1000) as usize;
+            let Some(from) = self.0.get(start..start.saturating_add(into.len())) else { return false };
+            into.copy_from_slice(from);
+            true
+        }
+    }
+
+    proptest! {
+        /// Against a plain copy of the memory with a known flag per byte.
+        #[test]
+        fn behaves_like_memory(
+            operations in proptest::collection::vec((0_usize..192, 1_usize..=64, any::<u64>(), 0_u8..4), 1..60),
+        ) {
+            let mut memory = Block(core::array::from_fn(|index| index as u8));
+            let (mut bytes, mut known) = (memory.0, [true; 256]);
+            let mut overlay = Overlay::new();
+            overlay.clear();
+            for (at, length, value, operation) in operations {
+                let address = 0x1000 + at as u64;
+                let short = 1 << (length % 4);
+                match operation {
+                    0 => {
+                        overlay.store(&mut memory, address, short, (value & 3 != 0).then_some(value)).unwrap();
+                        for index in 0..short {
+                            known[at + index] = value & 3 != 0;
+                            bytes[at + index] = value.to_le_bytes()[index];
+                        }
+                    }
+                    1 => {
+                        let from = [value as u8; 64];
+                        overlay.store_bytes(&mut memory, address, &from[..length], value).unwrap();
+                        for index in 0..length {
+                            known[at + index] = value >> index & 1 == 1;
+                            bytes[at + index] = value as u8;
+                        }
+                    }
+                    2 => {
+                        let mut into = [0; 64];
+                        let mask = overlay.load_bytes(&mut memory, address, &mut into[..length]).unwrap();
+                        for index in 0..length {
+                            prop_assert_eq!(mask >> index & 1 == 1, known[at + index]);
+                            prop_assert!(!known[at + index] || into[index] == bytes[at + index]);
+                        }
+                    }
+                    _ => {
+                        let got = overlay.load(&mut memory, address, short).unwrap();
+                        prop_assert_eq!(got.is_some(), known[at..at + short].iter().all(|&known| known));
+                        if let Some(got) = got {
+                            prop_assert_eq!(&got.to_le_bytes()[..short], &bytes[at..at + short]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stores_fault_and_fill_up() {
+        struct Zero;
+        impl Memory for Zero {
+            fn read(&mut self, _: u64, into: &mut [u8]) -> bool {
+                into.fill(0);
+                true
+            }
+        }
+        let mut overlay = Overlay::new();
+        overlay.clear();
+        assert_eq!(overlay.store(&mut Block([0; 256]), 0x2000, 8, Some(1)), Err(End::Fault));
+        for line in 0..u64::from(FULL) {
+            overlay.store(&mut Zero, line * 64, 8, Some(line)).unwrap();
+        }
+        assert_eq!(overlay.store(&mut Zero, 1 << 40, 8, Some(1)), Err(End::OverlayFull));
+        assert_eq!(overlay.load(&mut Zero, 64 * 5, 8), Ok(Some(5)));
+        overlay.clear();
+        assert_eq!(overlay.load(&mut Zero, 64 * 5, 8), Ok(Some(0)));
     }
 }

@@ -13,11 +13,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     /// Memory (if any) is a source; `a` is written if a register; flags in the immediate's upper
     /// half are written.
     pub(crate) fn poison(&mut self, op: &Op) -> Result<(), End> {
-        if op.a == Operand::Memory
-            || op.b == Operand::Memory
-            || op.c == Operand::Memory
-            || op.d == Operand::Memory
-        {
+        if op.a == Operand::Memory || op.b == Operand::Memory || op.c == Operand::Memory || op.d == Operand::Memory {
             let address = self.address(op)?;
             let mut probe = [0; 1];
             let last = address.wrapping_add(u64::from(op.from.max(1)) - 1);
@@ -49,9 +45,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     /// Makes the register destination and the flags in the immediate's upper half unknown.
     pub(crate) fn forget_destination(&mut self, op: &Op) {
         match op.a {
-            Operand::Gpr(register) | Operand::High(register) => {
-                self.state.set_gpr(register as usize, None)
-            }
+            Operand::Gpr(register) | Operand::High(register) => self.state.set_gpr(register as usize, None),
             Operand::Vector(register) => self.state.vectors_known[register as usize & 31] = 0,
             Operand::Mask(register) => self.state.set_opmask(register as usize, None),
             _ => {}
@@ -63,11 +57,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
 impl State {
     /// Base of `fs` (true) or `gs`, if known.
     pub(crate) fn base(&self, fs: bool) -> Option<u64> {
-        let index = if fs {
-            crate::state::FS_BASE
-        } else {
-            crate::state::GS_BASE
-        };
+        let index = if fs { crate::state::FS_BASE } else { crate::state::GS_BASE };
         (self.registers.known >> index & 1 == 1).then_some(self.registers.values[index])
     }
 }

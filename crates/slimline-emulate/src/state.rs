@@ -1,5 +1,6 @@
 //! The architectural state of one thread, each part of it known or unknown.
 
+use crate::wide::Wide;
 use crate::xsave::{self, XsaveLayout};
 
 /// Index of `rax`; the other general-purpose registers follow in encoding order.
@@ -34,10 +35,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    const UNKNOWN: Registers = Registers {
-        values: [0; 19],
-        known: 1 << ZERO,
-    };
+    const UNKNOWN: Registers = Registers { values: [0; 19], known: 1 << ZERO };
 
     /// The general-purpose register `index` (0 = `rax` … 15 = `r15`), if known.
     #[inline(always)]
@@ -58,14 +56,6 @@ impl Registers {
             None => self.known &= !(1 << index),
         }
     }
-}
-
-/// 64 bytes of a vector register with one known bit per byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub(crate) struct Wide {
-    pub(crate) bytes: [u8; 64],
-    pub(crate) known: u64,
 }
 
 /// Registers and flags of one thread; whatever is not set is unknown and never guessed.
@@ -189,10 +179,7 @@ impl State {
     #[inline]
     pub(crate) fn wide(&self, index: u8) -> Wide {
         let index = usize::from(index & 31);
-        Wide {
-            bytes: self.vectors[index],
-            known: self.vectors_known[index],
-        }
+        Wide { bytes: self.vectors[index], known: self.vectors_known[index] }
     }
 
     #[inline]
@@ -206,9 +193,5 @@ impl State {
 /// A mask of the lowest `count` (0 to 64) bits.
 #[inline(always)]
 pub(crate) const fn low_bits(count: usize) -> u64 {
-    if count >= 64 {
-        u64::MAX
-    } else {
-        (1 << count) - 1
-    }
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }

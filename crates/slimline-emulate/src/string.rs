@@ -16,13 +16,7 @@ const GROUP_BYTES: u64 = 64;
 
 impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     /// Executes one element or group; returns the next instruction pointer.
-    pub(crate) fn text(
-        &mut self,
-        op: &Op,
-        text: Text,
-        repeat: Repeat,
-        next: u64,
-    ) -> Result<u64, End> {
+    pub(crate) fn text(&mut self, op: &Op, text: Text, repeat: Repeat, next: u64) -> Result<u64, End> {
         let bytes = op.size;
         let count = match repeat {
             Repeat::Once => 1,
@@ -37,20 +31,12 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let down = self.state.flags & DF != 0;
         let advance = |from: u64, elements: u64| {
             let distance = elements.wrapping_mul(u64::from(bytes));
-            if down {
-                from.wrapping_sub(distance)
-            } else {
-                from.wrapping_add(distance)
-            }
+            if down { from.wrapping_sub(distance) } else { from.wrapping_add(distance) }
         };
         let elements = match text {
             Text::Move => {
                 let (from, to) = (self.pointer(RSI)?, self.pointer(RDI)?);
-                let group = if down || from.abs_diff(to) < GROUP_BYTES {
-                    1
-                } else {
-                    group(count, bytes)
-                };
+                let group = if down || from.abs_diff(to) < GROUP_BYTES { 1 } else { group(count, bytes) };
                 self.move_group(from, to, group * u64::from(bytes))?;
                 self.state.set_gpr(RSI, Some(advance(from, group)));
                 self.state.set_gpr(RDI, Some(advance(to, group)));
@@ -63,12 +49,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
                 for element in 0..group {
                     self.poke(to.wrapping_add(element * u64::from(bytes)), bytes, value)?;
                 }
-                self.report(
-                    to,
-                    (group * u64::from(bytes)) as u16,
-                    AccessKind::Store,
-                    false,
-                );
+                self.report(to, (group * u64::from(bytes)) as u16, AccessKind::Store, false);
                 self.state.set_gpr(RDI, Some(advance(to, group)));
                 group
             }
@@ -107,11 +88,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
             Repeat::WhileUnequal => equal,
             _ => false,
         };
-        Ok(if left == 0 || stopped {
-            next
-        } else {
-            self.state.rip
-        })
+        Ok(if left == 0 || stopped { next } else { self.state.rip })
     }
 
     fn pointer(&self, register: usize) -> Result<u64, End> {
@@ -128,13 +105,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         Ok(())
     }
 
-    fn compare_elements(
-        &mut self,
-        a: Option<u64>,
-        b: Option<u64>,
-        bytes: u8,
-        repeat: Repeat,
-    ) -> Result<(), End> {
+    fn compare_elements(&mut self, a: Option<u64>, b: Option<u64>, bytes: u8, repeat: Repeat) -> Result<(), End> {
         let flags = a.zip(b).map(|(a, b)| flags::subtract(a, b, 0, bytes).1);
         if flags.is_none() && repeat != Repeat::Once {
             return Err(End::UnknownCondition);

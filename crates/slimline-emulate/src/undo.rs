@@ -70,24 +70,13 @@ pub(crate) struct Inverse {
 }
 
 impl Inverse {
-    pub(crate) const NOTHING: Inverse = Inverse {
-        recovery: Recovery::Nothing,
-        lost: 0,
-        amount: 0,
-    };
+    pub(crate) const NOTHING: Inverse = Inverse { recovery: Recovery::Nothing, lost: 0, amount: 0 };
 
     pub(crate) fn of(op: &Op) -> Inverse {
         let written = written(op);
         let (recovery, amount) = recovery(op);
-        let inverse = Inverse {
-            recovery,
-            lost: 0,
-            amount,
-        };
-        Inverse {
-            lost: written & !inverse.recovered(),
-            ..inverse
-        }
+        let inverse = Inverse { recovery, lost: 0, amount };
+        Inverse { lost: written & !inverse.recovered(), ..inverse }
     }
 
     /// Registers that are recomputed.
@@ -116,40 +105,19 @@ impl Inverse {
         let get = |register: u8| registers.gpr(register as usize);
         let (target, value) = match self.recovery {
             Recovery::Nothing => (None, None),
-            Recovery::Add { register } => (
-                Some(register),
-                get(register).map(|value| value.wrapping_add(self.amount)),
-            ),
+            Recovery::Add { register } => (Some(register), get(register).map(|value| value.wrapping_add(self.amount))),
             Recovery::AddOther { register, other } => {
-                let sum = get(register)
-                    .zip(get(other))
-                    .map(|(a, b)| a.wrapping_add(b));
-                (
-                    Some(register),
-                    sum.map(|value| value.wrapping_add(self.amount)),
-                )
+                let sum = get(register).zip(get(other)).map(|(a, b)| a.wrapping_add(b));
+                (Some(register), sum.map(|value| value.wrapping_add(self.amount)))
             }
-            Recovery::SubtractOther {
-                register,
-                other,
-                shift,
-            } => {
-                let rest = get(register)
-                    .zip(get(other))
-                    .map(|(a, b)| a.wrapping_sub(b << shift));
-                (
-                    Some(register),
-                    rest.map(|value| value.wrapping_add(self.amount)),
-                )
+            Recovery::SubtractOther { register, other, shift } => {
+                let rest = get(register).zip(get(other)).map(|(a, b)| a.wrapping_sub(b << shift));
+                (Some(register), rest.map(|value| value.wrapping_add(self.amount)))
             }
-            Recovery::Xor { register } => (
-                Some(register),
-                get(register).map(|value| value ^ self.amount),
-            ),
-            Recovery::XorOther { register, other } => (
-                Some(register),
-                get(register).zip(get(other)).map(|(a, b)| a ^ b),
-            ),
+            Recovery::Xor { register } => (Some(register), get(register).map(|value| value ^ self.amount)),
+            Recovery::XorOther { register, other } => {
+                (Some(register), get(register).zip(get(other)).map(|(a, b)| a ^ b))
+            }
             Recovery::Not { register } => (Some(register), get(register).map(|value| !value)),
             Recovery::Negate { register } => (Some(register), get(register).map(u64::wrapping_neg)),
             Recovery::ByteSwap { register } => (Some(register), get(register).map(u64::swap_bytes)),
@@ -159,10 +127,7 @@ impl Inverse {
                 registers.set_gpr(other as usize, a);
                 (None, None)
             }
-            Recovery::Frame => (
-                Some(RBP as u8),
-                get(RSP as u8).map(|value| value.wrapping_sub(8)),
-            ),
+            Recovery::Frame => (Some(RBP as u8), get(RSP as u8).map(|value| value.wrapping_sub(8))),
         };
         if let Some(register) = target {
             registers.set_gpr(register as usize, value);
@@ -189,37 +154,17 @@ fn recovery(op: &Op) -> (Recovery, u64) {
     const NONE: (Recovery, u64) = (Recovery::Nothing, 0);
     match op.work {
         Work::Push => {
-            return (
-                Recovery::Add {
-                    register: RSP as u8,
-                },
-                u64::from(op.size),
-            );
+            return (Recovery::Add { register: RSP as u8 }, u64::from(op.size));
         }
         Work::PushFlags => {
-            return (
-                Recovery::Add {
-                    register: RSP as u8,
-                },
-                u64::from(op.size),
-            );
+            return (Recovery::Add { register: RSP as u8 }, u64::from(op.size));
         }
         Work::PopFlags => {
-            return (
-                Recovery::Add {
-                    register: RSP as u8,
-                },
-                u64::from(op.size).wrapping_neg(),
-            );
+            return (Recovery::Add { register: RSP as u8 }, u64::from(op.size).wrapping_neg());
         }
         // `pop rsp` is the one pop that loses the pointer.
         Work::Pop if op.a != Operand::Gpr(RSP as u8) => {
-            return (
-                Recovery::Add {
-                    register: RSP as u8,
-                },
-                u64::from(op.size).wrapping_neg(),
-            );
+            return (Recovery::Add { register: RSP as u8 }, u64::from(op.size).wrapping_neg());
         }
         Work::Leave => return (Recovery::Frame, 0),
         _ => {}
@@ -238,14 +183,7 @@ fn recovery(op: &Op) -> (Recovery, u64) {
             _ => (Recovery::Xor { register }, op.immediate),
         },
         Work::Alu(alu @ (Alu::Add | Alu::Sub | Alu::Xor)) => match (alu, other) {
-            (Alu::Add, Some(other)) => (
-                Recovery::SubtractOther {
-                    register,
-                    other,
-                    shift: 0,
-                },
-                0,
-            ),
+            (Alu::Add, Some(other)) => (Recovery::SubtractOther { register, other, shift: 0 }, 0),
             (Alu::Sub, Some(other)) => (Recovery::AddOther { register, other }, 0),
             (Alu::Xor, Some(other)) => (Recovery::XorOther { register, other }, 0),
             _ => NONE,
@@ -280,14 +218,7 @@ fn lea(register: u8, place: &Place) -> (Recovery, u64) {
     if other == ZERO as u8 {
         (Recovery::Add { register }, amount)
     } else {
-        (
-            Recovery::SubtractOther {
-                register,
-                other,
-                shift,
-            },
-            amount,
-        )
+        (Recovery::SubtractOther { register, other, shift }, amount)
     }
 }
 
@@ -330,11 +261,7 @@ fn written(op: &Op) -> u16 {
         | Work::Poison => a,
         Work::Vector(_) => {
             // String comparisons return an index in rcx.
-            if op.size == 0 {
-                ALL_REGISTERS
-            } else {
-                a | u16::from(crate::vector::writes_rcx(op.work)) << RCX
-            }
+            if op.size == 0 { ALL_REGISTERS } else { a | u16::from(crate::vector::writes_rcx(op.work)) << RCX }
         }
         Work::Mulx | Work::Exchange | Work::ExchangeAdd => a | b,
         Work::MultiplyWide(_) | Work::Divide(_) | Work::CompareExchangePair => 1 << RAX | 1 << RDX,
@@ -383,21 +310,10 @@ pub(crate) fn memory_operand(op: &Op) -> Option<(Place, u16, AccessKind)> {
         Work::Text(Text::Store, _) => return Some((at(RDI, 0), size, AccessKind::Store)),
         Work::Text(Text::Scan, _) => return Some((at(RDI, 0), size, AccessKind::Load)),
         Work::Xlat => {
-            return Some((
-                Place {
-                    needs: NEVER,
-                    ..at(RBX, 0)
-                },
-                1,
-                AccessKind::Load,
-            ));
+            return Some((Place { needs: NEVER, ..at(RBX, 0) }, 1, AccessKind::Load));
         }
         Work::Push | Work::PushFlags if !explicit => {
-            return Some((
-                at(RSP, u64::from(size).wrapping_neg()),
-                size,
-                AccessKind::Store,
-            ));
+            return Some((at(RSP, u64::from(size).wrapping_neg()), size, AccessKind::Store));
         }
         Work::Call if !explicit => {
             return Some((at(RSP, 8_u64.wrapping_neg()), 8, AccessKind::Store));
@@ -410,12 +326,8 @@ pub(crate) fn memory_operand(op: &Op) -> Option<(Place, u16, AccessKind)> {
         Work::Enter => return Some((at(RSP, 8_u64.wrapping_neg()), 8, AccessKind::Store)),
         _ if !explicit => return None,
         Work::Alu(Alu::Cmp | Alu::Test) | Work::BitTest(BitTest::Test) => AccessKind::Load,
-        Work::Push | Work::Call | Work::Jump | Work::MultiplyWide(_) | Work::Divide(_) => {
-            AccessKind::Load
-        }
-        Work::Move | Work::MoveSwapped | Work::SetIf(_) | Work::Pop | Work::PoisonStore
-            if op.a == Operand::Memory =>
-        {
+        Work::Push | Work::Call | Work::Jump | Work::MultiplyWide(_) | Work::Divide(_) => AccessKind::Load,
+        Work::Move | Work::MoveSwapped | Work::SetIf(_) | Work::Pop | Work::PoisonStore if op.a == Operand::Memory => {
             AccessKind::Store
         }
         Work::Vector(_) if op.a == Operand::Memory => AccessKind::Store,
@@ -438,10 +350,7 @@ pub(crate) fn memory_operand(op: &Op) -> Option<(Place, u16, AccessKind)> {
 
 /// Whether the next instruction in memory can follow this one.
 pub(crate) fn falls_through(op: &Op) -> bool {
-    !matches!(
-        op.work,
-        Work::Jump | Work::Return | Work::FarBranch | Work::Exception | Work::Undecodable
-    )
+    !matches!(op.work, Work::Jump | Work::Return | Work::FarBranch | Work::Exception | Work::Undecodable)
 }
 
 /// The target of a direct jump, conditional or not.

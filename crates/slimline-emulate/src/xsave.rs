@@ -20,23 +20,13 @@ impl XsaveLayout {
     pub fn of_this_cpu() -> XsaveLayout {
         use core::arch::x86_64::{__cpuid, __cpuid_count};
         if __cpuid(0).eax < 0xd {
-            return XsaveLayout {
-                ymm_upper: 0,
-                opmask: 0,
-                zmm_upper: 0,
-                zmm_high: 0,
-            };
+            return XsaveLayout { ymm_upper: 0, opmask: 0, zmm_upper: 0, zmm_high: 0 };
         }
         let offset = |component| {
             let leaf = __cpuid_count(0xd, component);
             if leaf.eax == 0 { 0 } else { leaf.ebx as usize }
         };
-        XsaveLayout {
-            ymm_upper: offset(2),
-            opmask: offset(5),
-            zmm_upper: offset(6),
-            zmm_high: offset(7),
-        }
+        XsaveLayout { ymm_upper: offset(2), opmask: offset(5), zmm_upper: offset(6), zmm_high: offset(7) }
     }
 }
 
@@ -56,16 +46,9 @@ pub(crate) fn take(state: &mut State, area: &[u8], layout: &XsaveLayout) -> bool
         return false;
     };
     let has = |component: u32, at: usize| at != 0 && present >> component & 1 == 1;
-    let needs = [
-        (2, layout.ymm_upper, 256),
-        (5, layout.opmask, 64),
-        (6, layout.zmm_upper, 512),
-        (7, layout.zmm_high, 1024),
-    ];
-    if needs
-        .iter()
-        .any(|&(component, at, bytes)| has(component, at) && area.len() < at + bytes)
-    {
+    let needs =
+        [(2, layout.ymm_upper, 256), (5, layout.opmask, 64), (6, layout.zmm_upper, 512), (7, layout.zmm_high, 1024)];
+    if needs.iter().any(|&(component, at, bytes)| has(component, at) && area.len() < at + bytes) {
         return false;
     }
     state.vectors = [[0; 64]; 32];
@@ -90,8 +73,7 @@ pub(crate) fn take(state: &mut State, area: &[u8], layout: &XsaveLayout) -> bool
     }
     if has(7, layout.zmm_high) {
         for register in 16..32 {
-            state.vectors[register]
-                .copy_from_slice(&area[layout.zmm_high + 64 * (register - 16)..][..64]);
+            state.vectors[register].copy_from_slice(&area[layout.zmm_high + 64 * (register - 16)..][..64]);
         }
     }
     if has(5, layout.opmask) {
