@@ -1,1 +1,33 @@
 //! The library preloaded into the target: allocations, triggers and emulated bursts.
+//!
+//! ```text
+//!   trigger ──signal──► handler ──► burst ──► recorder ──► <run dir>/<pid>-<n>.ring
+//!                         │           │            ▲
+//!                       unwind      blocks         │
+//!                                     ▲            │
+//!   malloc, mmap ──────► hooks ──► context ────────┘
+//! ```
+//!
+//! Rules of the house: the target behaves as it would alone. No standard library, no unwinding, no call of the
+//! target's `malloc`, no output, no change of `errno`; whatever can run in a signal handler takes no lock that it could
+//! find taken, and no descriptor number, signal or stack that the target could notice.
+//!
+//! Built as a shared object with the feature `preload`; without it nothing is exported, which is how tests see it.
+#![no_std]
+#![cfg_attr(not(feature = "preload"), allow(dead_code))] // the entry points are what uses the rest
+#![warn(clippy::std_instead_of_core)]
+
+#[cfg(test)]
+extern crate std;
+
+// The recorder's side.
+mod clock;
+mod kernel;
+mod process;
+mod recorder;
+mod thread;
+
+// The allocation side.
+
+#[cfg(all(feature = "preload", not(test)))]
+mod panic;

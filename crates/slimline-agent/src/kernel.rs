@@ -1,0 +1,238 @@
+//! System calls without libc's wrappers: they leave the target's `errno` alone, are no cancellation points, and go
+//! past any function of the same name that the target or we interpose.
+#![allow(unsafe_code)] // system calls are instructions
+
+use core::arch::asm;
+use core::ffi::CStr;
+use core::ptr::NonNull;
+
+/// One system call. Returns what the kernel does: a value, or minus an `errno`.
+///
+/// # Safety
+/// As the call itself: pointers must be valid for what the kernel does with them.
+#[inline]
+pub(crate) unsafe fn call(number: i64, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the kernel changes rax, rcx and r11 only, and memory as the caller promised.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// The value, or the `errno`.
+pub(crate) fn check(result: isize) -> Result<usize, i32> {
+    if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as usize) }
+}
+
+/// Anonymous private memory, zero, that takes no room until touched and is left out of core dumps.
+/// None where the kernel refuses.
+pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+    let start = unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, usize::MAX, 0]) };
+    let start = check(start).ok()?;
+    // SAFETY: the range is ours; the advice changes no content. Its failure costs nothing but dump size.
+    unsafe { call(libc::SYS_madvise, [start, bytes, libc::MADV_DONTDUMP as usize, 0, 0, 0]) };
+    NonNull::new(start as *mut u8)
+}
+
+/// Shared memory of a file.
+pub(crate) fn map_file(file: i32, offset: usize, bytes: usize) -> Result<NonNull<u8>, i32> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let arguments = [0, bytes, protection as usize, libc::MAP_SHARED as usize, file as usize, offset];
+    // SAFETY: as in `map`.
+    let start = check(unsafe { call(libc::SYS_mmap, arguments) })?;
+    NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)
+}
+
+/// Gives memory from [`map`] or [`map_file`] back.
+///
+/// # Safety
+/// The range must come from one of them whole, and nothing may use it any more.
+pub(crate) unsafe fn unmap(start: *mut u8, bytes: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_munmap, [start as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// The program's `mmap`, before the C library's own was found. Minus an `errno` on failure.
+///
+/// # Safety
+/// As `mmap` itself.
+pub(crate) unsafe fn mmap(arguments: [usize; 6]) -> isize {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_mmap, arguments) }
+}
+
+/// The program's `munmap`, before the C library's own was found. Minus an `errno` on failure.
+///
+/// # Safety
+/// As `munmap` itself.
+pub(crate) unsafe fn munmap(start: usize, bytes: usize) -> isize {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) }
+}
+
+/// The program's `mremap`, before the C library's own was found. Minus an `errno` on failure.
+///
+/// # Safety
+/// As `mremap` itself.
+pub(crate) unsafe fn mremap(arguments: [usize; 5]) -> isize {
+    let [old, old_bytes, new_bytes, flags, at] = arguments;
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_mremap, [old, old_bytes, new_bytes, flags, at, 0]) }
+}
+
+/// Makes the lowest page of a mapping inaccessible: a stack's end.
+///
+/// # Safety
+/// The page must be the agent's own, and unused.
+pub(crate) unsafe fn guard(start: *mut u8) {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_mprotect, [start as usize, 4096, libc::PROT_NONE as usize, 0, 0, 0]) };
+}
+
+/// Has a forked child see zeros in a private mapping; false where the kernel can't (before Linux 4.14).
+///
+/// # Safety
+/// The range must be private anonymous memory of the agent's own.
+pub(crate) unsafe fn wipe_on_fork(start: *mut u8, bytes: usize) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) == 0 }
+}
+
+/// Whether the eight bytes at `address` (8-aligned) can be read: the kernel fetches a signal set from there before it
+/// finds that it was asked for nothing sensible.
+pub(crate) fn readable(address: u64) -> bool {
+    const NO_SUCH_OPERATION: usize = usize::MAX;
+    // SAFETY: the kernel checks the address itself, and changes nothing for an unknown operation.
+    let result = unsafe { call(libc::SYS_rt_sigprocmask, [NO_SUCH_OPERATION, address as usize, 0, 8, 0, 0]) };
+    result != -libc::EFAULT as isize
+}
+
+/// Nanoseconds of a clock that the kernel always has.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes to `time` only.
+    unsafe { call(libc::SYS_clock_gettime, [clock as usize, &raw mut time as usize, 0, 0, 0, 0]) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Process id, as the kernel has it.
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// Parent's process id.
+pub(crate) fn parent_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_getppid, [0; 6]) as u32 }
+}
+
+/// Kernel's number of the calling thread.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// Kernel's name of the calling thread, NUL-terminated.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: the kernel writes at most 16 bytes there.
+    unsafe { call(libc::SYS_prctl, [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    name[15] = 0;
+    name
+}
+
+/// Opens a file; the descriptor is closed on exec.
+pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<i32, i32> {
+    let flags = flags | libc::O_CLOEXEC;
+    // SAFETY: a path ends in NUL.
+    let result = unsafe {
+        call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0])
+    };
+    check(result).map(|file| file as i32)
+}
+
+/// Closes a descriptor of the agent's own.
+pub(crate) fn close(file: i32) {
+    // SAFETY: no memory is involved; the descriptor is ours.
+    unsafe { call(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads up to the buffer's length; 0 at the end.
+pub(crate) fn read(file: i32, into: &mut [u8]) -> Result<usize, i32> {
+    loop {
+        // SAFETY: the kernel writes at most the buffer's length into it.
+        let result = unsafe { call(libc::SYS_read, [file as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) };
+        match check(result) {
+            Err(libc::EINTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Gives a file its size.
+pub(crate) fn truncate(file: i32, bytes: usize) -> Result<(), i32> {
+    // SAFETY: no memory is involved; the descriptor is ours.
+    check(unsafe { call(libc::SYS_ftruncate, [file as usize, bytes, 0, 0, 0, 0]) }).map(|_| ())
+}
+
+/// Takes room on the disk now, so that writing to a mapping later can't fail; true also where the file system has no
+/// such thing.
+pub(crate) fn allocate(file: i32, offset: usize, bytes: usize) -> bool {
+    // SAFETY: no memory is involved; the descriptor is ours.
+    let result = unsafe { call(libc::SYS_fallocate, [file as usize, 0, offset, bytes, 0, 0]) };
+    matches!(check(result), Ok(_) | Err(libc::EOPNOTSUPP | libc::ENOSYS))
+}
+
+/// A soft resource limit.
+pub(crate) fn limit(resource: u32) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes to `limit` only.
+    unsafe { call(libc::SYS_prlimit64, [0, resource as usize, 0, &raw mut limit as usize, 0, 0]) };
+    limit.rlim_cur
+}
+
+/// Moves a descriptor to a number that programs do not come across; the new one.
+pub(crate) fn hide(file: i32) -> i32 {
+    const OUT_OF_THE_WAY: u64 = 900;
+    let lowest = OUT_OF_THE_WAY.min(limit(libc::RLIMIT_NOFILE).saturating_sub(8)).max(3);
+    // SAFETY: no memory is involved; the descriptor is ours.
+    let result =
+        unsafe { call(libc::SYS_fcntl, [file as usize, libc::F_DUPFD_CLOEXEC as usize, lowest as usize, 0, 0, 0]) };
+    match check(result) {
+        Ok(moved) => {
+            close(file);
+            moved as i32
+        }
+        Err(_) => file,
+    }
+}
+
+/// User and system time of the process in nanoseconds.
+pub(crate) fn process_times_ns() -> (u64, u64) {
+    // SAFETY: a structure of integers.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel writes to `usage` only.
+    unsafe { call(libc::SYS_getrusage, [libc::RUSAGE_SELF as usize, &raw mut usage as usize, 0, 0, 0, 0]) };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+/// Lets other threads run.
+pub(crate) fn yield_now() {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_sched_yield, [0; 6]) };
+}
+
+/// Ends the process by an undefined instruction.
+pub(crate) fn abort() -> ! {
+    // SAFETY: it never comes back.
+    unsafe { asm!("ud2", options(noreturn, nostack)) }
+}

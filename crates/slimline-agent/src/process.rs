@@ -1,0 +1,1 @@
+//! The process's begin, end and forks.

@@ -1,0 +1,245 @@
+//! The process file: what the collector sees of this process. Layout in [`slimline_trace::wire`].
+//!
+//! The header page and the slot headers are mapped while the process is recorded, the stack area too (sparse), and
+//! each ring from its thread's first use on. Disk room is taken before it is written to: a full disk must end the
+//! recording, not the target (writing to a mapping without room is SIGBUS).
+#![allow(unsafe_code)] // shared memory
+
+mod ring;
+mod stacks;
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
+use slimline_trace::wire::{
+    FILE_BYTES, MAGIC, MessageKind, PROCESS_FILE_EXTENSION, ProcessHeader, ProcessState, RING_BYTES, RINGS_OFFSET,
+    RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SlotHeader, SlotState, VERSION,
+};
+
+use crate::kernel;
+use crate::thread::Thread;
+pub(crate) use ring::{Ring, bytes_of};
+#[allow(unused_imports)] // the allocation side calls it
+pub(crate) use stacks::append_stack;
+
+/// The header; null while nothing is recorded.
+static HEADER: AtomicPtr<ProcessHeader> = AtomicPtr::new(null_mut());
+/// The file, for mapping rings; -1 while nothing is recorded.
+static FILE: AtomicI32 = AtomicI32::new(-1);
+/// 1 from the moment on that nothing more may be written.
+static SEALED: AtomicU32 = AtomicU32::new(0);
+
+/// A path put together without memory of its own.
+pub(crate) struct Path {
+    bytes: [u8; 4096],
+    length: usize,
+}
+
+impl Path {
+    /// An empty one.
+    pub(crate) const fn new() -> Self {
+        Self { bytes: [0; 4096], length: 0 }
+    }
+
+    /// The path so far; None when it did not fit.
+    pub(crate) fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.bytes.get(..=self.length)?).ok()
+    }
+}
+
+impl Write for Path {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // One byte stays for the NUL.
+        let end = self.length + text.len();
+        if end >= self.bytes.len() {
+            return Err(fmt::Error);
+        }
+        self.bytes[self.length..end].copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Makes this process's file in `directory` and maps what all threads share. The `errno` where that is impossible;
+/// the process then goes unrecorded, and the collector sees that no file came.
+pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
+    // A file over this limit would be answered by SIGXFSZ, which kills.
+    if kernel::limit(libc::RLIMIT_FSIZE) < FILE_BYTES as u64 {
+        return Err(libc::EFBIG);
+    }
+    let file = create_file(directory)?;
+    let shared = (|| {
+        kernel::truncate(file, FILE_BYTES)?;
+        if !kernel::allocate(file, 0, STACKS_OFFSET) {
+            return Err(libc::ENOSPC);
+        }
+        kernel::map_file(file, 0, RINGS_OFFSET)
+    })();
+    let start = match shared {
+        Ok(start) => start,
+        Err(error) => {
+            kernel::close(file);
+            return Err(error);
+        }
+    };
+    let header = start.cast::<ProcessHeader>();
+    // SAFETY: a fresh mapping, zero, larger than the header and mapped until `forget`.
+    let shown = unsafe { header.as_ref() };
+    shown.version.store(VERSION, Relaxed);
+    shown.pid.store(kernel::process_id(), Relaxed);
+    shown.parent_pid.store(kernel::parent_id(), Relaxed);
+    shown.started_ns.store(now_ns(), Relaxed);
+    shown.magic.store(MAGIC, Release);
+    stacks::reset();
+    SEALED.store(0, Relaxed);
+    FILE.store(kernel::hide(file), Relaxed);
+    HEADER.store(header.as_ptr(), Release);
+    Ok(shown)
+}
+
+fn create_file(directory: &str) -> Result<i32, i32> {
+    let pid = kernel::process_id();
+    for number in 0..1000_u32 {
+        let mut path = Path::new();
+        let written = write!(path, "{directory}/{pid}-{number}.{PROCESS_FILE_EXTENSION}");
+        let path = written.ok().and(path.as_c_str()).ok_or(libc::ENAMETOOLONG)?;
+        match kernel::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW, 0o600) {
+            Err(libc::EEXIST) => {}
+            result => return result,
+        }
+    }
+    Err(libc::EEXIST)
+}
+
+/// Where a forked child finds its parent's file: lets go of it, writing nothing.
+///
+/// # Safety
+/// No other thread may exist, and the calling one must have no [`Ring`].
+pub(crate) unsafe fn forget() {
+    let header = HEADER.swap(null_mut(), Relaxed);
+    if !header.is_null() {
+        // SAFETY: mapped by `create` in this size; nobody is left who uses it.
+        unsafe { kernel::unmap(header.cast(), RINGS_OFFSET) };
+    }
+    let file = FILE.swap(-1, Relaxed);
+    if file >= 0 {
+        kernel::close(file);
+    }
+}
+
+/// The header of this process's file; None where nothing is (or may be) recorded.
+#[inline]
+pub(crate) fn header() -> Option<&'static ProcessHeader> {
+    // SAFETY: null, or mapped by `create` until `forget`, which runs when no other thread exists.
+    unsafe { HEADER.load(Acquire).as_ref() }
+}
+
+/// The descriptor that the target must not see; -1 for none.
+pub(crate) fn file() -> i32 {
+    FILE.load(Relaxed)
+}
+
+/// Whether anything may still be written.
+pub(crate) fn is_open() -> bool {
+    SEALED.load(Relaxed) == 0 && header().is_some_and(|header| header.stop.load(Relaxed) == 0)
+}
+
+/// `CLOCK_MONOTONIC` now.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    crate::clock::monotonic_ns()
+}
+
+/// Declares that the process ran to its end and that nothing more will be written.
+pub(crate) fn finish() {
+    let Some(header) = header() else { return };
+    if SEALED.swap(1, Relaxed) == 1 {
+        return;
+    }
+    let (user_ns, system_ns) = kernel::process_times_ns();
+    header.user_ns.store(user_ns, Relaxed);
+    header.system_ns.store(system_ns, Relaxed);
+    header.exited_ns.store(now_ns(), Relaxed);
+    header.state.store(ProcessState::Exited as u32, Release);
+}
+
+/// Gives up, and says why.
+pub(crate) fn fail(why: fmt::Arguments<'_>) {
+    SEALED.store(1, Relaxed);
+    let Some(header) = header() else { return };
+    let mut text = Failure { header, length: 0 };
+    let _ = text.write_fmt(why); // what does not fit is cut
+    header.state.store(ProcessState::Failed as u32, Release);
+}
+
+struct Failure {
+    header: &'static ProcessHeader,
+    length: usize,
+}
+
+impl Write for Failure {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.header.failure.len() - 1 - self.length;
+        let part = &text.as_bytes()[..text.floor_char_boundary(room)];
+        // SAFETY: inside `failure`, which nothing but this process's failing thread writes and which the collector
+        // reads only once the state says so.
+        unsafe {
+            let to = self.header.failure.as_ptr().cast_mut().add(self.length);
+            core::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+        }
+        self.length += part.len();
+        if part.len() < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+/// The slot headers.
+fn slots(header: &'static ProcessHeader) -> &'static [SlotHeader] {
+    let start = core::ptr::from_ref(header).cast::<u8>();
+    // SAFETY: `create` maps them behind the header; all that changes in them is atomic.
+    unsafe { core::slice::from_raw_parts(start.add(SLOTS_OFFSET).cast(), SLOTS) }
+}
+
+/// Takes the first free ring for thread `tid`. None, and counted, where there is none or no room for it.
+pub(crate) fn take_ring(tid: u32) -> Option<Ring> {
+    let header = header()?;
+    let taken = slots(header).iter().enumerate().find(|(_, slot)| {
+        slot.state.load(Relaxed) == SlotState::Free as u32
+            && slot.state.compare_exchange(SlotState::Free as u32, SlotState::Owned as u32, Acquire, Relaxed).is_ok()
+    });
+    let ring = taken.and_then(|(index, slot)| {
+        slot.tid.store(tid, Relaxed);
+        let offset = RINGS_OFFSET + index * RING_BYTES;
+        let ring = if kernel::allocate(file(), offset, RING_BYTES) {
+            kernel::map_file(file(), offset, RING_BYTES).ok()
+        } else {
+            None
+        };
+        match ring {
+            // SAFETY: slot and ring are mapped as long as a thread of this process uses them, and the exchange above
+            // made this thread their only writer.
+            Some(ring) => Some(unsafe { Ring::new(slot, ring.as_ptr()) }),
+            None => {
+                slot.state.store(SlotState::Free as u32, Release);
+                None
+            }
+        }
+    });
+    if ring.is_none() {
+        header.threads_without_ring.fetch_add(1, Relaxed);
+    }
+    ring
+}
+
+/// Hands a ring over to the collector, which drains it and makes its slot free again.
+pub(crate) fn release_ring(ring: Ring) {
+    ring.slot().state.store(SlotState::Ended as u32, Release);
+    // SAFETY: mapped by `take_ring` in this size, and `ring`, the only user, is consumed.
+    unsafe { kernel::unmap(ring.start(), RING_BYTES) };
+}
+
+/// Tells that a large block or a mapping came or went.
+pub(crate) fn emit_range(thread: &Thread, event: &RangeEvent) {
+    thread.write(MessageKind::Range, &[bytes_of(core::slice::from_ref(event))]);
+}

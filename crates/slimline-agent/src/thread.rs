@@ -1,0 +1,185 @@
+//! What the agent knows of each thread.
+//!
+//! One [`Thread`] in memory of its own, found through a thread-local pointer in the static TLS block (`.tbss`, initial
+//! exec): two instructions, safe in a signal handler and before `main`, where `__tls_get_addr` might allocate.
+//!
+//! The memory is wiped in forked children, whichever way they were forked: a wiped thread is one without a ring, so
+//! a child that we do not know of writes nothing into its parent's file.
+#![allow(unsafe_code)] // thread-local storage by hand, memory shared with signal handlers
+
+use core::arch::{asm, global_asm};
+use core::cell::{Cell, UnsafeCell};
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, without_provenance_mut};
+use slimline_trace::wire::{MessageKind, ThreadEvent};
+
+use crate::kernel;
+use crate::recorder::{self, Ring, bytes_of};
+
+global_asm!(
+    ".section .tbss.slimline_thread,\"awT\",@nobits",
+    ".balign 8",
+    ".hidden slimline_thread",
+    ".type slimline_thread,@object",
+    ".size slimline_thread,8",
+    "slimline_thread:",
+    ".zero 8",
+    ".text",
+);
+
+/// In place of the pointer: this thread ended, or is not to be recorded.
+const GONE: *mut Thread = without_provenance_mut(1);
+
+fn pointer() -> *mut Thread {
+    let thread;
+    // SAFETY: reads our own thread-local word; the offset of a preloaded library is fixed when the process starts.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) thread,
+            options(nostack, readonly, preserves_flags));
+    }
+    thread
+}
+
+fn set_pointer(thread: *mut Thread) {
+    // SAFETY: writes our own thread-local word.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) thread,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// A thread's state. Its own thread's alone, and the signal handlers' that interrupt it: hence the cells.
+pub(crate) struct Thread {
+    /// Valid where `has_ring`.
+    ring: UnsafeCell<MaybeUninit<Ring>>,
+    has_ring: Cell<bool>,
+    /// Kernel's number.
+    pub(crate) tid: Cell<u32>,
+    /// How deep the thread is inside the agent.
+    inside: Cell<u32>,
+    /// The allocation side's cache of call paths: whatever it puts there. Null at first; to be given back by
+    /// [`crate::thread::on_end`]'s caller.
+    pub(crate) contexts: Cell<*mut u8>,
+}
+
+/// While it lives, the thread is inside the agent: triggers are counted instead of sampled, and hooks pass through.
+pub(crate) struct Inside<'a>(&'a Thread);
+
+impl Drop for Inside<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        self.0.inside.set(self.0.inside.get() - 1);
+    }
+}
+
+impl Thread {
+    /// Enters the agent; None where the thread is inside already.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Inside<'_>> {
+        if self.inside.get() != 0 {
+            return None;
+        }
+        self.inside.set(1);
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        Some(Inside(self))
+    }
+
+    /// Whether the thread is inside the agent.
+    #[inline]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.inside.get() != 0
+    }
+
+    /// Whether the thread has a ring: not in a forked child that we were not told of, nor beyond the last slot.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.has_ring.get()
+    }
+
+    fn ring(&self) -> Option<&Ring> {
+        // SAFETY: `has_ring` says that it is there; it is changed only while the thread begins and ends.
+        self.has_ring.get().then(|| unsafe { (*self.ring.get()).assume_init_ref() })
+    }
+
+    /// Writes a message; false where it was dropped (and counted). Only inside the agent.
+    pub(crate) fn write(&self, kind: MessageKind, parts: &[&[u8]]) -> bool {
+        recorder::is_open() && self.ring().is_some_and(|ring| ring.write(kind, parts))
+    }
+
+    /// Writes a sample, or counts it and its weight as dropped.
+    pub(crate) fn write_sample(&self, weight_ns: u64, parts: &[&[u8]]) {
+        let Some(ring) = self.ring().filter(|_| recorder::is_open()) else { return };
+        if !ring.write(MessageKind::Sample, parts) {
+            ring.count_dropped_sample(weight_ns);
+        }
+    }
+
+    fn tell(&self, ended: u32) {
+        let event = ThreadEvent {
+            time_ns: recorder::now_ns(),
+            cpu_ns: kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID),
+            tid: self.tid.get(),
+            ended,
+            name: kernel::thread_name(),
+        };
+        self.write(MessageKind::Thread, &[bytes_of(&[event])]);
+    }
+}
+
+/// The calling thread, made on first use. None where nothing is recorded, or the thread has ended.
+#[inline]
+pub(crate) fn current() -> Option<&'static Thread> {
+    let thread = pointer();
+    if thread.addr() <= GONE.addr() {
+        return if thread.is_null() { begin() } else { None };
+    }
+    // SAFETY: made by `begin`, and alive until `end` sets the pointer to `GONE`.
+    Some(unsafe { &*thread })
+}
+
+/// Makes the calling thread's state and tells of its begin. Safe in a signal handler.
+#[cold]
+pub(crate) fn begin() -> Option<&'static Thread> {
+    recorder::header()?;
+    // Until the state stands, a handler that comes in between must not make a second one.
+    set_pointer(GONE);
+    let Some(memory) = kernel::map(size_of::<Thread>()) else {
+        set_pointer(core::ptr::null_mut());
+        return None;
+    };
+    // SAFETY: just mapped, and private.
+    unsafe { kernel::wipe_on_fork(memory.as_ptr(), size_of::<Thread>()) };
+    let thread: NonNull<Thread> = memory.cast();
+    // SAFETY: fresh zeros are a valid `Thread` without a ring.
+    let thread = unsafe { thread.as_ref() };
+    thread.tid.set(kernel::thread_id());
+    thread.inside.set(1);
+    set_pointer(core::ptr::from_ref(thread).cast_mut());
+    if let Some(ring) = recorder::take_ring(thread.tid.get()) {
+        // SAFETY: `inside` keeps handlers of this thread away.
+        unsafe { (*thread.ring.get()).write(ring) };
+        thread.has_ring.set(true);
+    }
+    thread.tell(0);
+    thread.inside.set(0);
+    Some(thread)
+}
+
+/// Tells of the calling thread's end and gives its ring to the collector. After it the thread is not recorded.
+pub(crate) fn end() {
+    let thread = pointer();
+    set_pointer(GONE);
+    if thread.addr() <= GONE.addr() {
+        return;
+    }
+    // SAFETY: made by `begin`; the pointer is gone, so nobody comes here again.
+    let state = unsafe { &*thread };
+    state.tell(1);
+    if state.has_ring.take() {
+        // SAFETY: `has_ring` said that it is there, and won't again.
+        recorder::release_ring(unsafe { (*state.ring.get()).assume_init_read() });
+    }
+    // SAFETY: mapped by `begin` in this size; the last use was above.
+    unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };
+}
