@@ -128,7 +128,8 @@ fn main() {
             accesses = 0;
             for _ in 0..BURSTS {
                 let mut state = state.clone();
-                let burst = emulator.run(&mut state, &mut Own, LIMIT, |access| accesses += black_box(access).address & 1 | 1);
+                let burst =
+                    emulator.run(&mut state, &mut Own, LIMIT, |access| accesses += black_box(access).address & 1 | 1);
                 assert_eq!(burst.end, End::Limit);
             }
         });
