@@ -5,11 +5,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use sample_programs::{Optimization, Program};
-use slimline_report::view::{Field, Group, Report};
 
 use crate::measure::timed;
 use crate::oracle::{Oracle, Question, Site, site_name};
-use crate::slimline::Slimline;
+use crate::slimline::{Field, Group, Report, Slimline};
 use crate::{foreign, target_dir};
 
 /// Issue 2: fields with at least this share of their group's accesses…
@@ -57,12 +56,8 @@ pub(crate) fn run(only: &[String]) -> Result<bool> {
     let mut all_within = true;
     for case in &cases {
         let elements = [(case.site.clone(), case.element_bytes)];
-        let question = Question {
-            program: &case.executable,
-            arguments: &case.arguments,
-            elements: &elements,
-            skip: case.skip,
-        };
+        let question =
+            Question { program: &case.executable, arguments: &case.arguments, elements: &elements, skip: case.skip };
         let counts = oracle.ask(&question).with_context(|| case.program.clone())?;
         let session = slimline.session("agreement");
         let mut native = Command::new(&case.executable);
@@ -218,10 +213,9 @@ impl Case {
 
 #[cfg(test)]
 mod tests {
-    use slimline_report::view::Place;
-
     use super::*;
     use crate::oracle;
+    use crate::slimline::AllocatedAt;
 
     fn case() -> Case {
         Case {
@@ -238,31 +232,17 @@ mod tests {
 
     fn group(function: &str, fields: &[(u64, u64, u64)]) -> Group {
         Group {
-            allocated_at: Some(Place { stack: vec![format!("{function} p.c:3")], ..Place::default() }),
+            allocated_at: Some(AllocatedAt { stack: vec![format!("{function} p.c:3")] }),
             fields: fields
                 .iter()
-                .map(|&(offset, loads, stores)| Field {
-                    offset,
-                    bytes: 8,
-                    name: format!("f{offset}"),
-                    loads,
-                    stores,
-                    ..Field::default()
-                })
+                .map(|&(offset, loads, stores)| Field { offset, bytes: 8, name: format!("f{offset}"), loads, stores })
                 .collect(),
             ..Group::default()
         }
     }
 
     fn report(groups: Vec<Group>) -> Report {
-        Report {
-            schema: slimline_report::view::SCHEMA,
-            session: Default::default(),
-            groups,
-            loops: Vec::new(),
-            breakdowns: Default::default(),
-            advice: Vec::new(),
-        }
+        Report { groups }
     }
 
     fn site(fields: &[(u64, u64, u64)]) -> Site {

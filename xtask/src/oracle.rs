@@ -5,6 +5,7 @@
 //! a hundred times the native time.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -183,7 +184,7 @@ pub(crate) fn print(programs: &[String], arguments: &[String]) -> Result<()> {
         let counts = oracle.ask(&Question { program: &executable, arguments, elements: &elements, skip: &[] })?;
         answers.insert(name.clone(), serde_json::to_value(counts)?);
     }
-    println!("{}", serde_json::to_string_pretty(&answers)?);
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&answers)?)?;
     Ok(())
 }
 

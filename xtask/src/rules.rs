@@ -30,7 +30,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("sample-programs", &[]),
-    ("xtask", &["sample-programs", "slimline-report"]),
+    ("xtask", &["sample-programs"]),
 ];
 
 /// Crates that do no I/O and never print.

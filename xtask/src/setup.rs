@@ -44,7 +44,9 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
     let debian = on_path("dpkg-query");
     let missing: Vec<&str> = packages
         .iter()
-        .filter(|package| if debian { !installed(package.name) } else { package.executable.is_some_and(|e| !on_path(e)) })
+        .filter(
+            |package| if debian { !installed(package.name) } else { package.executable.is_some_and(|e| !on_path(e)) },
+        )
         .map(|package| package.name)
         .collect();
     if missing.is_empty() {
@@ -65,6 +67,7 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
 fn apt_get(arguments: &[&str]) -> Result<()> {
     // Its chatter goes to standard error: standard output is for what the task prints.
     let status = Command::new("apt-get")
+        .args(["-o", "Dpkg::Use-Pty=0"])
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdout(std::io::stderr())

@@ -4,10 +4,41 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use slimline_report::view::Report;
+use serde::Deserialize;
 
 use crate::measure::timed;
 use crate::{root, target_dir};
+
+/// What these tasks read of `slimline report --format json`: the documented names, not the code that wrote them.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) groups: Vec<Group>,
+}
+
+/// A data structure of a report.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) allocated_at: Option<AllocatedAt>,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// Where a group is allocated.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct AllocatedAt {
+    /// Call path, innermost first, as `function file:line`.
+    pub(crate) stack: Vec<String>,
+}
+
+/// A field of a group's element, with the accesses seen in bursts.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Field {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) name: String,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+}
 
 /// The built binary.
 pub(crate) struct Slimline {

@@ -154,7 +154,13 @@ impl Inputs {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                writeln!(out, "{number} {:08x} request from host-{} took {} ms", random >> 32, random % 97, random % 7)?;
+                writeln!(
+                    out,
+                    "{number} {:08x} request from host-{} took {} ms",
+                    random >> 32,
+                    random % 97,
+                    random % 7
+                )?;
             }
             Ok(())
         })
