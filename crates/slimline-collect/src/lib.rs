@@ -1,1 +1,35 @@
 //! Starts the target, drains what its agent saw, and writes the session.
+//!
+//! ```text
+//!   record ─► program (find, check) ─► run_directory (agent, config) ─► calibrate ─► spawn
+//!                                                                                      │
+//!   target ══ process files ══► ring ─► message ─► recorder ─► writer_thread ─► session directory
+//!                               (copied) (checked)  (tables)    (Parquet parts)
+//! ```
+//!
+//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory) and
+//! `stall_kernel` (assembly of the calibration) alone.
+
+mod agent_image;
+mod calibrate;
+mod clock;
+mod drain;
+mod error;
+mod machine;
+mod mapping_history;
+mod message;
+mod program;
+mod range_life;
+mod record;
+mod recorder;
+mod ring;
+mod run_directory;
+mod signals;
+mod stack_interner;
+mod stall_kernel;
+mod writer_thread;
+
+pub use error::RecordError;
+pub use machine::describe as describe_machine;
+pub use record::{Outcome, RecordOptions, record};
+pub use stall_kernel::run_stall_kernel;

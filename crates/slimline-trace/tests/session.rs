@@ -49,6 +49,7 @@ fn summary(directory: &str) -> ProcessSummary {
         executable: "/tmp/program".into(),
         state: ProcessState::Running,
         failure: None,
+        trigger: Trigger::PerfSigtrap,
         trigger_errno: 0,
         started_ns: 100,
         ended_ns: 400,

@@ -175,6 +175,8 @@ pub struct ProcessSummary {
     pub state: ProcessState,
     /// Why its agent gave up.
     pub failure: Option<String>,
+    /// What interrupted its threads.
+    pub trigger: Trigger,
     /// `errno` of the trigger that was refused; 0 where it was granted.
     pub trigger_errno: u32,
     /// `CLOCK_MONOTONIC` of its start.

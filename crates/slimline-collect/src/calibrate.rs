@@ -1,0 +1,179 @@
+//! How far after the stalled instruction does a sample point? Measured before the run, with the agent that will run.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use slimline_trace::session::{Skid, Trigger};
+use slimline_trace::wire::{
+    PROCESS_FILE_EXTENSION, ProcessHeader, RUN_DIRECTORY_VARIABLE, RunConfig, SLOTS, TriggerKind,
+};
+
+use crate::message::{Message, messages};
+use crate::recorder::trigger_of;
+use crate::ring::ProcessFile;
+use crate::run_directory::{RunDirectory, plain_config};
+use crate::stall_kernel::{LOAD_BYTES, NOPS};
+
+/// Time between two samples of the kernel: 400 samples in [`QUICK_MS`].
+const PERIOD_NS: u64 = 50_000;
+/// How long the kernel runs where the trigger is quick …
+const QUICK_MS: u32 = 20;
+/// … and where the trigger comes at the kernel's tick, 250 Hz or less.
+const SLOW_MS: u32 = 200;
+/// Samples of the load that a verdict needs, and the share that must agree. Measured: 88 to 100 % do.
+const MIN_SAMPLES: u64 = 20;
+const MIN_SHARE: f64 = 0.8;
+/// The distance assumed where it is not measured: what every x86-64 CPU measured so far shows.
+pub(crate) const ASSUMED_SKID: u32 = 1;
+
+/// What the measurement found.
+#[derive(Clone, Debug)]
+pub(crate) struct Calibration {
+    pub(crate) skid: Skid,
+    /// The trigger that the agent got, and the `errno` of the one it asked for. `None` where it could not be asked.
+    pub(crate) trigger: Option<(Trigger, u32)>,
+}
+
+/// Runs `command MILLISECONDS`, which must call [`run_stall_kernel`](crate::run_stall_kernel), under the agent.
+pub(crate) fn calibrate(command: &[OsString], run: &RunDirectory, trigger: TriggerKind) -> Calibration {
+    let measured = measure(command, run, trigger, QUICK_MS).and_then(|quick| {
+        let needs_more = quick.trigger.0 == Trigger::ThreadTimer;
+        if needs_more { measure(command, run, trigger, SLOW_MS) } else { Ok(quick) }
+    });
+    match measured {
+        Ok(Measured { at_distance, trigger }) => Calibration { skid: verdict(at_distance), trigger: Some(trigger) },
+        Err(why) => Calibration { skid: assumed(&why), trigger: None },
+    }
+}
+
+/// The skid that is used where nothing was measured.
+pub(crate) fn assumed(why: &str) -> Skid {
+    Skid {
+        instructions: ASSUMED_SKID,
+        calibrated: false,
+        samples_at_distance: Vec::new(),
+        note: format!("assumed: {why}"),
+    }
+}
+
+struct Measured {
+    at_distance: Vec<u64>,
+    trigger: (Trigger, u32),
+}
+
+fn measure(
+    command: &[OsString],
+    run: &RunDirectory,
+    trigger: TriggerKind,
+    milliseconds: u32,
+) -> Result<Measured, String> {
+    let (program, arguments) = command.split_first().ok_or("no calibration program was given")?;
+    let config =
+        RunConfig { period_ns: PERIOD_NS, track_allocations: 0, burst_instructions: 0, ..plain_config(trigger) };
+    run.write_config(&config).map_err(|error| format!("the run directory can't be written: {error}"))?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .arg(milliseconds.to_string())
+        .env(RUN_DIRECTORY_VARIABLE, run.path())
+        .env("LD_PRELOAD", run.agent())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("the calibration program can't be started: {error}"))?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        // An unreadable line is found out just below.
+        let _ = BufReader::new(output).read_line(&mut line);
+    }
+    let path = run.path().join(format!("{}-0.{PROCESS_FILE_EXTENSION}", child.id()));
+    let status = child.wait().map_err(|error| format!("the calibration program was lost: {error}"))?;
+    let found = read_samples(&path, &line);
+    // It must not be taken for a process of the run.
+    let _ = std::fs::remove_file(&path);
+    if !status.success() {
+        return Err(format!("the calibration program failed ({status})"));
+    }
+    found
+}
+
+fn read_samples(path: &Path, line: &str) -> Result<Measured, String> {
+    let load = line.trim().strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let load = load.ok_or("the calibration program did not say what it stalls on")?;
+    let file = ProcessFile::open(path).map_err(|_| "the agent did not start in the calibration program")?;
+    let mut at_distance = vec![0; NOPS as usize + 2];
+    let mut words = Vec::new();
+    for slot in (0..SLOTS).map(|slot| file.slot(slot)).filter(|slot| !slot.is_untouched()) {
+        slot.take(&mut words).map_err(|_| "its ring is damaged")?;
+        for message in messages(&words) {
+            if let Ok(Message::Sample(sample)) = message
+                && let Some(distance) = distance(sample.sampled_ip, load)
+            {
+                at_distance[distance] += 1;
+            }
+        }
+    }
+    let trigger = (
+        trigger_of(file.header_u32(offset_of!(ProcessHeader, trigger))),
+        file.header_u32(offset_of!(ProcessHeader, trigger_errno)),
+    );
+    Ok(Measured { at_distance, trigger })
+}
+
+/// Instructions from the load to `ip`; `None` outside the part of the kernel where that is known.
+fn distance(ip: u64, load: u64) -> Option<usize> {
+    let after = ip.checked_sub(load)?;
+    match after {
+        0 => Some(0),
+        _ => after.checked_sub(LOAD_BYTES).filter(|&nops| nops <= NOPS).map(|nops| nops as usize + 1),
+    }
+}
+
+fn verdict(at_distance: Vec<u64>) -> Skid {
+    let total: u64 = at_distance.iter().sum();
+    let best = (0..at_distance.len()).max_by_key(|&distance| at_distance[distance]).unwrap_or(0);
+    let share = at_distance.get(best).map_or(0.0, |&samples| samples as f64 / total.max(1) as f64);
+    let note =
+        format!("{:.0} % of {total} samples of a stalled load point {best} instructions after it", share * 100.0);
+    if total >= MIN_SAMPLES && share >= MIN_SHARE && best <= 1 {
+        Skid { instructions: best as u32, calibrated: true, samples_at_distance: at_distance, note }
+    } else {
+        Skid { samples_at_distance: at_distance, ..assumed(&format!("calibration is unclear: {note}")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_counted_in_instructions() {
+        let load = 0x1000;
+        let found: Vec<_> = (0x0fff..=0x100b).map(|ip| distance(ip, load)).collect();
+        let nops = [Some(1), Some(2), Some(3), Some(4), Some(5), Some(6), Some(7)];
+        assert_eq!(found[..4], [None, Some(0), None, None]);
+        assert_eq!(found[4..11], nops);
+        assert_eq!(found[11..], [None, None]);
+    }
+
+    #[test]
+    fn a_clear_majority_decides() {
+        let skid = verdict(vec![3, 197, 0, 0]);
+        assert_eq!((skid.instructions, skid.calibrated), (1, true));
+        assert_eq!(skid.note, "98 % of 200 samples of a stalled load point 1 instructions after it");
+        let skid = verdict(vec![200, 0, 0, 0]);
+        assert_eq!((skid.instructions, skid.calibrated), (0, true));
+    }
+
+    #[test]
+    fn what_is_unclear_is_assumed_and_said() {
+        for unclear in [vec![0; 8], vec![0, 19], vec![70, 30], vec![0, 0, 200]] {
+            let skid = verdict(unclear.clone());
+            assert_eq!((skid.instructions, skid.calibrated), (1, false), "{unclear:?}");
+            assert!(skid.note.contains("unclear"), "{}", skid.note);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The two clocks of a session.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// `CLOCK_MONOTONIC`, as the agents use it.
+pub(crate) fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Wall-clock time since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,215 @@
+//! All processes of a run: finding their files, draining them, handing their rows on.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use slimline_trace::session::ProcessSummary;
+use slimline_trace::wire::{PROCESS_FILE_EXTENSION, RING_BYTES};
+
+use crate::clock::monotonic_ns;
+use crate::recorder::Recorder;
+use crate::ring::{OpenError, ProcessFile};
+use crate::writer_thread::WriterThread;
+
+/// Pauses between passes: half a ring at the default rate, and what a ring that fills quickly may need.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// A pause is halved where a ring got fuller than this …
+const BUSY_WORDS: usize = RING_BYTES / 8 / 4;
+/// … and lengthened where none got as full as this.
+const IDLE_WORDS: usize = RING_BYTES / 8 / 10;
+/// All processes get a part this often, due or not: what a killed collector loses at most.
+const PARTS_EVERY_NS: u64 = 5_000_000_000;
+/// How often processes are looked after that vanished without a word.
+const LOOK_FOR_GONE_EVERY_NS: u64 = 500_000_000;
+
+/// The processes of a run.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    run_directory: PathBuf,
+    /// Running, by the name of their file.
+    running: HashMap<String, Recorder>,
+    /// Ended, and all of them in the order in which they were first seen.
+    ended: HashMap<String, ProcessSummary>,
+    order: Vec<String>,
+    pause: Duration,
+    last_parts_ns: u64,
+    last_look_ns: u64,
+}
+
+impl Drain {
+    /// Looks for process files in `run_directory`.
+    pub(crate) fn new(run_directory: PathBuf) -> Self {
+        let now_ns = monotonic_ns();
+        Self {
+            run_directory,
+            running: HashMap::new(),
+            ended: HashMap::new(),
+            order: Vec::new(),
+            pause: Duration::from_millis(5),
+            last_parts_ns: now_ns,
+            last_look_ns: now_ns,
+        }
+    }
+
+    /// How long to wait until the next pass.
+    pub(crate) fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// Drains every process once. Returns whether `session.json` should be replaced.
+    pub(crate) fn pass(&mut self, writer: &WriterThread) -> bool {
+        self.find_processes();
+        let now_ns = monotonic_ns();
+        let mut fullest = 0;
+        let looks_for_gone = now_ns - self.last_look_ns >= LOOK_FOR_GONE_EVERY_NS;
+        let mut over = Vec::new();
+        for (name, recorder) in &mut self.running {
+            // Asked before draining: what an ended process wrote is then drained.
+            let is_over = recorder.has_ended() || looks_for_gone && !is_alive(recorder.pid());
+            fullest = fullest.max(recorder.drain(now_ns, is_over));
+            if is_over {
+                over.push(name.clone());
+            } else if recorder.is_part_due() && writer.has_room() {
+                send_part(recorder, writer);
+            }
+        }
+        let is_any_over = !over.is_empty();
+        for name in over {
+            self.end_process(&name, writer);
+        }
+        if looks_for_gone {
+            self.last_look_ns = now_ns;
+        }
+        self.pause = match fullest {
+            BUSY_WORDS.. => (self.pause / 2).max(SHORTEST_PAUSE),
+            ..IDLE_WORDS => (self.pause * 5 / 4).min(LONGEST_PAUSE),
+            _ => self.pause,
+        };
+        let is_time = now_ns - self.last_parts_ns >= PARTS_EVERY_NS && writer.has_room();
+        if is_time {
+            self.last_parts_ns = now_ns;
+            for recorder in self.running.values_mut().filter(|recorder| recorder.has_news()) {
+                send_part(recorder, writer);
+            }
+        }
+        is_time || is_any_over && self.ended.len() == 1
+    }
+
+    /// Drains what is there, tells all agents to stop, and hands over the last rows. Returns the summaries, and whether
+    /// any process lives on.
+    pub(crate) fn finish(mut self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
+        self.find_processes();
+        let now_ns = monotonic_ns();
+        let mut any_alive = false;
+        for name in self.running.keys().cloned().collect::<Vec<_>>() {
+            let recorder = self.running.get_mut(&name).expect("its own key");
+            recorder.stop();
+            recorder.drain(now_ns, true);
+            any_alive |= !recorder.has_ended() && is_alive(recorder.pid());
+            self.end_process(&name, writer);
+        }
+        (self.summaries(), any_alive)
+    }
+
+    /// Tells all agents to stop. Nothing is read any more.
+    pub(crate) fn stop(&mut self) {
+        self.find_processes();
+        self.running.values().for_each(Recorder::stop);
+    }
+
+    /// All processes seen so far.
+    pub(crate) fn summaries(&self) -> Vec<ProcessSummary> {
+        let now_ns = monotonic_ns();
+        let summary = |name: &String| match self.ended.get(name) {
+            Some(summary) => summary.clone(),
+            None => self.running[name].summary(now_ns, true),
+        };
+        self.order.iter().map(summary).collect()
+    }
+
+    fn find_processes(&mut self) {
+        // A run directory that can't be read shows no processes; nothing better can be done while the target runs.
+        for entry in fs::read_dir(&self.run_directory).into_iter().flatten().flatten() {
+            let file_name = entry.file_name();
+            let Some(name) = file_name.to_str().and_then(process_of) else { continue };
+            if self.running.contains_key(name) || self.ended.contains_key(name) {
+                continue;
+            }
+            match ProcessFile::open(&entry.path()) {
+                Ok(file) => {
+                    let pid = name.split('-').next().unwrap_or_default();
+                    let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
+                    let executable = executable.map(|path| path.to_string_lossy().into_owned());
+                    self.running.insert(name.to_owned(), Recorder::new(file, format!("p{name}"), executable));
+                    self.order.push(name.to_owned());
+                }
+                // Looked at again in the next pass.
+                Err(OpenError::NotReady | OpenError::Io(_)) => {}
+                // Left alone: it is not of this run.
+                Err(OpenError::Version { .. }) => {}
+            }
+        }
+    }
+
+    fn end_process(&mut self, name: &str, writer: &WriterThread) {
+        let Some(mut recorder) = self.running.remove(name) else { return };
+        recorder.settle_all();
+        if recorder.has_news() {
+            send_part(&mut recorder, writer);
+        }
+        let summary = recorder.summary(monotonic_ns(), is_alive(recorder.pid()));
+        self.ended.insert(name.to_owned(), summary);
+        // Gives the memory back. Where that fails the directory's end does it.
+        let _ = fs::remove_file(self.run_directory.join(format!("{name}.{PROCESS_FILE_EXTENSION}")));
+    }
+}
+
+fn send_part(recorder: &mut Recorder, writer: &WriterThread) {
+    let rows = recorder.take_part();
+    writer.send_part(recorder.directory(), rows);
+}
+
+/// `<pid>-<n>` where `file_name` is that of a process file.
+fn process_of(file_name: &str) -> Option<&str> {
+    let name = file_name.strip_suffix(PROCESS_FILE_EXTENSION)?.strip_suffix('.')?;
+    let (pid, number) = name.split_once('-')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(pid) && is_number(number)).then_some(name)
+}
+
+/// Whether `pid` runs (a zombie does not).
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name before the state is in parentheses and may hold any byte.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_process_files_are_taken() {
+        assert_eq!(process_of("4711-0.ring"), Some("4711-0"));
+        for other in ["config", "4711.ring", "-0.ring", "4711-.ring", "../x-0.ring", "4711-0ring", "libagent.so"] {
+            assert_eq!(process_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn tells_the_living_from_the_dead() {
+        assert!(is_alive(std::process::id()));
+        assert!(!is_alive(u32::MAX));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        while is_alive(pid) {
+            std::thread::yield_now();
+        }
+        assert!(fs::exists(format!("/proc/{pid}")).unwrap(), "a zombie is dead, though it has its number still");
+        child.wait().unwrap();
+    }
+}

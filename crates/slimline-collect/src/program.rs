@@ -1,0 +1,174 @@
+//! Finding the program and telling, before it is started, whether the agent can be preloaded into it.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, FileKind, ReadCache, ReadRef};
+use rustix::fs::{Access, access};
+use rustix::process::{getegid, geteuid};
+
+use crate::RecordError;
+
+/// Interpreters that may name each other with `#!` before we give up; the kernel allows four.
+const MAX_INTERPRETERS: usize = 4;
+
+/// The machine that this slimline and its agent are for.
+const MACHINE: elf::Machine = elf::EM_X86_64;
+
+/// The file that `program` names, looked up in `PATH` as `execvp` does.
+pub(crate) fn find(program: &OsStr) -> Result<PathBuf, RecordError> {
+    if program.as_bytes().contains(&b'/') {
+        return check_executable(Path::new(program)).map(|()| PathBuf::from(program));
+    }
+    let mut refused = None;
+    // The default is glibc's, for a process without PATH.
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    for directory in env::split_paths(&path) {
+        let candidate = directory.join(program);
+        match check_executable(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(RecordError::NotExecutable(path)) => refused = refused.or(Some(RecordError::NotExecutable(path))),
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| RecordError::NotFound { program: program.to_string_lossy().into_owned() }))
+}
+
+fn check_executable(path: &Path) -> Result<(), RecordError> {
+    let metadata = fs::metadata(path).map_err(|error| access_error(path, error))?;
+    if metadata.is_dir() {
+        return Err(RecordError::Directory(path.to_owned()));
+    }
+    let has_bit = metadata.permissions().mode() & 0o111 != 0;
+    match access(path, Access::EXEC_OK) {
+        Ok(()) if has_bit && metadata.is_file() => Ok(()),
+        _ if has_bit && metadata.is_file() => Err(RecordError::PermissionDenied(path.to_owned())),
+        _ => Err(RecordError::NotExecutable(path.to_owned())),
+    }
+}
+
+fn access_error(path: &Path, error: io::Error) -> RecordError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            RecordError::NotFound { program: path.to_string_lossy().into_owned() }
+        }
+        io::ErrorKind::PermissionDenied => RecordError::PermissionDenied(path.to_owned()),
+        _ => RecordError::Spawn { program: path.to_owned(), source: error },
+    }
+}
+
+/// Refuses a program into which the agent can't be preloaded. Of a script, it is the interpreter that counts.
+pub(crate) fn check_preloadable(program: &Path) -> Result<(), RecordError> {
+    let mut program = program.to_owned();
+    for _ in 0..=MAX_INTERPRETERS {
+        check_privileges(&program)?;
+        let mut file = match File::open(&program) {
+            Ok(file) => file,
+            // Executable but not readable: the kernel runs it, we can't look. The loader may well preload.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            Err(error) => return Err(access_error(&program, error)),
+        };
+        match interpreter_of_script(&mut file).map_err(|error| access_error(&program, error))? {
+            Some(interpreter) => {
+                check_executable(&interpreter)?;
+                program = interpreter;
+            }
+            None => return check_elf(&program, file),
+        }
+    }
+    Err(RecordError::NotAProgram(program))
+}
+
+/// The path after `#!`.
+fn interpreter_of_script(file: &mut File) -> io::Result<Option<PathBuf>> {
+    // The kernel reads no more than this.
+    const LINE_BYTES: u64 = 256;
+    let mut start = Vec::new();
+    file.take(LINE_BYTES).read_to_end(&mut start)?;
+    let Some(line) = start.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next()) else {
+        return Ok(None);
+    };
+    let interpreter = line.trim_ascii().split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+    Ok((!interpreter.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(interpreter))))
+}
+
+/// The kernel runs these in secure mode, where the loader ignores `LD_PRELOAD`.
+fn check_privileges(program: &Path) -> Result<(), RecordError> {
+    const SET_USER_ID: u32 = 0o4000;
+    const SET_GROUP_ID: u32 = 0o2010;
+    let metadata = fs::metadata(program).map_err(|error| access_error(program, error))?;
+    let refuse = |why| Err(RecordError::Privileged { program: program.to_owned(), why });
+    if metadata.mode() & SET_USER_ID != 0 && metadata.uid() != geteuid().as_raw() {
+        return refuse("set-user-id");
+    }
+    // Without group execution the bit means something else.
+    if metadata.mode() & SET_GROUP_ID == SET_GROUP_ID && metadata.gid() != getegid().as_raw() {
+        return refuse("set-group-id");
+    }
+    let mut capabilities = [0; 64];
+    let has_capabilities = rustix::fs::getxattr(program, "security.capability", &mut capabilities[..]).is_ok();
+    if has_capabilities && !geteuid().is_root() {
+        return refuse("has file capabilities");
+    }
+    Ok(())
+}
+
+fn check_elf(program: &Path, file: File) -> Result<(), RecordError> {
+    let cache = ReadCache::new(file);
+    let damaged =
+        |error: object::Error| RecordError::DamagedProgram { program: program.to_owned(), reason: error.to_string() };
+    let foreign =
+        |found: &str| RecordError::ForeignArchitecture { program: program.to_owned(), found: found.to_owned() };
+    match FileKind::parse(&cache) {
+        Ok(FileKind::Elf64) => {}
+        Ok(FileKind::Elf32) => return Err(foreign("a 32-bit CPU")),
+        _ => return Err(RecordError::NotAProgram(program.to_owned())),
+    }
+    let header = FileHeader64::<Endianness>::parse(&cache).map_err(damaged)?;
+    let endian = header.endian().map_err(damaged)?;
+    let machine = header.e_machine(endian);
+    if machine != MACHINE || endian != Endianness::Little {
+        return Err(foreign(&machine_name(machine)));
+    }
+    let loader = loader(&cache, header, endian).map_err(damaged)?;
+    match loader {
+        None => Err(RecordError::Static(program.to_owned())),
+        Some(loader) if loader.contains("musl") => {
+            Err(RecordError::ForeignLoader { program: program.to_owned(), loader })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// `PT_INTERP`.
+fn loader<'a>(
+    file: impl ReadRef<'a>,
+    header: &FileHeader64<Endianness>,
+    endian: Endianness,
+) -> object::Result<Option<String>> {
+    for segment in header.program_headers(endian, file)? {
+        if let Some(path) = segment.interpreter(endian, file)? {
+            return Ok(Some(String::from_utf8_lossy(path).into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn machine_name(machine: elf::Machine) -> String {
+    match machine {
+        elf::EM_AARCH64 => "AArch64".to_owned(),
+        elf::EM_ARM => "32-bit Arm".to_owned(),
+        elf::EM_386 => "a 32-bit CPU".to_owned(),
+        elf::EM_RISCV => "RISC-V".to_owned(),
+        elf::EM_PPC64 => "PowerPC".to_owned(),
+        elf::EM_S390 => "s390".to_owned(),
+        elf::Machine(number) => format!("ELF machine {number}"),
+    }
+}

@@ -1,0 +1,181 @@
+//! From events of large blocks and mappings to address ranges with a life.
+//!
+//! Events come from one ring a thread, and rings are drained one after another: a block freed by one thread and given
+//! out anew to another may be told in the wrong order. So events are sorted by time, and those younger than the start
+//! of the pass before are held back until the next.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use slimline_trace::address::Avma;
+use slimline_trace::tables::{Range, RangeOrigin, Ranges, StackRow};
+use slimline_trace::wire::RangeKind;
+
+/// What happened to a range, its call path already interned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) time_ns: u64,
+    pub(crate) base: u64,
+    pub(crate) bytes: u64,
+    pub(crate) stack: Option<StackRow>,
+    pub(crate) kind: RangeKind,
+}
+
+/// Ranges alive and dead.
+#[derive(Debug, Default)]
+pub(crate) struct RangeLives {
+    waiting: Vec<Event>,
+    // A large heap block usually lies in a mapping, so the two kinds live apart.
+    heap: BTreeMap<u64, Range>,
+    map: BTreeMap<u64, Range>,
+    /// Ranges that died since the last part.
+    pub(crate) dead: Ranges,
+}
+
+impl RangeLives {
+    /// Takes an event; events may come in any order.
+    pub(crate) fn push(&mut self, event: Event) {
+        self.waiting.push(event);
+    }
+
+    /// Applies all events before `until_ns`.
+    pub(crate) fn settle(&mut self, until_ns: u64) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let (mut ripe, waiting): (Vec<_>, Vec<_>) =
+            mem::take(&mut self.waiting).into_iter().partition(|event| event.time_ns < until_ns);
+        self.waiting = waiting;
+        ripe.sort_by_key(|event| event.time_ns);
+        ripe.into_iter().for_each(|event| self.apply(event));
+    }
+
+    /// The ranges alive, by kind and base.
+    pub(crate) fn live(&self) -> Ranges {
+        let mut live = Ranges::default();
+        self.heap.values().chain(self.map.values()).for_each(|range| live.push(range.clone()));
+        live
+    }
+
+    fn apply(&mut self, event: Event) {
+        let origin = match event.kind {
+            RangeKind::Allocated | RangeKind::Freed => RangeOrigin::Heap,
+            RangeKind::Mapped | RangeKind::Unmapped => RangeOrigin::Map,
+        };
+        let alive = match origin {
+            RangeOrigin::Heap => &mut self.heap,
+            RangeOrigin::Map => &mut self.map,
+        };
+        if event.kind == RangeKind::Freed {
+            // A free tells no size.
+            if let Some(block) = alive.remove(&event.base) {
+                self.dead.push(Range { died_ns: Some(event.time_ns), ..block });
+            }
+            return;
+        }
+        // Whatever was there is there no longer: unmapped, mapped over, or freed without our seeing it.
+        let end = event.base.saturating_add(event.bytes);
+        let first = alive.range(..event.base).next_back().map_or(event.base, |(&base, _)| base);
+        let overlapping: Vec<u64> = alive
+            .range(first..end)
+            .filter(|(_, range)| range.base.0 + range.bytes > event.base)
+            .map(|(&base, _)| base)
+            .collect();
+        for base in overlapping {
+            let old = alive.remove(&base).expect("just found");
+            let old_end = old.base.0 + old.bytes;
+            self.dead.push(Range { died_ns: Some(event.time_ns), ..old.clone() });
+            if origin == RangeOrigin::Map {
+                // What is left on either side lives on as a smaller range.
+                let mut keep = |start: u64, end: u64| {
+                    let rest = Range { base: Avma(start), bytes: end - start, born_ns: event.time_ns, ..old.clone() };
+                    alive.insert(start, rest);
+                };
+                if base < event.base {
+                    keep(base, event.base);
+                }
+                if end < old_end {
+                    keep(end, old_end);
+                }
+            }
+        }
+        if matches!(event.kind, RangeKind::Allocated | RangeKind::Mapped) && event.bytes > 0 {
+            let (base, bytes) = (Avma(event.base), event.bytes);
+            let range = Range { base, bytes, born_ns: event.time_ns, died_ns: None, stack: event.stack, origin };
+            alive.insert(event.base, range);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use RangeKind::*;
+
+    fn event(time_ns: u64, kind: RangeKind, base: u64, bytes: u64) -> Event {
+        Event { time_ns, base, bytes, stack: None, kind }
+    }
+
+    /// Lives as (base, end, born, died), dead first.
+    fn lives(events: &[Event]) -> Vec<(u64, u64, u64, Option<u64>)> {
+        let mut ranges = RangeLives::default();
+        events.iter().for_each(|&event| ranges.push(event));
+        ranges.settle(u64::MAX);
+        let mut all = ranges.live();
+        ranges.dead.append(&mut all);
+        ranges
+            .dead
+            .iter()
+            .map(|range| (range.base.0, range.base.0 + range.bytes, range.born_ns, range.died_ns))
+            .collect()
+    }
+
+    #[test]
+    fn a_block_lives_from_allocation_to_free() {
+        let found = lives(&[event(5, Allocated, 100, 50), event(9, Freed, 100, 0), event(12, Allocated, 100, 20)]);
+        assert_eq!(found, [(100, 150, 5, Some(9)), (100, 120, 12, None)]);
+    }
+
+    #[test]
+    fn order_of_arrival_does_not_matter() {
+        let found = lives(&[event(12, Allocated, 100, 20), event(9, Freed, 100, 0), event(5, Allocated, 100, 50)]);
+        assert_eq!(found, [(100, 150, 5, Some(9)), (100, 120, 12, None)]);
+    }
+
+    #[test]
+    fn a_free_that_was_missed_ends_with_the_next_allocation() {
+        let found = lives(&[event(5, Allocated, 100, 50), event(9, Allocated, 120, 60), event(11, Freed, 777, 0)]);
+        assert_eq!(found, [(100, 150, 5, Some(9)), (120, 180, 9, None)]);
+    }
+
+    #[test]
+    fn unmapping_the_middle_leaves_both_ends() {
+        let found = lives(&[event(1, Mapped, 100, 100), event(2, Unmapped, 140, 20)]);
+        assert_eq!(found, [(100, 200, 1, Some(2)), (100, 140, 2, None), (160, 200, 2, None)]);
+    }
+
+    #[test]
+    fn mapping_over_replaces() {
+        let found = lives(&[event(1, Mapped, 100, 50), event(1, Mapped, 150, 50), event(2, Mapped, 100, 100)]);
+        assert_eq!(found, [(100, 150, 1, Some(2)), (150, 200, 1, Some(2)), (100, 200, 2, None)]);
+    }
+
+    #[test]
+    fn a_heap_block_may_lie_in_a_mapping() {
+        let found = lives(&[event(1, Mapped, 100, 100), event(2, Allocated, 120, 30), event(3, Freed, 120, 0)]);
+        assert_eq!(found, [(120, 150, 2, Some(3)), (100, 200, 1, None)]);
+    }
+
+    #[test]
+    fn young_events_wait() {
+        let mut ranges = RangeLives::default();
+        ranges.push(event(50, Allocated, 100, 10));
+        ranges.settle(50);
+        assert!(ranges.live().is_empty());
+        ranges.push(event(40, Allocated, 100, 30));
+        ranges.push(event(45, Freed, 100, 0));
+        ranges.settle(51);
+        assert_eq!(ranges.live().row(0).born_ns, 50);
+        assert_eq!(ranges.dead.row(0).died_ns, Some(45));
+    }
+}

@@ -1,0 +1,323 @@
+//! Recording a command, from checking it to the finished session.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use slimline_trace::session::{
+    Collector, End, FORMAT_VERSION, SessionInfo, SessionWriter, Trigger, check_output_directory,
+};
+use slimline_trace::wire::{MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
+
+use crate::calibrate::{Calibration, assumed, calibrate};
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::drain::Drain;
+use crate::run_directory::{RunDirectory, plain_config};
+use crate::signals::HeldSignals;
+use crate::writer_thread::WriterThread;
+use crate::{RecordError, machine, program};
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// Program and arguments; the program is looked up in `PATH`.
+    pub command: Vec<OsString>,
+    /// Where the session goes. A session that is there becomes `<output>.old`.
+    pub output: PathBuf,
+    /// Time between two samples of a thread.
+    pub period_ns: u64,
+    /// Instructions to emulate after each sample, at most [`MAX_BURST`]; 0 for none.
+    pub burst_instructions: u32,
+    /// What interrupts threads; `None` for the best that this machine grants.
+    pub trigger: Option<Trigger>,
+    /// Whether to track allocations.
+    pub track_allocations: bool,
+    /// Whether to record programs that the target starts, too.
+    pub follow_children: bool,
+    /// A command that calls [`run_stall_kernel`](crate::run_stall_kernel) with the milliseconds that are appended to
+    /// it; empty to assume the skid.
+    pub calibration: Vec<OsString>,
+}
+
+impl RecordOptions {
+    /// Defaults for `command`: 1 kHz, bursts of 300 instructions, allocations and children included.
+    pub fn new(command: Vec<OsString>) -> Self {
+        Self {
+            command,
+            output: slimline_trace::session::DEFAULT_DIRECTORY.into(),
+            period_ns: 1_000_000,
+            burst_instructions: 300,
+            trigger: None,
+            track_allocations: true,
+            follow_children: true,
+            calibration: Vec::new(),
+        }
+    }
+}
+
+/// A recording that came to its end, though perhaps early.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Where the session is.
+    pub directory: PathBuf,
+    /// What its `session.json` says (or would say, where the disk is full).
+    pub info: SessionInfo,
+}
+
+impl Outcome {
+    /// How the target ended.
+    pub fn end(&self) -> End {
+        // `record` sets it before it returns.
+        self.info.end.unwrap_or(End::Exited { status: 0 })
+    }
+
+    /// Ends this process as the target ended: with its exit status, or by the same signal. Where the target succeeded
+    /// and recording stopped early the status is 2.
+    pub fn exit(&self) -> ! {
+        match self.end() {
+            End::Exited { status: 0 } if self.info.stopped_early.is_some() => std::process::exit(2),
+            End::Exited { status } => std::process::exit(status),
+            End::Signaled { signal } => {
+                // The core dump is the target's business.
+                let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+                let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+                // The signal does not end processes by default, or we ignore it: say it as shells do.
+                std::process::exit(128 + signal)
+            }
+        }
+    }
+}
+
+/// Runs the command and records it until it ends; processes that it leaves behind are recorded up to then. Standard
+/// streams, directory, signals and exit status are the target's own.
+///
+/// # Errors
+/// [`RecordError`] where the command was not started. Once it runs, it runs to its end: what fails then is told in
+/// [`SessionInfo::stopped_early`].
+pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
+    let (name, arguments) = options.command.split_first().ok_or(RecordError::NoCommand)?;
+    let program = program::find(name)?;
+    program::check_preloadable(&program)?;
+    check_output_directory(&options.output)?;
+
+    let run = RunDirectory::create()?;
+    let asked = asked_trigger(options.trigger);
+    let calibration = match options.calibration.as_slice() {
+        [] => Calibration { skid: assumed("calibration was not asked for"), trigger: None },
+        _ if asked == TriggerKind::Off => Calibration { skid: assumed("nothing is sampled"), trigger: None },
+        command => calibrate(command, &run, asked),
+    };
+    let config = RunConfig {
+        period_ns: options.period_ns,
+        burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
+        skid: calibration.skid.instructions,
+        track_allocations: options.track_allocations.into(),
+        follow_children: options.follow_children.into(),
+        ..plain_config(asked)
+    };
+    run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
+
+    let mut info = session_info(options, &program, &config, &calibration);
+    let session = SessionWriter::create(&options.output, &info)?;
+    let signals = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let writer = WriterThread::start(session).map_err(RecordError::system("can't start a thread"))?;
+    let spawned = Command::new(&program)
+        .arg0(name)
+        .args(arguments)
+        .env(RUN_DIRECTORY_VARIABLE, run.path())
+        .env("LD_PRELOAD", run.preload())
+        .spawn();
+    let child = match spawned {
+        Ok(child) => child,
+        Err(source) => {
+            drop(writer.finish());
+            // An empty session would be found by the next report and tell nothing.
+            let _ = std::fs::remove_dir_all(&options.output);
+            return Err(RecordError::Spawn { program, source });
+        }
+    };
+    if !options.follow_children {
+        // Agents of other processes stay idle once they know. Where this fails they are recorded as well.
+        let _ = run.write_config(&RunConfig { root_pid: child.id(), ..config });
+    }
+
+    let mut drain = Drain::new(run.path().to_owned());
+    let (status, failed_early) = watch(child, &signals, &mut drain, &writer, &mut info);
+    let (processes, any_alive) = drain.finish(&writer);
+    let (session, written) = writer.finish();
+    if let (None, Some(first)) = (calibration.trigger, processes.first()) {
+        let granted = Some((first.trigger, first.trigger_errno));
+        (info.collector.trigger, info.collector.trigger_reason) = chosen_trigger(options.trigger, granted);
+    }
+    info.processes = processes;
+    info.ended_ns = monotonic_ns();
+    info.end = Some(match status {
+        Ok(status) => end_of(status),
+        Err(error) => {
+            info.stopped_early = Some(format!("the target was lost: {error}"));
+            End::Exited { status: 0 }
+        }
+    });
+    if let Err(error) = written {
+        let when = if failed_early { "while the target ran" } else { "at its end" };
+        let what = if error.is_out_of_space() { "no space left" } else { "writing failed" };
+        info.stopped_early = Some(format!("{what} {when} ({error}); kept is what was written before"));
+    }
+    info.complete = info.stopped_early.is_none();
+    if let Err(error) = session.update(&info)
+        && info.stopped_early.is_none()
+    {
+        info.complete = false;
+        info.stopped_early = Some(format!("session.json could not be written at the end ({error})"));
+    }
+    if any_alive {
+        run.leave_agent()
+    } else {
+        drop(run)
+    }
+    drop(signals);
+    Ok(Outcome { directory: options.output.clone(), info })
+}
+
+/// Drains until the target ends. Returns its status, and whether writing failed meanwhile.
+fn watch(
+    mut child: Child,
+    signals: &HeldSignals,
+    drain: &mut Drain,
+    writer: &WriterThread,
+    info: &mut SessionInfo,
+) -> (io::Result<ExitStatus>, bool) {
+    let pid = Pid::from_child(&child);
+    // Wakes us when the target ends; without it (old kernels) the end is noticed one pause later.
+    let exit = pidfd_open(pid, PidfdFlags::empty()).ok();
+    let mut has_failed = false;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return (Ok(status), has_failed),
+            Ok(None) => {}
+            Err(error) => return (Err(error), has_failed),
+        }
+        signals.forward_to(pid);
+        if !has_failed && writer.has_failed() {
+            has_failed = true;
+            drain.stop();
+        }
+        if !has_failed && drain.pass(writer) {
+            info.processes = drain.summaries();
+            info.ended_ns = monotonic_ns();
+            writer.send_header(info.clone());
+        }
+        wait(exit.as_ref(), drain.pause());
+    }
+}
+
+/// Waits until the target ends, a signal comes or `pause` is over.
+fn wait(exit: Option<&OwnedFd>, pause: Duration) {
+    let mut ready: Vec<PollFd<'_>> = exit.map(|exit| PollFd::new(exit, PollFlags::IN)).into_iter().collect();
+    let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
+    // Interrupted by a signal, or nothing to wait for: the caller looks again.
+    let _ = poll(&mut ready, Some(&pause));
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(status), _) => End::Exited { status },
+        (None, Some(signal)) => End::Signaled { signal },
+        (None, None) => End::Exited { status: 0 },
+    }
+}
+
+fn asked_trigger(trigger: Option<Trigger>) -> TriggerKind {
+    match trigger {
+        // The agent falls back to the timer by itself, in every process.
+        None | Some(Trigger::PerfSigtrap) => TriggerKind::PerfSigtrap,
+        Some(Trigger::ThreadTimer) => TriggerKind::ThreadTimer,
+        Some(Trigger::Off) => TriggerKind::Off,
+    }
+}
+
+/// The trigger that is used, and why. `granted` is what an agent got, and the `errno` of what it asked for first.
+fn chosen_trigger(asked: Option<Trigger>, granted: Option<(Trigger, u32)>) -> (Trigger, String) {
+    match (asked, granted) {
+        (Some(asked), None) => (asked, "asked for".to_owned()),
+        (Some(asked), Some((granted, _))) if asked == granted => (asked, "asked for".to_owned()),
+        (None, None) => (Trigger::PerfSigtrap, "the best there is; not tried".to_owned()),
+        (None, Some((Trigger::PerfSigtrap, _))) => (Trigger::PerfSigtrap, "the best there is, and granted".to_owned()),
+        (_, Some((granted, errno))) => {
+            let error = io::Error::from_raw_os_error(errno.cast_signed());
+            (granted, format!("perf_event_open with sigtrap was refused: {error}"))
+        }
+    }
+}
+
+fn session_info(options: &RecordOptions, program: &Path, config: &RunConfig, calibration: &Calibration) -> SessionInfo {
+    let text = |text: &OsStr| text.to_string_lossy().into_owned();
+    let (trigger, trigger_reason) = chosen_trigger(options.trigger, calibration.trigger);
+    let started_ns = monotonic_ns();
+    let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+    SessionInfo {
+        format: FORMAT_VERSION,
+        slimline_version: env!("CARGO_PKG_VERSION").to_owned(),
+        complete: false,
+        command: options.command.iter().map(|part| text(part)).collect(),
+        program: text(absolute.as_os_str()),
+        working_directory: env::current_dir().map_or_else(|_| String::new(), |path| text(path.as_os_str())),
+        environment: environment_that_matters(),
+        machine: machine::describe(),
+        collector: Collector {
+            name: "clock".to_owned(),
+            trigger,
+            trigger_reason,
+            weight: "time_ns".to_owned(),
+            period_ns: config.period_ns,
+            burst_instructions: config.burst_instructions,
+            track_allocations: options.track_allocations,
+            follow_children: options.follow_children,
+            skid: calibration.skid.clone(),
+        },
+        started_unix_ns: unix_ns(),
+        started_ns,
+        ended_ns: started_ns,
+        end: None,
+        stopped_early: None,
+        processes: Vec::new(),
+    }
+}
+
+/// Variables that change how a program uses memory or threads. Others may be secrets, and stay where they are.
+fn environment_that_matters() -> BTreeMap<String, String> {
+    const NAMES: [&str; 3] = ["LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES"];
+    const PREFIXES: [&str; 6] = ["OMP_", "GOMP_", "KMP_", "MALLOC_", "MKL_NUM_", "OPENBLAS_NUM_"];
+    env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            let matters = NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            matters.then(|| (name, value.to_string_lossy().into_owned()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_which_trigger_and_why() {
+        use Trigger::{Off, PerfSigtrap, ThreadTimer};
+        assert_eq!(chosen_trigger(None, Some((PerfSigtrap, 0))).0, PerfSigtrap);
+        let (trigger, why) = chosen_trigger(None, Some((ThreadTimer, 13)));
+        assert_eq!(trigger, ThreadTimer);
+        assert!(why.contains("Permission denied"), "{why}");
+        assert_eq!(chosen_trigger(Some(ThreadTimer), Some((ThreadTimer, 0))), (ThreadTimer, "asked for".into()));
+        assert_eq!(chosen_trigger(Some(Off), None).0, Off);
+    }
+}

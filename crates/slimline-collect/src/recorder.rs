@@ -1,0 +1,373 @@
+//! One process: from its rings to the rows of the next part.
+
+use std::collections::HashMap;
+use std::mem::{self, offset_of};
+
+use slimline_trace::address::Avma;
+use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
+use slimline_trace::tables::{
+    Access, Accesses, Block, BlockRow, Blocks, Mappings, Ranges, Sample, Samples, StackFrames, Thread, ThreadRow,
+    Threads,
+};
+use slimline_trace::wire::{self, BlockRecord, ProcessHeader, SLOTS, SlotState, ThreadEvent, TriggerKind};
+
+use crate::mapping_history::MappingHistory;
+use crate::message::{Message, SampleMessage, messages};
+use crate::range_life::{self, RangeLives};
+use crate::ring::ProcessFile;
+use crate::stack_interner::StackInterner;
+
+/// A part is due at this many accesses: 0.3 s of a loaded two-thread target at the default rate, 6 MB of columns.
+const PART_ACCESSES: usize = 256 << 10;
+/// … or samples, where no bursts are taken.
+const PART_SAMPLES: usize = 16 << 10;
+/// Rows held while the disk does not keep up, in parts; beyond, samples are counted as unwritten and dropped.
+const MOST_PARTS_WAITING: usize = 16;
+/// Slots that no thread has ever owned after which a quick pass stops looking: threads take the first free slot.
+const UNTOUCHED_SLOTS: usize = 16;
+/// Every so many passes all slots are looked at, whatever they look like.
+const FULL_PASS_EVERY: u32 = 64;
+
+/// Rows of one part, owned: what travels to the writing thread.
+#[derive(Debug, Default)]
+pub(crate) struct PartRows {
+    pub(crate) stacks: StackFrames,
+    pub(crate) blocks: Blocks,
+    pub(crate) samples: Samples,
+    pub(crate) accesses: Accesses,
+    pub(crate) dead_ranges: Ranges,
+    pub(crate) live_ranges: Ranges,
+    pub(crate) mappings: Mappings,
+    pub(crate) threads: Threads,
+}
+
+/// What is known of one process, and its rows since the last part.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    file: ProcessFile,
+    directory: String,
+    executable: Option<String>,
+    stacks: StackInterner,
+    ranges: RangeLives,
+    mappings: MappingHistory,
+    threads: Threads,
+    /// The thread that owns each slot.
+    owners: HashMap<usize, ThreadRow>,
+    blocks: Blocks,
+    block_rows: HashMap<BlockRecord, BlockRow>,
+    samples: Samples,
+    accesses: Accesses,
+    next_window: u32,
+    passes: u32,
+    last_pass_ns: u64,
+    is_changed: bool,
+    counts: Counts,
+    words: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    samples: u64,
+    weight_ns: u64,
+    accesses: u64,
+    damaged_messages: u64,
+    unwritten_samples: u64,
+}
+
+impl Recorder {
+    /// Starts recording the process behind `file` into the session's subdirectory `directory`.
+    pub(crate) fn new(file: ProcessFile, directory: String, executable: Option<String>) -> Self {
+        Self {
+            file,
+            directory,
+            executable,
+            stacks: StackInterner::default(),
+            ranges: RangeLives::default(),
+            mappings: MappingHistory::default(),
+            threads: Threads::default(),
+            owners: HashMap::new(),
+            blocks: Blocks::default(),
+            block_rows: HashMap::new(),
+            samples: Samples::default(),
+            accesses: Accesses::default(),
+            next_window: 0,
+            passes: 0,
+            last_pass_ns: 0,
+            is_changed: false,
+            counts: Counts::default(),
+            words: Vec::new(),
+        }
+    }
+
+    /// Process id, as the agent says.
+    pub(crate) fn pid(&self) -> u32 {
+        self.file.header_u32(offset_of!(ProcessHeader, pid))
+    }
+
+    /// Name of the process' subdirectory.
+    pub(crate) fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    /// Whether the rings hold everything that the process will ever write.
+    pub(crate) fn has_ended(&self) -> bool {
+        let state = self.file.state();
+        state == wire::ProcessState::Exited as u32 || state == wire::ProcessState::Failed as u32
+    }
+
+    /// Tells the agent that nobody reads any more.
+    pub(crate) fn stop(&self) {
+        self.file.stop();
+    }
+
+    /// Reads everything that the process has written. Returns how full the fullest ring was, in words.
+    pub(crate) fn drain(&mut self, now_ns: u64, all_slots: bool) -> usize {
+        let all_slots = all_slots || self.passes.is_multiple_of(FULL_PASS_EVERY);
+        self.passes = self.passes.wrapping_add(1);
+        let mut words = mem::take(&mut self.words);
+        let mut untouched = 0;
+        let mut fullest = 0;
+        for index in 0..SLOTS {
+            let slot = self.file.slot(index);
+            if slot.is_untouched() {
+                untouched += 1;
+                if untouched >= UNTOUCHED_SLOTS && !all_slots {
+                    break;
+                }
+                continue;
+            }
+            untouched = 0;
+            let (state, tid) = (slot.state(), slot.tid());
+            if slot.take(&mut words).is_err() {
+                self.counts.damaged_messages += 1;
+            }
+            // The state was read before the ring: what an ended thread wrote is in `words`.
+            if state == SlotState::Ended as u32 {
+                slot.free();
+            }
+            if !words.is_empty() {
+                fullest = fullest.max(words.len());
+                self.take_messages(index, tid, &words);
+            }
+        }
+        self.words = words;
+        // See `range_life` for why one pass back.
+        self.ranges.settle(self.last_pass_ns);
+        self.last_pass_ns = now_ns;
+        self.is_changed |= fullest > 0;
+        fullest
+    }
+
+    fn take_messages(&mut self, slot: usize, tid: u32, words: &[u64]) {
+        for message in messages(words) {
+            let taken = match message {
+                Ok(Message::Sample(sample)) => {
+                    self.take_sample(slot, tid, &sample);
+                    Ok(())
+                }
+                Ok(Message::Range(event, kind)) => {
+                    let stack = self.stacks.allocation(&self.file, event.stack);
+                    let (time_ns, base, bytes) = (event.time_ns, event.base, event.bytes);
+                    self.ranges.push(range_life::Event { time_ns, base, bytes, stack, kind });
+                    Ok(())
+                }
+                Ok(Message::Maps(maps)) => self.mappings.push(maps),
+                Ok(Message::Thread(event)) => {
+                    self.take_thread(slot, &event);
+                    Ok(())
+                }
+                Err(damaged) => Err(damaged),
+            };
+            self.counts.damaged_messages += u64::from(taken.is_err());
+        }
+    }
+
+    fn take_sample(&mut self, slot: usize, tid: u32, sample: &SampleMessage<'_>) {
+        if self.accesses.len() >= PART_ACCESSES * MOST_PARTS_WAITING
+            || self.samples.len() >= PART_SAMPLES * MOST_PARTS_WAITING
+            || self.next_window == u32::MAX
+        {
+            self.counts.unwritten_samples += 1;
+            return;
+        }
+        let thread = self.owner(slot, tid, sample.time_ns);
+        let stack = self.stacks.sampled(sample.frames, sample.stack_cut);
+        let blocks: Vec<BlockRow> = sample.blocks().map(|block| self.block_row(block)).collect();
+        let rows = self.accesses.len();
+        for access in sample.accesses() {
+            self.accesses.push(Access {
+                window: self.next_window,
+                ip: Avma(access.ip()),
+                address: Avma(access.address()),
+                bytes: match access.bytes() {
+                    0 => 256,
+                    bytes => u16::from(bytes),
+                },
+                kind: access.kind(),
+                block: blocks.get(usize::from(access.block())).copied(),
+            });
+        }
+        let accesses = (self.accesses.len() - rows) as u32;
+        self.samples.push(Sample {
+            time_ns: sample.time_ns,
+            thread,
+            weight_ns: sample.weight_ns,
+            sampled_ip: Avma(sample.sampled_ip),
+            ip: Avma(sample.ip),
+            address: Avma(sample.address),
+            stack_pointer: Avma(sample.stack_pointer),
+            access_bytes: sample.access_bytes,
+            kind: sample.kind,
+            quality: sample.quality,
+            block: sample.block.map(|row| blocks[row]),
+            stack,
+            accesses,
+            burst_instructions: sample.burst_instructions,
+            burst_end: sample.burst_end,
+        });
+        self.next_window += 1;
+        self.threads.samples[thread.index()] += 1;
+        self.counts.samples += 1;
+        self.counts.weight_ns = self.counts.weight_ns.saturating_add(sample.weight_ns);
+        self.counts.accesses += u64::from(accesses);
+    }
+
+    fn block_row(&mut self, record: BlockRecord) -> BlockRow {
+        if let Some(&row) = self.block_rows.get(&record) {
+            return row;
+        }
+        let stack = self.stacks.allocation(&self.file, record.stack);
+        let row = BlockRow::new(self.blocks.len());
+        self.blocks.push(Block { base: Avma(record.base), bytes: record.bytes.into(), stack });
+        self.block_rows.insert(record, row);
+        row
+    }
+
+    fn take_thread(&mut self, slot: usize, event: &ThreadEvent) {
+        let began = event.ended == 0;
+        let known = self.owners.get(&slot).copied().filter(|row| {
+            let row = row.index();
+            self.threads.tid[row] == event.tid && !(began && self.threads.ended_ns[row].is_some())
+        });
+        let row = known.unwrap_or_else(|| self.add_thread(slot, event.tid, event.time_ns)).index();
+        let end = event.name.iter().position(|&byte| byte == 0).unwrap_or(event.name.len());
+        if end > 0 {
+            self.threads.name[row] = String::from_utf8_lossy(&event.name[..end]).into_owned();
+        }
+        self.threads.cpu_ns[row] = self.threads.cpu_ns[row].max(event.cpu_ns);
+        if began {
+            self.threads.began_ns[row] = event.time_ns;
+        } else {
+            self.threads.ended_ns[row] = Some(event.time_ns);
+        }
+    }
+
+    /// The thread that owns `slot`, also where the message that it began was dropped.
+    fn owner(&mut self, slot: usize, tid: u32, time_ns: u64) -> ThreadRow {
+        match self.owners.get(&slot) {
+            Some(&row) if self.threads.ended_ns[row.index()].is_none() => row,
+            _ => self.add_thread(slot, tid, time_ns),
+        }
+    }
+
+    fn add_thread(&mut self, slot: usize, tid: u32, began_ns: u64) -> ThreadRow {
+        let row = ThreadRow::new(self.threads.len());
+        self.threads.push(Thread { tid, name: String::new(), began_ns, ended_ns: None, cpu_ns: 0, samples: 0 });
+        self.owners.insert(slot, row);
+        row
+    }
+
+    /// Whether enough has come together for a part.
+    pub(crate) fn is_part_due(&self) -> bool {
+        self.accesses.len() >= PART_ACCESSES || self.samples.len() >= PART_SAMPLES
+    }
+
+    /// Whether a part would say anything that the last one does not.
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_changed
+    }
+
+    /// The rows since the last part. What they name stays valid: blocks are numbered anew, the rest is kept.
+    pub(crate) fn take_part(&mut self) -> PartRows {
+        self.is_changed = false;
+        self.block_rows.clear();
+        PartRows {
+            stacks: mem::take(&mut self.stacks.new),
+            blocks: mem::take(&mut self.blocks),
+            samples: mem::take(&mut self.samples),
+            accesses: mem::take(&mut self.accesses),
+            dead_ranges: mem::take(&mut self.ranges.dead),
+            live_ranges: self.ranges.live(),
+            mappings: self.mappings.mappings.clone(),
+            threads: self.threads.clone(),
+        }
+    }
+
+    /// Applies the events that were held back. For the very end, when all rings have been drained.
+    pub(crate) fn settle_all(&mut self) {
+        self.ranges.settle(u64::MAX);
+    }
+
+    /// The process as `session.json` tells it.
+    pub(crate) fn summary(&self, now_ns: u64, is_alive: bool) -> ProcessSummary {
+        let u64_of = |offset| self.file.header_u64(offset);
+        let u32_of = |offset| self.file.header_u32(offset);
+        let state = match self.file.state() {
+            state if state == wire::ProcessState::Exited as u32 => ProcessState::Exited,
+            state if state == wire::ProcessState::Failed as u32 => ProcessState::Failed,
+            _ if is_alive => ProcessState::Running,
+            _ => ProcessState::Gone,
+        };
+        let exited = state == ProcessState::Exited;
+        let (mut dropped_messages, mut dropped_samples, mut dropped_weight_ns) = (0_u64, 0_u64, 0_u64);
+        for dropped in
+            (0..SLOTS).map(|slot| self.file.slot(slot)).filter(|slot| !slot.is_untouched()).map(|slot| slot.dropped())
+        {
+            dropped_messages = dropped_messages.saturating_add(dropped.0);
+            dropped_samples = dropped_samples.saturating_add(dropped.1);
+            dropped_weight_ns = dropped_weight_ns.saturating_add(dropped.2);
+        }
+        ProcessSummary {
+            directory: self.directory.clone(),
+            pid: self.pid(),
+            parent_pid: u32_of(offset_of!(ProcessHeader, parent_pid)),
+            executable: self.executable.as_deref().or(self.mappings.executable()).unwrap_or_default().to_owned(),
+            state,
+            failure: (state == ProcessState::Failed).then(|| self.file.failure()),
+            trigger: trigger_of(u32_of(offset_of!(ProcessHeader, trigger))),
+            trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
+            started_ns: u64_of(offset_of!(ProcessHeader, started_ns)),
+            ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
+            samples: self.counts.samples,
+            weight_ns: self.counts.weight_ns,
+            accesses: self.counts.accesses,
+            allocations: u64_of(offset_of!(ProcessHeader, allocations)),
+            allocated_bytes: u64_of(offset_of!(ProcessHeader, allocated_bytes)),
+            frees: u64_of(offset_of!(ProcessHeader, frees)),
+            user_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, user_ns))),
+            system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),
+            losses: Losses {
+                dropped_samples,
+                dropped_weight_ns,
+                dropped_messages,
+                damaged_messages: self.counts.damaged_messages,
+                triggers_in_agent: u32_of(offset_of!(ProcessHeader, triggers_in_agent)).into(),
+                threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
+                stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),
+                blocks_unindexed: u64_of(offset_of!(ProcessHeader, blocks_unindexed)),
+                unwritten_samples: self.counts.unwritten_samples,
+            },
+        }
+    }
+}
+
+/// The trigger that an agent says it uses; a number that is none reads as off.
+pub(crate) fn trigger_of(number: u32) -> Trigger {
+    const PERF_SIGTRAP: u32 = TriggerKind::PerfSigtrap as u32;
+    const THREAD_TIMER: u32 = TriggerKind::ThreadTimer as u32;
+    match number {
+        PERF_SIGTRAP => Trigger::PerfSigtrap,
+        THREAD_TIMER => Trigger::ThreadTimer,
+        _ => Trigger::Off,
+    }
+}

@@ -1,0 +1,94 @@
+//! Call paths get one row each, however often they occur.
+
+use std::collections::HashMap;
+
+use slimline_trace::address::Avma;
+use slimline_trace::tables::{StackEnd, StackFrames, StackRow};
+use slimline_trace::wire::{MAX_FRAMES, STACK_WORDS, StackEntry};
+
+use crate::ring::ProcessFile;
+
+/// Distinct sampled call paths remembered. Bounds memory (64 frames each: 32 MiB) for programs whose paths never
+/// repeat; beyond, remembering starts anew and a path may get a second row, which costs room and nothing else.
+const REMEMBERED: usize = 1 << 16;
+
+/// Rows given so far, and those not yet written.
+#[derive(Debug, Default)]
+pub(crate) struct StackInterner {
+    rows: usize,
+    sampled: HashMap<(Box<[u64]>, u8), StackRow>,
+    allocation: AllocationPaths,
+    /// Rows since the last part.
+    pub(crate) new: StackFrames,
+}
+
+impl StackInterner {
+    /// The row of a sampled call path; `None` for one without frames.
+    pub(crate) fn sampled(&mut self, frames: &[u64], cut: u8) -> Option<StackRow> {
+        if frames.is_empty() {
+            return None;
+        }
+        // One look-up without an allocation would need a borrowed key of a pair; 1,000 small boxes a second do no harm.
+        let key = (Box::from(frames), cut);
+        if let Some(&row) = self.sampled.get(&key) {
+            return Some(row);
+        }
+        if self.sampled.len() >= REMEMBERED {
+            self.sampled.clear();
+        }
+        let row = self.add(frames, cut);
+        self.sampled.insert(key, row);
+        Some(row)
+    }
+
+    /// The row of entry `number` (from 1) of the process' stack area; `None` for 0 and for entries that are not there.
+    pub(crate) fn allocation(&mut self, file: &ProcessFile, number: u32) -> Option<StackRow> {
+        let index = (number as usize).checked_sub(1)?;
+        self.allocation.find_entries(file);
+        let &(word, known) = self.allocation.entries.get(index)?;
+        if known.is_some() {
+            return known;
+        }
+        let entry = StackEntry(file.stack_word(word as usize)?);
+        let frames: Vec<u64> =
+            (1..=entry.frames().min(MAX_FRAMES)).map_while(|frame| file.stack_word(word as usize + frame)).collect();
+        if frames.is_empty() {
+            return None;
+        }
+        let row = self.add(&frames, entry.cut());
+        self.allocation.entries[index].1 = Some(row);
+        Some(row)
+    }
+
+    fn add(&mut self, frames: &[u64], cut: u8) -> StackRow {
+        let row = StackRow::new(self.rows);
+        self.rows += 1;
+        self.new.push_stack(row, frames.iter().copied().map(Avma), StackEnd::from_cut(cut));
+        row
+    }
+}
+
+/// Where each entry of the stack area begins, and the row it was given once something named it.
+#[derive(Debug, Default)]
+struct AllocationPaths {
+    entries: Vec<(u32, Option<StackRow>)>,
+    next_word: usize,
+}
+
+const _: () = assert!(STACK_WORDS <= u32::MAX as usize);
+
+impl AllocationPaths {
+    /// Walks the entries that came since the last call.
+    fn find_entries(&mut self, file: &ProcessFile) {
+        while let Some(word) = file.stack_word(self.next_word) {
+            let frames = StackEntry(word).frames();
+            if frames > MAX_FRAMES {
+                // The target wrote over it: where the next entry begins is lost.
+                self.next_word = usize::MAX;
+                return;
+            }
+            self.entries.push((self.next_word as u32, None));
+            self.next_word += 1 + frames;
+        }
+    }
+}
