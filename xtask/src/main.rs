@@ -1,2 +1,123 @@
-//! Development tasks.
-fn main() {}
+//! `cargo xtask …`: set up a fresh machine, run all tests, measure, check the house rules.
+
+mod agreement;
+mod foreign;
+mod measure;
+mod oracle;
+mod overhead;
+mod robust;
+mod rules;
+mod setup;
+mod slimline;
+mod split;
+mod suite;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Development tasks of slimline", arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install the system packages that the tests need (with apt-get, as root), or name those that are missing.
+    Setup,
+    /// Set up, then formatting, lints, house rules and all tests of the workspace.
+    Test {
+        /// Also the ignored tests, which take minutes each.
+        #[arg(long)]
+        slow: bool,
+    },
+    /// Check what ARCHITECTURE.md promises of the source tree.
+    Rules,
+    /// Exact counts per allocation site and field of sample programs, by the Valgrind tool, as JSON.
+    Oracle {
+        /// Names of programs under `programs/`.
+        #[arg(required = true)]
+        programs: Vec<String>,
+        /// Arguments for each of them; none runs their defaults.
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure.
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Debian's programs under `slimline record`: same output, same status, each time.
+    Robust {
+        /// Recorded runs of each program.
+        #[arg(long, default_value_t = 3)]
+        times: u32,
+        /// Only these programs.
+        only: Vec<String>,
+    },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Recorded against native wall time, interleaved, at the default settings; a Markdown table.
+    Overhead {
+        /// Pairs of runs of each program.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
+    /// What applying the advised splits by hand gains; a Markdown table.
+    Split {
+        /// Pairs of runs of each program.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
+    /// Field access shares of `slimline report` against the oracle's exact counts; a Markdown table.
+    Agreement {
+        /// Only these programs.
+        only: Vec<String>,
+    },
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository's root")
+}
+
+/// Cargo's target directory, where everything that these tasks make goes.
+fn target_dir() -> Result<PathBuf> {
+    // This program runs from `<target>/<profile>/xtask`.
+    let executable = std::env::current_exe().context("where am I?")?;
+    Ok(executable.ancestors().nth(2).context("not in a target directory")?.to_owned())
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether what was to be checked held.
+fn run(task: Task) -> Result<bool> {
+    match task {
+        Task::Setup => setup::install(setup::TESTS).map(|()| true),
+        Task::Test { slow } => suite::run(slow),
+        Task::Rules => rules::run(),
+        Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),
+        Task::Bench(Bench::Overhead { runs, only }) => overhead::run(runs, &only),
+        Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
+        Task::Bench(Bench::Agreement { only }) => agreement::run(&only),
+        Task::Robust { times, only } => robust::run(times, &only),
+    }
+}

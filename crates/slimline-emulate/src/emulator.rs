@@ -83,6 +83,11 @@ impl<const ENTRIES: usize> Emulator<ENTRIES> {
         Burst { instructions, end: End::Limit }
     }
 
+    /// What a load of 1 to 8 bytes would see in this burst; none if unreadable or unknown.
+    pub fn peek<M: Memory>(&self, memory: &mut M, address: u64, bytes: usize) -> Option<u64> {
+        self.overlay.load(memory, address, bytes.clamp(1, 8)).ok()?
+    }
+
     /// Starts a burst for [`Emulator::step`]: forgets stores and re-checks code bytes.
     pub fn begin(&mut self) {
         self.overlay.clear();

@@ -44,6 +44,10 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         let accumulator = self.read_register(op, Operand::Gpr(RAX as u8), bytes);
         let b = self.read_register(op, op.b, bytes);
         let (mut old, mut equal) = (None, None);
+        let kept = match op.a {
+            Operand::Gpr(register) => Some((register, self.state.gpr(usize::from(register)))),
+            _ => None,
+        };
         self.update(op, |state, a| {
             old = a;
             let outcome = accumulator.zip(a).map(|(accumulator, a)| flags::subtract(accumulator, a, 0, bytes));
@@ -57,7 +61,13 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         })?;
         match equal {
             Some(true) => {}
-            Some(false) => self.write_gpr(RAX as u8, bytes, old),
+            Some(false) => {
+                // A register keeps its upper half too.
+                if let Some((register, value)) = kept {
+                    self.state.set_gpr(usize::from(register), value);
+                }
+                self.write_gpr(RAX as u8, bytes, old);
+            }
             None => self.write_gpr(RAX as u8, bytes, None),
         }
         Ok(())

@@ -343,12 +343,13 @@ fn control(instruction: &Instruction, op: &mut Op) -> bool {
         }
         M::Enter => {
             // Frames of nesting level > 0 copy the display; no compiler emits them.
-            if instruction.immediate8_2nd() != 0 || stack_bytes == 0 {
+            if instruction.immediate8_2nd() != 0 || instruction.code() != iced_x86::Code::Enterq_imm16_imm8 {
                 return false;
             }
             Work::Enter
         }
-        M::Leave => Work::Leave,
+        // `leavew` is of no use in 64-bit code.
+        M::Leave if instruction.code() == iced_x86::Code::Leaveq => Work::Leave,
         M::Call if instruction.is_call_near() || instruction.is_call_near_indirect() => Work::Call,
         M::Jmp if instruction.is_jmp_short_or_near() || instruction.is_jmp_near_indirect() => Work::Jump,
         M::Ret => Work::Return,
@@ -467,14 +468,12 @@ fn other(instruction: &Instruction, op: &mut Op) {
         | M::Serialize
         | M::Fnclex
         | M::Emms
-        | M::Reservednop
-        | M::Rdsspd
-        | M::Rdsspq => Work::Nothing,
+        | M::Reservednop => Work::Nothing,
         M::Cpuid => forget(op, 1 << RAX | 1 << RBX | 1 << RCX | 1 << RDX),
         M::Rdtsc | M::Xgetbv => forget(op, 1 << RAX | 1 << RDX),
         M::Rdtscp => forget(op, 1 << RAX | 1 << RCX | 1 << RDX),
-        M::Rdrand | M::Rdseed | M::Rdpid => match op.a {
-            Operand::Gpr(register) => forget(op, 1 << register),
+        M::Rdrand | M::Rdseed | M::Rdpid | M::Rdsspd | M::Rdsspq => match op.a {
+            Operand::Gpr(register) => forget(op, 1 << register | crate::flags::STATUS << 32),
             _ => Work::Unsupported,
         },
         M::Syscall | M::Sysenter | M::Int => Work::Syscall,

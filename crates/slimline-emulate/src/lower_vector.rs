@@ -142,6 +142,10 @@ fn apply(instruction: &Instruction, op: &mut Op, line: Line) -> bool {
     if let V::StoreLow | V::LoadLow = line.work {
         op.from = u16::from(line.element);
     }
+    if line.work == V::Float(FloatFn::Compare) && !op.masking.extends {
+        // SSE ignores the upper bits of the predicate.
+        op.immediate &= 7;
+    }
     op.work = Work::Vector(line.work);
     op.masking.mask == 0 || can_mask(op, line.work)
 }
@@ -436,10 +440,14 @@ fn line(instruction: &Instruction, op: &Op) -> Option<Line> {
         M::Ptest | M::Vptest => Some(Line { work: V::Test, element: 1, aux: 0, shape: Shape::Compare }),
         M::Vtestps => Some(Line { work: V::Test, element: 4, aux: 0, shape: Shape::Compare }),
         M::Vtestpd => Some(Line { work: V::Test, element: 8, aux: 0, shape: Shape::Compare }),
-        M::Pcmpistri | M::Vpcmpistri | M::Pcmpestri | M::Vpcmpestri if !vex3 || op.c == Operand::Immediate => {
+        M::Pcmpistri | M::Vpcmpistri | M::Pcmpestri | M::Vpcmpestri | M::Pcmpestri64 | M::Vpcmpestri64
+            if !vex3 || op.c == Operand::Immediate =>
+        {
             Some(Line { work: V::StringCompare(false), element: 1, aux: 0, shape: Shape::Compare })
         }
-        M::Pcmpistrm | M::Vpcmpistrm | M::Pcmpestrm | M::Vpcmpestrm if !vex3 || op.c == Operand::Immediate => {
+        M::Pcmpistrm | M::Vpcmpistrm | M::Pcmpestrm | M::Vpcmpestrm | M::Pcmpestrm64 | M::Vpcmpestrm64
+            if !vex3 || op.c == Operand::Immediate =>
+        {
             Some(Line { work: V::StringCompare(true), element: 1, aux: 0, shape: Shape::Compare })
         }
         _ => None,

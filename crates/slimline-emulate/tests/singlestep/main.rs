@@ -9,13 +9,14 @@
 //! SLIMLINE_STEP_ONLY=sort SLIMLINE_STEP_BURSTS=200 cargo test …    # some programs, more bursts
 //! ```
 
+mod fuzz;
 mod programs;
 mod tracee;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use programs::{Program, programs};
 use slimline_emulate::{Access, AccessKind, Emulator, End, Memory, State};
 use tracee::Tracee;
@@ -138,9 +139,12 @@ fn check_accesses(
         let vsib = memory.index().is_vector_register();
         let conditional = matches!(memory.access(), OpAccess::CondRead | OpAccess::CondWrite | OpAccess::ReadCondWrite)
             || instruction.op_mask() != Register::None
+            || is_masked_move(instruction.mnemonic())
             || grouped
             || vsib;
         let kind = match memory.access() {
+            // The decoder says that cache control reads; no data is accessed.
+            _ if is_cache_control(instruction.mnemonic()) => continue,
             OpAccess::Read | OpAccess::CondRead => AccessKind::Load,
             OpAccess::Write | OpAccess::CondWrite => AccessKind::Store,
             OpAccess::ReadWrite | OpAccess::ReadCondWrite => AccessKind::Update,
@@ -260,8 +264,18 @@ fn step(program: &Program, bursts: usize, seed: &mut u64) -> Outcome {
     outcome
 }
 
+fn is_masked_move(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(mnemonic, M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq)
+}
+
+fn is_cache_control(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(mnemonic, M::Clflush | M::Clflushopt | M::Clwb | M::Cldemote)
+}
+
 fn is_bit_string(instruction: &Instruction) -> bool {
-    use iced_x86::{Mnemonic, OpKind};
+    use iced_x86::OpKind;
     matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
         && instruction.op1_kind() == OpKind::Register
 }

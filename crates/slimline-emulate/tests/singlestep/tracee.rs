@@ -104,11 +104,100 @@ impl Tracee {
         }
     }
 
-    pub(crate) fn registers(&self) -> Registers {
+    /// Executes one instruction with signals suppressed: the signal it stopped with.
+    pub(crate) fn try_step(&mut self) -> i32 {
+        self.resume(libc::PTRACE_SINGLESTEP, 0);
+        self.wait().expect("the child stays alive")
+    }
+
+    /// Writes code, read-only pages included.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) {
+        for (index, word) in bytes.chunks(8).enumerate() {
+            let mut padded = [0x90; 8];
+            padded[..word.len()].copy_from_slice(word);
+            let (at, value) = (address as usize + 8 * index, usize::from_le_bytes(padded));
+            // SAFETY: see the module.
+            let done = unsafe { libc::ptrace(libc::PTRACE_POKEDATA, self.pid(), at, value) };
+            assert_eq!(done, 0, "PTRACE_POKEDATA");
+        }
+    }
+
+    /// Writes writable memory.
+    pub(crate) fn write_data(&mut self, address: u64, bytes: &[u8]) {
+        let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let remote = libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: bytes.len() };
+        // SAFETY: see the module; the local buffer is only read.
+        let done = unsafe { libc::process_vm_writev(self.pid(), &raw const local, 1, &raw const remote, 1, 0) };
+        assert_eq!(done, bytes.len() as isize, "process_vm_writev");
+    }
+
+    /// Sets general-purpose registers, instruction pointer and flags.
+    pub(crate) fn set_registers(&mut self, gpr: &[u64; 16], rip: u64, flags: u64) {
+        let mut raw = self.raw_registers();
+        let [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15] = *gpr;
+        (raw.rax, raw.rcx, raw.rdx, raw.rbx, raw.rsp, raw.rbp, raw.rsi, raw.rdi) =
+            (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi);
+        (raw.r8, raw.r9, raw.r10, raw.r11, raw.r12, raw.r13, raw.r14, raw.r15) = (r8, r9, r10, r11, r12, r13, r14, r15);
+        (raw.rip, raw.eflags, raw.orig_rax) = (rip, flags, u64::MAX);
+        // SAFETY: see the module.
+        let done = unsafe { libc::ptrace(libc::PTRACE_SETREGS, self.pid(), 0, &raw const raw) };
+        assert_eq!(done, 0, "PTRACE_SETREGS");
+    }
+
+    /// Sets vector registers, opmasks and MXCSR as far as this CPU has them.
+    pub(crate) fn set_vectors(&mut self, vectors: &[[u8; 64]; 32], masks: &[u64; 8], mxcsr: u32) {
+        let (mut area, bytes) = self.xsave();
+        let layout = self.layout;
+        area[24..28].copy_from_slice(&mxcsr.to_le_bytes());
+        let mut present = 0b11_u64;
+        for (component, at) in [(2, layout.ymm_upper), (5, layout.opmask), (6, layout.zmm_upper), (7, layout.zmm_high)]
+        {
+            if at != 0 && at < bytes {
+                present |= 1 << component;
+            }
+        }
+        area[512..520].copy_from_slice(&present.to_le_bytes());
+        for (register, vector) in vectors.iter().enumerate() {
+            if register < 16 {
+                area[160 + 16 * register..][..16].copy_from_slice(&vector[..16]);
+                if present >> 2 & 1 == 1 {
+                    area[layout.ymm_upper + 16 * register..][..16].copy_from_slice(&vector[16..32]);
+                }
+                if present >> 6 & 1 == 1 {
+                    area[layout.zmm_upper + 32 * register..][..32].copy_from_slice(&vector[32..]);
+                }
+            } else if present >> 7 & 1 == 1 {
+                area[layout.zmm_high + 64 * (register - 16)..][..64].copy_from_slice(vector);
+            }
+        }
+        for (register, mask) in masks.iter().enumerate().filter(|_| present >> 5 & 1 == 1) {
+            area[layout.opmask + 8 * register..][..8].copy_from_slice(&mask.to_le_bytes());
+        }
+        let vector = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: bytes };
+        // SAFETY: see the module.
+        let done = unsafe { libc::ptrace(libc::PTRACE_SETREGSET, self.pid(), NT_X86_XSTATE, &raw const vector) };
+        assert_eq!(done, 0, "PTRACE_SETREGSET");
+    }
+
+    fn xsave(&self) -> ([u8; 16384], usize) {
+        let mut area = [0_u8; 16384];
+        let mut vector = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: area.len() };
+        // SAFETY: see the module.
+        let got = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, self.pid(), NT_X86_XSTATE, &raw mut vector) };
+        assert_eq!(got, 0, "PTRACE_GETREGSET");
+        (area, vector.iov_len)
+    }
+
+    fn raw_registers(&self) -> libc::user_regs_struct {
         // SAFETY: all-zero is a valid value of this plain structure.
         let mut raw: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         // SAFETY: see the module.
         unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid(), 0, &raw mut raw) };
+        raw
+    }
+
+    pub(crate) fn registers(&self) -> Registers {
+        let raw = self.raw_registers();
         Registers {
             gpr: [
                 raw.rax, raw.rcx, raw.rdx, raw.rbx, raw.rsp, raw.rbp, raw.rsi, raw.rdi, raw.r8, raw.r9, raw.r10,
@@ -132,12 +221,8 @@ impl Tracee {
         state.set_flags(registers.flags);
         state.set_fs_base(Some(registers.fs_base));
         state.set_gs_base(Some(registers.gs_base));
-        let mut area = [0_u8; 4096];
-        let mut vector = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: area.len() };
-        // SAFETY: see the module.
-        let got = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, self.pid(), NT_X86_XSTATE, &raw mut vector) };
-        assert_eq!(got, 0, "PTRACE_GETREGSET");
-        assert!(state.set_xsave(&area[..vector.iov_len], &self.layout));
+        let (area, bytes) = self.xsave();
+        assert!(state.set_xsave(&area[..bytes], &self.layout));
         state
     }
 }

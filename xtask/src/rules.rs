@@ -1,0 +1,220 @@
+//! `cargo xtask rules`: what ARCHITECTURE.md promises of the source tree, checked.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+use crate::measure::read;
+use crate::root;
+
+/// What each crate may depend on among ours, at run or build time. Tests may use any.
+const DEPENDENCIES: &[(&str, &[&str])] = &[
+    ("slimline-trace", &[]),
+    ("slimline-emulate", &[]),
+    ("slimline-agent", &["slimline-trace", "slimline-emulate"]),
+    ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
+    ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
+    ("slimline-analyze", &["slimline-trace", "slimline-attribute"]),
+    ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze"]),
+    (
+        "slimline",
+        &[
+            "slimline-trace",
+            "slimline-emulate",
+            "slimline-collect",
+            "slimline-attribute",
+            "slimline-analyze",
+            "slimline-report",
+        ],
+    ),
+    ("sample-programs", &[]),
+    ("xtask", &["sample-programs"]),
+];
+
+/// Crates that do no I/O and never print.
+const PURE: &[&str] = &["crates/slimline-analyze/", "crates/slimline-attribute/", "crates/slimline-emulate/"];
+const IMPURE: &[&str] = &["std::fs", "std::net", "std::process", "println!", "eprintln!", "print!(", "eprint!("];
+
+/// Where `unsafe` may be allowed. A directory ends in `/`; a file is one named module.
+const UNSAFE: &[&str] = &["crates/slimline-agent/", "crates/slimline-collect/src/ring.rs", "programs/rust/truth.rs"];
+
+/// Module names that say nothing.
+const VAGUE: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc", "shared", "types", "stuff"];
+
+/// Marks of work left half done.
+const UNFINISHED: &[&str] = &["todo!(", "unimplemented!(", "dbg!(", "FIXME"];
+
+/// Lines without tests past which a file gets a warning.
+const ROOM_LINES: usize = 600;
+
+/// The one file that must spell what it forbids.
+const THIS_FILE: &str = "xtask/src/rules.rs";
+
+/// Prints each broken rule as one line. Whether none is broken; long files only warn.
+pub(crate) fn run() -> Result<bool> {
+    let mut broken = dependency_rules()?;
+    for path in sources()? {
+        // A file that git knows and the working tree has just lost.
+        let Ok(text) = read(&root().join(&path)) else { continue };
+        broken.extend(source_rules(&path, &text));
+        let lines = without_tests(&text).count();
+        if lines > ROOM_LINES {
+            eprintln!("warning: {path}: {lines} lines without its tests; is there a second room in it?");
+        }
+    }
+    for rule in &broken {
+        eprintln!("{rule}");
+    }
+    eprintln!("house rules: {} broken", broken.len());
+    Ok(broken.is_empty())
+}
+
+/// Rust files of the repository, tracked or about to be.
+fn sources() -> Result<Vec<String>> {
+    let mut command = Command::new("git");
+    command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "*.rs"]);
+    let output = command.current_dir(root()).output().context("git ls-files")?;
+    if !output.status.success() {
+        bail!("git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// `null`, `dev` or `build`.
+    kind: Option<String>,
+    /// Set for crates of this repository.
+    path: Option<String>,
+}
+
+fn dependency_rules() -> Result<Vec<String>> {
+    let mut command = Command::new("cargo");
+    command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root());
+    let output = command.output().context("cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(wrong_dependencies(&serde_json::from_slice(&output.stdout).context("cargo metadata")?))
+}
+
+fn wrong_dependencies(metadata: &Metadata) -> Vec<String> {
+    let allowed: BTreeMap<&str, &[&str]> = DEPENDENCIES.iter().copied().collect();
+    let mut broken = Vec::new();
+    for package in &metadata.packages {
+        let Some(allowed) = allowed.get(package.name.as_str()) else {
+            broken.push(format!("{}: a crate that {THIS_FILE} knows no dependencies for", package.name));
+            continue;
+        };
+        let ours = package.dependencies.iter().filter(|d| d.path.is_some() && d.kind.as_deref() != Some("dev"));
+        for dependency in ours.filter(|dependency| !allowed.contains(&dependency.name.as_str())) {
+            broken.push(format!("{}: must not depend on {}", package.name, dependency.name));
+        }
+    }
+    broken
+}
+
+/// Rules that one file breaks, as `path:line: rule`.
+fn source_rules(path: &str, text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    let module = path.trim_end_matches("/mod.rs").trim_end_matches(".rs").rsplit('/').next().unwrap_or(path);
+    if VAGUE.contains(&module) {
+        broken.push(format!("{path}: `{module}` says nothing about what is in it"));
+    }
+    if path == THIS_FILE {
+        return broken;
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        for word in UNFINISHED.iter().filter(|word| line.contains(**word)) {
+            broken.push(format!("{path}:{number}: {word} in a finished change"));
+        }
+        let code = code_of(line);
+        if (code.contains("allow(unsafe_code") || code.contains("expect(unsafe_code")) && !may_be_unsafe(path) {
+            broken.push(format!("{path}:{number}: no place for unsafe code; {THIS_FILE} lists those"));
+        }
+    }
+    // Integration tests and benches of a pure crate may read fixtures.
+    if PURE.iter().any(|pure| path.strip_prefix(pure).is_some_and(|inside| inside.starts_with("src/"))) {
+        for (number, line) in without_tests(text) {
+            for word in IMPURE.iter().filter(|word| code_of(line).contains(**word)) {
+                broken.push(format!("{path}:{number}: {word} in a crate that does no I/O"));
+            }
+        }
+    }
+    broken
+}
+
+fn may_be_unsafe(path: &str) -> bool {
+    let in_tests = path.contains("/tests/") || path.contains("/benches/");
+    in_tests || UNSAFE.iter().any(|place| if place.ends_with('/') { path.starts_with(place) } else { path == *place })
+}
+
+/// The line without a comment at its end or a comment that it is.
+fn code_of(line: &str) -> &str {
+    line.split("//").next().unwrap_or(line)
+}
+
+/// Numbered lines up to the unit tests, which stand last in a file.
+fn without_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines()).take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(path: &str, text: &str) -> usize {
+        source_rules(path, text).len()
+    }
+
+    #[test]
+    fn pure_crates_neither_read_nor_print() {
+        assert_eq!(broken("crates/slimline-analyze/src/stride.rs", "use std::fs;\nprintln!();\n"), 2);
+        assert_eq!(broken("crates/slimline-report/src/text.rs", "use std::fs;\n"), 0);
+        assert_eq!(broken("crates/slimline-analyze/src/stride.rs", "// not std::fs\n#[cfg(test)]\nuse std::fs;\n"), 0);
+        assert_eq!(broken("crates/slimline-analyze/tests/fixtures.rs", "use std::fs;\n"), 0);
+    }
+
+    #[test]
+    fn unsafe_has_its_places() {
+        assert_eq!(broken("crates/slimline-agent/src/burst.rs", "#![allow(unsafe_code)]\n"), 0);
+        assert_eq!(broken("crates/slimline-report/src/text.rs", "#![allow(unsafe_code)]\n"), 1);
+    }
+
+    #[test]
+    fn names_and_marks() {
+        assert_eq!(broken("crates/slimline/src/utils.rs", ""), 1);
+        assert_eq!(broken("crates/slimline/src/misc/mod.rs", ""), 1);
+        assert_eq!(broken("crates/slimline/src/main.rs", "fn f() { todo!() }\n"), 1);
+    }
+
+    #[test]
+    fn dependencies_point_one_way() {
+        let metadata = |json: &str| serde_json::from_str::<Metadata>(json).unwrap();
+        let one = |package: &str, on: &str, kind: &str| {
+            wrong_dependencies(&metadata(&format!(
+                r#"{{"packages": [{{"name": "{package}", "dependencies":
+                    [{{"name": "{on}", "kind": {kind}, "path": "/x"}}, {{"name": "serde", "kind": null}}]}}]}}"#
+            )))
+        };
+        assert!(one("slimline-analyze", "slimline-trace", "null").is_empty());
+        assert_eq!(one("slimline-trace", "slimline-analyze", "null").len(), 1);
+        assert!(one("slimline-trace", "slimline-analyze", "\"dev\"").is_empty());
+        assert_eq!(one("slimline-trace", "slimline-analyze", "\"build\"").len(), 1);
+        assert_eq!(one("slimline-attic", "slimline-trace", "null").len(), 1);
+    }
+}

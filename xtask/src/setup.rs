@@ -1,0 +1,97 @@
+//! System packages that tests and benches need.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// A Debian package.
+#[derive(Clone, Copy)]
+pub(crate) struct Package {
+    name: &'static str,
+    /// A file name on PATH that it brings, for machines without dpkg.
+    executable: Option<&'static str>,
+}
+
+const fn package(name: &'static str, executable: &'static str) -> Package {
+    Package { name, executable: Some(executable) }
+}
+
+/// What `cargo xtask test` and `cargo xtask robust` need.
+pub(crate) const TESTS: &[Package] = &[
+    package("gcc", "gcc"),
+    package("g++", "g++"),
+    package("binutils", "objcopy"),
+    package("graphviz", "dot"),
+    package("gzip", "gzip"),
+    package("xz-utils", "xz"),
+    package("perl", "perl"),
+    package("python3", "python3"),
+    package("sqlite3", "sqlite3"),
+    package("redis-server", "redis-server"),
+    package("redis-tools", "redis-cli"),
+    // The separate debug file of a system library, for the look-up by build-id.
+    Package { name: "libc6-dbg", executable: None },
+];
+
+/// What the oracle needs.
+pub(crate) const ORACLE: &[Package] = &[package("valgrind", "valgrind"), package("gcc", "gcc")];
+
+/// What building Debian's source packages needs.
+pub(crate) const SOURCES: &[Package] = &[package("dpkg-dev", "dpkg-source"), package("make", "make")];
+
+/// Sees to it that all of `packages` are installed: installs them where it may, else names them.
+pub(crate) fn install(packages: &[Package]) -> Result<()> {
+    let debian = on_path("dpkg-query");
+    let missing: Vec<&str> = packages
+        .iter()
+        .filter(
+            |package| if debian { !installed(package.name) } else { package.executable.is_some_and(|e| !on_path(e)) },
+        )
+        .map(|package| package.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing_names = missing.join(" ");
+    if !debian || !on_path("apt-get") {
+        bail!("install what Debian calls {missing_names}, then try again");
+    }
+    if !is_root()? {
+        bail!("run this first: sudo apt-get install {missing_names}");
+    }
+    eprintln!("installing {missing_names}");
+    apt_get(&["update", "-qq"])?;
+    apt_get(&[&["install", "-qq", "-y", "--no-install-recommends"], &missing[..]].concat())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    // Its chatter goes to standard error: standard output is for what the task prints.
+    let status = Command::new("apt-get")
+        .args(["-o", "Dpkg::Use-Pty=0"])
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(std::io::stderr())
+        .status()
+        .context("apt-get")?;
+    if !status.success() {
+        bail!("apt-get {}: {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+fn installed(package: &str) -> bool {
+    Command::new("dpkg-query")
+        .args(["-W", "-f=${db:Status-Status}", package])
+        .output()
+        .is_ok_and(|output| output.stdout == b"installed")
+}
+
+/// Whether a program of that name is on PATH.
+pub(crate) fn on_path(name: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+}
+
+fn is_root() -> Result<bool> {
+    let output = Command::new("id").arg("-u").output().context("id -u")?;
+    Ok(output.stdout.trim_ascii() == b"0")
+}

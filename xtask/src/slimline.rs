@@ -1,0 +1,94 @@
+//! The program under test: a release build of `slimline`, and its sessions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+use crate::measure::timed;
+use crate::{root, target_dir};
+
+/// What these tasks read of `slimline report --format json`: the documented names, not the code that wrote them.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) groups: Vec<Group>,
+}
+
+/// A data structure of a report.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) allocated_at: Option<AllocatedAt>,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// Where a group is allocated.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct AllocatedAt {
+    /// Call path, innermost first, as `function file:line`.
+    pub(crate) stack: Vec<String>,
+}
+
+/// A field of a group's element, with the accesses seen in bursts.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Field {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) name: String,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+}
+
+/// The built binary.
+pub(crate) struct Slimline {
+    executable: PathBuf,
+    sessions: PathBuf,
+}
+
+impl Slimline {
+    /// Builds the release binary; sessions will go to `<target>/sessions`.
+    pub(crate) fn build() -> Result<Self> {
+        let status = Command::new("cargo")
+            .args(["build", "--release", "--package", "slimline"])
+            .current_dir(root())
+            .status()
+            .context("cargo build --release")?;
+        if !status.success() {
+            bail!("cargo build --release --package slimline: {status}");
+        }
+        let sessions = target_dir()?.join("sessions");
+        std::fs::create_dir_all(&sessions).with_context(|| sessions.display().to_string())?;
+        Ok(Self { executable: target_dir()?.join("release/slimline"), sessions })
+    }
+
+    /// Where the session of that name goes.
+    pub(crate) fn session(&self, name: &str) -> PathBuf {
+        self.sessions.join(name)
+    }
+
+    /// `slimline record` of `command` with the default settings, environment and working directory kept. Standard
+    /// input must be given to the result again.
+    pub(crate) fn record(&self, command: &Command, session: &Path) -> Command {
+        let mut record = Command::new(&self.executable);
+        record.arg("record").arg("-o").arg(session).arg("--").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => record.env(name, value),
+                None => record.env_remove(name),
+            };
+        }
+        if let Some(directory) = command.get_current_dir() {
+            record.current_dir(directory);
+        }
+        record
+    }
+
+    /// `slimline report --format json` of a session.
+    pub(crate) fn report(&self, session: &Path) -> Result<Report> {
+        let mut command = Command::new(&self.executable);
+        command.arg("report").arg(session).args(["--format", "json"]);
+        let (_, output) = timed(command)?;
+        serde_json::from_slice(&output.stdout).context("what `slimline report --format json` printed")
+    }
+}

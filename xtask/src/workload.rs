@@ -1,0 +1,205 @@
+//! Commands that the benches and the robustness runs measure: programs of ours and Debian's, with generated input.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use sample_programs::{Optimization, Program};
+
+use crate::target_dir;
+
+/// A deterministic command that ends by itself.
+pub(crate) struct Workload {
+    /// Short name.
+    pub(crate) name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    input: Option<PathBuf>,
+    /// What kind of work it is, for the table.
+    pub(crate) kind: &'static str,
+}
+
+impl Workload {
+    /// The command, without its standard input.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        // One Python hash seed, one collation order: the output must not depend on the run.
+        command.env("PYTHONHASHSEED", "0").env("LC_ALL", "C");
+        command
+    }
+
+    /// Gives `command` the workload's standard input.
+    pub(crate) fn with_input(&self, mut command: Command) -> Result<Command> {
+        command.stdin(match &self.input {
+            Some(path) => Stdio::from(File::open(path).with_context(|| path.display().to_string())?),
+            None => Stdio::null(),
+        });
+        Ok(command)
+    }
+}
+
+/// Those of `workloads` that `only` names; all if it names none. A name that fits none is an error.
+pub(crate) fn select(workloads: Vec<Workload>, only: &[String]) -> Result<Vec<Workload>> {
+    if let Some(unknown) = only.iter().find(|name| workloads.iter().all(|workload| workload.name != **name)) {
+        let known: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+        bail!("no {unknown} among {}", known.join(" "));
+    }
+    Ok(workloads.into_iter().filter(|workload| only.is_empty() || only.contains(&workload.name)).collect())
+}
+
+/// What `bench overhead` measures: runs of two to five seconds, so that starting up weighs what it weighs in real use.
+pub(crate) fn for_overhead() -> Result<Vec<Workload>> {
+    let mut workloads = Vec::new();
+    for (name, passes, kind) in [
+        ("int4_two_loops", 300, "streaming"),
+        ("art", 5, "streaming"),
+        ("neighbor", 1000, "streaming"),
+        ("list_chase", 300, "pointer chasing"),
+        ("vec_struct", 500, "streaming, Rust"),
+        ("alloc_churn", 30_000_000, "allocating, C"),
+        ("alloc_maps", 4_000_000, "allocating, C++"),
+        ("zones", 2000, "2 threads"),
+    ] {
+        workloads.push(sample(name, passes, kind)?);
+    }
+    workloads.extend(debian(4)?.into_iter().filter(|w| ["xz", "python3", "sqlite3"].contains(&w.name.as_str())));
+    Ok(workloads)
+}
+
+/// A program of ours at -O2.
+fn sample(name: &str, passes: u64, kind: &'static str) -> Result<Workload> {
+    let program = Program::named(name)?.build(Optimization::O2, &target_dir()?.join("programs"))?;
+    Ok(Workload { name: name.to_owned(), program, arguments: vec![passes.to_string()], input: None, kind })
+}
+
+const PYTHON: &str = "
+import sys
+words = {}
+for i in range(int(sys.argv[1]) * 400000):
+    key = 'w%d' % (i * i % 50021)
+    words.setdefault(key, []).append(i)
+    if len(words[key]) > 9: del words[key]
+print(len(words), sum(len(v) for v in words.values()))
+";
+
+const PERL: &str = "
+my (%count, $sum);
+for my $i (1 .. $ARGV[0] * 500000) { my $k = 'k' . ($i * 7919 % 40009); $count{$k} .= chr(97 + $i % 26); }
+for my $k (sort keys %count) { $sum += length($count{$k}) * ($count{$k} =~ tr/a-m//); }
+print \"$sum\\n\";
+";
+
+/// Debian's programs; `size` scales their input, 1 is about half a second each.
+pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
+    let inputs = Inputs::in_directory(target_dir()?.join("workloads"))?;
+    let lines = inputs.lines(size)?;
+    let sql = inputs.sql(size)?;
+    let source = inputs.c_source(size)?;
+    let lines_path = lines.display().to_string();
+    let cc1 = Command::new("gcc").arg("-print-prog-name=cc1").output().context("gcc")?;
+    let cc1 = PathBuf::from(String::from_utf8_lossy(&cc1.stdout).trim());
+    let quiet_c: [&str; 4] = ["-quiet", "-O2", "-o", "-"];
+    let rows: Vec<(&str, PathBuf, Vec<String>, Option<&Path>)> = vec![
+        ("xz", "xz".into(), strings(&["-c", "-T1", "-4", &lines_path]), None),
+        ("gzip", "gzip".into(), strings(&["-c", "-n", "-9", &lines_path]), None),
+        ("sort", "sort".into(), strings(&["-k", "2", "--parallel=2", &lines_path]), None),
+        ("perl", "perl".into(), strings(&["-e", PERL, &size.to_string()]), None),
+        ("python3", "python3".into(), strings(&["-c", PYTHON, &size.to_string()]), None),
+        ("sqlite3", "sqlite3".into(), strings(&[":memory:"]), Some(&sql)),
+        ("cc1", cc1, [strings(&quiet_c), strings(&[&source.display().to_string()])].concat(), None),
+    ];
+    Ok(rows
+        .into_iter()
+        .map(|(name, program, arguments, input)| Workload {
+            name: name.to_owned(),
+            program,
+            arguments,
+            input: input.map(Path::to_owned),
+            kind: "Debian's",
+        })
+        .collect())
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Generated files, the same on every machine.
+struct Inputs {
+    directory: PathBuf,
+}
+
+impl Inputs {
+    fn in_directory(directory: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+        Ok(Self { directory })
+    }
+
+    /// Writes a file through `fill`, whatever was there before.
+    fn file(&self, name: String, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<PathBuf> {
+        let path = self.directory.join(name);
+        let mut writer = BufWriter::new(File::create(&path).with_context(|| path.display().to_string())?);
+        fill(&mut writer).and_then(|()| writer.flush()).with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+
+    /// Lines of a log: some repetition, some noise.
+    fn lines(&self, size: u32) -> Result<PathBuf> {
+        self.file(format!("lines.{size}"), |out| {
+            let mut random = 88_172_645_463_325_252_u64;
+            for number in 0..size * 30_000 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                writeln!(
+                    out,
+                    "{number} {:08x} request from host-{} took {} ms",
+                    random >> 32,
+                    random % 97,
+                    random % 7
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    fn sql(&self, size: u32) -> Result<PathBuf> {
+        self.file(format!("sql.{size}"), |out| {
+            let rows = size * 100_000;
+            writeln!(
+                out,
+                "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+                 INSERT INTO t SELECT i, (i * 7919) % 100003, 'row ' || (i % 1000) FROM n;
+                 CREATE INDEX tb ON t(b);
+                 SELECT count(*), sum(x.a * y.b % 1000) FROM t x JOIN t y ON y.b = x.a % 100003;
+                 SELECT c, count(*), max(b) FROM t GROUP BY c ORDER BY 3 DESC, 1 LIMIT 5;"
+            )
+        })
+    }
+
+    /// C without headers: cc1 reads it without the preprocessor's paths.
+    fn c_source(&self, size: u32) -> Result<PathBuf> {
+        self.file(format!("functions.{size}.c"), |out| {
+            for f in 0..size * 250 {
+                writeln!(
+                    out,
+                    "struct s{f} {{ long key; struct s{f} *next; double w[{len}]; }};
+long walk{f}(struct s{f} *p, long n) {{
+    long sum = {f};
+    for (long i = 0; i < n && p; i++, p = p->next) {{
+        for (int j = 0; j < {len}; j++) p->w[j] = p->w[j] * {f} + (double)i;
+        switch (p->key & 7) {{ case 1: sum += p->key; break; case 5: sum ^= i; break; default: sum -= (long)p->w[0]; }}
+    }}
+    return sum;
+}}",
+                    len = f % 9 + 1
+                )?;
+            }
+            Ok(())
+        })
+    }
+}
