@@ -10,10 +10,18 @@
 //! Absent on purpose: I/O (the caller loads and decompresses sections), printing, and any guess. Where the debug
 //! information does not tell, the answer is a [`Reason`](infer::Reason), and the caller counts it.
 
+mod bound;
 pub mod debug_info;
+mod descend;
+mod flow;
+pub mod infer;
 pub mod layout;
 pub mod leaves;
+mod location;
+mod scope;
 mod shape;
 mod spelling;
 pub mod statics;
+mod transfer;
 mod unit_index;
+mod value;

@@ -5,8 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gimli::{EndianSlice, LittleEndian};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use object::{Object, ObjectSection, ObjectSymbol};
 use slimline_attribute::typing::debug_info::{DebugInfo, Dwarf};
+use slimline_attribute::typing::infer::{Reason, SiteType};
+use slimline_attribute::typing::layout::TypeTable;
+use slimline_attribute::typing::leaves;
+use slimline_trace::address::Svma;
 
 /// A compiled program. Its bytes are leaked: a test is short, and borrowed DWARF is what the library takes.
 pub(crate) struct Compiled {
@@ -92,5 +97,97 @@ impl Compiled {
         let prefix = format!("{name}.");
         let found = self.file.symbols().find(|symbol| symbol.name().is_ok_and(|name| name.starts_with(&prefix)));
         found.unwrap_or_else(|| panic!("no symbol {prefix}")).address()
+    }
+}
+
+/// A memory instruction of a function, with its line in the program's own source file (0 in another file).
+#[allow(dead_code, reason = "each test file uses its own part")]
+pub(crate) struct Inferred {
+    pub(crate) address: u64,
+    pub(crate) line: u64,
+    pub(crate) text: String,
+    pub(crate) answer: Result<SiteType, Reason>,
+}
+
+#[allow(dead_code, reason = "each test file uses its own part")]
+impl Compiled {
+    /// What each memory instruction of the function called `symbol` accesses.
+    pub(crate) fn infer(&self, symbol: &str, table: &mut TypeTable) -> Vec<Inferred> {
+        let (begin, size) = self.symbol(symbol);
+        self.infer_at(&self.info(), begin, size, table)
+    }
+
+    pub(crate) fn infer_at(
+        &self,
+        info: &DebugInfo<'static>,
+        begin: u64,
+        size: u64,
+        table: &mut TypeTable,
+    ) -> Vec<Inferred> {
+        let code = self.code(begin, begin + size);
+        let mut sites = Vec::new();
+        let mut texts = Vec::new();
+        for instruction in Decoder::with_ip(64, code, begin, DecoderOptions::NONE) {
+            let memory = (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+            if memory && !matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop) {
+                sites.push(Svma(instruction.ip()));
+                texts.push(describe(&instruction));
+            }
+        }
+        let answers = info.infer(code, Svma(begin), &sites, table);
+        assert_eq!(answers.len(), sites.len());
+        let lines = self.lines();
+        let line_of = |address: u64| {
+            let after = lines.partition_point(|line| line.0 <= address);
+            after.checked_sub(1).map_or(0, |at| lines[at].1)
+        };
+        let rows = sites.iter().zip(texts).zip(answers);
+        rows.map(|((site, text), answer)| Inferred { address: site.0, line: line_of(site.0), text, answer }).collect()
+    }
+
+    /// (address, line in `program.*` or 0), in order of address.
+    fn lines(&self) -> Vec<(u64, u64)> {
+        let mut lines = Vec::new();
+        let mut units = self.dwarf.units();
+        while let Some(header) = units.next().expect("units") {
+            let unit = self.dwarf.unit(header).expect("unit");
+            let Some(program) = unit.line_program.clone() else { continue };
+            let mut rows = program.rows();
+            while let Some((header, row)) = rows.next_row().expect("rows") {
+                let own = row.file(header).is_some_and(|file| {
+                    let name = self.dwarf.attr_string(&unit, file.path_name()).expect("a name");
+                    name.to_string_lossy().contains("program.")
+                });
+                let line = row.line().map_or(0, |line| line.get());
+                let line = if own && !row.end_sequence() { line } else { 0 };
+                // Of rows for one address the last one holds.
+                lines.push((row.address(), line));
+            }
+        }
+        lines.sort_by_key(|line| line.0);
+        lines
+    }
+}
+
+fn describe(instruction: &Instruction) -> String {
+    format!(
+        "{:?} [{:?}+{:?}*{}{:+#x}]",
+        instruction.mnemonic(),
+        instruction.memory_base(),
+        instruction.memory_index(),
+        instruction.memory_index_scale(),
+        instruction.memory_displacement64().cast_signed()
+    )
+}
+
+/// `type.leaf` of an answer.
+#[allow(dead_code, reason = "each test file uses its own part")]
+pub(crate) fn spelled(table: &TypeTable, answer: &SiteType) -> String {
+    let row = table.get(answer.accessed.type_id);
+    let leaf = leaves::field_at(table.rows(), answer.accessed.type_id, answer.accessed.offset);
+    match leaf {
+        Some(leaf) if leaf.path.is_empty() => row.name.clone(),
+        Some(leaf) => format!("{}.{}", row.name, leaf.path),
+        None => format!("{}+{}?", row.name, answer.accessed.offset),
     }
 }

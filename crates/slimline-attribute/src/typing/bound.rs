@@ -1,0 +1,195 @@
+//! The function's variables as values of registers and frame slots, per instruction.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::debug_info::{DebugInfo, Die};
+use super::flow::Flow;
+use super::location::{Gpr, Place};
+use super::scope::Fact;
+use super::value::{NameId, Pointer};
+use crate::tables::Language;
+
+/// What a variable in a place says.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    /// The register points so.
+    Register(Gpr, Pointer),
+    /// The register holds the address of a variable, unless it is a frame register: then the variable is in the frame.
+    Address(Gpr, FrameVariable, Pointer),
+    /// A variable is in the frame.
+    Frame(FrameVariable),
+    /// The word in the frame at that offset points to a variable.
+    FrameWord(i64, Pointer),
+    /// The same for the word at a register plus a constant.
+    AddressWord(Gpr, i64, Pointer),
+}
+
+/// A variable, or a piece of it, in the frame (or at a register that may be a frame register).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameVariable {
+    /// Offset from the call frame address, or from the register.
+    pub(super) at: i64,
+    /// Size of the piece.
+    pub(super) bytes: u64,
+    /// Where in the variable the piece starts.
+    pub(super) inside: u64,
+    /// The variable's type.
+    pub(super) type_: Die,
+    pub(super) name: NameId,
+}
+
+/// Names of variables and of what is reached from them.
+#[derive(Default)]
+pub(super) struct Names {
+    list: RefCell<Vec<Name>>,
+    ids: RefCell<HashMap<(String, bool), NameId>>,
+}
+
+#[derive(Clone)]
+struct Name {
+    text: String,
+    /// Whether it names the object, not a pointer to it.
+    object: bool,
+    members: u32,
+}
+
+/// Names with more members than this (`a->b->c->d`) are not built: a traversal would never end.
+const MAX_MEMBERS: u32 = 2;
+
+impl Names {
+    /// The name of a pointer variable, or of an object.
+    pub(super) fn variable(&self, text: &str, object: bool) -> NameId {
+        self.add(Name { text: text.to_owned(), object, members: 0 })
+    }
+
+    /// The name of the member `path` of what `base` names or points to.
+    pub(super) fn member(&self, base: Option<NameId>, path: &[String], language: Language) -> Option<NameId> {
+        let base = self.list.borrow()[base?.0 as usize].clone();
+        if path.is_empty() {
+            return Some(self.add(Name { object: false, ..base }));
+        }
+        if base.members >= MAX_MEMBERS {
+            return None;
+        }
+        let arrow = !base.object && matches!(language, Language::C | Language::Cpp);
+        let separator = if arrow { "->" } else { "." };
+        let text = format!("{}{separator}{}", base.text, path.join("."));
+        Some(self.add(Name { text, object: false, members: base.members + 1 }))
+    }
+
+    /// The text of a name.
+    pub(super) fn text(&self, id: NameId) -> String {
+        self.list.borrow()[id.0 as usize].text.clone()
+    }
+
+    fn add(&self, name: Name) -> NameId {
+        let mut ids = self.ids.borrow_mut();
+        *ids.entry((name.text.clone(), name.object)).or_insert_with(|| {
+            let mut list = self.list.borrow_mut();
+            list.push(name);
+            NameId(list.len() as u32 - 1)
+        })
+    }
+}
+
+/// Which variables say what at which instruction.
+#[derive(Default)]
+pub(super) struct Bounds {
+    bounds: Vec<Bound>,
+    /// Different sets of variables in place, the outermost scope's first, and which set each instruction has.
+    sets: Vec<Vec<u32>>,
+    set_of: Vec<u32>,
+    /// All frame variables of the function, wherever they hold.
+    frame: Vec<FrameVariable>,
+}
+
+impl Bounds {
+    pub(super) fn new(info: &DebugInfo<'_>, facts: &[Fact], flow: &Flow, names: &Names) -> Self {
+        let mut usable: Vec<(Fact, Bound)> =
+            facts.iter().filter_map(|fact| Some((*fact, bound(info, fact, names)?))).collect();
+        usable.sort_by_key(|(fact, _)| fact.begin);
+        let mut result = Self { bounds: usable.iter().map(|(_, bound)| *bound).collect(), ..Self::default() };
+        result.frame.extend(result.bounds.iter().filter_map(|bound| match bound {
+            Bound::Frame(variable) => Some(*variable),
+            _ => None,
+        }));
+        let mut active: Vec<u32> = Vec::new();
+        let mut next = 0;
+        for instruction in &flow.instructions {
+            let ip = instruction.ip();
+            let before = active.len();
+            active.retain(|&id| ip < usable[id as usize].0.end);
+            let mut changed = active.len() != before || result.sets.is_empty();
+            while next < usable.len() && usable[next].0.begin <= ip {
+                if ip < usable[next].0.end {
+                    active.push(next as u32);
+                    changed = true;
+                }
+                next += 1;
+            }
+            if changed {
+                active.sort_by_key(|&id| (usable[id as usize].0.depth, id));
+                result.sets.push(active.clone());
+            }
+            result.set_of.push(result.sets.len() as u32 - 1);
+        }
+        result
+    }
+
+    /// What variables say at the instruction with that index, outermost scope first.
+    pub(super) fn at(&self, instruction: usize) -> impl Iterator<Item = &Bound> {
+        let set = self.set_of.get(instruction).map_or(&[][..], |&set| &self.sets[set as usize]);
+        set.iter().map(|&id| &self.bounds[id as usize])
+    }
+
+    /// The only variable that is ever at that frame offset.
+    pub(super) fn only_frame_variable(&self, offset: i64) -> Option<FrameVariable> {
+        let mut found = self.frame.iter().filter(|variable| variable.holds(offset));
+        let first = found.next()?;
+        let same =
+            |other: &FrameVariable| (other.at, other.type_, other.inside) == (first.at, first.type_, first.inside);
+        found.all(same).then_some(*first)
+    }
+}
+
+impl FrameVariable {
+    pub(super) fn holds(&self, offset: i64) -> bool {
+        offset >= self.at && offset.wrapping_sub(self.at).cast_unsigned() < self.bytes
+    }
+
+    pub(super) fn moved(self, by: i64) -> Self {
+        Self { at: self.at.wrapping_add(by), ..self }
+    }
+}
+
+fn bound(info: &DebugInfo<'_>, fact: &Fact, names: &Names) -> Option<Bound> {
+    let text = info.name(fact.die)?;
+    let points = |offset: i64| {
+        let path = info.path_to(fact.type_, fact.offset);
+        path.pointer.then(|| Pointer {
+            offset,
+            name: Some(names.variable(text, false)),
+            ..info.pointer_to(path.pointee, fact.type_.unit)
+        })
+    };
+    let object = |offset: i64| Pointer {
+        offset: offset.wrapping_add_unsigned(fact.offset),
+        name: Some(names.variable(text, true)),
+        ..info.pointer_to(Some(fact.type_), fact.type_.unit)
+    };
+    let frame_variable = |at| {
+        let all = info.shape(fact.type_)?.bytes();
+        let bytes = fact.bytes.unwrap_or(all);
+        let name = names.variable(text, true);
+        Some(FrameVariable { at, bytes, inside: fact.offset, type_: fact.type_, name })
+    };
+    Some(match fact.place {
+        Place::Register(register) => Bound::Register(register, points(0)?),
+        Place::Sum(register, plus) => Bound::Register(register, points(plus.wrapping_neg())?),
+        Place::Memory(register, at) => Bound::Address(register, frame_variable(at)?, object(at.wrapping_neg())),
+        Place::Frame(at) => Bound::Frame(frame_variable(at)?),
+        Place::BehindFrame(at) => Bound::FrameWord(at, object(0)),
+        Place::BehindMemory(register, at) => Bound::AddressWord(register, at, object(0)),
+    })
+}

@@ -1,0 +1,217 @@
+//! From an offset in an object down to what lies there.
+
+use gimli::constants as dw;
+
+use super::debug_info::{DebugInfo, Die};
+use super::infer::Reason;
+use super::layout::field_name;
+use super::shape::Shape;
+use super::value::Pointer;
+use crate::tables::MemberRole;
+
+/// What lies at a byte offset of an object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    /// Names of the members passed, those inside a standard library's types left out.
+    pub(super) names: Vec<String>,
+    /// What a pointer there points to; `None` where there is none, or it may be one of several.
+    pub(super) pointee: Option<Die>,
+    /// Whether a pointer is there.
+    pub(super) pointer: bool,
+}
+
+const MAX_DEPTH: u32 = 32;
+
+impl<'a> DebugInfo<'a> {
+    /// A type as inference compares it: an aggregate's definition; of an array, its innermost element's. And its size.
+    pub(super) fn target(&self, type_: Die) -> (Die, u64) {
+        let (element, bytes) = self.innermost_element(type_);
+        match self.shape(element) {
+            Some(Shape::Aggregate { die, bytes, .. }) => (die, bytes),
+            _ => (self.without_qualifiers(element), bytes),
+        }
+    }
+
+    /// A pointer to the start of an object of `type_`; an array counts as its elements.
+    pub(super) fn pointer_to(&self, type_: Option<Die>, unit: u32) -> Pointer {
+        let nothing = Pointer { target: Die { unit, offset: 0 }, bytes: 0, offset: 0, step: 0, name: None };
+        let Some(type_) = type_ else { return nothing };
+        let (target, bytes) = self.target(type_);
+        let array = matches!(self.shape(type_), Some(Shape::Array { .. }));
+        Pointer { target, bytes, step: if array { bytes } else { 0 }, ..nothing }
+    }
+
+    /// Whether the type has fields.
+    pub(super) fn is_structure(&self, type_: Die) -> bool {
+        matches!(self.shape(type_), Some(Shape::Aggregate { .. }))
+    }
+
+    /// The offset in the pointer's target that an access through it touches.
+    pub(super) fn offset_in_target(&self, pointer: Pointer) -> Result<u64, Reason> {
+        let Pointer { target, bytes, offset, step, .. } = pointer;
+        if bytes == 0 && !self.is_structure(target) {
+            return Err(Reason::Untyped);
+        }
+        let size = i64::try_from(bytes).map_err(|_| Reason::OutsideType)?;
+        if !self.is_structure(target) {
+            return Ok(offset.rem_euclid(size).cast_unsigned());
+        }
+        if size > 0 && (0..size).contains(&offset) {
+            if step % bytes == 0 {
+                return Ok(offset.cast_unsigned());
+            }
+            // The offset runs in steps smaller than the structure: over an array inside it, or nothing is known.
+            return self.array_offset(target, offset.cast_unsigned(), step, 0).ok_or(Reason::OffsetRuns);
+        }
+        let flexible = self.fields(target).last().filter(|last| last.role == MemberRole::FlexibleArray).cloned();
+        if let Some(last) = flexible.filter(|last| offset >= last.offset.cast_signed()) {
+            let stride = self.innermost_element(last.type_).1.max(1);
+            return Ok(last.offset + (offset.cast_unsigned() - last.offset) % stride);
+        }
+        if size > 0 && step > 0 && step % bytes == 0 {
+            return Ok(offset.rem_euclid(size).cast_unsigned());
+        }
+        Err(if step == 0 { Reason::OutsideType } else { Reason::OffsetRuns })
+    }
+
+    /// The first-element offset of the innermost array around `offset` whose elements are `step` or a divisor apart.
+    fn array_offset(&self, type_: Die, offset: u64, step: u64, depth: u32) -> Option<u64> {
+        let Shape::Aggregate { die, .. } = self.shape(type_)? else { return None };
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        for field in self.fields(die).iter() {
+            let open_ended = field.role == MemberRole::FlexibleArray;
+            if field.offset > offset || (offset - field.offset >= field.bytes && !open_ended) {
+                continue;
+            }
+            let inside = offset - field.offset;
+            if let Some(Shape::Array { .. }) = self.shape(field.type_) {
+                let (element, bytes) = self.innermost_element(field.type_);
+                if bytes == 0 {
+                    continue;
+                }
+                if step % bytes == 0 {
+                    return Some(field.offset + inside % bytes);
+                }
+                if let Some(found) = self.array_offset(element, inside % bytes, step, depth + 1) {
+                    return Some(field.offset + found);
+                }
+            } else if let Some(found) = self.array_offset(field.type_, inside, step, depth + 1) {
+                return Some(field.offset + found);
+            }
+        }
+        None
+    }
+
+    /// Whether an object of type `wanted` lies at `offset` of `type_`.
+    pub(super) fn has_subobject(&self, type_: Die, offset: u64, wanted: Die, depth: u32) -> bool {
+        let (target, bytes) = self.target(type_);
+        let offset = if bytes > 0 && depth > 0 { offset % bytes } else { offset };
+        if offset == 0 && (target == wanted || self.same_type(target, wanted)) {
+            return true;
+        }
+        if depth > MAX_DEPTH || !self.is_structure(target) {
+            return false;
+        }
+        self.fields(target).iter().any(|field| {
+            field.offset <= offset
+                && (offset - field.offset < field.bytes || field.role == MemberRole::FlexibleArray)
+                && self.has_subobject(field.type_, offset - field.offset, wanted, depth + 1)
+        })
+    }
+
+    /// Equal types under two entries: one name and size.
+    fn same_type(&self, a: Die, b: Die) -> bool {
+        let (Some(of_a), Some(of_b)) = (self.shape(a), self.shape(b)) else { return false };
+        if of_a.bytes() != of_b.bytes() || std::mem::discriminant(&of_a) != std::mem::discriminant(&of_b) {
+            return false;
+        }
+        match (self.name(a), self.name(b)) {
+            (Some(a), Some(b)) => a == b,
+            // Unnamed pointers: what they point to, one level deep.
+            (None, None) => match (of_a, of_b) {
+                (Shape::Pointer { target: Some(a), .. }, Shape::Pointer { target: Some(b), .. }) => {
+                    self.without_qualifiers(a) == self.without_qualifiers(b)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// The member, and the pointer if there is one, at `offset` of `type_`.
+    pub(super) fn path_to(&self, type_: Die, offset: u64) -> Path {
+        let mut path = Path::default();
+        self.walk(type_, offset, &mut path, false, None, 0);
+        path
+    }
+
+    /// `erased` is what a byte pointer inside `RawVec<T>` stands for: since Rust 1.83 its buffer is untyped.
+    fn walk(&self, type_: Die, offset: u64, path: &mut Path, in_library: bool, erased: Option<Die>, depth: u32) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        match self.shape(type_) {
+            Some(Shape::Pointer { target, .. }) if offset == 0 => {
+                let byte = target.is_some_and(|target| self.shape(target).is_some_and(|shape| shape.bytes() == 1));
+                let pointee = if byte { erased.or(target) } else { target };
+                // Alternatives of a union that point to different types say nothing.
+                path.pointee = if path.pointer && path.pointee != pointee { None } else { pointee };
+                path.pointer = true;
+            }
+            Some(Shape::Array { element, .. }) => {
+                let bytes = self.innermost_element(type_).1;
+                if bytes > 0 {
+                    self.walk(element, offset % bytes, path, in_library, erased, depth + 1);
+                }
+            }
+            Some(Shape::Aggregate { die, .. }) => {
+                let in_library = in_library || self.is_library_type(die);
+                let erased = erased.or_else(|| self.raw_vec_element(die));
+                let language = self.language(die.unit);
+                for field in self.fields(die).iter() {
+                    if field.offset > offset || offset - field.offset >= field.bytes {
+                        continue;
+                    }
+                    let before = path.names.len();
+                    if let Some(name) = field.name.as_ref().filter(|_| !in_library && field.role == MemberRole::Field) {
+                        path.names.push(field_name(name, language));
+                    }
+                    let found = path.pointer;
+                    self.walk(field.type_, offset - field.offset, path, in_library, erased, depth + 1);
+                    if found && path.names.len() > before {
+                        path.names.truncate(before);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the type is one of a standard library's.
+    fn is_library_type(&self, die: Die) -> bool {
+        self.qualified_name(die).is_some_and(|name| {
+            ["std::", "core::", "alloc::", "__gnu_cxx::", "hashbrown::"].iter().any(|library| name.starts_with(library))
+        })
+    }
+
+    fn raw_vec_element(&self, die: Die) -> Option<Die> {
+        self.name(die).filter(|name| name.starts_with("RawVec<"))?;
+        self.type_parameter(die, &["T"])
+    }
+
+    /// The type argument of one of the `names`, of a type or function.
+    pub(super) fn type_parameter(&self, die: Die, names: &[&str]) -> Option<Die> {
+        let mut found = None;
+        self.for_each_child(die, |child, entry| {
+            if found.is_none()
+                && entry.tag() == dw::DW_TAG_template_type_parameter
+                && self.own_name(child, entry).is_some_and(|name| names.contains(&name))
+            {
+                found = self.reference(child, entry, dw::DW_AT_type);
+            }
+        })?;
+        found
+    }
+}

@@ -1,0 +1,316 @@
+//! What inference knows of a register or stack slot.
+//!
+//! A pointer is known as a type and a byte offset into an object of it (or an array of them). Where the offset runs,
+//! as in a loop over an array, it is known up to multiples of a step:
+//!
+//! ```text
+//!   address = start of an object of type T + offset + k × step,  k unknown
+//!   step 0: exact.   step a multiple of sizeof(T): the field is exact, the element is not.
+//! ```
+//!
+//! Values only ever lose knowledge when they join: steps turn into divisors, names into lesser ones, differing types
+//! into nothing. So the fixpoint over a function's loops ends.
+
+use super::debug_info::Die;
+use super::infer::Reason;
+
+/// Handle of a name of one function's inference.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct NameId(pub(super) u32);
+
+/// A pointer into an object of a known type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pointer {
+    /// Definition of the type pointed into.
+    pub(super) target: Die,
+    /// `sizeof` the target; 0 for `void`.
+    pub(super) bytes: u64,
+    pub(super) offset: i64,
+    pub(super) step: u64,
+    pub(super) name: Option<NameId>,
+}
+
+/// Where a value that isn't known comes from. It stands for the latest value from there only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Symbol {
+    /// The instruction with that index.
+    Instruction(u32),
+    /// Paths into that block that disagree about the register with that number.
+    Paths(u32, u8),
+}
+
+/// What is known of a 64-bit word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Value {
+    /// Nothing, and why.
+    Unknown(Reason),
+    Pointer(Pointer),
+    /// An address in the function's frame: the call frame address plus this.
+    Frame(i64),
+    /// The same plus an unknown multiple of `step`: an array in the frame, once its displacement is added.
+    FrameRun {
+        offset: i64,
+        step: u64,
+    },
+    Constant(i64),
+    /// A value that is not known, by whatever defined it, times a factor (not 0) plus a constant. `reason` says why it
+    /// isn't known. So `i * 16 - i` is a multiple of 15.
+    Scaled {
+        symbol: Symbol,
+        factor: i64,
+        plus: i64,
+        reason: Reason,
+    },
+    /// Some number that is `plus` modulo `of` (at least 2).
+    Multiple {
+        of: u64,
+        plus: i64,
+    },
+    /// The block that the watched call returned, plus this.
+    Fresh(i64),
+}
+
+impl Value {
+    /// Some multiple of `of`; nothing known where that is 1.
+    fn multiple(of: u64, plus: i64) -> Self {
+        match of {
+            0 => Self::Constant(plus),
+            1 => Self::Unknown(Reason::Arithmetic),
+            of => Self::Multiple { of, plus: plus.rem_euclid(i64::try_from(of).unwrap_or(i64::MAX)) },
+        }
+    }
+
+    /// As a number known up to multiples of a step: (plus, step); anything is (0, 1).
+    fn as_number(self) -> (i64, u64) {
+        match self {
+            Self::Constant(value) => (value, 0),
+            Self::Multiple { of, plus } => (plus, of),
+            Self::Scaled { factor, plus, .. } => (plus, factor.unsigned_abs()),
+            _ => (0, 1),
+        }
+    }
+
+    /// Whether it is an address, not a number.
+    pub(super) fn is_address(self) -> bool {
+        matches!(self, Self::Pointer(_) | Self::Frame(_) | Self::FrameRun { .. } | Self::Fresh(_))
+    }
+
+    fn scaled(symbol: Symbol, factor: i64, plus: i64, reason: Reason) -> Self {
+        match factor {
+            0 => Self::Constant(plus),
+            factor => Self::Scaled { symbol, factor, plus, reason },
+        }
+    }
+
+    /// The value, with a symbol for where it comes from in place of none at all.
+    pub(super) fn with_symbol(self, symbol: Symbol) -> Self {
+        match self {
+            Self::Unknown(reason) => Self::Scaled { symbol, factor: 1, plus: 0, reason },
+            known => known,
+        }
+    }
+
+    /// What is left of the value when `symbol` comes to stand for another one.
+    pub(super) fn without_symbol(self, symbol: Symbol) -> Self {
+        match self {
+            Self::Scaled { symbol: used, reason, .. } if used == symbol => self.without_symbols(reason),
+            other => other,
+        }
+    }
+
+    fn without_symbols(self, reason: Reason) -> Self {
+        let (plus, of) = self.as_number();
+        if of == 1 { Self::Unknown(reason) } else { Self::multiple(of, plus) }
+    }
+
+    /// The symbol that the value is computed from.
+    pub(super) fn symbol(self) -> Option<Symbol> {
+        match self {
+            Self::Scaled { symbol, .. } => Some(symbol),
+            _ => None,
+        }
+    }
+
+    /// Why the value is no known address.
+    pub(super) fn reason(self) -> Reason {
+        match self {
+            Self::Unknown(reason) | Self::Scaled { reason, .. } => reason,
+            _ => Reason::Arithmetic,
+        }
+    }
+
+    /// The sum.
+    pub(super) fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Constant(a), Self::Constant(b)) => Self::Constant(a.wrapping_add(b)),
+            (Self::Frame(a), Self::Constant(b)) | (Self::Constant(b), Self::Frame(a)) => Self::Frame(a.wrapping_add(b)),
+            (Self::Fresh(a), Self::Constant(b)) | (Self::Constant(b), Self::Fresh(a)) => Self::Fresh(a.wrapping_add(b)),
+            (
+                Self::Pointer(_) | Self::Frame(_) | Self::Fresh(_),
+                Self::Pointer(_) | Self::Frame(_) | Self::Fresh(_),
+            ) => Self::Unknown(Reason::Arithmetic),
+            (Self::Pointer(pointer), number) | (number, Self::Pointer(pointer)) => {
+                let (plus, step) = number.as_number();
+                Self::Pointer(Pointer {
+                    offset: pointer.offset.wrapping_add(plus),
+                    step: gcd(pointer.step, step),
+                    ..pointer
+                })
+            }
+            (Self::Frame(offset), number) | (number, Self::Frame(offset)) => match number.as_number() {
+                (_, 1) => Self::Unknown(Reason::Arithmetic),
+                (plus, step) => Self::FrameRun { offset: offset.wrapping_add(plus), step },
+            },
+            (Self::FrameRun { offset, step }, number) | (number, Self::FrameRun { offset, step }) => {
+                let (plus, other) = number.as_number();
+                Self::FrameRun { offset: offset.wrapping_add(plus), step: gcd(step, other) }
+            }
+            (Self::Fresh(_), _) | (_, Self::Fresh(_)) => Self::Unknown(Reason::Arithmetic),
+            (Self::Scaled { symbol, factor, plus, reason }, Self::Constant(more))
+            | (Self::Constant(more), Self::Scaled { symbol, factor, plus, reason }) => {
+                Self::Scaled { symbol, factor, plus: plus.wrapping_add(more), reason }
+            }
+            (
+                Self::Scaled { symbol, factor: a, plus: plus_a, reason },
+                Self::Scaled { symbol: same, factor: b, plus: plus_b, .. },
+            ) if symbol == same => Self::scaled(symbol, a.wrapping_add(b), plus_a.wrapping_add(plus_b), reason),
+            (a, b) => {
+                let ((a, of_a), (b, of_b)) = (a.as_number(), b.as_number());
+                Self::multiple(gcd(of_a, of_b), a.wrapping_add(b))
+            }
+        }
+    }
+
+    /// The difference; that of two pointers into arrays of one type is a multiple of its size.
+    pub(super) fn minus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Pointer(a), Self::Pointer(b)) if a.target == b.target && a.bytes > 0 => {
+                Self::multiple(gcd(gcd(a.step, b.step), a.bytes), a.offset.wrapping_sub(b.offset))
+            }
+            (Self::Frame(a), Self::Frame(b)) => Self::Constant(a.wrapping_sub(b)),
+            (_, other) if other.is_address() => Self::Unknown(Reason::Arithmetic),
+            (a, b) => a.plus(b.times(-1)),
+        }
+    }
+
+    /// The product with a constant.
+    pub(super) fn times(self, factor: i64) -> Self {
+        match self {
+            Self::Constant(value) => Self::Constant(value.wrapping_mul(factor)),
+            value if value.is_address() && factor == 1 => value,
+            Self::Scaled { symbol, factor: by, plus, reason } => {
+                Self::scaled(symbol, by.wrapping_mul(factor), plus.wrapping_mul(factor), reason)
+            }
+            value => {
+                let (plus, of) = value.as_number();
+                Self::multiple(of.saturating_mul(factor.unsigned_abs()), plus.wrapping_mul(factor))
+            }
+        }
+    }
+
+    /// What holds of both: the value after two paths meet.
+    pub(super) fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Self::Unknown(_), _) => self,
+            (_, Self::Unknown(reason)) => Self::Unknown(reason),
+            // A null pointer points into whatever the other path's pointer does.
+            (Self::Constant(0), pointer @ (Self::Pointer(_) | Self::Fresh(_)))
+            | (pointer @ (Self::Pointer(_) | Self::Fresh(_)), Self::Constant(0)) => pointer,
+            (Self::Pointer(a), Self::Pointer(b)) if a.target == b.target => {
+                let apart = a.offset.wrapping_sub(b.offset).unsigned_abs();
+                let name = match (a.name, b.name) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    _ => None,
+                };
+                Self::Pointer(Pointer { step: gcd(gcd(a.step, b.step), apart), name, ..a })
+            }
+            (Self::Frame(a) | Self::FrameRun { offset: a, .. }, Self::Frame(b) | Self::FrameRun { offset: b, .. }) => {
+                let step = |value| if let Self::FrameRun { step, .. } = value { step } else { 0 };
+                let step = gcd(gcd(step(self), step(other)), a.wrapping_sub(b).unsigned_abs());
+                Self::FrameRun { offset: a, step }
+            }
+            (
+                Self::Constant(_) | Self::Multiple { .. } | Self::Scaled { .. },
+                Self::Constant(_) | Self::Multiple { .. } | Self::Scaled { .. },
+            ) => {
+                let ((a, of_a), (b, of_b)) = (self.as_number(), other.as_number());
+                match gcd(gcd(of_a, of_b), a.wrapping_sub(b).unsigned_abs()) {
+                    1 => Self::Unknown(Reason::PathsDisagree),
+                    of => Self::multiple(of, a),
+                }
+            }
+            _ => Self::Unknown(Reason::PathsDisagree),
+        }
+    }
+}
+
+/// Greatest common divisor, with `gcd(0, n) = n`.
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: Die = Die { unit: 0, offset: 7 };
+
+    fn node(offset: i64, step: u64) -> Value {
+        Value::Pointer(Pointer { target: NODE, bytes: 48, offset, step, name: None })
+    }
+
+    #[test]
+    fn an_induction_pointer_keeps_its_field() {
+        // p = a; loop { p->x; p += 1 }
+        let start = node(8, 0);
+        let bumped = start.plus(Value::Constant(48));
+        assert_eq!(start.join(bumped), node(8, 48));
+        assert_eq!(node(8, 48).join(node(8, 48).plus(Value::Constant(48))), node(8, 48));
+    }
+
+    #[test]
+    fn an_induction_offset_keeps_its_residue() {
+        // i = 0; loop { a[i]; i += 48 }
+        let offset = Value::Constant(0).join(Value::Constant(48));
+        assert_eq!(offset, Value::Multiple { of: 48, plus: 0 });
+        assert_eq!(node(0, 0).plus(offset).plus(Value::Constant(8)), node(8, 48));
+    }
+
+    #[test]
+    fn scaled_indices_multiply() {
+        let index = Value::Unknown(Reason::Arithmetic);
+        // (i + i * 2) << 4
+        assert_eq!(index.plus(index.times(2)), index, "not known to be the same i");
+        assert_eq!(index.times(3).times(16), Value::Multiple { of: 48, plus: 0 });
+        assert_eq!(node(48, 0).minus(node(0, 0)), Value::Multiple { of: 48, plus: 0 });
+    }
+
+    #[test]
+    fn factors_of_one_symbol_add_up() {
+        let (here, there) = (Symbol::Instruction(3), Symbol::Instruction(4));
+        let index = Value::Unknown(Reason::NoPointer).with_symbol(here);
+        let scaled = index.times(16).minus(index).times(8);
+        assert_eq!(node(0, 0).plus(scaled), node(0, 120));
+        assert_eq!(index.minus(index), Value::Constant(0));
+        // The symbol has come to stand for another value: 16 × old − new is anything.
+        let stale = index.times(16).without_symbol(here);
+        assert_eq!(stale, Value::Multiple { of: 16, plus: 0 });
+        assert_eq!(stale.minus(index), Value::Unknown(Reason::Arithmetic));
+        let other = Value::Unknown(Reason::NoPointer).with_symbol(there);
+        assert_eq!(index.times(16).join(other.times(24)), Value::Multiple { of: 8, plus: 0 });
+        assert_eq!(index.join(other), Value::Unknown(Reason::PathsDisagree));
+    }
+
+    #[test]
+    fn null_joins_with_a_pointer_and_other_types_do_not() {
+        assert_eq!(Value::Constant(0).join(node(0, 0)), node(0, 0));
+        let other =
+            Value::Pointer(Pointer { target: Die { unit: 0, offset: 9 }, bytes: 8, offset: 0, step: 0, name: None });
+        assert_eq!(node(0, 0).join(other), Value::Unknown(Reason::PathsDisagree));
+    }
+}

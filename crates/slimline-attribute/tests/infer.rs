@@ -1,0 +1,259 @@
+//! The type that compiled instructions access, against what their source line says.
+//!
+//! In the sources, `//= a.x, b.y` lists all structure fields that the line accesses. Each must be found in some
+//! instruction of the line's function, at any optimization; without optimization in an instruction of that very line.
+//! And no instruction of the function may be said to access a field that none of its lines lists.
+
+mod compiled;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use compiled::{Compiled, Inferred, spelled};
+use slimline_attribute::tables::TypeKind;
+use slimline_attribute::typing::layout::TypeTable;
+
+/// Fields listed on each line, by line number.
+fn listed(source: &str, from: &str) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut found = BTreeMap::new();
+    let mut inside = false;
+    for (number, line) in source.lines().enumerate() {
+        if line.contains(from) && (line.contains('{') || line.contains("fn ")) {
+            inside = true;
+        } else if inside && line.starts_with('}') {
+            break;
+        }
+        if let Some((_, list)) = line.split_once("//= ").filter(|_| inside) {
+            let list = list.split(", ").map(|field| field.trim().to_owned()).collect();
+            found.insert(number as u64 + 1, list);
+        }
+    }
+    assert!(!found.is_empty(), "no line of {from} lists fields");
+    found
+}
+
+fn listing(rows: &[Inferred], table: &TypeTable) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let answer = match &row.answer {
+            Ok(answer) => format!("{} {:?}", spelled(table, answer), answer.variable),
+            Err(reason) => format!("{reason:?}"),
+        };
+        text += &format!("{:x} line {:3} {:45} {answer}\n", row.address, row.line, row.text);
+    }
+    text
+}
+
+/// A field's name without array indices: compilers unroll.
+fn any_element(name: &str) -> String {
+    let mut inside = false;
+    let keep = move |c: &char| match c {
+        '[' => {
+            inside = true;
+            true
+        }
+        ']' => {
+            inside = false;
+            true
+        }
+        c => !(inside && c.is_ascii_digit()),
+    };
+    name.chars().filter(keep).collect()
+}
+
+/// Checks one function; `by_line` where each field must be found on its own line.
+fn check(program: &Compiled, source: &str, symbol: &str, from: &str, by_line: bool, label: &str) {
+    let mut table = TypeTable::new();
+    let rows = program.infer(symbol, &mut table);
+    let wanted = listed(source, from);
+    let all: BTreeSet<&String> = wanted.values().flatten().collect();
+    let mut found: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    for row in &rows {
+        let Ok(answer) = &row.answer else { continue };
+        let kind = table.get(answer.accessed.type_id).kind;
+        let name = any_element(&spelled(&table, answer));
+        let structure = matches!(kind, TypeKind::Structure | TypeKind::Union);
+        assert!(
+            !structure || all.contains(&name),
+            "{label} {symbol}: {name} at {:x} is in no line\n{}",
+            row.address,
+            listing(&rows, &table)
+        );
+        found.entry(row.line).or_default().insert(name);
+    }
+    for (line, fields) in &wanted {
+        for field in fields {
+            let here = if by_line {
+                found.get(line).is_some_and(|found| found.contains(field))
+            } else {
+                found.values().any(|found| found.contains(field))
+            };
+            assert!(here, "{label} {symbol} line {line}: {field} not found\n{}", listing(&rows, &table));
+        }
+    }
+}
+
+const C_SOURCE: &str = r#"
+#include <stdlib.h>
+#include <stddef.h>
+typedef struct { double I, W, X, V, U, P, Q, R; } f1_neuron;
+struct node { struct node *next; int key; double value; };
+struct grid { long id; double cell[12]; struct { float x, y; } pos; union { int i; float f; } u; unsigned low : 4, high : 12; };
+struct zone { long zone_id; long part_id; struct zone *next; double value; };
+struct part { long count; struct zone *first; struct zone *zones; };
+struct tree { double x, y; struct tree *left, *right; long sz; };
+struct text { size_t length; int hash; short words[]; };
+struct point4 { int a, b, c, d; };
+f1_neuron *f1; int numf1s;
+static struct point4 points[1000];
+struct grid the_grid;
+int global_sum;
+
+__attribute__((noipa)) double match(void) {
+  double sum = 0;
+  for (int i = 0; i < numf1s; i++) {
+    sum += f1[i].P; //= f1_neuron.P
+    f1[i].U = sum; //= f1_neuron.U
+  }
+  return sum;
+}
+__attribute__((noipa)) double chase(struct node *head) {
+  double sum = 0;
+  for (struct node *n = head; n; n = n->next) //= struct node.next
+    if (n->key > 3) //= struct node.key
+      sum += n->value; //= struct node.value
+  return sum;
+}
+__attribute__((noipa)) double nested(struct grid *g, int n) {
+  double sum = g->pos.y; //= struct grid.pos.y
+  for (int i = 0; i < n; i++) {
+    sum += g[i].u.f; //= struct grid.u
+    sum += g[i].high; //= struct grid.low|high
+    sum += g[i].pos.x; //= struct grid.pos.x
+  }
+  return sum;
+}
+__attribute__((noipa)) double cells(struct grid *g, int n) {
+  double sum = 0;
+  for (int i = 0; i < n; i++)
+    sum += g->cell[i]; //= struct grid.cell[]
+  return sum;
+}
+__attribute__((noipa)) long zones(struct part *part, int n) {
+  double sum = 0;
+  for (int i = 0; i < n; i++)
+    for (struct zone *z = part[i].first; z; z = z->next) //= struct part.first, struct zone.next
+      sum += z->value; //= struct zone.value
+  for (int i = 0; i < n; i++)
+    part[0].zones[i].part_id = i; //= struct part.zones, struct zone.part_id
+  return (long)sum;
+}
+__attribute__((noipa)) double walk(struct tree *t) {
+  if (!t) return 0;
+  double below = walk(t->left) + walk(t->right); //= struct tree.left, struct tree.right
+  return below + t->x; //= struct tree.x
+}
+__attribute__((noipa)) int statics(int n) {
+  int sum = 0;
+  for (int i = 0; i < n; i++)
+    sum += points[i].c; //= struct point4.c
+  points[7].b = sum; //= struct point4.b
+  the_grid.id = sum; //= struct grid.id
+  return sum;
+}
+__attribute__((noipa)) int locals(int n) {
+  static struct node pool[64];
+  struct point4 here[40];
+  for (int i = 0; i < n; i++) {
+    here[i].d = pool[i].key++; //= struct point4.d, struct node.key
+  }
+  __asm__ volatile("" : : "r"(here) : "memory");
+  return here[n / 2].d; //= struct point4.d
+}
+__attribute__((noipa)) int flexible(struct text *t) {
+  int sum = t->hash; //= struct text.hash
+  for (size_t i = 0; i < t->length; i++) //= struct text.length
+    sum += t->words[i]; //= struct text.words
+  return sum;
+}
+__attribute__((noipa)) void fill(struct point4 *p, int n) {
+  for (int i = 0; i < n; i++) {
+    p[i].a = i; //= struct point4.a
+    p[i].c = 1; //= struct point4.c
+  }
+}
+__attribute__((noipa)) void shift(f1_neuron *from, f1_neuron *to, long n) {
+  f1_neuron *end = from + n;
+  while (from < end) {
+    to->Q = from->X; //= f1_neuron.X, f1_neuron.Q
+    from++;
+    to += 2;
+  }
+}
+__attribute__((noipa)) struct node *push(struct node *head, int key) {
+  struct node *fresh = malloc(sizeof *fresh);
+  fresh->next = head; //= struct node.next
+  fresh->key = key; //= struct node.key
+  fresh->value = 0.5; //= struct node.value
+  return fresh;
+}
+__attribute__((noipa)) double passed_on(int n) {
+  struct node *list = NULL;
+  for (int i = 0; i < n; i++) list = push(list, i);
+  return push(list, 1)->value; //= struct node.value
+}
+int main(int argc, char **argv) {
+  f1 = calloc(argc + 9, sizeof *f1); numf1s = argc + 3;
+  struct grid *g = calloc(9, sizeof *g); struct part *p = calloc(4, sizeof *p);
+  p->zones = calloc(9, sizeof *p->zones); p->first = p->zones;
+  struct text *t = calloc(1, 100); struct point4 *q = calloc(9, sizeof *q); struct tree *tree = calloc(1, sizeof *tree);
+  fill(q, argc); shift(f1, f1 + 1, argc);
+  return match() + chase(push(NULL, argc)) + nested(g, argc) + cells(g, argc) + zones(p, argc) + walk(tree)
+    + statics(argc) + locals(argc) + flexible(t) + passed_on(argc) > 5;
+}
+"#;
+
+const C_FUNCTIONS: [&str; 14] = [
+    "match",
+    "chase",
+    "nested",
+    "cells",
+    "zones",
+    "walk",
+    "statics",
+    "locals",
+    "flexible",
+    "fill",
+    "shift",
+    "push",
+    "passed_on",
+    "match",
+];
+
+#[test]
+fn c_fields_by_source_line() {
+    for flags in [&["-O0"][..], &["-O1"], &["-O2"], &["-O3"], &["-O3", "-mavx2"], &["-O2", "-gdwarf-4"], &["-Os"]] {
+        let program = Compiled::new("c", C_SOURCE, &[flags, &["-fcf-protection=none"]].concat());
+        for function in C_FUNCTIONS {
+            let from = format!(" {function}(");
+            let from = if function == "push" { " *push(".to_owned() } else { from };
+            check(&program, C_SOURCE, function, &from, flags == ["-O0"], &format!("{flags:?}"));
+        }
+    }
+}
+
+#[test]
+fn variables_that_hold_the_base() {
+    let program = Compiled::new("c", C_SOURCE, &["-O2"]);
+    let mut table = TypeTable::new();
+    let mut variable = |function: &str, field: &str| {
+        let rows = program.infer(function, &mut table);
+        let found =
+            rows.iter().filter_map(|row| row.answer.as_ref().ok()).find(|answer| spelled(&table, answer) == field);
+        found.unwrap_or_else(|| panic!("{field}")).variable.clone()
+    };
+    assert_eq!(variable("match", "f1_neuron.P").as_deref(), Some("f1"));
+    assert_eq!(variable("chase", "struct node.value").as_deref(), Some("n"));
+    assert_eq!(variable("zones", "struct zone.part_id").as_deref(), Some("part->zones"));
+    assert_eq!(variable("statics", "struct point4.c").as_deref(), Some("points"));
+    assert_eq!(variable("statics", "struct grid.id").as_deref(), Some("the_grid"));
+}
