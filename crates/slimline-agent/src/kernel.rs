@@ -59,6 +59,15 @@ pub(crate) unsafe fn unmap(start: *mut u8, bytes: usize) {
     unsafe { call(libc::SYS_munmap, [start as usize, bytes, 0, 0, 0, 0]) };
 }
 
+/// Makes whole pages from [`map`] zero again and gives their memory back.
+///
+/// # Safety
+/// The pages must be the caller's to write, and zero must be a value of what lies there.
+pub(crate) unsafe fn clear(start: *mut u8, bytes: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) };
+}
+
 /// The program's `mmap`, before the C library's own was found. Minus an `errno` on failure.
 ///
 /// # Safety

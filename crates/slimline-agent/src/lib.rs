@@ -28,6 +28,12 @@ mod recorder;
 mod thread;
 
 // The allocation side.
+mod blocks;
+mod context;
+mod hooks;
+mod next;
+mod ranges;
+mod unwind;
 
 #[cfg(all(feature = "preload", not(test)))]
 mod panic;

@@ -65,6 +65,14 @@ pub(crate) struct Thread {
 /// While it lives, the thread is inside the agent: triggers are counted instead of sampled, and hooks pass through.
 pub(crate) struct Inside<'a>(&'a Thread);
 
+impl<'a> Inside<'a> {
+    /// The thread that is inside.
+    #[inline]
+    pub(crate) fn thread(&self) -> &'a Thread {
+        self.0
+    }
+}
+
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -105,6 +113,18 @@ impl Thread {
     /// Writes a message; false where it was dropped (and counted). Only inside the agent.
     pub(crate) fn write(&self, kind: MessageKind, parts: &[&[u8]]) -> bool {
         recorder::is_open() && self.ring().is_some_and(|ring| ring.write(kind, parts))
+    }
+
+    /// As [`Self::write`], but counts nothing: for who comes again.
+    pub(crate) fn try_write(&self, kind: MessageKind, parts: &[&[u8]]) -> bool {
+        recorder::is_open() && self.ring().is_some_and(|ring| ring.try_write(kind, parts))
+    }
+
+    /// Counts a message that will not be written.
+    pub(crate) fn count_dropped(&self) {
+        if let Some(ring) = self.ring() {
+            ring.count_dropped();
+        }
     }
 
     /// Writes a sample, or counts it and its weight as dropped.

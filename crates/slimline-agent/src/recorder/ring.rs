@@ -63,6 +63,20 @@ impl Ring {
 
     /// Writes one message made of `parts`; false and counted as dropped when the reader is too far behind.
     pub(crate) fn write(&self, kind: MessageKind, parts: &[&[u8]]) -> bool {
+        let written = self.try_write(kind, parts);
+        if !written {
+            self.count_dropped();
+        }
+        written
+    }
+
+    /// Counts a message that will not be written.
+    pub(crate) fn count_dropped(&self) {
+        self.slot().dropped.fetch_add(1, Relaxed);
+    }
+
+    /// As [`Self::write`], but counts nothing: for who comes again.
+    pub(crate) fn try_write(&self, kind: MessageKind, parts: &[&[u8]]) -> bool {
         let body: usize = parts.iter().map(|part| part.len()).sum();
         let bytes = (size_of::<MessageHeader>() + body).next_multiple_of(8);
         let head = self.head.get();
@@ -71,7 +85,6 @@ impl Ring {
         let used = head.wrapping_sub(self.slot().tail.load(Acquire));
         // A tail beyond the head (scribbled) makes `used` huge.
         if used > RING_BYTES as u64 || bytes + padding > RING_BYTES - used as usize {
-            self.slot().dropped.fetch_add(1, Relaxed);
             return false;
         }
         let mut at = at;

@@ -1,0 +1,511 @@
+//! The live-heap index: which block holds this address, answered at once and from a signal handler.
+//!
+//! Shadow memory. User space is cut into regions of 64 MiB; a region in which a block was ever allocated has a *leaf*,
+//! mapped on demand and sparse, found through a directory:
+//!
+//! ```text
+//!   address  46        26 25        12 11      4 3    0
+//!           ┌────────────┬────────────┬─────────┬──────┐
+//!           │ directory  │ page       │ granule │ byte │
+//!           └────────────┴────────────┴─────────┴──────┘
+//!   leaf.starts[granule]: the block that begins in these 16 bytes        (u64, see `Start`)
+//!   leaf.spans[page]:     the block that began before this page and      (u32, how many granules before the page;
+//!                         holds its first byte                            0: none)
+//! ```
+//!
+//! An allocation writes its start and one span for each page boundary that it crosses; a free clears the start. Spans
+//! are never cleared: whoever follows one looks at the start it leads to. A look-up follows the span of its page, else
+//! scans back to the last start in the page: blocks are disjoint, so that is the only candidate. Each cell is one
+//! atomic word, so a concurrent reader sees a block whole or not at all.
+//!
+//! Memory: 8 bytes for 16 of heap, in whole pages; so at most half of the address space that ever held the starts of
+//! small blocks (4 KiB for each 8 KiB that holds at least one), and 16 bytes a page for the middle of larger ones.
+//! It does not shrink.
+//!
+//! Two blocks that begin in the same 16 bytes (possible below other allocators than glibc's, for blocks of 8 bytes)
+//! cannot both be held: the later one stays, and the other is counted as unindexed.
+#![allow(unsafe_code)] // leaves are raw mappings
+
+use crate::kernel;
+use core::ptr::{null_mut, without_provenance_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use slimline_trace::wire::LARGE_BLOCK_BYTES;
+
+const ADDRESS_BITS: u32 = 47;
+const REGION_BITS: u32 = 26;
+const PAGE_BITS: u32 = 12;
+const GRANULE_BITS: u32 = 4;
+const REGIONS: usize = 1 << (ADDRESS_BITS - REGION_BITS);
+const STARTS: usize = 1 << (REGION_BITS - GRANULE_BITS);
+const PAGES: usize = 1 << (REGION_BITS - PAGE_BITS);
+const GRANULES_IN_PAGE: usize = 1 << (PAGE_BITS - GRANULE_BITS);
+
+/// Highest stack id that fits a start.
+pub(crate) const MAX_STACK: u32 = (1 << 24) - 1;
+
+/// A live block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Address.
+    pub(crate) base: u64,
+    /// Size asked for; of a large block [`LARGE_BLOCK_BYTES`], whatever its true size is.
+    pub(crate) bytes: u32,
+    /// Allocation call path; 0 unknown.
+    pub(crate) stack: u32,
+}
+
+impl Block {
+    /// Whether the block is told as range events and only marked here.
+    pub(crate) fn is_large(self) -> bool {
+        u64::from(self.bytes) >= LARGE_BLOCK_BYTES
+    }
+}
+
+/// What a granule says about the block that begins in it: bits 0–23 stack, 24–44 size, 48–51 the base's offset in the
+/// granule, 62 moving (a `realloc` is under way), 63 live. 0: none begins here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Start(u64);
+
+impl Start {
+    const NONE: Self = Self(0);
+    const MOVING: u64 = 1 << 62;
+    const LIVE: u64 = 1 << 63;
+
+    #[inline]
+    fn new(base: u64, bytes: u64, stack: u32) -> Self {
+        let bytes = bytes.min(LARGE_BLOCK_BYTES);
+        Self(u64::from(stack & MAX_STACK) | bytes << 24 | (base & 15) << 48 | Self::LIVE)
+    }
+
+    #[inline]
+    fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    #[inline]
+    fn offset(self) -> u64 {
+        self.0 >> 48 & 15
+    }
+
+    #[inline]
+    fn block(self, granule: u64) -> Block {
+        let base = granule << GRANULE_BITS | self.offset();
+        Block { base, bytes: (self.0 >> 24) as u32 & 0x1f_ffff, stack: self.0 as u32 & MAX_STACK }
+    }
+}
+
+#[repr(C)]
+struct Leaf {
+    starts: [AtomicU64; STARTS],
+    spans: [AtomicU32; PAGES],
+}
+
+/// A start that [`BlockIndex::begin_move`] marked.
+#[derive(Clone, Copy)]
+pub(crate) struct Moving(Start);
+
+impl Moving {
+    /// The block as it was.
+    pub(crate) fn block(self, base: u64) -> Block {
+        self.0.block(base >> GRANULE_BITS)
+    }
+}
+
+/// See the module. 16 MiB of zeroes, untouched until used.
+pub(crate) struct BlockIndex {
+    directory: [AtomicPtr<Leaf>; REGIONS],
+}
+
+/// The live blocks of this process.
+pub(crate) static BLOCKS: BlockIndex = BlockIndex::new();
+
+/// In the directory: the kernel had no memory for this leaf once; it is not asked again.
+const REFUSED: *mut Leaf = without_provenance_mut(1);
+
+impl BlockIndex {
+    const fn new() -> Self {
+        Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS] }
+    }
+
+    #[inline]
+    fn leaf(&self, address: u64) -> Option<&Leaf> {
+        let leaf = self.directory.get((address >> REGION_BITS) as usize)?.load(Acquire);
+        // SAFETY: anything above the mark is a leaf, mapped for ever.
+        (leaf > REFUSED).then(|| unsafe { &*leaf })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_leaf(&self, address: u64) -> Option<&Leaf> {
+        let place = self.directory.get((address >> REGION_BITS) as usize)?;
+        if place.load(Acquire).is_null() {
+            let fresh = kernel::map(size_of::<Leaf>()).map_or(REFUSED, |start| start.as_ptr().cast());
+            if place.compare_exchange(null_mut(), fresh, Release, Relaxed).is_err() && fresh != REFUSED {
+                // SAFETY: another thread was first; nobody has seen ours.
+                unsafe { kernel::unmap(fresh.cast(), size_of::<Leaf>()) };
+            }
+        }
+        self.leaf(address)
+    }
+
+    #[inline]
+    fn start(&self, address: u64) -> Option<&AtomicU64> {
+        Some(&self.leaf(address)?.starts[(address >> GRANULE_BITS) as usize % STARTS])
+    }
+
+    /// Enters a new block. Returns how many blocks are missing from the index by that: 1 if there was no memory for
+    /// the entry or if it drove out another that begins in the same granule, else 0.
+    #[inline]
+    #[must_use]
+    pub(crate) fn insert(&self, base: u64, bytes: u64, stack: u32) -> u64 {
+        let place = match self.start(base) {
+            Some(place) => place,
+            None => match self.add_leaf(base).and_then(|_| self.start(base)) {
+                Some(place) => place,
+                None => return 1,
+            },
+        };
+        let last = base + bytes.saturating_sub(1);
+        if base >> PAGE_BITS != last >> PAGE_BITS && bytes < LARGE_BLOCK_BYTES && !self.span(base, last) {
+            return 1;
+        }
+        let old = Start(place.load(Relaxed));
+        let new = Start::new(base, bytes, stack);
+        place.store(new.0, Release);
+        u64::from(old.is_live() && old.offset() != new.offset())
+    }
+
+    /// Leads from the pages that a block reaches into back to its start.
+    fn span(&self, base: u64, last: u64) -> bool {
+        for page in (base >> PAGE_BITS) + 1..=last >> PAGE_BITS {
+            let first = page << PAGE_BITS;
+            let Some(leaf) = self.leaf(first).or_else(|| self.add_leaf(first)) else { return false };
+            let distance = (first >> GRANULE_BITS) - (base >> GRANULE_BITS);
+            leaf.spans[page as usize % PAGES].store(distance as u32, Relaxed);
+        }
+        true
+    }
+
+    /// Takes out the block that begins at `base`, before its memory is given back.
+    #[inline]
+    pub(crate) fn remove(&self, base: u64) -> Option<Block> {
+        let place = self.start(base)?;
+        let start = Start(place.load(Relaxed));
+        if !start.is_live() || start.offset() != base & 15 {
+            return None;
+        }
+        place.store(Start::NONE.0, Relaxed);
+        Some(start.block(base >> GRANULE_BITS))
+    }
+
+    /// Marks the block at `base` before a `realloc`. It stays findable while its content is copied, and the mark lets
+    /// [`Self::end_move`] tell it from a new block at the same place.
+    pub(crate) fn begin_move(&self, base: u64) -> Option<Moving> {
+        let place = self.start(base)?;
+        let start = Start(place.load(Relaxed));
+        if !start.is_live() || start.offset() != base & 15 {
+            return None;
+        }
+        place.store(start.0 | Start::MOVING, Relaxed);
+        Some(Moving(start))
+    }
+
+    /// The `realloc` put the block somewhere else: takes the old one out, unless its place was given to a new block
+    /// already. (That one has no mark; were it being moved too, it would be its own owner's to enter again.)
+    pub(crate) fn end_move(&self, base: u64, moving: Moving) {
+        if let Some(place) = self.start(base) {
+            let marked = moving.0.0 | Start::MOVING;
+            // Lost to another thread: the place is that thread's block now.
+            let _ = place.compare_exchange(marked, Start::NONE.0, Relaxed, Relaxed);
+        }
+    }
+
+    /// The `realloc` failed and the block is what it was.
+    pub(crate) fn cancel_move(&self, base: u64, moving: Moving) {
+        if let Some(place) = self.start(base) {
+            place.store(moving.0.0, Relaxed);
+        }
+    }
+
+    /// The live block that holds `address`, large ones excepted. Async-signal-safe.
+    pub(crate) fn find(&self, address: u64) -> Option<Block> {
+        let leaf = self.leaf(address)?;
+        let holds = |block: Block| !block.is_large() && address.wrapping_sub(block.base) < u64::from(block.bytes);
+        let page = address >> PAGE_BITS;
+        let first = page << (PAGE_BITS - GRANULE_BITS);
+        let distance = u64::from(leaf.spans[page as usize % PAGES].load(Acquire));
+        if distance != 0 {
+            // In another leaf, perhaps; it may even be gone where the target's memory was overwritten.
+            let granule = first.wrapping_sub(distance);
+            let start = self.start(granule << GRANULE_BITS).map_or(Start::NONE, |place| Start(place.load(Acquire)));
+            let block = start.block(granule);
+            if start.is_live() && holds(block) {
+                return Some(block);
+            }
+        }
+        let from = first as usize % STARTS;
+        let within = (address >> GRANULE_BITS) as usize % GRANULES_IN_PAGE;
+        let starts = &leaf.starts[from..=from + within];
+        let (index, start) = starts.iter().enumerate().rev().find_map(|(index, place)| {
+            let start = Start(place.load(Acquire));
+            let begins_behind = index == within && start.offset() > address & 15;
+            (start.is_live() && !begins_behind).then_some((index, start))
+        })?;
+        let block = start.block(first + index as u64);
+        holds(block).then_some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+    use std::vec::Vec;
+
+    struct Owned(*mut u8);
+
+    impl Owned {
+        fn new() -> Self {
+            Self(kernel::map(size_of::<BlockIndex>()).unwrap().as_ptr())
+        }
+
+        fn index(&self) -> &BlockIndex {
+            // SAFETY: zeroes are an empty index.
+            unsafe { &*self.0.cast() }
+        }
+    }
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            for place in &self.index().directory {
+                let leaf = place.load(Relaxed);
+                if leaf > REFUSED {
+                    // SAFETY: mapped by `add_leaf`; the index goes away.
+                    unsafe { kernel::unmap(leaf.cast(), size_of::<Leaf>()) };
+                }
+            }
+            // SAFETY: mapped by `new`.
+            unsafe { kernel::unmap(self.0, size_of::<BlockIndex>()) };
+        }
+    }
+
+    const HEAP: u64 = 0x5555_6000_0000;
+
+    fn block(base: u64, bytes: u32, stack: u32) -> Option<Block> {
+        Some(Block { base, bytes, stack })
+    }
+
+    #[test]
+    fn finds_every_byte_of_a_small_block_and_none_beside_it() {
+        let owned = Owned::new();
+        let index = owned.index();
+        assert_eq!(index.insert(HEAP + 0x40, 24, 7), 0);
+        for address in HEAP..HEAP + 0x100 {
+            let expected = (HEAP + 0x40..HEAP + 0x58).contains(&address).then_some(block(HEAP + 0x40, 24, 7).unwrap());
+            assert_eq!(index.find(address), expected, "{address:#x}");
+        }
+        assert_eq!(index.remove(HEAP + 0x40), block(HEAP + 0x40, 24, 7));
+        assert_eq!(index.remove(HEAP + 0x40), None);
+        assert_eq!(index.find(HEAP + 0x40), None);
+    }
+
+    #[test]
+    fn follows_spans_over_pages_and_regions() {
+        let owned = Owned::new();
+        let index = owned.index();
+        let region = (HEAP >> REGION_BITS << REGION_BITS) + (1 << REGION_BITS);
+        let (base, bytes) = (region - 5000, LARGE_BLOCK_BYTES as u32 - 1);
+        assert_eq!(index.insert(base, u64::from(bytes), MAX_STACK), 0);
+        for address in [base, base + 903, base + 904, region, region + 4096, base + u64::from(bytes) - 1] {
+            assert_eq!(index.find(address), block(base, bytes, MAX_STACK), "{address:#x}");
+        }
+        assert_eq!(index.find(base - 1), None);
+        assert_eq!(index.find(base + u64::from(bytes)), None);
+        // A shorter one at the same place: old spans lead to it and must not be believed.
+        index.remove(base);
+        assert_eq!(index.insert(base, 4500, 1), 0);
+        assert_eq!(index.find(region - 4096), block(base, 4500, 1));
+        assert_eq!(index.find(region), None);
+    }
+
+    #[test]
+    fn marks_large_blocks_without_finding_them() {
+        let owned = Owned::new();
+        assert_eq!(owned.index().insert(HEAP, 3 << 30, 5), 0);
+        assert_eq!(owned.index().find(HEAP + 8), None);
+        let removed = owned.index().remove(HEAP).unwrap();
+        assert!(removed.is_large() && removed.stack == 5);
+    }
+
+    #[test]
+    fn later_of_two_blocks_in_a_granule_stays_and_the_loss_is_told() {
+        let owned = Owned::new();
+        let index = owned.index();
+        assert_eq!(index.insert(HEAP, 8, 1), 0);
+        assert_eq!(index.insert(HEAP + 8, 8, 2), 1);
+        assert_eq!(index.find(HEAP + 3), None);
+        assert_eq!(index.find(HEAP + 9), block(HEAP + 8, 8, 2));
+        assert_eq!(index.remove(HEAP), None, "the other one's entry");
+        assert_eq!(index.remove(HEAP + 8), block(HEAP + 8, 8, 2));
+    }
+
+    #[test]
+    fn an_address_outside_user_space_is_refused() {
+        let owned = Owned::new();
+        assert_eq!(owned.index().insert(1 << 47, 8, 1), 1);
+        assert_eq!(owned.index().find(u64::MAX), None);
+        assert_eq!(owned.index().remove(1 << 63), None);
+    }
+
+    #[test]
+    fn a_moved_block_is_found_until_its_place_is_given_away() {
+        let owned = Owned::new();
+        let index = owned.index();
+        assert_eq!(index.insert(HEAP, 100, 1), 0);
+        let moving = index.begin_move(HEAP).unwrap();
+        assert_eq!(index.find(HEAP + 99), block(HEAP, 100, 1), "while it is copied");
+        assert_eq!(index.insert(HEAP, 100, 1), 0, "another thread's, equal in all");
+        index.end_move(HEAP, moving);
+        assert_eq!(index.find(HEAP), block(HEAP, 100, 1));
+        let moving = index.begin_move(HEAP).unwrap();
+        index.cancel_move(HEAP, moving);
+        let moving = index.begin_move(HEAP).unwrap();
+        index.end_move(HEAP, moving);
+        assert_eq!(index.find(HEAP), None);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Allocate { at: u64, bytes: u64 },
+        Free { which: usize },
+        Reallocate { which: usize, at: u64, bytes: u64 },
+        Find { near: usize, offset: i64 },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        // Places on both sides of a region's end; sizes from nothing to large.
+        let at = || (0u64..1 << 17).prop_map(|granule| HEAP + (1 << REGION_BITS) - (1 << 20) + granule * 16);
+        let at = move || (at(), prop_oneof![4 => Just(0u64), 1 => 0u64..16]).prop_map(|(at, odd)| at + odd);
+        let bytes =
+            || prop_oneof![6 => 0u64..200, 3 => 0u64..20_000, 1 => 0u64..LARGE_BLOCK_BYTES + 5000, 1 => Just(1u64)];
+        let step = prop_oneof![
+            4 => (at(), bytes()).prop_map(|(at, bytes)| Step::Allocate { at, bytes }),
+            2 => any::<usize>().prop_map(|which| Step::Free { which }),
+            1 => (any::<usize>(), at(), bytes()).prop_map(|(which, at, bytes)| Step::Reallocate { which, at, bytes }),
+            6 => (any::<usize>(), -70_000i64..70_000).prop_map(|(near, offset)| Step::Find { near, offset }),
+            4 => (any::<usize>(), -20i64..40).prop_map(|(near, offset)| Step::Find { near, offset }),
+        ];
+        prop::collection::vec(step, 1..400)
+    }
+
+    /// The obvious index: a sorted map.
+    #[derive(Default)]
+    struct Twin(BTreeMap<u64, (u64, u32)>);
+
+    impl Twin {
+        /// Whether an allocator could hand this range out: free, and no second start in a granule.
+        fn has_room(&self, at: u64, bytes: u64) -> bool {
+            let below = self.0.range(..at).next_back().is_none_or(|(base, (size, _))| base + size <= at);
+            let above = self.0.range(at..).next().is_none_or(|(base, _)| at + bytes.max(1) <= *base);
+            let granule = at & !15;
+            below && above && self.0.range(granule..granule + 16).next().is_none()
+        }
+
+        fn find(&self, address: u64) -> Option<Block> {
+            let (base, (bytes, stack)) = self.0.range(..=address).next_back()?;
+            (address - base < *bytes && *bytes < LARGE_BLOCK_BYTES)
+                .then(|| block(*base, *bytes as u32, *stack).unwrap())
+        }
+
+        fn nth(&self, which: usize) -> Option<u64> {
+            self.0.keys().nth(which.checked_rem(self.0.len())?).copied()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn answers_as_a_sorted_map_does(steps in steps()) {
+            let owned = Owned::new();
+            let index = owned.index();
+            let mut twin = Twin::default();
+            for (number, step) in steps.into_iter().enumerate() {
+                let stack = number as u32 + 1;
+                match step {
+                    Step::Allocate { at, bytes } if twin.has_room(at, bytes) => {
+                        prop_assert_eq!(index.insert(at, bytes, stack), 0);
+                        twin.0.insert(at, (bytes, stack));
+                    }
+                    Step::Allocate { .. } => {}
+                    Step::Free { which } => if let Some(base) = twin.nth(which) {
+                        let (bytes, stack) = twin.0.remove(&base).unwrap();
+                        prop_assert_eq!(index.remove(base), block(base, bytes.min(LARGE_BLOCK_BYTES) as u32, stack));
+                    },
+                    Step::Reallocate { which, at, bytes } => if let Some(base) = twin.nth(which) {
+                        let moving = index.begin_move(base).unwrap();
+                        if twin.has_room(at, bytes) {
+                            prop_assert_eq!(index.insert(at, bytes, stack), 0);
+                            index.end_move(base, moving);
+                            twin.0.remove(&base);
+                            twin.0.insert(at, (bytes, stack));
+                        } else {
+                            index.cancel_move(base, moving);
+                        }
+                    },
+                    Step::Find { near, offset } => {
+                        let address = twin.nth(near).unwrap_or(HEAP).wrapping_add_signed(offset);
+                        prop_assert_eq!(index.find(address), twin.find(address), "{:#x}", address);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Threads hand slots of one heap to each other through a locked twin and race with readers that take no lock.
+    #[test]
+    fn concurrent_readers_see_whole_blocks_only() {
+        const SLOT: u64 = 6000;
+        let owned = Owned::new();
+        let index = owned.index();
+        let twin: Vec<Mutex<Option<(u32, u32)>>> = (0..64).map(|_| Mutex::new(None)).collect();
+        let base = |slot: usize| HEAP + slot as u64 * SLOT / 16 * 16;
+        let (twin, done) = (&twin, &core::sync::atomic::AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let writers = [1u64, 2].map(|seed| {
+                scope.spawn(move || {
+                    let mut random = seed;
+                    for _ in 0..100_000 {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        let slot = (random >> 33) as usize % twin.len();
+                        let mut live = twin[slot].lock().unwrap();
+                        if let Some((bytes, stack)) = live.take() {
+                            assert_eq!(index.find(base(slot) + u64::from(bytes) - 1), block(base(slot), bytes, stack));
+                            assert_eq!(index.remove(base(slot)), block(base(slot), bytes, stack));
+                        } else {
+                            // The stack says the size, so that a reader can tell a torn cell.
+                            let bytes = 1 + (random >> 20) as u32 % (SLOT as u32 - 16);
+                            assert_eq!(index.insert(base(slot), u64::from(bytes), bytes + 1), 0);
+                            *live = Some((bytes, bytes + 1));
+                        }
+                    }
+                })
+            });
+            scope.spawn(move || {
+                let mut address = HEAP;
+                while !done.load(Relaxed) {
+                    address = HEAP + (address - HEAP + 1237) % (64 * SLOT);
+                    if let Some(found) = index.find(address) {
+                        assert!((0..twin.len()).any(|slot| base(slot) == found.base));
+                        assert_eq!(found.stack, found.bytes + 1);
+                        assert!(address >= found.base && address - found.base < u64::from(found.bytes));
+                    }
+                }
+            });
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            done.store(true, Relaxed);
+        });
+    }
+}

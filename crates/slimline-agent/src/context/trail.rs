@@ -1,0 +1,161 @@
+//! The last call path that was unwound, frame by frame, to unwind the next one only as far as it differs.
+
+use super::{Counts, Entry, MAX_PATH_FRAMES, SLOTS};
+use crate::unwind::{DEEPER, End, Frame, GUESSED, Window};
+
+/// A frame and how it was found from the one before.
+#[derive(Clone, Copy)]
+struct Footprint {
+    frame: Frame,
+    /// As in [`crate::unwind::Step`].
+    used_bp: bool,
+    bp_slot: u64,
+    sp_slot: u64,
+}
+
+/// One unwound path. Zeroes are a path of no frames.
+struct Unwound {
+    count: usize,
+    /// How the path ended; None: at the limit.
+    end: Option<End>,
+    guessed: bool,
+    /// Something was read that the footprints don't tell: the path can't be checked, only unwound again.
+    uncheckable: bool,
+    footprints: [Footprint; MAX_PATH_FRAMES],
+}
+
+/// See the module: the last path and the one before, in turns. Zeroes are valid.
+pub(super) struct Trail {
+    paths: [Unwound; 2],
+    last: usize,
+}
+
+impl Trail {
+    pub(super) fn forget(&mut self) {
+        self.paths[self.last].count = 0;
+    }
+
+    /// Unwinds from the entry of a function: `sp` points at its return address. Returns how the path was cut.
+    pub(super) fn follow(&mut self, sp: u64, bp: u64, window: &mut Window, counts: &mut Counts) -> u8 {
+        let [first, second] = &mut self.paths;
+        let (old, new) = if self.last == 0 { (first, second) } else { (second, first) };
+        self.last ^= 1;
+        new.follow(old, sp, bp, window, counts)
+    }
+
+    /// The return addresses, innermost first; returns how many.
+    pub(super) fn frames(&self, frames: &mut [u64; MAX_PATH_FRAMES]) -> usize {
+        let found = self.paths[self.last].found();
+        frames.iter_mut().zip(found).for_each(|(frame, footprint)| *frame = footprint.frame.ip);
+        found.len()
+    }
+
+    /// Writes what decided the path into `entry`. False where it doesn't fit: frames of half a MiB.
+    pub(super) fn describe(&self, entry: &mut Entry, sp: u64, bp: u64) -> bool {
+        self.paths[self.last].describe(entry, sp, bp)
+    }
+}
+
+impl Unwound {
+    fn found(&self) -> &[Footprint] {
+        &self.footprints[..self.count]
+    }
+
+    fn follow(&mut self, old: &Self, sp: u64, bp: u64, window: &mut Window, counts: &mut Counts) -> u8 {
+        let known = if old.uncheckable { &[] } else { old.found() };
+        let mut next_known = 0;
+        (self.count, self.end, self.guessed, self.uncheckable) = (0, None, false, false);
+        let Some(ip) = window.read(sp) else {
+            self.end = Some(End::Lost);
+            return End::Lost.code();
+        };
+        let frame = Frame { ip, sp: sp + 8, bp, slot: sp, exact: false };
+        self.push(Footprint { frame, used_bp: false, bp_slot: 0, sp_slot: 0 });
+        while self.count < MAX_PATH_FRAMES {
+            let frame = self.footprints[self.count - 1].frame;
+            while known.get(next_known).is_some_and(|footprint| footprint.frame.slot < frame.slot) {
+                next_known += 1;
+            }
+            if known.get(next_known).is_some_and(|footprint| footprint.frame == frame) {
+                let same = known[next_known + 1..].iter().take_while(|footprint| footprint.is_there(window));
+                let before = self.count;
+                same.take(MAX_PATH_FRAMES - before).for_each(|footprint| self.push(*footprint));
+                let reused = self.count - before;
+                counts.reused += reused as u64;
+                next_known += reused + 1;
+                // What came behind the old path's last frame is known too, unless it was cut at the limit.
+                if next_known == known.len() && old.end.is_some() {
+                    self.end = old.end;
+                    break;
+                }
+                if reused > 0 {
+                    continue;
+                }
+            }
+            counts.steps += 1;
+            match frame.step(window, true) {
+                Ok(step) => {
+                    self.guessed |= step.guessed;
+                    self.uncheckable |= step.guessed | step.through_signal;
+                    let (used_bp, bp_slot, sp_slot) = (step.used_bp, step.bp_slot, step.sp_slot);
+                    self.push(Footprint { frame: step.caller, used_bp, bp_slot, sp_slot });
+                }
+                Err(end) => {
+                    self.end = Some(end);
+                    break;
+                }
+            }
+        }
+        if self.guessed { GUESSED } else { self.end.map_or(DEEPER, End::code) }
+    }
+
+    fn push(&mut self, footprint: Footprint) {
+        self.footprints[self.count] = footprint;
+        self.count += 1;
+    }
+
+    fn describe(&self, entry: &mut Entry, sp: u64, bp: u64) -> bool {
+        let found = self.found();
+        let (Some(outermost), false) = (found.last(), self.uncheckable) else { return false };
+        let word =
+            |address: u64| u16::try_from(address.wrapping_sub(sp) / 8).ok().filter(|_| address.is_multiple_of(8));
+        let mut words = [0; SLOTS];
+        let mut extent = outermost.frame.slot;
+        for (place, footprint) in words.iter_mut().zip(found) {
+            let Some(distance) = word(footprint.frame.slot) else { return false };
+            *place = distance;
+        }
+        // Outside in: a frame pointer matters if a frame further out was found by means of it before it was loaded
+        // anew. Loaded values that matter are checked where they were loaded from.
+        let mut pointers = 0;
+        let mut matters = false;
+        for footprint in found.iter().rev() {
+            let loaded = (footprint.bp_slot, footprint.frame.bp, footprint.bp_slot != 0 && matters);
+            let popped = (footprint.sp_slot, footprint.frame.sp, footprint.sp_slot != 0);
+            for (slot, value, _) in [loaded, popped].into_iter().filter(|check| check.2) {
+                let (Some(slot_word), Some(value_word)) = (word(slot), word(value)) else { return false };
+                let place = self.count + 2 * pointers;
+                let Some(pair) = words.get_mut(place..place + 2) else { return false };
+                pair.copy_from_slice(&[slot_word, value_word]);
+                pointers += 1;
+                extent = extent.max(slot);
+            }
+            matters = footprint.used_bp || matters && footprint.bp_slot == 0;
+        }
+        entry.words = words;
+        (entry.count, entry.pointers) = (self.count as u8, pointers as u8);
+        (entry.needs_bp, entry.bp) = (matters, bp);
+        entry.extent_bytes = (extent + 8 - sp) as u32;
+        true
+    }
+}
+
+impl Footprint {
+    /// Whether the stack still leads to this frame, given that it still leads to the one before.
+    fn is_there(&self, window: &mut Window) -> bool {
+        let holds = |window: &mut Window, slot: u64, value: u64| slot == 0 || window.read(slot) == Some(value);
+        holds(window, self.frame.slot, self.frame.ip)
+            && holds(window, self.bp_slot, self.frame.bp)
+            && holds(window, self.sp_slot, self.frame.sp)
+    }
+}

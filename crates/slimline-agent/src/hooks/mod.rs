@@ -1,0 +1,174 @@
+//! The allocation functions that the target calls instead of the C library's.
+//!
+//! Each is a few instructions of assembly: with nothing to record it jumps to the function below ([`crate::next`]) with
+//! registers and stack as they came, so an idle agent costs a compare and a jump; else it adds the caller's stack
+//! pointer and frame pointer to the arguments, which is all that unwinding needs, and jumps to the recording one
+//! ([`record`], [`crate::ranges`]). Results, `errno` and failures are those of the function below.
+//!
+//! `operator new` and `delete` are not replaced where they are built on `malloc` and `free`, as those of libstdc++ and
+//! libc++ are, linked dynamically or statically: such blocks are seen here with one frame more, and a program that
+//! defines its own operators keeps exactly these. The allocators that bring their own operators (jemalloc, tcmalloc,
+//! mimalloc) are not seen through `malloc` then.
+#![allow(unsafe_code)] // functions in assembly, with the C library's names
+
+mod record;
+mod tracker;
+
+use crate::next::{self, EARLY, EARLY_BYTES};
+use crate::{ranges, unwind};
+use core::arch::naked_asm;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
+#[allow(unused_imports)] // the process side calls the first two
+pub(crate) use tracker::{end_thread, flush, of as tracker_of};
+
+/// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
+/// stack was unmapped.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// Changes when code was unloaded.
+static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// Records allocations from now on: call once the process file stands. Not async-signal-safe.
+pub(crate) fn start() {
+    unwind::start();
+    GENERATION.store(1, Release);
+}
+
+/// Records nothing any more: the collector stopped, or this is a forked child. Async-signal-safe.
+pub(crate) fn stop() {
+    GENERATION.store(0, Relaxed);
+}
+
+fn bump(generation: &AtomicU32) {
+    // Never from or to 0, which means off.
+    let _ = generation.fetch_update(Relaxed, Relaxed, |now| (now != 0).then(|| now.checked_add(1).unwrap_or(1)));
+}
+
+/// Memory was unmapped: what threads know of their stacks may be wrong.
+pub(crate) fn unmapped() {
+    bump(&GENERATION);
+}
+
+/// Defines an entry: with nothing to record, on to `next`; else to `recording` with the stack pointer (pointing at the
+/// return address) and the frame pointer as further arguments, in the registers named.
+macro_rules! entries {
+    ($($name:ident -> $next:ident, $recording:path, $sp:literal, $bp:literal;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the target.")]
+        #[unsafe(naked)]
+        #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
+                concat!("mov ", $sp, ", rsp"),
+                concat!("mov ", $bp, ", rbp"),
+                "jmp {recording}",
+                "2:",
+                "jmp qword ptr [rip + {next}]",
+                generation = sym GENERATION,
+                recording = sym $recording,
+                next = sym next::$next,
+            )
+        }
+    )*};
+}
+
+/// The same for functions that are given a block, which may be an early one ([`EARLY`]).
+macro_rules! entries_with_block {
+    ($($name:ident -> $next:ident, $recording:path, early $early:path, $sp:literal, $bp:literal;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the target.")]
+        #[unsafe(naked)]
+        #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                "lea rax, [rip + {area}]",
+                "mov r10, rdi",
+                "sub r10, rax",
+                "cmp r10, {bytes}",
+                "jb {early}",
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
+                concat!("mov ", $sp, ", rsp"),
+                concat!("mov ", $bp, ", rbp"),
+                "jmp {recording}",
+                "2:",
+                "jmp qword ptr [rip + {next}]",
+                area = sym EARLY,
+                bytes = const EARLY_BYTES,
+                early = sym $early,
+                generation = sym GENERATION,
+                recording = sym $recording,
+                next = sym next::$next,
+            )
+        }
+    )*};
+}
+
+entries! {
+    malloc -> MALLOC, record::malloc, "rsi", "rdx";
+    calloc -> CALLOC, record::calloc, "rdx", "rcx";
+    aligned_alloc -> ALIGNED_ALLOC, record::aligned_alloc, "rdx", "rcx";
+    memalign -> MEMALIGN, record::memalign, "rdx", "rcx";
+    posix_memalign -> POSIX_MEMALIGN, record::posix_memalign, "rcx", "r8";
+    valloc -> VALLOC, record::valloc, "rsi", "rdx";
+    pvalloc -> PVALLOC, record::pvalloc, "rsi", "rdx";
+    munmap -> MUNMAP, ranges::munmap, "rdx", "rcx";
+    dlclose -> DLCLOSE, dlclose_recorded, "rsi", "rdx";
+}
+
+entries_with_block! {
+    realloc -> REALLOC, record::realloc, early next::realloc_early, "rdx", "rcx";
+    reallocarray -> REALLOCARRAY, record::reallocarray, early next::reallocarray_early, "rcx", "r8";
+    free -> FREE, record::free, early next::free_early, "rsi", "rdx";
+    cfree -> FREE, record::free, early next::free_early, "rsi", "rdx";
+    free_sized -> FREE_SIZED, record::free_sized, early next::free_early, "rdx", "rcx";
+    free_aligned_sized -> FREE_ALIGNED_SIZED, record::free_aligned_sized, early next::free_early, "rcx", "r8";
+}
+
+/// The same where the arguments leave no registers: stack pointer and frame pointer go on the stack, as a seventh and
+/// eighth argument. (`mremap` has five; a sixth does no harm.)
+macro_rules! entries_with_six_arguments {
+    ($($name:ident -> $next:ident, $recording:path;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the target.")]
+        #[unsafe(naked)]
+        #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
+                "mov rax, rsp",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "push rbp",
+                ".cfi_adjust_cfa_offset 8",
+                "push rax",
+                ".cfi_adjust_cfa_offset 8",
+                "call {recording}",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                "2:",
+                "jmp qword ptr [rip + {next}]",
+                generation = sym GENERATION,
+                recording = sym $recording,
+                next = sym next::$next,
+            )
+        }
+    )*};
+}
+
+entries_with_six_arguments! {
+    mmap -> MMAP, ranges::mmap;
+    mmap64 -> MMAP, ranges::mmap;
+    mremap -> MREMAP, ranges::mremap;
+}
+
+/// After an object went, addresses may mean something else.
+unsafe extern "C" fn dlclose_recorded(handle: *mut c_void) -> c_int {
+    // SAFETY: the caller's own request.
+    let result = unsafe { (next::DLCLOSE.get())(handle) };
+    unwind::forget_code();
+    CODE_GENERATION.fetch_add(1, Relaxed);
+    bump(&GENERATION);
+    result
+}

@@ -1,0 +1,248 @@
+//! What is recorded of each allocation: the block in the live-heap index with its call path, counts, and an event for
+//! a large one.
+//!
+//! Order matters, because the address may be given to another thread as soon as the function below has it back: a
+//! block leaves the index before it is freed, and enters it after it was allocated.
+#![allow(unsafe_code)] // calls the allocator below; pointers of the target
+
+use super::tracker;
+use crate::blocks::{BLOCKS, Block, Moving};
+use crate::recorder;
+use crate::thread::{self, Thread};
+use crate::{next, ranges};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::Relaxed;
+use slimline_trace::wire::{LARGE_BLOCK_BYTES, RangeKind};
+
+#[inline]
+fn allocated(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
+    let (base, bytes) = (block as u64, bytes as u64);
+    let Some(thread) = thread::current() else {
+        note_missing(BLOCKS.insert(base, bytes, 0));
+        return;
+    };
+    let Some(mut inside) = thread.enter() else {
+        // From a signal handler in the middle of this very function: the index doesn't mind, the path is lost.
+        note_missing(BLOCKS.insert(base, bytes, 0));
+        return;
+    };
+    let Some(tracker) = tracker::of(&mut inside) else {
+        note_missing(BLOCKS.insert(base, bytes, 0));
+        return;
+    };
+    let stack = tracker.call_path(sp, bp);
+    note_missing(BLOCKS.insert(base, bytes, stack));
+    if tracker.count(bytes) {
+        tracker.flush(thread);
+    }
+    if bytes >= LARGE_BLOCK_BYTES {
+        ranges::tell(thread, &mut tracker.waiting, RangeKind::Allocated, base, bytes, stack, recorder::now_ns());
+    }
+}
+
+#[inline]
+fn note_missing(blocks: u64) {
+    #[cold]
+    #[inline(never)]
+    fn note(blocks: u64) {
+        if let Some(header) = recorder::header() {
+            header.blocks_unindexed.fetch_add(blocks, Relaxed);
+        }
+    }
+    if blocks != 0 {
+        note(blocks);
+    }
+}
+
+/// Before the function below frees `block`.
+#[inline]
+fn freeing(block: *mut c_void, sp: u64, bp: u64) {
+    if block.is_null() {
+        return;
+    }
+    let thread = thread::current();
+    count_free(thread);
+    if let Some(removed) = BLOCKS.remove(block as u64)
+        && removed.is_large()
+    {
+        freed_large(thread, removed, sp, bp, recorder::now_ns());
+    }
+}
+
+#[inline]
+fn count_free(thread: Option<&'static Thread>) {
+    if let Some(thread) = thread
+        && let Some(mut inside) = thread.enter()
+        && let Some(tracker) = tracker::of(&mut inside)
+    {
+        tracker.frees += 1;
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn freed_large(thread: Option<&'static Thread>, block: Block, sp: u64, bp: u64, time_ns: u64) {
+    let Some(thread) = thread else { return };
+    let Some(mut inside) = thread.enter() else { return ranges::lost(thread) };
+    let Some(tracker) = tracker::of(&mut inside) else { return ranges::lost(thread) };
+    let stack = tracker.call_path(sp, bp);
+    ranges::tell(thread, &mut tracker.waiting, RangeKind::Freed, block.base, 0, stack, time_ns);
+}
+
+pub(super) unsafe extern "C" fn malloc(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
+    // SAFETY: the caller's own request.
+    let block = unsafe { (next::MALLOC.get())(bytes) };
+    if !block.is_null() {
+        allocated(block, bytes, sp, bp);
+    }
+    block
+}
+
+pub(super) unsafe extern "C" fn calloc(count: usize, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
+    // SAFETY: the caller's own request.
+    let block = unsafe { (next::CALLOC.get())(count, bytes) };
+    if !block.is_null() {
+        allocated(block, count.saturating_mul(bytes), sp, bp);
+    }
+    block
+}
+
+macro_rules! aligned {
+    ($($name:ident, $next:ident;)*) => {$(
+        pub(super) unsafe extern "C" fn $name(align: usize, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
+            // SAFETY: the caller's own request.
+            let block = unsafe { (next::$next.get())(align, bytes) };
+            if !block.is_null() {
+                allocated(block, bytes, sp, bp);
+            }
+            block
+        }
+    )*};
+}
+
+aligned! {
+    aligned_alloc, ALIGNED_ALLOC;
+    memalign, MEMALIGN;
+}
+
+macro_rules! page_aligned {
+    ($($name:ident, $next:ident;)*) => {$(
+        pub(super) unsafe extern "C" fn $name(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
+            // SAFETY: the caller's own request.
+            let block = unsafe { (next::$next.get())(bytes) };
+            if !block.is_null() {
+                allocated(block, bytes, sp, bp);
+            }
+            block
+        }
+    )*};
+}
+
+page_aligned! {
+    valloc, VALLOC;
+    pvalloc, PVALLOC;
+}
+
+pub(super) unsafe extern "C" fn posix_memalign(
+    place: *mut *mut c_void,
+    align: usize,
+    bytes: usize,
+    sp: u64,
+    bp: u64,
+) -> c_int {
+    // SAFETY: the caller's own request.
+    let error = unsafe { (next::POSIX_MEMALIGN.get())(place, align, bytes) };
+    if error == 0 {
+        // SAFETY: filled by success. A size of 0 may give a null pointer.
+        let block = unsafe { place.read() };
+        if !block.is_null() {
+            allocated(block, bytes, sp, bp);
+        }
+    }
+    error
+}
+
+/// A block on its way through `realloc`.
+struct Reallocation {
+    base: u64,
+    moving: Option<Moving>,
+    time_ns: u64,
+}
+
+impl Reallocation {
+    /// Before the function below is called.
+    fn begin(block: *mut c_void) -> Self {
+        let base = block as u64;
+        let moving = if block.is_null() { None } else { BLOCKS.begin_move(base) };
+        let is_large = moving.is_some_and(|moving| moving.block(base).is_large());
+        Self { base, moving, time_ns: if is_large { recorder::now_ns() } else { 0 } }
+    }
+
+    /// It returned `new`. With a size of 0 null means that the block was freed, else that nothing happened.
+    fn end(self, new: *mut c_void, bytes: usize, sp: u64, bp: u64) {
+        if new.is_null() && bytes != 0 {
+            if let Some(moving) = self.moving {
+                BLOCKS.cancel_move(self.base, moving);
+            }
+            return;
+        }
+        if self.base != 0 {
+            count_free(thread::current());
+        }
+        if let Some(moving) = self.moving {
+            let old = moving.block(self.base);
+            if old.is_large() {
+                freed_large(thread::current(), old, sp, bp, self.time_ns);
+            }
+            if new as u64 != self.base {
+                BLOCKS.end_move(self.base, moving);
+            }
+        }
+        if !new.is_null() {
+            allocated(new, bytes, sp, bp);
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
+    let reallocation = Reallocation::begin(block);
+    // SAFETY: the caller's own request.
+    let new = unsafe { (next::REALLOC.get())(block, bytes) };
+    reallocation.end(new, bytes, sp, bp);
+    new
+}
+
+pub(super) unsafe extern "C" fn reallocarray(
+    block: *mut c_void,
+    count: usize,
+    bytes: usize,
+    sp: u64,
+    bp: u64,
+) -> *mut c_void {
+    // SAFETY: the caller's own request; the function checks the product.
+    unsafe {
+        let reallocation = Reallocation::begin(block);
+        let new = (next::REALLOCARRAY.get())(block, count, bytes);
+        // A product that overflows fails, so it is no size of 0.
+        reallocation.end(new, count.saturating_mul(bytes), sp, bp);
+        new
+    }
+}
+
+pub(super) unsafe extern "C" fn free(block: *mut c_void, sp: u64, bp: u64) {
+    freeing(block, sp, bp);
+    // SAFETY: the caller's own request.
+    unsafe { (next::FREE.get())(block) }
+}
+
+pub(super) unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
+    freeing(block, sp, bp);
+    // SAFETY: the caller's own request.
+    unsafe { (next::FREE_SIZED.get())(block, bytes) }
+}
+
+pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, bytes: usize, sp: u64, bp: u64) {
+    freeing(block, sp, bp);
+    // SAFETY: the caller's own request.
+    unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
+}

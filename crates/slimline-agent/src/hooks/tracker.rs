@@ -1,0 +1,174 @@
+//! What the allocation side keeps for each thread.
+#![allow(unsafe_code)] // memory of its own for each thread
+
+use super::{CODE_GENERATION, GENERATION};
+use crate::context::{Cache, PATHS, StackArea};
+use crate::ranges::Waiting;
+use crate::recorder;
+use crate::thread::{Inside, Thread};
+use crate::unwind::Window;
+use crate::{kernel, thread};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use slimline_trace::wire::{STACK_WORDS, STACKS_OFFSET};
+
+/// A thread adds its counts to the process's after so many allocations.
+const FLUSH_EVERY: u64 = 4096;
+
+/// A thread's state; about 3 MiB, touched as far as used. Its own thread's alone: whoever wants it must be inside the
+/// agent ([`Thread::enter`]), so that no signal handler of this thread finds it in the middle of a change.
+#[repr(C)]
+pub(crate) struct Tracker {
+    cache: Cache,
+    /// For which `window` holds.
+    generation: u32,
+    /// For which `cache` holds.
+    code_generation: u32,
+    /// The thread's stack.
+    pub(crate) window: Window,
+    /// Events that found the ring full.
+    pub(crate) waiting: Waiting,
+    /// Counts since they were last added to the process's.
+    allocations: u64,
+    allocated_bytes: u64,
+    pub(super) frees: u64,
+}
+
+/// The stack area of the process file.
+struct SharedArea;
+
+impl StackArea for SharedArea {
+    fn words(&self) -> &'static [AtomicU64] {
+        let Some(header) = recorder::header() else { return &[] };
+        let start = core::ptr::from_ref(header).cast::<u8>();
+        // SAFETY: mapped behind the header in this size, as long as anything is recorded.
+        unsafe { core::slice::from_raw_parts(start.add(STACKS_OFFSET).cast(), STACK_WORDS) }
+    }
+
+    fn append(&self, frames: &[u64], cut: u8) -> Option<(u32, usize)> {
+        let number = recorder::append_stack(frames, cut);
+        // Nobody appends in between: all do so through the one table of paths.
+        let end = recorder::header()?.stack_words.load(Relaxed) as usize;
+        (number != 0).then(|| (number, end.saturating_sub(frames.len() + 1)))
+    }
+}
+
+/// Trackers of threads that ended, for those to come.
+static SPARE: [AtomicPtr<Tracker>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
+/// Trackers in use or spare.
+static TRACKERS: AtomicU32 = AtomicU32::new(0);
+/// If every entry of each was touched, 1.5 GiB. Blocks of threads beyond have no call paths.
+const MAX_TRACKERS: u32 = 512;
+
+fn take() -> Option<NonNull<Tracker>> {
+    let spare = SPARE.iter().filter(|place| !place.load(Relaxed).is_null());
+    if let Some(tracker) = spare.map(|place| place.swap(null_mut(), Acquire)).find_map(NonNull::new) {
+        return Some(tracker);
+    }
+    if TRACKERS.fetch_add(1, Relaxed) < MAX_TRACKERS
+        && let Some(memory) = kernel::map(size_of::<Tracker>())
+    {
+        let tracker = memory.cast::<Tracker>();
+        // SAFETY: fresh zeroes, a page or more aligned, ours.
+        unsafe { Cache::init(&raw mut (*tracker.as_ptr()).cache, &PATHS, &SharedArea) };
+        return Some(tracker);
+    }
+    TRACKERS.fetch_sub(1, Relaxed);
+    None
+}
+
+fn give_back(tracker: NonNull<Tracker>) {
+    let filled =
+        |place: &AtomicPtr<Tracker>| place.compare_exchange(null_mut(), tracker.as_ptr(), Release, Relaxed).is_ok();
+    if !SPARE.iter().any(filled) {
+        // SAFETY: the thread that used it has ended.
+        unsafe { kernel::unmap(tracker.as_ptr().cast(), size_of::<Tracker>()) };
+        TRACKERS.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The calling thread ends: adds its counts to the process's and leaves its memory to a later thread. Before
+/// [`thread::end`].
+pub(crate) fn end_thread(thread: &Thread) {
+    let Some(_inside) = thread.enter() else { return };
+    let Some(mut tracker) = NonNull::new(thread.contexts.replace(null_mut()).cast::<Tracker>()) else { return };
+    // SAFETY: the thread's own, and no longer to be found.
+    let state = unsafe { tracker.as_mut() };
+    state.flush(thread);
+    state.waiting.give_up(thread);
+    state.generation = 0;
+    give_back(tracker);
+}
+
+/// Adds what the calling thread counted since the last time to the process's counts, and tells what waits to be told.
+pub(crate) fn flush() {
+    let Some(thread) = thread::current() else { return };
+    let Some(mut inside) = thread.enter() else { return };
+    if let Some(tracker) = existing(&mut inside) {
+        tracker.flush(thread);
+    }
+}
+
+/// The thread's tracker, if it has one.
+#[inline]
+fn existing<'a>(inside: &'a mut Inside<'_>) -> Option<&'a mut Tracker> {
+    // SAFETY: null, or mapped for this thread alone until its end. There is one `Inside` a thread, and it is borrowed.
+    unsafe { inside.thread().contexts.get().cast::<Tracker>().as_mut() }
+}
+
+/// The thread's tracker, up to date.
+#[inline]
+pub(crate) fn of<'a>(inside: &'a mut Inside<'_>) -> Option<&'a mut Tracker> {
+    let generation = GENERATION.load(Acquire);
+    if existing(inside).is_none_or(|tracker| tracker.generation != generation) {
+        refresh(inside, generation)?;
+    }
+    existing(inside)
+}
+
+#[cold]
+fn refresh(inside: &mut Inside<'_>, generation: u32) -> Option<()> {
+    let thread = inside.thread();
+    if thread.contexts.get().is_null() {
+        // A child that was forked behind our back has a thread without a ring: it must not write to its parent's file.
+        if !thread.is_recorded() {
+            return None;
+        }
+        thread.contexts.set(take()?.as_ptr().cast());
+    }
+    let tracker = existing(inside)?;
+    tracker.generation = generation;
+    tracker.window.close();
+    let code_generation = CODE_GENERATION.load(Acquire);
+    if tracker.code_generation != code_generation {
+        tracker.code_generation = code_generation;
+        tracker.cache.forget();
+    }
+    Some(())
+}
+
+impl Tracker {
+    /// Number of the call path of the function that was entered with these registers.
+    #[inline]
+    pub(crate) fn call_path(&mut self, sp: u64, bp: u64) -> u32 {
+        // SAFETY: the entry functions pass the stack pointer as it was at their entry.
+        unsafe { self.cache.number(sp, bp, &mut self.window) }
+    }
+
+    /// Counts an allocation; true from time to time, when [`Self::flush`] is due.
+    #[inline]
+    pub(super) fn count(&mut self, bytes: u64) -> bool {
+        self.allocations += 1;
+        self.allocated_bytes = self.allocated_bytes.wrapping_add(bytes);
+        self.allocations >= FLUSH_EVERY
+    }
+
+    #[cold]
+    pub(super) fn flush(&mut self, thread: &Thread) {
+        self.waiting.flush(thread);
+        let Some(header) = recorder::header() else { return };
+        header.allocations.fetch_add(core::mem::take(&mut self.allocations), Relaxed);
+        header.allocated_bytes.fetch_add(core::mem::take(&mut self.allocated_bytes), Relaxed);
+        header.frees.fetch_add(core::mem::take(&mut self.frees), Relaxed);
+    }
+}

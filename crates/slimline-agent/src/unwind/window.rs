@@ -1,0 +1,103 @@
+//! Which part of the stack may be read.
+//!
+//! A thread's stack has no bounds that the agent could rely on (coroutines, alternate stacks, stacks that the program
+//! made itself), and unwind tables can be wrong. So nothing is read that the kernel has not confirmed: the window
+//! begins at the page of the stack pointer and grows upwards page by page, as frames further out are reached; a few
+//! system calls for each stack, then none.
+#![allow(unsafe_code)] // reads the target's stack
+
+use crate::kernel;
+
+const PAGE: u64 = 4096;
+/// A frame further away than this from those seen so far is not believed.
+const MAX_STEP: u64 = 64 << 20;
+
+/// Addresses in one stack that are known to be readable.
+#[derive(Debug)]
+pub(crate) struct Window {
+    low: u64,
+    high: u64,
+}
+
+impl Window {
+    /// Nothing is known.
+    pub(crate) const fn new() -> Self {
+        Self { low: 0, high: 0 }
+    }
+
+    /// Forgets everything: memory was unmapped.
+    pub(crate) fn close(&mut self) {
+        self.high = 0;
+    }
+
+    /// Begins a walk at stack pointer `sp`, on the stack of the last walk or on another.
+    #[inline]
+    pub(crate) fn enter(&mut self, sp: u64) {
+        if sp < self.low || sp >= self.high {
+            self.high = 0;
+            self.low = sp & !(PAGE - 1);
+            self.high = self.low;
+        }
+    }
+
+    /// Whether the eight bytes at `address` and all between the entered stack pointer and them are known already.
+    #[inline]
+    pub(crate) fn covers(&self, sp: u64, address: u64) -> bool {
+        sp >= self.low && address <= self.high.wrapping_sub(8) && self.high != 0
+    }
+
+    /// Reads a word of the stack; None where it is none, or not aligned.
+    #[inline]
+    pub(crate) fn read(&mut self, address: u64) -> Option<u64> {
+        if !address.is_multiple_of(8) || address < self.low || address >= self.high && !self.grow(address) {
+            return None;
+        }
+        // SAFETY: aligned, within readable pages.
+        Some(unsafe { (address as *const u64).read_volatile() })
+    }
+
+    #[cold]
+    fn grow(&mut self, address: u64) -> bool {
+        if address - self.high > MAX_STEP {
+            return false;
+        }
+        while address >= self.high {
+            if !kernel::readable(self.high) {
+                return false;
+            }
+            self.high += PAGE;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_up_to_the_end_of_the_mapping_and_not_below_the_entry() {
+        let pages = kernel::map(4 * 4096).unwrap();
+        let start = pages.as_ptr() as u64;
+        // SAFETY: our own pages; the last becomes a guard.
+        unsafe {
+            libc::mprotect(pages.as_ptr().add(3 * 4096).cast(), 4096, libc::PROT_NONE);
+            pages.as_ptr().add(3 * 4096 - 8).cast::<u64>().write(77);
+        }
+        let mut window = Window::new();
+        let sp = start + 4096 + 16;
+        window.enter(sp);
+        assert!(!window.covers(sp, sp));
+        assert_eq!(window.read(sp), Some(0));
+        assert!(window.covers(sp, start + 2 * 4096 - 8) && !window.covers(sp, start + 2 * 4096));
+        assert_eq!(window.read(start + 3 * 4096 - 8), Some(77));
+        assert_eq!(window.read(start + 3 * 4096), None, "the guard");
+        assert_eq!(window.read(start), None, "below the stack pointer's page");
+        assert_eq!(window.read(sp + 4), None, "not aligned");
+        let here = &raw const window as u64 & !7;
+        window.enter(here);
+        assert!(window.read(here).is_some() && window.read(sp).is_none(), "another stack");
+        window.close();
+        assert!(!window.covers(here, here));
+    }
+}
