@@ -70,6 +70,8 @@ pub(crate) const SCALAR: u8 = 1;
 /// A floating-point format seen through its bits.
 pub(crate) trait Float: Copy + PartialOrd {
     const BYTES: usize;
+    fn read(from: &Wide, index: usize) -> Self;
+    fn write(into: &mut Wide, index: usize, value: Self);
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
     fn nan(self) -> bool;
@@ -88,6 +90,14 @@ macro_rules! float {
         impl Float for $float {
             const BYTES: usize = $bytes;
             const DEFAULT_NAN: u64 = $default;
+            #[inline(always)]
+            fn read(from: &Wide, index: usize) -> Self {
+                Float::from_bits(from.get::<$bytes>(index))
+            }
+            #[inline(always)]
+            fn write(into: &mut Wide, index: usize, value: Self) {
+                into.put::<$bytes>(index, value.bits());
+            }
             fn from_bits(bits: u64) -> Self {
                 $float::from_bits(bits as $bits)
             }
@@ -310,6 +320,12 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         }
         let mut out = if scalar { b } else { Wide::ZERO };
         let elements = if scalar { 1 } else { usize::from(op.size) / F::BYTES };
+        if matches!(function, FloatFn::Add | FloatFn::Subtract | FloatFn::Multiply | FloatFn::Divide)
+            && plain::<F>(function, rounding, &b, &c, elements, &mut out)
+        {
+            self.write_float(op, &out, &b);
+            return Ok(());
+        }
         for index in 0..elements {
             let value = c.element(element, index).and_then(|y| match function {
                 FloatFn::SquareRoot | FloatFn::Round => unary::<F>(function, rounding, op.immediate, y),
@@ -405,6 +421,26 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         self.write_float(op, &out, &a);
         Ok(())
     }
+}
+
+/// The common case: all elements known, no rounding mode, no NaN. False if it is not; `out` is then
+/// to be computed anew.
+#[inline(always)]
+fn plain<F: Float>(function: FloatFn, rounding: Rounding, b: &Wide, c: &Wide, elements: usize, out: &mut Wide) -> bool {
+    let span = crate::state::low_bits(elements * F::BYTES);
+    if rounding != Rounding::Nearest || b.known & c.known & span != span {
+        return false;
+    }
+    for index in 0..elements {
+        let (x, y) = (F::read(b, index), F::read(c, index));
+        let result = F::arithmetic(function, x, y);
+        if result.nan() {
+            return false;
+        }
+        F::write(out, index, result);
+    }
+    out.known |= span;
+    true
 }
 
 /// `haddps` and the like: within each 16 bytes, neighbours of b, then of c.

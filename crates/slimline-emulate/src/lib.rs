@@ -13,6 +13,7 @@ mod emulator;
 mod exchange;
 mod flags;
 mod float;
+mod float_table;
 mod integer;
 mod lanes;
 mod lower;
@@ -25,8 +26,10 @@ mod poison;
 mod shuffle;
 mod state;
 mod string;
+mod string_compare;
 mod undo;
 mod vector;
+mod vector_table;
 mod wide;
 mod xsave;
 

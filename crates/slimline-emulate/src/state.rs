@@ -182,6 +182,21 @@ impl State {
         Wide { bytes: self.vectors[index], known: self.vectors_known[index] }
     }
 
+    /// Writes the low `BYTES` of a vector register; those above become zero if `extends`, else stay.
+    #[inline(always)]
+    pub(crate) fn put_vector<const BYTES: usize>(&mut self, index: u8, value: &Wide, extends: bool) {
+        let index = usize::from(index & 31);
+        let (vector, known) = (&mut self.vectors[index], &mut self.vectors_known[index]);
+        vector[..BYTES].copy_from_slice(&value.bytes[..BYTES]);
+        let span = low_bits(BYTES);
+        if extends {
+            vector[BYTES..].fill(0);
+            *known = value.known & span | !span;
+        } else {
+            *known = value.known & span | *known & !span;
+        }
+    }
+
     #[inline]
     pub(crate) fn set_wide(&mut self, index: u8, value: &Wide) {
         let index = usize::from(index & 31);

@@ -326,7 +326,9 @@ pub(crate) fn memory_operand(op: &Op) -> Option<(Place, u16, AccessKind)> {
         Work::Enter => return Some((at(RSP, 8_u64.wrapping_neg()), 8, AccessKind::Store)),
         _ if !explicit => return None,
         Work::Alu(Alu::Cmp | Alu::Test) | Work::BitTest(BitTest::Test) => AccessKind::Load,
-        Work::Push | Work::Call | Work::Jump | Work::MultiplyWide(_) | Work::Divide(_) => AccessKind::Load,
+        Work::Poison | Work::Push | Work::Call | Work::Jump | Work::MultiplyWide(_) | Work::Divide(_) => {
+            AccessKind::Load
+        }
         Work::Move | Work::MoveSwapped | Work::SetIf(_) | Work::Pop | Work::PoisonStore if op.a == Operand::Memory => {
             AccessKind::Store
         }

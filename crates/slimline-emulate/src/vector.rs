@@ -8,7 +8,7 @@ use crate::access::{Access, AccessKind, End, Memory};
 use crate::flags::{self, CF, ZF};
 use crate::machine::Machine;
 use crate::op::{Op, Operand, Work};
-use crate::state::{RCX, low_bits};
+use crate::state::low_bits;
 use crate::wide::{Wide, bytes_of_elements};
 
 pub(crate) use crate::convert::Conversion;
@@ -68,7 +68,7 @@ pub(crate) enum VectorWork {
     ZeroUpper(bool),
     /// `vpgatherdd` and the like: index elements of `aux` bytes.
     Gather,
-    /// `pcmpistri` and the like: ecx and flags become unknown, or xmm0 (true).
+    /// `pcmpistri` and the like: an index in ecx, or a mask in xmm0 (true).
     StringCompare(bool),
     /// Unknown result.
     Poison,
@@ -219,16 +219,7 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
                 Ok(())
             }
             VectorWork::Gather => self.gather(op),
-            VectorWork::StringCompare(to_mask) => {
-                self.source(op, op.c)?;
-                if to_mask {
-                    self.state.vectors_known[0] = 0;
-                } else {
-                    self.state.set_gpr(RCX, None);
-                }
-                self.state.put_flags(0, 0, flags::STATUS);
-                Ok(())
-            }
+            VectorWork::StringCompare(to_mask) => self.string_compare(op, to_mask),
             VectorWork::Poison => {
                 for operand in [op.a, op.b, op.c, op.d] {
                     if operand == Operand::Memory {
@@ -389,6 +380,21 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     }
 
     pub(crate) fn write_sized(&mut self, op: &Op, value: &Wide, bytes: usize) {
+        if op.masking.mask != 0 {
+            return self.write_masked(op, value, bytes);
+        }
+        let Operand::Vector(register) = op.a else { return };
+        // With constant widths the copies are single moves.
+        match bytes {
+            16 => self.state.put_vector::<16>(register, value, op.masking.extends),
+            32 => self.state.put_vector::<32>(register, value, op.masking.extends),
+            64 => self.state.put_vector::<64>(register, value, op.masking.extends),
+            _ => self.write_masked(op, value, bytes),
+        }
+    }
+
+    #[cold]
+    fn write_masked(&mut self, op: &Op, value: &Wide, bytes: usize) {
         let Operand::Vector(register) = op.a else { return };
         let old = self.state.wide(register);
         let mut out = *value;

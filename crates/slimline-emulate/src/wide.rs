@@ -4,7 +4,7 @@ use crate::state::low_bits;
 
 /// A vector value; bytes beyond the operand's width are zero and known unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Wide {
     pub(crate) bytes: [u8; 64],
     pub(crate) known: u64,
@@ -71,6 +71,7 @@ impl Wide {
     }
 
     /// Zeroes (and makes known) everything from byte `from` on.
+    #[inline(always)]
     pub(crate) fn cut(mut self, from: usize) -> Wide {
         if from < 64 {
             self.bytes[from..].fill(0);
@@ -80,6 +81,7 @@ impl Wide {
     }
 
     /// Takes bytes `from..to` from `other`.
+    #[inline(always)]
     pub(crate) fn with(mut self, from: usize, to: usize, other: &Wide) -> Wide {
         self.bytes[from..to].copy_from_slice(&other.bytes[from..to]);
         let span = low_bits(to) & !low_bits(from);

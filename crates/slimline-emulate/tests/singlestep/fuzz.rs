@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, Register};
-use slimline_emulate::{Emulator, End, Memory, State};
+use slimline_emulate::{Access, Emulator, End, Memory, State, plan, undo};
 
 use crate::tracee::Tracee;
-use crate::{check_accesses, differences, is_bit_string};
+use crate::{check_accesses, differences, is_bit_string, is_masked_move};
 
 const PAGE: u64 = 4096;
 
@@ -122,12 +122,12 @@ impl Random {
             }
             2 => {
                 put(0xc4);
-                put(self.byte() & 0xe0 | 1 + self.below(3) as u8);
+                put(self.byte() & 0xe0 | (1 + self.below(3) as u8));
                 put(self.byte());
             }
             _ => {
                 put(0x62);
-                put(self.byte() & 0xf0 | 1 + self.below(3) as u8);
+                put(self.byte() & 0xf0 | (1 + self.below(3) as u8));
                 put(self.byte() | 4);
                 // Seldom masks or broadcasts that the instruction does not have.
                 put(if self.below(2) == 0 { self.byte() } else { self.byte() & 0x68 });
@@ -176,10 +176,8 @@ fn admissible(instruction: &Instruction) -> bool {
     let prefixed = instruction.segment_prefix() != Register::None;
     let repeated =
         instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
-    !instruction.is_invalid()
-        && instruction.flow_control() == FlowControl::Next
-        && !instruction.is_privileged()
-        && !(control || segment || prefixed || repeated)
+    let flows = instruction.flow_control() != FlowControl::Next;
+    !(instruction.is_invalid() || instruction.is_privileged() || flows || control || segment || prefixed || repeated)
 }
 
 fn fuzz(rounds: usize) {
@@ -239,6 +237,8 @@ fn fuzz(rounds: usize) {
         if !is_bit_string(&instruction) {
             problems.extend(check_accesses(&mut factory, &instruction, &before, &vectors_before, &accesses));
         }
+        problems.extend(check_undo(code, rip, &gpr, &state));
+        problems.extend(check_blame(code, rip, &instruction, &vectors_before, &accesses));
         let mut after = vec![0; PAGE as usize];
         assert!(after.chunks_mut(64).enumerate().all(|(line, bytes)| tracee.read(page + 64 * line as u64, bytes)));
         for (at, &theirs) in after.iter().enumerate() {
@@ -277,6 +277,37 @@ impl Memory for Before<'_> {
         let Some(from) = self.0.get(start..start.saturating_add(into.len())) else { return false };
         into.copy_from_slice(from);
         true
+    }
+}
+
+/// What undoing claims to know must be what was.
+fn check_undo(code: &[u8], rip: u64, gpr: &[u64; 16], after: &State) -> Option<String> {
+    let mut undone = after.clone();
+    assert!(undo(code, rip, &mut undone));
+    let wrong = (0..16).find(|&index| undone.gpr(index).is_some_and(|value| value != gpr[index]))?;
+    Some(format!("undone register {wrong} {:#x?}, really {:#x}", undone.gpr(wrong), gpr[wrong]))
+}
+
+/// What a plan says about the instruction itself must be what it accesses.
+fn check_blame(
+    code: &[u8],
+    rip: u64,
+    instruction: &Instruction,
+    before: &State,
+    accesses: &[Access],
+) -> Option<String> {
+    let plan = plan(code, rip, rip, rip, 0);
+    let masked = instruction.op_mask() != Register::None || is_masked_move(instruction.mnemonic());
+    match plan.address(before) {
+        _ if plan.blamed_ip().is_none() => (!accesses.is_empty()).then(|| format!("not blamed for {accesses:x?}")),
+        None => None,
+        Some(address) => {
+            let fits = |access: &Access| {
+                access.address == address && access.bytes == plan.bytes() && access.kind == plan.kind()
+            };
+            (!masked && !accesses.iter().any(fits))
+                .then(|| format!("blamed {address:#x} {:?} {} for {accesses:x?}", plan.kind(), plan.bytes()))
+        }
     }
 }
 
