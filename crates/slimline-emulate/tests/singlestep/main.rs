@@ -30,6 +30,8 @@ struct Outcome {
     steps: usize,
     accesses: usize,
     emulated: usize,
+    /// Unknown general-purpose registers at the ends of bursts.
+    unknown: usize,
     ends: BTreeMap<String, usize>,
     mismatches: Vec<String>,
 }
@@ -204,6 +206,7 @@ fn step(program: &Program, bursts: usize, seed: &mut u64) -> Outcome {
         let (steps, last, end) = predict(&mut emulator, &mut tracee);
         outcome.bursts += 1;
         outcome.emulated += steps.len();
+        outcome.unknown += (0..16).filter(|&register| last.gpr(register).is_none()).count();
         let name = match end {
             End::Unsupported(mnemonic) => format!("unsupported {mnemonic:?}"),
             _ => {
@@ -293,19 +296,21 @@ fn step_all(bursts: usize) -> usize {
     assert!(!programs.is_empty(), "none of the programs to step is installed");
     let mut seed = 42;
     let (mut steps, mut mismatches) = (0, Vec::new());
-    println!("{:16} {:>7} {:>9} {:>9} {:>6}  ends", "program", "bursts", "steps", "accesses", "mean");
+    // Mean burst length, and of the 16 registers how many are unknown at the end.
+    println!("{:16} {:>7} {:>9} {:>9} {:>6} {:>7}  ends", "program", "bursts", "steps", "accesses", "mean", "unknown");
     for program in &programs {
         let outcome = step(program, bursts, &mut seed);
         let mut ends: Vec<_> = outcome.ends.iter().collect();
         ends.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         let ends: Vec<_> = ends.iter().take(8).map(|(name, count)| format!("{name} {count}")).collect();
         println!(
-            "{:16} {:7} {:9} {:9} {:6.1}  {}",
+            "{:16} {:7} {:9} {:9} {:6.1} {:7.2}  {}",
             program.name,
             outcome.bursts,
             outcome.steps,
             outcome.accesses,
             outcome.emulated as f64 / outcome.bursts.max(1) as f64,
+            outcome.unknown as f64 / outcome.bursts.max(1) as f64,
             ends.join(", ")
         );
         assert!(outcome.steps > 0, "{} was not stepped", program.name);
