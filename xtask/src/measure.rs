@@ -1,31 +1,42 @@
-//! Wall times of commands: interleaved runs and their median.
+//! Times of commands: interleaved runs and their medians.
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Wall times of two commands that were run in turn, so that both meet the same state of the machine.
+/// What one run of a command took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    /// From start to end.
+    pub(crate) wall_seconds: f64,
+    /// User and system time of the command and all its children, to a hundredth of a second.
+    pub(crate) cpu_seconds: f64,
+}
+
+/// Times of two commands that were run in turn, so that both meet the same state of the machine.
 pub(crate) struct Pair {
-    first: Vec<Duration>,
-    second: Vec<Duration>,
+    first: Vec<Time>,
+    second: Vec<Time>,
 }
 
 impl Pair {
     /// Runs `first` and `second` in turn, `runs` times each, after one run of each that doesn't count (page cache,
-    /// frequency). Fails if one fails; with `same_output`, also if what they print differs.
+    /// frequency). Fails if one fails, or if what they print differs.
     pub(crate) fn measure(
         runs: usize,
-        same_output: bool,
         first: impl Fn() -> Result<Command>,
         second: impl Fn() -> Result<Command>,
     ) -> Result<Self> {
+        if runs == 0 {
+            bail!("--runs must be at least 1");
+        }
         let mut pair = Self { first: Vec::new(), second: Vec::new() };
         for run in 0..=runs {
             let (first_time, first_output) = timed(first()?)?;
             let (second_time, second_output) = timed(second()?)?;
-            if same_output && first_output.stdout != second_output.stdout {
+            if first_output.stdout != second_output.stdout {
                 bail!("different output of {:?} and {:?}", first()?, second()?);
             }
             if run > 0 {
@@ -36,32 +47,56 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Median of the first command's times, in seconds.
+    /// Median wall time of the first command.
     pub(crate) fn first_seconds(&self) -> f64 {
-        median(self.first.iter().map(Duration::as_secs_f64).collect())
+        median(self.first.iter().map(|time| time.wall_seconds).collect())
     }
 
-    /// Median of the second command's times, in seconds.
+    /// Median wall time of the second command.
     pub(crate) fn second_seconds(&self) -> f64 {
-        median(self.second.iter().map(Duration::as_secs_f64).collect())
+        median(self.second.iter().map(|time| time.wall_seconds).collect())
     }
 
-    /// Median over the pairs of second time by first time: a slow spell of the machine hits both of a pair.
-    pub(crate) fn ratio(&self) -> f64 {
-        median(self.first.iter().zip(&self.second).map(|(a, b)| b.as_secs_f64() / a.as_secs_f64()).collect())
+    /// Median over the pairs of second wall time by first: a slow spell of the machine hits both of a pair.
+    pub(crate) fn wall_ratio(&self) -> f64 {
+        self.ratio(|time| time.wall_seconds)
+    }
+
+    /// The same of CPU time, which other programs on the machine disturb less.
+    pub(crate) fn cpu_ratio(&self) -> f64 {
+        self.ratio(|time| time.cpu_seconds)
+    }
+
+    fn ratio(&self, of: impl Fn(&Time) -> f64) -> f64 {
+        median(self.first.iter().zip(&self.second).map(|(first, second)| of(second) / of(first)).collect())
     }
 }
 
 /// Runs a command to its end; fails unless it succeeds.
-pub(crate) fn timed(mut command: Command) -> Result<(Duration, Output)> {
-    let started = Instant::now();
+pub(crate) fn timed(mut command: Command) -> Result<(Time, Output)> {
+    let (started, cpu_before) = (Instant::now(), children_cpu_seconds()?);
     let output = command.output().with_context(|| format!("can't run {:?}", command.get_program()))?;
-    let time = started.elapsed();
+    let time =
+        Time { wall_seconds: started.elapsed().as_secs_f64(), cpu_seconds: children_cpu_seconds()? - cpu_before };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{command:?}: {}\n{}", output.status, said.trim_end());
     }
     Ok((time, output))
+}
+
+/// CPU time of all children of this process that ended, and of theirs.
+fn children_cpu_seconds() -> Result<f64> {
+    cpu_of_stat(&read(Path::new("/proc/self/stat"))?).context("/proc/self/stat")
+}
+
+/// `cutime` and `cstime` of proc_pid_stat(5), fields 16 and 17, in ticks of 1/100 s on x86-64.
+fn cpu_of_stat(stat: &str) -> Result<f64> {
+    // The command's name, field 2, is in parentheses and may hold anything.
+    let (_, after_name) = stat.rsplit_once(") ").context("no command name")?;
+    let fields: Vec<&str> = after_name.split(' ').collect();
+    let (&user, &system) = fields.get(13).zip(fields.get(14)).context("too few fields")?;
+    Ok((user.parse::<f64>()? + system.parse::<f64>()?) / 100.0)
 }
 
 /// The middle value, or the mean of the two in the middle. `values` must not be empty.
@@ -88,9 +123,19 @@ mod tests {
 
     #[test]
     fn the_ratio_is_of_pairs() {
-        let seconds = |values: &[u64]| values.iter().map(|s| Duration::from_secs(*s)).collect();
+        let times = |seconds: &[f64]| {
+            seconds.iter().map(|&wall_seconds| Time { wall_seconds, cpu_seconds: wall_seconds / 2.0 }).collect()
+        };
         // The machine was four times slower during the last pair.
-        let pair = Pair { first: seconds(&[10, 10, 40]), second: seconds(&[11, 11, 44]) };
-        assert!((pair.ratio() - 1.1).abs() < 1e-9);
+        let pair = Pair { first: times(&[10.0, 10.0, 40.0]), second: times(&[11.0, 11.0, 44.0]) };
+        assert!((pair.wall_ratio() - 1.1).abs() < 1e-9);
+        assert!((pair.cpu_ratio() - 1.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn children_time_is_read_behind_any_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4 10 20 0 0 3 4 250 50 20 0 1 0 99";
+        assert_eq!(cpu_of_stat(stat).unwrap(), 3.0);
+        assert!(cpu_of_stat("7 (a) S 1").is_err());
     }
 }

@@ -20,13 +20,13 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
         }
         for (optimization, level) in [(Optimization::O2, "-O2"), (Optimization::O3, "-O3")] {
             let (before, after) = (program.build(optimization, &directory)?, twin.build(optimization, &directory)?);
-            let pair = Pair::measure(runs, true, || Ok(Command::new(&before)), || Ok(Command::new(&after)))?;
+            let pair = Pair::measure(runs, || Ok(Command::new(&before)), || Ok(Command::new(&after)))?;
             println!(
                 "| {} {level} | {:.2} | {:.2} | {:.2} |",
                 program.name,
                 pair.first_seconds(),
                 pair.second_seconds(),
-                1.0 / pair.ratio()
+                1.0 / pair.wall_ratio()
             );
             measured += 1;
         }

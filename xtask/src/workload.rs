@@ -55,13 +55,13 @@ pub(crate) fn for_overhead() -> Result<Vec<Workload>> {
     let mut workloads = Vec::new();
     for (name, passes, kind) in [
         ("int4_two_loops", 300, "streaming"),
-        ("art", 5, "streaming"),
+        ("art", 4, "streaming"),
         ("neighbor", 1000, "streaming"),
-        ("list_chase", 300, "pointer chasing"),
-        ("vec_struct", 500, "streaming, Rust"),
+        ("list_chase", 120, "pointer chasing"),
+        ("vec_struct", 400, "streaming, Rust"),
         ("alloc_churn", 30_000_000, "allocating, C"),
         ("alloc_maps", 4_000_000, "allocating, C++"),
-        ("zones", 2000, "2 threads"),
+        ("zones", 1000, "2 threads"),
     ] {
         workloads.push(sample(name, passes, kind)?);
     }
