@@ -4,7 +4,7 @@ use iced_x86::Mnemonic;
 
 use crate::access::{Access, Burst, End, Memory};
 use crate::flags::{self, condition};
-use crate::lower::{MAX_INSTRUCTION_BYTES, lower_bytes};
+use crate::lower::{MAX_INSTRUCTION_BYTES, lower_bytes, specialize};
 use crate::machine::Machine;
 use crate::op::{Op, Operand, Work};
 use crate::overlay::Overlay;
@@ -149,7 +149,8 @@ fn refresh<M: Memory>(entry: &mut Entry, ip: u64, memory: &mut M) -> Result<bool
     if entry.ip == ip && (raw ^ old) << (128 - 8 * u32::from(entry.op.length.clamp(1, 15))) == 0 {
         return Ok(false);
     }
-    let op = lower_bytes(&code[..MAX_INSTRUCTION_BYTES], ip);
+    let mut op = lower_bytes(&code[..MAX_INSTRUCTION_BYTES], ip);
+    specialize(&mut op);
     if op.work == Work::Undecodable {
         return Err(End::Undecodable);
     }
@@ -163,6 +164,25 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
     fn execute(&mut self, op: &Op, next: u64) -> Result<u64, End> {
         match op.work {
             Work::Nothing => {}
+            Work::MoveRegister => {
+                let value = self.register(op.b, op.size);
+                self.set_register(op.a, value);
+            }
+            Work::LoadRegister => {
+                let address = self.address(op)?;
+                let value = self.load(address, op.size)?;
+                self.set_register(op.a, value);
+            }
+            Work::StoreRegister => {
+                let address = self.address(op)?;
+                let value = self.register(op.b, op.size);
+                self.store(address, op.size, value)?;
+            }
+            Work::AluRegister(alu) => {
+                let b = self.register(op.b, op.size);
+                self.alu_register(op, alu, b);
+            }
+            Work::AluImmediate(alu) => self.alu_register(op, alu, Some(op.immediate)),
             Work::Move => {
                 let value = self.read(op, op.b, op.size)?;
                 self.write(op, op.a, op.size, value)?;

@@ -39,6 +39,16 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         self.update(op, |state, a| compute(state, alu, a, b, bytes))
     }
 
+    /// Arithmetic on a register of 4 or 8 bytes, with `b` masked to them.
+    #[inline(always)]
+    pub(crate) fn alu_register(&mut self, op: &Op, alu: Alu, b: Value) {
+        let a = self.register(op.a, op.size);
+        let result = compute(self.state, alu, a, b, op.size);
+        if !matches!(alu, Alu::Cmp | Alu::Test) {
+            self.set_register(op.a, result);
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn unary(&mut self, op: &Op, unary: Unary) -> Result<(), End> {
         let bytes = op.size;

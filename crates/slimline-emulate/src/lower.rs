@@ -36,6 +36,26 @@ pub(crate) fn lower(instruction: &Instruction) -> Op {
     op
 }
 
+/// Replaces the commonest work by its form for whole general registers.
+pub(crate) fn specialize(op: &mut Op) {
+    if op.size < 4 {
+        return;
+    }
+    op.work = match (op.work, op.a, op.b) {
+        (Work::Move, Operand::Gpr(_), Operand::Gpr(_)) => Work::MoveRegister,
+        (Work::Move, Operand::Gpr(_), Operand::Memory) => Work::LoadRegister,
+        (Work::Move, Operand::Memory, Operand::Gpr(_)) => Work::StoreRegister,
+        (Work::Alu(alu), Operand::Gpr(a), Operand::Gpr(b)) if a != b || matches!(alu, Alu::Test | Alu::Cmp) => {
+            Work::AluRegister(alu)
+        }
+        (Work::Alu(alu), Operand::Gpr(_), Operand::Immediate) => {
+            op.immediate &= crate::flags::ones(op.size);
+            Work::AluImmediate(alu)
+        }
+        (work, ..) => work,
+    };
+}
+
 /// Index of a general-purpose register of any width, `ah` … `bh` included.
 pub(crate) fn gpr(register: Register) -> Option<u8> {
     let full = register.full_register();

@@ -81,6 +81,21 @@ impl<M: Memory, S: FnMut(Access)> Machine<'_, M, S> {
         }
     }
 
+    /// The general register that the operand is known to be.
+    #[inline(always)]
+    pub(crate) fn register(&self, operand: Operand, bytes: u8) -> Value {
+        let Operand::Gpr(register) = operand else { return None };
+        self.state.gpr(register as usize).map(|value| value & ones(bytes))
+    }
+
+    /// Sets the general register that the operand is known to be; `value` has no bits above 4 or 8 bytes.
+    #[inline(always)]
+    pub(crate) fn set_register(&mut self, operand: Operand, value: Value) {
+        if let Operand::Gpr(register) = operand {
+            self.state.set_gpr(register as usize, value);
+        }
+    }
+
     /// Writes a register operand as x86-64 does: 4 bytes clear the upper half, 1 and 2 keep the rest.
     #[inline(always)]
     pub(crate) fn write_register(&mut self, operand: Operand, bytes: u8, value: Value) {

@@ -129,6 +129,12 @@ pub(crate) enum Work {
     Nothing,
     /// a = b.
     Move,
+    /// The commonest moves and arithmetic in a form of their own: general registers of 4 or 8 bytes.
+    MoveRegister,
+    LoadRegister,
+    StoreRegister,
+    AluRegister(Alu),
+    AluImmediate(Alu),
     /// a = b, zero-extended from `from` bytes.
     MoveZero,
     /// a = b, sign-extended from `from` bytes.

@@ -284,6 +284,9 @@ fn written(op: &Op) -> u16 {
         Work::Forget => op.immediate as u16,
         Work::Call => CALLER_SAVED,
         Work::Syscall => 1 << RAX | 1 << RCX | 1 << 11,
+        // Only the emulator's cache holds the specialized forms.
+        Work::MoveRegister | Work::LoadRegister | Work::AluRegister(_) | Work::AluImmediate(_) => a,
+        Work::StoreRegister => 0,
         Work::Exception | Work::FarBranch | Work::Undecodable | Work::Unsupported => ALL_REGISTERS,
     }
 }
