@@ -242,6 +242,8 @@ pub struct Group {
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
+    /// Size of each of them, where all have the same; 0 otherwise.
+    pub object_bytes: u64,
 }
 
 impl Group {
@@ -256,6 +258,7 @@ impl Group {
             element: None,
             objects: 0,
             bytes: 0,
+            object_bytes: 0,
         }
     }
 }

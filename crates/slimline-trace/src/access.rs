@@ -110,14 +110,32 @@ impl Evidence {
     }
 }
 
+/// What concerns a whole window: its rows follow one another in the batch.
+#[cfg(feature = "session")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Its handle, as its rows have it.
+    pub id: WindowId,
+    /// Its first row; it ends where the next one starts.
+    pub first_row: u32,
+    /// When it began; 0 where not known.
+    pub time_ns: u64,
+    /// Instructions executed from its start to its end; 0 where not known.
+    pub instructions: u32,
+    /// Weight of its rows. Where a clock started it: CPU time of the thread since the window before.
+    pub weight: u64,
+}
+
 /// Consecutive accesses of one thread, attributed, as columns of equal length.
 ///
-/// Rows are in program order inside one window. A window never spans two batches.
+/// Rows are in program order inside one window, windows in order of time. A window never spans two batches.
 #[cfg(feature = "session")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccessBatch {
     /// The thread all rows belong to; `None` only in an empty batch.
     pub thread: Option<ThreadId>,
+    /// The windows, by first row; every row belongs to one.
+    pub windows: Vec<Window>,
     /// The window each row was seen in.
     pub window: Vec<WindowId>,
     /// The instruction.
@@ -163,6 +181,7 @@ impl AccessBatch {
     pub fn with_capacity(thread: ThreadId, rows: usize) -> Self {
         Self {
             thread: Some(thread),
+            windows: Vec::new(),
             window: Vec::with_capacity(rows),
             site: Vec::with_capacity(rows),
             address: Vec::with_capacity(rows),
@@ -186,8 +205,26 @@ impl AccessBatch {
         self.site.is_empty()
     }
 
-    /// Appends one row.
+    /// Begins a window: rows pushed from now on belong to it.
+    pub fn begin_window(&mut self, id: WindowId, time_ns: u64, instructions: u32) {
+        let first_row = self.len() as u32;
+        self.windows.push(Window { id, first_row, time_ns, instructions, weight: 0 });
+    }
+
+    /// The rows of the window at `index` of [`Self::windows`]; panics where there is none, as slices do.
+    pub fn window_rows(&self, index: usize) -> core::ops::Range<usize> {
+        let end = self.windows.get(index + 1).map_or(self.len(), |next| next.first_row as usize);
+        self.windows[index].first_row as usize..end
+    }
+
+    /// Appends one row. Begins its window where that is not the last one begun; nothing is known of its time then.
     pub fn push(&mut self, row: Access) {
+        if self.windows.last().is_none_or(|window| window.id != row.window) {
+            self.begin_window(row.window, 0, 0);
+        }
+        if let Some(window) = self.windows.last_mut().filter(|_| row.evidence.has_cost()) {
+            window.weight += row.weight;
+        }
         self.window.push(row.window);
         self.site.push(row.site);
         self.address.push(row.address);
@@ -214,5 +251,37 @@ impl AccessBatch {
             weight: self.weight[index],
             evidence: self.evidence[index],
         }
+    }
+}
+
+#[cfg(all(test, feature = "session"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_belong_to_the_window_they_name() {
+        let row = |window, weight, evidence| Access {
+            window: WindowId(window),
+            site: SiteId(1),
+            address: Avma(0x1000),
+            bytes: 8,
+            kind: AccessKind::LOAD,
+            group: GroupId(1),
+            object: ObjectId(1),
+            offset: 0,
+            weight,
+            evidence,
+        };
+        let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
+        batch.begin_window(WindowId(7), 1_000, 250);
+        batch.push(row(7, 30, Evidence::Cost));
+        batch.push(row(7, 0, Evidence::Execution));
+        batch.push(row(8, 5, Evidence::Both));
+        let windows = [
+            Window { id: WindowId(7), first_row: 0, time_ns: 1_000, instructions: 250, weight: 30 },
+            Window { id: WindowId(8), first_row: 2, time_ns: 0, instructions: 0, weight: 5 },
+        ];
+        assert_eq!(batch.windows, windows);
+        assert_eq!((batch.window_rows(0), batch.window_rows(1)), (0..2, 2..3));
     }
 }
