@@ -200,6 +200,60 @@ mod tests {
         }
     }
 
+    use slimline_trace::session::{ProcessState, SessionWriter};
+    use slimline_trace::wire::{self, MessageKind};
+
+    use crate::record::tests::empty_info;
+    use crate::synthetic::{SyntheticProcess, SyntheticSample};
+
+    fn writer(scratch: &tempfile::TempDir) -> WriterThread {
+        let session = SessionWriter::create(&scratch.path().join("session"), &empty_info()).unwrap();
+        WriterThread::start(session).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_exits_is_finished_and_its_memory_given_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = writer(&scratch);
+        let path = scratch.path().join("4194999-0.ring");
+        let process = SyntheticProcess::create(&path, 4_194_999);
+        process.own_slot(0, 7);
+        process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
+        let mut drain = Drain::new(scratch.path().to_owned());
+        drain.pass(&writer);
+        assert!(path.exists());
+        process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
+        process.set_state(wire::ProcessState::Exited);
+        drain.pass(&writer);
+        assert!(!path.exists());
+        drain.pass(&writer);
+        let (summaries, any_alive) = drain.finish(&writer);
+        assert_eq!((summaries.len(), summaries[0].samples, any_alive), (1, 2, false));
+        assert_eq!(summaries[0].state, ProcessState::Exited);
+        writer.finish().1.unwrap();
+        assert!(scratch.path().join("session/p4194999-0/part-00000.json").exists());
+    }
+
+    #[test]
+    fn processes_that_live_on_are_told_to_stop() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = writer(&scratch);
+        let own = std::process::id();
+        let alive = SyntheticProcess::create(&scratch.path().join(format!("{own}-0.ring")), own);
+        let killed = SyntheticProcess::create(&scratch.path().join("4194999-0.ring"), 4_194_999);
+        let mut drain = Drain::new(scratch.path().to_owned());
+        drain.pass(&writer);
+        assert!(!alive.is_stopped());
+        let (mut summaries, any_alive) = drain.finish(&writer);
+        summaries.sort_by_key(|summary| summary.pid != own);
+        assert_eq!(
+            summaries.iter().map(|summary| summary.state).collect::<Vec<_>>(),
+            [ProcessState::Running, ProcessState::Gone]
+        );
+        assert!(any_alive && alive.is_stopped() && killed.is_stopped());
+        writer.finish().1.unwrap();
+    }
+
     #[test]
     fn tells_the_living_from_the_dead() {
         assert!(is_alive(std::process::id()));

@@ -27,6 +27,8 @@ mod run_directory;
 mod signals;
 mod stack_interner;
 mod stall_kernel;
+#[cfg(test)]
+mod synthetic;
 mod writer_thread;
 
 pub use error::RecordError;

@@ -21,7 +21,7 @@ use crate::calibrate::{Calibration, assumed, calibrate};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::drain::Drain;
 use crate::run_directory::{RunDirectory, plain_config};
-use crate::signals::HeldSignals;
+use crate::signals::{self, HeldSignals};
 use crate::writer_thread::WriterThread;
 use crate::{RecordError, machine, program};
 
@@ -109,6 +109,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     program::check_preloadable(&program)?;
     check_output_directory(&options.output)?;
 
+    signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = RunDirectory::create()?;
     let asked = asked_trigger(options.trigger);
     let calibration = match options.calibration.as_slice() {
@@ -128,7 +129,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
 
     let mut info = session_info(options, &program, &config, &calibration);
     let session = SessionWriter::create(&options.output, &info)?;
-    let signals = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let writer = WriterThread::start(session).map_err(RecordError::system("can't start a thread"))?;
     let spawned = Command::new(&program)
         .arg0(name)
@@ -151,7 +152,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     }
 
     let mut drain = Drain::new(run.path().to_owned());
-    let (status, failed_early) = watch(child, &signals, &mut drain, &writer, &mut info);
+    let (status, failed_early) = watch(child, &held, &mut drain, &writer, &mut info);
     let (processes, any_alive) = drain.finish(&writer);
     let (session, written) = writer.finish();
     if let (None, Some(first)) = (calibration.trigger, processes.first()) {
@@ -184,7 +185,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     } else {
         drop(run)
     }
-    drop(signals);
+    drop(held);
     Ok(Outcome { directory: options.output.clone(), info })
 }
 
@@ -307,8 +308,15 @@ fn environment_that_matters() -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The header of a session that has only begun.
+    pub(crate) fn empty_info() -> SessionInfo {
+        let calibration = Calibration { skid: assumed("test"), trigger: None };
+        let options = RecordOptions::new(vec!["true".into()]);
+        session_info(&options, Path::new("/bin/true"), &plain_config(TriggerKind::Off), &calibration)
+    }
 
     #[test]
     fn says_which_trigger_and_why() {

@@ -371,3 +371,207 @@ pub(crate) fn trigger_of(number: u32) -> Trigger {
         _ => Trigger::Off,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::session::SessionWriter;
+    use slimline_trace::tables::{RangeOrigin, StackEnd};
+    use slimline_trace::wire::{MessageKind, RangeKind};
+
+    use super::*;
+    use crate::synthetic::{SyntheticProcess, SyntheticSample, maps_words, range_words, thread_words};
+
+    fn pair() -> (tempfile::TempDir, SyntheticProcess, Recorder) {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("7-0.ring");
+        let writer = SyntheticProcess::create(&path, 7);
+        let recorder = Recorder::new(ProcessFile::open(&path).unwrap(), "p7-0".into(), None);
+        (scratch, writer, recorder)
+    }
+
+    fn sample(time_ns: u64) -> SyntheticSample {
+        SyntheticSample {
+            time_ns,
+            frames: vec![0x401_100, 0x401_200],
+            blocks: vec![(0x5000, 48, 2), (0x6000, 16, 0)],
+            accesses: vec![(0x5008, Some(0)), (0x7000, None), (0x6000, Some(1))],
+        }
+    }
+
+    #[test]
+    fn samples_become_rows_that_name_each_other() {
+        let (_scratch, writer, mut recorder) = pair();
+        writer.put_stacks(&[&[1], &[0x402_000, 0x402_100]]);
+        writer.own_slot(0, 7);
+        writer.push(0, MessageKind::Thread, &thread_words(90, 7, false, "main"));
+        writer.push(0, MessageKind::Sample, &sample(100).words());
+        writer.push(0, MessageKind::Sample, &sample(101).words());
+        recorder.drain(200, false);
+        let part = recorder.take_part();
+
+        assert_eq!(part.samples.time_ns, [100, 101]);
+        assert_eq!(part.samples.stack[0], part.samples.stack[1]);
+        assert_eq!(part.samples.accesses, [3, 3]);
+        assert_eq!(part.accesses.window, [0, 0, 0, 1, 1, 1]);
+        assert_eq!(part.blocks.len(), 2, "the same block has one row");
+        let blocks: Vec<_> = part.accesses.block[..3].iter().map(|row| row.map(BlockRow::index)).collect();
+        assert_eq!(blocks, [Some(0), None, Some(1)]);
+        assert_eq!(part.blocks.stack[1], None, "context 0 is none");
+        let stack = part.blocks.stack[0].unwrap();
+        let frames: Vec<_> = part.stacks.iter().filter(|frame| frame.stack == stack).collect();
+        assert_eq!(frames.iter().map(|frame| frame.return_address.0).collect::<Vec<_>>(), [0x402_000, 0x402_100]);
+        assert_eq!(frames[0].end, StackEnd::Outermost);
+        assert_eq!((part.threads.name[0].as_str(), part.threads.samples[0]), ("main", 2));
+
+        // The next part: windows and call paths count on, blocks anew.
+        writer.push(0, MessageKind::Sample, &sample(102).words());
+        recorder.drain(300, false);
+        let part = recorder.take_part();
+        assert_eq!(part.accesses.window, [2, 2, 2]);
+        assert!(part.stacks.is_empty(), "call paths are known already");
+        assert_eq!(part.blocks.stack[0], Some(stack));
+    }
+
+    #[test]
+    fn a_slot_serves_one_thread_after_another() {
+        let (_scratch, writer, mut recorder) = pair();
+        writer.own_slot(0, 7);
+        writer.push(0, MessageKind::Thread, &thread_words(10, 7, false, "first"));
+        writer.push(0, MessageKind::Sample, &sample(11).words());
+        writer.push(0, MessageKind::Thread, &thread_words(12, 7, true, "first"));
+        writer.set_slot_state(0, SlotState::Ended);
+        recorder.drain(20, false);
+        assert_eq!(writer.slot_state(0), SlotState::Free as u32);
+        // The kernel gives the same number out again, and the message that the thread began is lost.
+        writer.own_slot(0, 7);
+        writer.push(0, MessageKind::Sample, &sample(30).words());
+        recorder.drain(40, false);
+        let threads = recorder.take_part().threads;
+        assert_eq!((threads.tid.as_slice(), threads.samples.as_slice()), (&[7, 7][..], &[1, 1][..]));
+        assert_eq!(threads.ended_ns, [Some(12), None]);
+    }
+
+    #[test]
+    fn ranges_of_all_threads_are_told_in_time_order() {
+        let (_scratch, writer, mut recorder) = pair();
+        writer.put_stacks(&[&[0x403_000]]);
+        writer.own_slot(0, 7);
+        writer.own_slot(1, 8);
+        writer.push(0, MessageKind::Range, &range_words(30, 0x10_0000, 64, 1, RangeKind::Allocated));
+        writer.push(1, MessageKind::Range, &range_words(10, 0x10_0000, 96, 1, RangeKind::Allocated));
+        writer.push(1, MessageKind::Range, &range_words(20, 0x10_0000, 0, 0, RangeKind::Freed));
+        recorder.drain(100, false);
+        recorder.settle_all();
+        let part = recorder.take_part();
+        assert_eq!((part.dead_ranges.born_ns[0], part.dead_ranges.died_ns[0]), (10, Some(20)));
+        assert_eq!((part.live_ranges.born_ns[0], part.live_ranges.origin[0]), (30, RangeOrigin::Heap));
+        assert!(part.live_ranges.stack[0].is_some());
+    }
+
+    #[test]
+    fn snapshots_come_in_parts() {
+        let (_scratch, writer, mut recorder) = pair();
+        let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+        for part in maps_words(50, &text, 100) {
+            assert!(writer.push(0, MessageKind::Maps, &part));
+        }
+        // Of the second snapshot the first part was dropped: it is left out, and counted.
+        for part in &maps_words(60, &text, 100)[1..] {
+            writer.push(0, MessageKind::Maps, part);
+        }
+        writer.own_slot(0, 7);
+        recorder.drain(100, false);
+        let mappings = recorder.take_part().mappings;
+        assert_eq!(mappings.len(), text.lines().count());
+        assert!(mappings.last_seen_ns.iter().all(|&seen| seen == 50));
+        assert!(recorder.summary(100, true).losses.damaged_messages > 0);
+    }
+
+    #[test]
+    fn what_the_target_scribbled_over_is_counted_and_nothing_more() {
+        let (_scratch, writer, mut recorder) = pair();
+        writer.own_slot(0, 7);
+        let spoil = |word: usize, value: u64| {
+            let mut words = sample(1).words();
+            words[word] = value;
+            words
+        };
+        let counts = 7; // frames, blocks, block, bytes
+        for words in [
+            spoil(counts, 65),                         // more frames than there may be
+            spoil(counts, 2 | 129 << 16),              // more blocks
+            spoil(counts, 2 | 2 << 16 | 2 << 32),      // a block that is not there
+            spoil(6, 300 | 513 << 32),                 // more accesses
+            spoil(6, 300 | 4 << 32),                   // more than the message holds
+            spoil(8, 9 << 8),                          // no such quality
+            spoil(8, 9 << 16),                         // no such end
+            spoil(9 + 2 + 4 + 1, 0x401_004 | 2 << 48), // an access to a block that is not there
+        ] {
+            writer.push(0, MessageKind::Sample, &words);
+        }
+        writer.push(0, MessageKind::Range, &range_words(1, u64::MAX, 2, 0, RangeKind::Mapped));
+        writer.push(0, MessageKind::Sample, &sample(2).words());
+        recorder.drain(100, false);
+        assert_eq!(recorder.summary(100, true).losses.damaged_messages, 9);
+        assert_eq!(recorder.take_part().samples.time_ns, [2]);
+    }
+
+    #[test]
+    fn memory_is_bounded_where_the_disk_is_slow() {
+        let (_scratch, writer, mut recorder) = pair();
+        writer.own_slot(0, 7);
+        let bound = PART_SAMPLES * MOST_PARTS_WAITING;
+        let words = SyntheticSample { time_ns: 1, ..SyntheticSample::default() }.words();
+        let mut written = 0;
+        while written < bound + 10 {
+            if writer.push(0, MessageKind::Sample, &words) {
+                written += 1;
+            } else {
+                recorder.drain(1, false);
+            }
+        }
+        recorder.drain(1, false);
+        assert_eq!(recorder.summary(1, true).losses.unwritten_samples, 10);
+        assert_eq!(recorder.take_part().samples.len(), bound);
+    }
+
+    #[test]
+    fn slots_far_behind_are_found_by_the_full_pass() {
+        let (_scratch, writer, mut recorder) = pair();
+        recorder.drain(1, false);
+        writer.own_slot(2000, 9);
+        writer.push(2000, MessageKind::Sample, &sample(5).words());
+        assert_eq!(recorder.drain(2, false), 0, "a quick pass stops at untouched slots");
+        assert!(recorder.drain(3, true) > 0);
+    }
+
+    /// Rows of several parts hold together after a round trip over the disk.
+    #[test]
+    fn parts_are_read_back_with_everything_they_name() {
+        let (scratch, writer, mut recorder) = pair();
+        writer.put_stacks(&[&[1], &[0x402_000]]);
+        writer.own_slot(0, 7);
+        let directory = scratch.path().join("session");
+        let info = crate::record::tests::empty_info();
+        let session = SessionWriter::create(&directory, &info).unwrap();
+        let thread = crate::writer_thread::WriterThread::start(session).unwrap();
+        for time in 0..40 {
+            writer.push(0, MessageKind::Sample, &sample(time).words());
+            if time % 10 == 9 {
+                recorder.drain(time, false);
+                let rows = recorder.take_part();
+                thread.send_part(recorder.directory(), rows);
+            }
+        }
+        let (session, written) = thread.finish();
+        written.unwrap();
+        let processes = vec![recorder.summary(99, false)];
+        session.update(&slimline_trace::session::SessionInfo { processes, ..info }).unwrap();
+
+        let session = slimline_trace::session::Session::open(&directory).unwrap();
+        let process = session.load(&session.processes()[0]).unwrap();
+        let times: Vec<u64> = process.parts().flat_map(|part| part.unwrap().samples.time_ns).collect();
+        assert_eq!(times, (0..40).collect::<Vec<_>>());
+        assert_eq!((session.processes()[0].samples, session.processes()[0].accesses), (40, 120));
+    }
+}

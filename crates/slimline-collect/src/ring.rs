@@ -5,7 +5,7 @@
 //! them. What this can't survive is a target that shrinks the file (SIGBUS); nothing but malice does that.
 #![allow(unsafe_code)] // shared memory is a raw pointer; two functions turn it into atomics
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
 use std::path::Path;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use slimline_trace::wire::{
-    FILE_BYTES, MAGIC, ProcessHeader, RING_BYTES, RINGS_OFFSET, SLOTS, SLOTS_OFFSET, STACK_WORDS, STACKS_OFFSET,
-    SlotHeader, SlotState, VERSION,
+    FILE_BYTES, MAGIC, ProcessHeader, ProcessState, RING_BYTES, RINGS_OFFSET, SLOTS, SLOTS_OFFSET, STACK_WORDS,
+    STACKS_OFFSET, SlotHeader, SlotState, VERSION,
 };
 
 /// Words of one ring.
@@ -45,15 +45,19 @@ impl ProcessFile {
         if file.metadata()?.len() < FILE_BYTES as u64 {
             return Err(OpenError::NotReady);
         }
-        let mapping = MmapOptions::new().len(FILE_BYTES).map_raw(&file)?;
-        let file = Self { mapping };
-        if file.header_u64(offset_of!(ProcessHeader, magic)) != MAGIC || file.state() == 0 {
+        let file = Self::map(&file)?;
+        if file.header_u64(offset_of!(ProcessHeader, magic)) != MAGIC || file.state() == ProcessState::Starting as u32 {
             return Err(OpenError::NotReady);
         }
         match file.header_u32(offset_of!(ProcessHeader, version)) {
             VERSION => Ok(file),
             found => Err(OpenError::Version { found }),
         }
+    }
+
+    /// Maps an open file of full size, whatever is in it.
+    pub(crate) fn map(file: &File) -> io::Result<Self> {
+        Ok(Self { mapping: MmapOptions::new().len(FILE_BYTES).map_raw(file)? })
     }
 
     /// The word at `offset`, which must be a multiple of 8 inside the file.
@@ -98,6 +102,18 @@ impl ProcessFile {
     /// Asks the agent to stop.
     pub(crate) fn stop(&self) {
         self.half(offset_of!(ProcessHeader, stop)).store(1, Ordering::Release);
+    }
+
+    /// Writes a field as the agent does.
+    #[cfg(test)]
+    pub(crate) fn put_u32(&self, offset: usize, value: u32) {
+        self.half(offset).store(value, Ordering::Release);
+    }
+
+    /// Writes a word as the agent does.
+    #[cfg(test)]
+    pub(crate) fn put_u64(&self, offset: usize, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
     }
 
     /// The slot `index` < [`SLOTS`].
@@ -172,7 +188,7 @@ impl Slot<'_> {
                 (0..count).map(|word| self.file.word(ring + (start + word) % RING_WORDS * 8).load(Ordering::Relaxed)),
             );
         }
-        tail_word.store(head & !7, Ordering::Release);
+        tail_word.store(head, Ordering::Release);
         if sensible { Ok(()) } else { Err(Garbled) }
     }
 
@@ -192,3 +208,184 @@ impl Slot<'_> {
 /// The counts of a ring made no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+    use slimline_trace::wire::{MAX_FRAMES, MessageKind};
+
+    use super::*;
+    use crate::message::{Message, messages};
+    use crate::synthetic::{SyntheticProcess, SyntheticSample, maps_words, thread_words};
+
+    fn pair() -> (tempfile::TempDir, SyntheticProcess, ProcessFile) {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("7-0.ring");
+        let writer = SyntheticProcess::create(&path, 7);
+        let reader = ProcessFile::open(&path).unwrap();
+        (scratch, writer, reader)
+    }
+
+    /// Times of the samples in the ring.
+    fn sample_times(file: &ProcessFile) -> Vec<u64> {
+        let mut words = Vec::new();
+        file.slot(0).take(&mut words).unwrap();
+        messages(&words)
+            .map(|message| match message {
+                Ok(Message::Sample(sample)) => sample.time_ns,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_file_is_opened_once_its_agent_is_ready() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("7-0.ring");
+        assert!(matches!(ProcessFile::open(&path), Err(OpenError::Io(_))));
+        fs::write(&path, "short").unwrap();
+        assert!(matches!(ProcessFile::open(&path), Err(OpenError::NotReady)));
+        fs::remove_file(&path).unwrap();
+        let writer = SyntheticProcess::create(&path, 7);
+        writer.set_state(ProcessState::Starting);
+        assert!(matches!(ProcessFile::open(&path), Err(OpenError::NotReady)));
+        writer.set_state(ProcessState::Running);
+        assert!(ProcessFile::open(&path).is_ok());
+    }
+
+    #[test]
+    fn a_full_ring_takes_no_more_and_loses_nothing() {
+        let (_scratch, writer, reader) = pair();
+        writer.own_slot(0, 7);
+        let sample = |time_ns| SyntheticSample { time_ns, frames: vec![1; 64], ..SyntheticSample::default() };
+        let count = (0..).take_while(|&time| writer.push(0, MessageKind::Sample, &sample(time).words())).count() as u64;
+        assert!(count > 300, "{count}");
+        assert_eq!(sample_times(&reader), (0..count).collect::<Vec<_>>());
+        assert!(writer.push(0, MessageKind::Sample, &sample(count).words()), "room was handed back");
+        assert_eq!(sample_times(&reader), [count]);
+    }
+
+    #[test]
+    fn a_killed_writer_leaves_whole_messages() {
+        let (_scratch, writer, reader) = pair();
+        writer.own_slot(0, 7);
+        let sample = SyntheticSample { time_ns: 5, ..SyntheticSample::default() };
+        assert!(writer.push(0, MessageKind::Sample, &sample.words()));
+        // Killed while it wrote the next: header and half a body beyond `head`.
+        let at = 8 + sample.words().len() as u64 * 8;
+        writer.put_ring(0, at, 1 | 80 << 32);
+        writer.put_ring(0, at + 8, 6);
+        assert_eq!(sample_times(&reader), [5]);
+        assert!(sample_times(&reader).is_empty());
+    }
+
+    #[test]
+    fn senseless_counts_are_told_and_survived() {
+        for head in [u64::MAX, RING_BYTES as u64 + 8, 12] {
+            let (_scratch, writer, reader) = pair();
+            writer.put_slot_u64(0, offset_of!(SlotHeader, head), head);
+            let mut words = vec![1];
+            assert_eq!(reader.slot(0).take(&mut words), Err(Garbled));
+            assert!(words.is_empty());
+            assert_eq!(reader.slot(0).take(&mut words), Ok(()), "told once: {head:#x}");
+        }
+    }
+
+    #[test]
+    fn the_stack_area_ends_where_the_agent_says() {
+        let (_scratch, writer, reader) = pair();
+        writer.put_stacks(&[&[10, 20]]);
+        assert_eq!([0, 1, 2, 3].map(|word| reader.stack_word(word)), [Some(2), Some(10), Some(20), None]);
+        assert_eq!(reader.stack_word(usize::MAX), None);
+    }
+
+    /// One step of a writer and a reader that take turns.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(SyntheticSample),
+        Thread(u32),
+        Maps(String),
+        Drain,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let frames = proptest::collection::vec(1..u64::MAX, 0..=MAX_FRAMES);
+        let accesses = proptest::collection::vec((0..1_u64 << 47, Just(None)), 0..512);
+        let sample = (any::<u64>(), frames, accesses).prop_map(|(time_ns, frames, accesses)| {
+            Step::Write(SyntheticSample { time_ns, frames, blocks: Vec::new(), accesses })
+        });
+        prop_oneof![
+            8 => sample,
+            2 => (1..99_u32).prop_map(Step::Thread),
+            1 => "[a-z /\n-]{1,900}".prop_map(Step::Maps),
+            2 => Just(Step::Drain),
+        ]
+    }
+
+    proptest! {
+        /// What goes in comes out, in order and whole, wherever the ring wraps.
+        #[test]
+        fn everything_written_is_read(steps in proptest::collection::vec(step(), 1..400)) {
+            let (_scratch, writer, reader) = pair();
+            writer.own_slot(0, 7);
+            let mut written: Vec<Vec<u64>> = Vec::new();
+            let mut read = Vec::new();
+            let mut drain = || {
+                let mut words = Vec::new();
+                reader.slot(0).take(&mut words).unwrap();
+                for message in messages(&words) {
+                    read.push(match message.unwrap() {
+                        Message::Sample(sample) => SyntheticSample {
+                            time_ns: sample.time_ns,
+                            frames: sample.frames.to_vec(),
+                            blocks: Vec::new(),
+                            accesses: sample.accesses().map(|access| (access.address(), None)).collect(),
+                        }.words(),
+                        Message::Thread(event) => thread_words(event.time_ns, event.tid, event.ended == 1, "name"),
+                        Message::Maps(maps) => {
+                            let mut text = Vec::new();
+                            maps.append_text(&mut text);
+                            maps_words(maps.time_ns, std::str::from_utf8(&text).unwrap(), 4096).remove(0)
+                        }
+                        Message::Range(..) => unreachable!("none was written"),
+                    });
+                }
+            };
+            for step in steps {
+                let (kind, body) = match step {
+                    Step::Write(sample) => (MessageKind::Sample, sample.words()),
+                    Step::Thread(tid) => (MessageKind::Thread, thread_words(3, tid, tid % 2 == 0, "name")),
+                    Step::Maps(text) => (MessageKind::Maps, maps_words(4, &text, 4096).remove(0)),
+                    Step::Drain => {
+                        drain();
+                        continue;
+                    }
+                };
+                if writer.push(0, kind, &body) {
+                    written.push(body);
+                }
+            }
+            drain();
+            prop_assert_eq!(read, written);
+        }
+
+        /// Whatever the target leaves in its ring: no panic, and an end.
+        #[test]
+        fn garbage_is_survived(
+            garbage in proptest::collection::vec(prop_oneof![any::<u64>(), (0..6_u64, 0..200_u64).prop_map(|(kind, bytes)| kind | bytes << 32)], 1..200),
+            head in 0..2000_u64,
+        ) {
+            let (_scratch, writer, reader) = pair();
+            for (word, &value) in garbage.iter().enumerate() {
+                writer.put_ring(0, word as u64 * 8, value);
+            }
+            writer.put_slot_u64(0, offset_of!(SlotHeader, head), head);
+            let mut words = Vec::new();
+            if reader.slot(0).take(&mut words).is_ok() {
+                prop_assert!(messages(&words).count() <= words.len());
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 
 /// Signals that the terminal sends to the target as well.
 const SHARED: [i32; 2] = [SIGINT, SIGQUIT];
@@ -58,6 +58,11 @@ impl Drop for HeldSignals {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
+}
+
+/// Makes a write beyond the allowed file size (`ulimit -f`) an error like a full disk, not our death.
+pub(crate) fn survive_file_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// The mask of ignored signals, from `/proc/self/status`.

@@ -448,3 +448,22 @@ fn rows_of_threads(count: usize) -> Threads {
     }
     threads
 }
+
+#[test]
+fn a_part_that_does_not_fit_is_taken_back_as_a_whole() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("s");
+    let session = SessionWriter::create(&directory, &info()).unwrap();
+    let mut process = session.process("p7-0").unwrap();
+    process.write_part(rows(0).new_rows()).unwrap();
+    // The disk is full from the second part's accesses on.
+    std::os::unix::fs::symlink("/dev/full", directory.join("p7-0/accesses-00001.parquet.tmp")).unwrap();
+    let error = process.write_part(rows(1).new_rows()).unwrap_err();
+    assert!(error.is_out_of_space(), "{error}");
+    assert!(error.to_string().contains("accesses-00001.parquet"), "{error}");
+    let names: Vec<_> = fs::read_dir(directory.join("p7-0")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_str().unwrap().contains("00001")), "{names:?}");
+    let (_, parts) = read(&directory).unwrap();
+    assert_eq!(parts.len(), 1);
+    assert_eq!(parts[0].samples, rows(0).samples);
+}
