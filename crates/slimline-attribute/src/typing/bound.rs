@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::debug_info::{DebugInfo, Die};
 use super::flow::Flow;
 use super::location::{Gpr, Place};
-use super::scope::Fact;
+use super::scope::{Fact, FunctionScope};
 use super::value::{NameId, Pointer};
 use crate::tables::Language;
 
@@ -36,7 +36,8 @@ pub(super) struct FrameVariable {
     pub(super) inside: u64,
     /// The variable's type.
     pub(super) type_: Die,
-    pub(super) name: NameId,
+    /// `None` for the locals of a library's function.
+    pub(super) name: Option<NameId>,
 }
 
 /// Names of variables and of what is reached from them.
@@ -105,9 +106,15 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn new(info: &DebugInfo<'_>, facts: &[Fact], flow: &Flow, names: &Names) -> Self {
+    pub(super) fn new(info: &DebugInfo<'_>, scope: &FunctionScope, flow: &Flow, names: &Names) -> Self {
+        let library: Vec<bool> = scope.inlined.iter().map(|inlined| info.is_library(inlined.origin)).collect();
+        let name_of = |fact: &Fact, object| {
+            let text = info.name(fact.die).filter(|_| !library[fact.inlined as usize])?;
+            Some(names.variable(text, object))
+        };
+        let bound = |fact: &Fact| bound(info, fact, name_of(fact, false), name_of(fact, true));
         let mut usable: Vec<(Fact, Bound)> =
-            facts.iter().filter_map(|fact| Some((*fact, bound(info, fact, names)?))).collect();
+            scope.facts.iter().filter_map(|fact| Some((*fact, bound(fact)?))).collect();
         usable.sort_by_key(|(fact, _)| fact.begin);
         let mut result = Self { bounds: usable.iter().map(|(_, bound)| *bound).collect(), ..Self::default() };
         result.frame.extend(result.bounds.iter().filter_map(|bound| match bound {
@@ -163,30 +170,31 @@ impl FrameVariable {
     }
 }
 
-fn bound(info: &DebugInfo<'_>, fact: &Fact, names: &Names) -> Option<Bound> {
-    let text = info.name(fact.die)?;
+/// What a fact says; `name` is for what its variable points to, `object_name` for the variable as an object.
+fn bound(info: &DebugInfo<'_>, fact: &Fact, name: Option<NameId>, object_name: Option<NameId>) -> Option<Bound> {
     let points = |offset: i64| {
         let path = info.path_to(fact.type_, fact.offset);
-        path.pointer.then(|| Pointer {
-            offset,
-            name: Some(names.variable(text, false)),
-            ..info.pointer_to(path.pointee, fact.type_.unit)
-        })
+        path.pointer.then(|| Pointer { offset, name, ..info.pointer_to(path.pointee, fact.type_.unit) })
     };
     let object = |offset: i64| Pointer {
         offset: offset.wrapping_add_unsigned(fact.offset),
-        name: Some(names.variable(text, true)),
+        name: object_name,
         ..info.pointer_to(Some(fact.type_), fact.type_.unit)
     };
     let frame_variable = |at| {
         let all = info.shape(fact.type_)?.bytes();
         let bytes = fact.bytes.unwrap_or(all);
-        let name = names.variable(text, true);
-        Some(FrameVariable { at, bytes, inside: fact.offset, type_: fact.type_, name })
+        Some(FrameVariable { at, bytes, inside: fact.offset, type_: fact.type_, name: object_name })
     };
     Some(match fact.place {
         Place::Register(register) => Bound::Register(register, points(0)?),
         Place::Sum(register, plus) => Bound::Register(register, points(plus.wrapping_neg())?),
+        // A number may be said to live where it was last stored to, which is in some structure.
+        Place::Memory(register, _)
+            if register != Gpr::RSP && register != Gpr::RBP && !info.is_structure(fact.type_) =>
+        {
+            return None;
+        }
         Place::Memory(register, at) => Bound::Address(register, frame_variable(at)?, object(at.wrapping_neg())),
         Place::Frame(at) => Bound::Frame(frame_variable(at)?),
         Place::BehindFrame(at) => Bound::FrameWord(at, object(0)),

@@ -3,6 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use gimli::{AttributeValue, DwAt, DwTag, UnitOffset, UnitType, constants as dw};
 
@@ -47,7 +48,7 @@ struct UnitSlot<'a> {
 ///
 /// One `DebugInfo` is to be used with one [`TypeTable`](super::layout::TypeTable): it remembers the rows it made there.
 pub struct DebugInfo<'a> {
-    pub(super) dwarf: &'a Dwarf<'a>,
+    dwarf: Arc<Dwarf<'a>>,
     units: Vec<UnitSlot<'a>>,
     signatures: HashMap<u64, Die>,
     unit_ranges: OnceCell<Vec<(u64, u64, u32)>>,
@@ -60,7 +61,7 @@ pub struct DebugInfo<'a> {
 
 impl<'a> DebugInfo<'a> {
     /// Reads the unit headers of `dwarf`, and nothing else yet. A damaged section ends the list where it is damaged.
-    pub fn new(dwarf: &'a Dwarf<'a>) -> Self {
+    pub fn new(dwarf: Arc<Dwarf<'a>>) -> Self {
         let mut units = Vec::new();
         let mut signatures = HashMap::new();
         let mut add = |origin, header: gimli::UnitHeader<Slice<'a>>| {
@@ -114,7 +115,7 @@ impl<'a> DebugInfo<'a> {
     pub(super) fn dwarf_of(&self, unit: u32) -> &Dwarf<'a> {
         match (self.units[unit as usize].origin, self.dwarf.sup()) {
             (Origin::Supplementary, Some(sup)) => sup,
-            _ => self.dwarf,
+            _ => &self.dwarf,
         }
     }
 

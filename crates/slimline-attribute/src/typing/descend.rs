@@ -22,6 +22,9 @@ pub(super) struct Path {
 
 const MAX_DEPTH: u32 = 32;
 
+/// What the qualified names of the standard libraries' types and functions start with.
+const LIBRARIES: [&str; 6] = ["alloc::", "core::", "std::", "hashbrown::", "__gnu_cxx::", "operator new"];
+
 impl<'a> DebugInfo<'a> {
     /// A type as inference compares it: an aggregate's definition; of an array, its innermost element's. And its size.
     pub(super) fn target(&self, type_: Die) -> (Die, u64) {
@@ -57,7 +60,7 @@ impl<'a> DebugInfo<'a> {
             return Ok(offset.rem_euclid(size).cast_unsigned());
         }
         if size > 0 && (0..size).contains(&offset) {
-            if step % bytes == 0 {
+            if step.is_multiple_of(bytes) {
                 return Ok(offset.cast_unsigned());
             }
             // The offset runs in steps smaller than the structure: over an array inside it, or nothing is known.
@@ -68,7 +71,7 @@ impl<'a> DebugInfo<'a> {
             let stride = self.innermost_element(last.type_).1.max(1);
             return Ok(last.offset + (offset.cast_unsigned() - last.offset) % stride);
         }
-        if size > 0 && step > 0 && step % bytes == 0 {
+        if size > 0 && step > 0 && step.is_multiple_of(bytes) {
             return Ok(offset.rem_euclid(size).cast_unsigned());
         }
         Err(if step == 0 { Reason::OutsideType } else { Reason::OffsetRuns })
@@ -91,7 +94,7 @@ impl<'a> DebugInfo<'a> {
                 if bytes == 0 {
                     continue;
                 }
-                if step % bytes == 0 {
+                if step.is_multiple_of(bytes) {
                     return Some(field.offset + inside % bytes);
                 }
                 if let Some(found) = self.array_offset(element, inside % bytes, step, depth + 1) {
@@ -167,7 +170,7 @@ impl<'a> DebugInfo<'a> {
                 }
             }
             Some(Shape::Aggregate { die, .. }) => {
-                let in_library = in_library || self.is_library_type(die);
+                let in_library = in_library || self.is_library(die);
                 let erased = erased.or_else(|| self.raw_vec_element(die));
                 let language = self.language(die.unit);
                 for field in self.fields(die).iter() {
@@ -189,11 +192,9 @@ impl<'a> DebugInfo<'a> {
         }
     }
 
-    /// Whether the type is one of a standard library's.
-    fn is_library_type(&self, die: Die) -> bool {
-        self.qualified_name(die).is_some_and(|name| {
-            ["std::", "core::", "alloc::", "__gnu_cxx::", "hashbrown::"].iter().any(|library| name.starts_with(library))
-        })
+    /// Whether a type or function is a standard library's, whose names mean nothing to a program's author.
+    pub(super) fn is_library(&self, die: Die) -> bool {
+        self.qualified_name(die).is_some_and(|name| LIBRARIES.iter().any(|library| name.starts_with(library)))
     }
 
     fn raw_vec_element(&self, die: Die) -> Option<Die> {

@@ -9,7 +9,7 @@ use iced_x86::{InstructionInfoFactory, OpKind};
 use slimline_trace::address::Svma;
 
 use super::bound::{Bounds, Names};
-use super::debug_info::{DebugInfo, Die};
+use super::debug_info::DebugInfo;
 use super::flow::Flow;
 use super::layout::TypeTable;
 use super::transfer::{Function, State, Use};
@@ -126,7 +126,7 @@ impl<'a> DebugInfo<'a> {
         let scope = self.function_scope(die)?;
         let flow = Flow::new(code, begin.0);
         let names = Names::default();
-        let bounds = Bounds::new(self, &scope.facts, &flow, &names);
+        let bounds = Bounds::new(self, &scope, &flow, &names);
         Some(Function { info: self, die, scope, flow, bounds, names, watch })
     }
 }
@@ -230,10 +230,5 @@ impl Function<'_, '_> {
         let type_id = self.info.row(place.target, table).ok_or(Reason::Untyped)?;
         let offset = u64::try_from(place.offset).map_err(|_| Reason::OutsideType)?;
         Ok(SiteType { accessed: TypeRef { type_id, offset }, variable: place.name.map(|name| self.names.text(name)) })
-    }
-
-    /// The function's entry.
-    pub(super) fn die(&self) -> Die {
-        self.die
     }
 }

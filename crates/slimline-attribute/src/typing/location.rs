@@ -12,6 +12,7 @@ impl Gpr {
     pub(super) const RAX: Self = Self(0);
     pub(super) const RSP: Self = Self(4);
     pub(super) const RBP: Self = Self(5);
+    pub(super) const RDI: Self = Self(7);
 
     /// From DWARF's numbering, which orders the first eight differently.
     fn from_dwarf(register: gimli::Register) -> Option<Self> {

@@ -13,7 +13,9 @@
 mod bound;
 pub mod debug_info;
 mod descend;
+pub mod element;
 mod flow;
+pub mod heap;
 pub mod infer;
 pub mod layout;
 pub mod leaves;

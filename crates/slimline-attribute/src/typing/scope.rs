@@ -22,6 +22,8 @@ pub(super) struct Fact {
     pub(super) die: Die,
     /// Number of scopes around it; parameters of the function itself have 0.
     pub(super) depth: u32,
+    /// Index in [`FunctionScope::inlined`] of the function that declares it.
+    pub(super) inlined: u32,
 }
 
 /// A function inlined into the one at hand, or that one itself.
@@ -45,6 +47,7 @@ pub(super) struct FunctionScope {
 struct OpenScope {
     depth: isize,
     ranges: Vec<(u64, u64)>,
+    inlined: u32,
 }
 
 impl<'a> DebugInfo<'a> {
@@ -57,7 +60,7 @@ impl<'a> DebugInfo<'a> {
         let ranges = self.ranges_of(die, root);
         let mut scope = FunctionScope::default();
         scope.inlined.push(Inlined { origin: self.origin(die), ranges: ranges.clone() });
-        let mut open = vec![OpenScope { depth: root.depth(), ranges }];
+        let mut open = vec![OpenScope { depth: root.depth(), ranges, inlined: 0 }];
         // Subtrees deeper than this (types, nested functions) hold nothing of this function's frame.
         let mut skip_below: Option<isize> = None;
         while let Ok(Some(entry)) = cursor.next_dfs() {
@@ -75,19 +78,21 @@ impl<'a> DebugInfo<'a> {
             let here = Die::new(die.unit as usize, entry.offset())?;
             match entry.tag() {
                 dw::DW_TAG_formal_parameter | dw::DW_TAG_variable => {
-                    let around = open.last().map_or(&[][..], |scope| &scope.ranges);
-                    self.add_facts(here, entry, frame, around, open.len() as u32 - 1, &mut scope.facts);
+                    let depth_here = open.len() as u32 - 1;
+                    self.add_facts(here, entry, frame, open.last()?, depth_here, &mut scope.facts);
                     skip_below = Some(depth);
                 }
                 dw::DW_TAG_lexical_block | dw::DW_TAG_try_block | dw::DW_TAG_catch_block => {
                     let ranges = self.ranges_of(here, entry);
                     let ranges = if ranges.is_empty() { open.last()?.ranges.clone() } else { ranges };
-                    open.push(OpenScope { depth, ranges });
+                    let inlined = open.last()?.inlined;
+                    open.push(OpenScope { depth, ranges, inlined });
                 }
                 dw::DW_TAG_inlined_subroutine => {
                     let ranges = self.ranges_of(here, entry);
                     scope.inlined.push(Inlined { origin: self.origin(here), ranges: ranges.clone() });
-                    open.push(OpenScope { depth, ranges });
+                    let inlined = scope.inlined.len() as u32 - 1;
+                    open.push(OpenScope { depth, ranges, inlined });
                 }
                 dw::DW_TAG_call_site | dw::DW_TAG_GNU_call_site => {
                     if let Some((address, target)) = self.call_site(here, entry) {
@@ -138,7 +143,7 @@ impl<'a> DebugInfo<'a> {
         die: Die,
         entry: &Entry<'a>,
         frame: FrameBase,
-        around: &[(u64, u64)],
+        around: &OpenScope,
         depth: u32,
         facts: &mut Vec<Fact>,
     ) {
@@ -146,11 +151,11 @@ impl<'a> DebugInfo<'a> {
         let Some(type_) = self.type_of(die) else { return };
         let mut add = |begin, end, piece: Piece| {
             let Piece { place, offset, bytes } = piece;
-            facts.push(Fact { begin, end, place, type_, offset, bytes, die, depth });
+            facts.push(Fact { begin, end, place, type_, offset, bytes, die, depth, inlined: around.inlined });
         };
         if let AttributeValue::Exprloc(expression) = location {
             for piece in self.pieces(die.unit, expression, frame) {
-                around.iter().for_each(|&(begin, end)| add(begin, end, piece));
+                around.ranges.iter().for_each(|&(begin, end)| add(begin, end, piece));
             }
             return;
         }

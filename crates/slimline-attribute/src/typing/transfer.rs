@@ -157,6 +157,7 @@ impl Function<'_, '_> {
     /// Lets the variables in place at an instruction add to what is known.
     pub(super) fn apply_bounds(&self, state: &mut State, index: usize, uses: &mut Vec<Use>) {
         let mut best: [Option<Pointer>; 16] = [None; 16];
+        let mut held = [false; 16];
         for bound in self.bounds.at(index) {
             let (register, pointer) = match *bound {
                 Bound::Register(register, pointer) => (register, pointer),
@@ -172,12 +173,15 @@ impl Function<'_, '_> {
             let known = &mut best[usize::from(register.0)];
             if known.is_none_or(|known| self.rank(known) < self.rank(pointer)) {
                 *known = Some(pointer);
+                held[usize::from(register.0)] = matches!(bound, Bound::Register(..));
             }
         }
         for (number, pointer) in best.into_iter().enumerate() {
             let Some(pointer) = pointer else { continue };
             let known = state.registers[number];
-            if let Value::Fresh(at) = known {
+            if let Value::Fresh(at) = known
+                && held[number]
+            {
                 uses.push(Use { pointer, start: at.wrapping_sub(pointer.offset), kind: UseKind::Variable });
             }
             state.registers[number] = self.reconcile(known, pointer);
@@ -185,7 +189,7 @@ impl Function<'_, '_> {
     }
 
     /// How much a pointer's type tells.
-    fn rank(&self, pointer: Pointer) -> u32 {
+    pub(super) fn rank(&self, pointer: Pointer) -> u32 {
         match pointer.bytes {
             _ if self.info.is_structure(pointer.target) => 2,
             0 | 1 => 0,
@@ -244,7 +248,7 @@ impl Function<'_, '_> {
         let variable = self.frame_variable(state, index, offset)?;
         let inside = variable.inside.cast_signed().wrapping_add(offset.wrapping_sub(variable.at));
         let to = self.info.pointer_to(Some(variable.type_), variable.type_.unit);
-        Some(Pointer { offset: inside, name: Some(variable.name), ..to })
+        Some(Pointer { offset: inside, name: variable.name, ..to })
     }
 
     fn running_frame_pointer(&self, state: &State, index: usize, offset: i64, step: u64) -> Result<Pointer, Reason> {
@@ -516,9 +520,9 @@ impl Function<'_, '_> {
         match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => return self.call(state, index, uses),
             FlowControl::Return => {
-                if let Value::Fresh(start) = state.get(Gpr::RAX)
-                    && let Some(pointer) = self.returned_pointer(self.die)
-                {
+                if let Value::Fresh(start) = state.get(Gpr::RAX) {
+                    let nothing = self.info.pointer_to(None, self.die.unit);
+                    let pointer = self.returned_pointer(self.die).unwrap_or(nothing);
                     uses.push(Use { pointer, start, kind: UseKind::Returned });
                 }
                 return;
@@ -553,7 +557,7 @@ impl Function<'_, '_> {
         };
         let callee = self.scope.calls.get(&after).copied();
         let callee = callee.or_else(|| (instruction.flow_control() == FlowControl::Call).then(target).flatten());
-        if let (Value::Fresh(start), Some(callee)) = (state.get(Gpr(7)), callee)
+        if let (Value::Fresh(start), Some(callee)) = (state.get(Gpr::RDI), callee)
             && let Some(pointer) = self.first_parameter(callee)
         {
             uses.push(Use { pointer, start, kind: UseKind::Argument });

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use gimli::{EndianSlice, LittleEndian};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
@@ -17,7 +18,7 @@ use slimline_trace::address::Svma;
 pub(crate) struct Compiled {
     pub(crate) path: PathBuf,
     pub(crate) file: object::File<'static>,
-    pub(crate) dwarf: &'static Dwarf<'static>,
+    pub(crate) dwarf: Arc<Dwarf<'static>>,
     _directory: tempfile::TempDir,
 }
 
@@ -52,12 +53,12 @@ impl Compiled {
             };
             Ok(EndianSlice::new(data, LittleEndian))
         };
-        let dwarf = Box::leak(Box::new(Dwarf::load(load).expect("sections")));
+        let dwarf = Arc::new(Dwarf::load(load).expect("sections"));
         Self { path: path.to_owned(), file, dwarf, _directory: directory }
     }
 
     pub(crate) fn info(&self) -> DebugInfo<'static> {
-        DebugInfo::new(self.dwarf)
+        DebugInfo::new(Arc::clone(&self.dwarf))
     }
 
     /// Output of running the program.
@@ -189,5 +190,59 @@ pub(crate) fn spelled(table: &TypeTable, answer: &SiteType) -> String {
         Some(leaf) if leaf.path.is_empty() => row.name.clone(),
         Some(leaf) => format!("{}.{}", row.name, leaf.path),
         None => format!("{}+{}?", row.name, answer.accessed.offset),
+    }
+}
+
+/// A frame of a call path, by the function's place and the return address in it.
+#[allow(dead_code, reason = "each test file uses its own part")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) begin: u64,
+    pub(crate) size: u64,
+    pub(crate) return_address: u64,
+}
+
+#[allow(dead_code, reason = "each test file uses its own part")]
+impl Compiled {
+    /// The shortest call path from the function called `from` to one whose symbol contains `to`, innermost first.
+    pub(crate) fn call_path(&self, from: &str, to: &str) -> Vec<Call> {
+        let functions: Vec<(u64, u64, &str)> = self
+            .file
+            .symbols()
+            .filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.size() > 0)
+            .map(|symbol| (symbol.address(), symbol.size(), symbol.name().unwrap_or("")))
+            .collect();
+        let relocations = self.file.dynamic_relocations().into_iter().flatten();
+        let table: std::collections::HashMap<u64, u64> =
+            relocations.map(|(at, relocation)| (at, relocation.addend().cast_unsigned())).collect();
+        let by_address = |address: u64| functions.iter().find(|function| function.0 == address);
+        let start = functions.iter().find(|function| function.2 == from).unwrap_or_else(|| panic!("no symbol {from}"));
+        let mut paths = std::collections::VecDeque::from([(*start, Vec::new())]);
+        let mut seen = std::collections::HashSet::new();
+        while let Some(((begin, size, _), path)) = paths.pop_front() {
+            for instruction in Decoder::with_ip(64, self.code(begin, begin + size), begin, DecoderOptions::NONE) {
+                // A jump out of the function is a call in tail position: it leaves no frame.
+                let tail = instruction.is_jmp_near() || instruction.is_jmp_short();
+                let through_table = instruction.is_call_near_indirect() && instruction.is_ip_rel_memory_operand();
+                let target = match through_table {
+                    true => table.get(&instruction.ip_rel_memory_address()).copied().unwrap_or(0),
+                    false => instruction.near_branch_target(),
+                };
+                if !(instruction.is_call_near() || through_table || tail) || (begin..begin + size).contains(&target) {
+                    continue;
+                }
+                let call = Call { begin, size, return_address: instruction.next_ip() };
+                let own = (!tail).then_some(call);
+                let path: Vec<Call> = own.into_iter().chain(path.iter().copied()).collect();
+                let Some(&callee) = by_address(target) else { continue };
+                if callee.2.contains(to) {
+                    return path;
+                }
+                if seen.insert(callee.0) && path.len() < 8 {
+                    paths.push_back((callee, path));
+                }
+            }
+        }
+        panic!("{from} never calls {to}");
     }
 }

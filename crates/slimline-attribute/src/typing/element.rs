@@ -1,0 +1,165 @@
+//! A group's element type, by what its accesses say and what its allocation says.
+
+use std::collections::HashMap;
+
+use crate::tables::{Element, Type, TypeId, TypeKind, TypeRef};
+
+/// One typed access to a group's objects (or many alike, with their weight together).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vote {
+    /// Type and offset that the instruction is known to access.
+    pub accessed: TypeRef,
+    /// Bytes from the start of the object.
+    pub offset: u64,
+    /// Cost, or number of accesses.
+    pub weight: u64,
+}
+
+/// A declared element type is given up for another one where less than this share of the accesses agrees with it.
+const MIN_AGREEMENT: f64 = 0.5;
+
+/// What a group is an array of: `declared` (by its allocation or its static's declaration) unless most of the accesses
+/// say otherwise. An access agrees with a type if its own is that type at a matching distance from the object's start,
+/// or a part of it. `None` where nothing is declared and no access has a type.
+pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote]) -> Option<Element> {
+    let total: u64 = votes.iter().map(|vote| vote.weight).sum();
+    let voted = best_voted(types, votes);
+    let Some(declared) = declared else { return voted };
+    if total == 0 {
+        return Some(declared);
+    }
+    let agreeing: u64 = votes.iter().filter(|vote| agrees(types, declared, vote)).map(|vote| vote.weight).sum();
+    let declared = Element { agreement: share(agreeing, total), ..declared };
+    match voted {
+        // A byte says nothing of what lies in an arena.
+        Some(voted) if declared.bytes <= 1 && voted.bytes > 1 => Some(voted),
+        Some(voted) if declared.agreement < MIN_AGREEMENT && voted.agreement > declared.agreement => Some(voted),
+        _ => Some(declared),
+    }
+}
+
+fn best_voted(types: &[Type], votes: &[Vote]) -> Option<Element> {
+    let total: u64 = votes.iter().map(|vote| vote.weight).sum();
+    let mut candidates: Vec<TypeId> = votes.iter().map(|vote| vote.accessed.type_id).collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    let scored = candidates.into_iter().filter(|id| types[id.index()].bytes > 0).map(|type_id| {
+        let bytes = types[type_id.index()].bytes;
+        let start = start_of(type_id, bytes, votes);
+        let element = Element { type_id, bytes, start, agreement: 0.0 };
+        let agreeing: u64 = votes.iter().filter(|vote| agrees(types, element, vote)).map(|vote| vote.weight).sum();
+        (agreeing, Element { agreement: share(agreeing, total), ..element })
+    });
+    // Of types that agree with as much, the larger one holds the others.
+    scored
+        .max_by_key(|(agreeing, element)| (*agreeing, element.bytes, std::cmp::Reverse(element.type_id)))
+        .map(|best| best.1)
+}
+
+/// Distance from the object's start to its first element that most of the weight agrees on.
+fn start_of(type_id: TypeId, bytes: u64, votes: &[Vote]) -> u64 {
+    let mut weights: HashMap<u64, u64> = HashMap::new();
+    for vote in votes.iter().filter(|vote| vote.accessed.type_id == type_id) {
+        *weights.entry(residue(vote, bytes)).or_default() += vote.weight;
+    }
+    weights.into_iter().max_by_key(|&(start, weight)| (weight, std::cmp::Reverse(start))).map_or(0, |best| best.0)
+}
+
+/// Where elements of `bytes` start, modulo their size, if the vote is right.
+fn residue(vote: &Vote, bytes: u64) -> u64 {
+    (vote.offset % bytes + bytes - vote.accessed.offset % bytes) % bytes
+}
+
+fn agrees(types: &[Type], element: Element, vote: &Vote) -> bool {
+    if element.bytes == 0 {
+        return false;
+    }
+    if vote.accessed.type_id == element.type_id {
+        return residue(vote, element.bytes) == element.start % element.bytes;
+    }
+    contains(types, element.type_id, vote.accessed.type_id, 0)
+}
+
+/// Whether a part of `outer`, at any depth, has the type `inner`.
+fn contains(types: &[Type], outer: TypeId, inner: TypeId, depth: u32) -> bool {
+    if depth > 16 {
+        return false;
+    }
+    let part = |id: TypeId| id == inner || contains(types, id, inner, depth + 1);
+    match types[outer.index()].kind {
+        TypeKind::Array { element, .. } => part(element),
+        _ => types[outer.index()].members.iter().filter_map(|member| member.type_id).any(part),
+    }
+}
+
+fn share(part: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { part as f64 / total as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::{Language, Member, MemberRole};
+
+    fn type_(name: &str, kind: TypeKind, bytes: u64, members: Vec<Member>) -> Type {
+        Type { name: name.to_owned(), language: Language::C, kind, bytes, declared_at: None, members }
+    }
+
+    fn member(name: &str, offset: u64, bytes: u64, id: u32) -> Member {
+        Member {
+            name: name.to_owned(),
+            offset,
+            bytes,
+            bits: None,
+            type_id: Some(TypeId(id)),
+            type_name: String::new(),
+            role: MemberRole::Field,
+            line: 0,
+        }
+    }
+
+    /// 0 double, 1 point { x, y }, 2 body { point at 8, double at 24 }, 3 char, 4 long
+    fn types() -> Vec<Type> {
+        vec![
+            type_("double", TypeKind::Scalar, 8, vec![]),
+            type_("struct point", TypeKind::Structure, 16, vec![member("x", 0, 8, 0), member("y", 8, 8, 0)]),
+            type_("struct body", TypeKind::Structure, 32, vec![member("at", 8, 16, 1), member("mass", 24, 8, 0)]),
+            type_("char", TypeKind::Scalar, 1, vec![]),
+            type_("long", TypeKind::Scalar, 8, vec![]),
+        ]
+    }
+
+    fn vote(type_id: u32, in_type: u64, offset: u64, weight: u64) -> Vote {
+        Vote { accessed: TypeRef { type_id: TypeId(type_id), offset: in_type }, offset, weight }
+    }
+
+    fn declared(type_id: u32, bytes: u64) -> Option<Element> {
+        Some(Element { type_id: TypeId(type_id), bytes, start: 0, agreement: 1.0 })
+    }
+
+    #[test]
+    fn parts_agree_with_the_whole() {
+        let votes = [vote(2, 24, 32 * 5 + 24, 50), vote(1, 8, 40, 30), vote(0, 0, 24, 10), vote(4, 0, 24, 10)];
+        let found = element(&types(), None, &votes).unwrap();
+        assert_eq!((found.type_id, found.bytes, found.start), (TypeId(2), 32, 0));
+        assert!((found.agreement - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_cookie_shows_as_start() {
+        let votes = [vote(2, 24, 8 + 24, 9), vote(2, 8, 8 + 32 + 8, 9), vote(2, 8, 8, 2)];
+        let found = element(&types(), None, &votes).unwrap();
+        assert_eq!((found.type_id, found.start), (TypeId(2), 8));
+        assert!((found.agreement - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn most_accesses_overrule_the_declaration() {
+        let votes = [vote(2, 24, 24, 60), vote(1, 0, 8, 40)];
+        assert_eq!(element(&types(), declared(2, 32), &votes).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types(), declared(4, 8), &votes).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types(), declared(3, 1), &votes).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types(), declared(1, 16), &[]).unwrap().agreement, 1.0);
+        assert_eq!(element(&types(), None, &[]), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! What a heap block is made of, from the side that allocates it.
+//!
+//! Two kinds of evidence, in each frame of the allocation's call path, innermost first:
+//!
+//! - the type argument of an allocating function or container (`RawVec<T>`, `Box<T>`, `std::allocator<T>`), inlined or
+//!   not;
+//! - what becomes of the pointer that the call returns: which variable holds it, which member or static it is stored
+//!   to, what it is returned as. That is followed through wrappers (`xmalloc`) as long as they return the pointer.
+
+use slimline_trace::address::Svma;
+
+use super::debug_info::{DebugInfo, Die};
+use super::layout::TypeTable;
+use super::transfer::{Function, Use, UseKind};
+use super::value::{Pointer, Value};
+use crate::tables::{Element, MemberRole};
+
+/// A frame of an allocation's call path.
+#[derive(Clone, Copy)]
+pub struct AllocationFrame<'f, 'a> {
+    /// Debug information of the frame's module; `None` where it has none.
+    pub info: Option<&'f DebugInfo<'a>>,
+    /// Code of the frame's function.
+    pub code: &'f [u8],
+    /// Where that code lies.
+    pub begin: Svma,
+    /// Return address of the call that the frame is in.
+    pub return_address: Svma,
+}
+
+/// What is known of the blocks of one allocation path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allocation {
+    /// What the block is an array of. Its `agreement` is 1: accesses have not been asked.
+    pub element: Option<Element>,
+    /// The variable, member or container that holds the block: `nodes`, `net->neurons`.
+    pub holder: Option<String>,
+}
+
+/// Names of type parameters that are what a container holds, in order of preference.
+const ELEMENT_PARAMETERS: [&str; 3] = ["T", "_Tp", "_Ty"];
+
+/// What the blocks are that the call path `frames` (innermost first) allocates; `bytes` is the size of one of them,
+/// against which element sizes are checked.
+pub fn allocation(frames: &[AllocationFrame<'_, '_>], bytes: u64, table: &mut TypeTable) -> Allocation {
+    let mut found = Allocation::default();
+    // Whether the frame's call returns the block.
+    let mut returned = true;
+    for frame in frames {
+        let Some(function) =
+            frame.info.and_then(|info| info.function(frame.code, frame.begin, Some(frame.return_address.0)))
+        else {
+            // Allocators without debug information return what they allocate.
+            continue;
+        };
+        let solved = function.solve();
+        let mut container = None;
+        let uses = function.walk(&solved, |index, state, _| {
+            if function.flow.instructions[index].next_ip() == frame.return_address.0 {
+                container = function.name_of(state.get(super::location::Gpr::RDI));
+            }
+        });
+        let uses = if returned { uses } else { Vec::new() };
+        if found.element.is_none() {
+            found.element = function.element_used(&uses, bytes, table);
+        }
+        if found.element.is_none() {
+            found.element = function.generic_element(frame.return_address.0 - 1, bytes, table);
+        }
+        let own = !function.info.is_library(function.die);
+        if own {
+            // A caller of a function that returns the block knows better what it is for.
+            found.holder = function.holder(&uses).or(found.holder).or_else(|| {
+                // The container whose method allocates: its caller passes it.
+                container.filter(|_| found.element.is_some() && !returned)
+            });
+        }
+        returned &= uses.iter().any(|each| each.kind == UseKind::Returned);
+        if own && !returned {
+            break;
+        }
+    }
+    found
+}
+
+impl Function<'_, '_> {
+    /// The type that uses of the block agree on best: the first typed one of the best kind.
+    fn element_used(&self, uses: &[Use], bytes: u64, table: &mut TypeTable) -> Option<Element> {
+        let fits = |each: &&Use| self.rank(each.pointer) > 0 && self.fits(each.pointer, each.start, bytes);
+        let structures = uses.iter().filter(fits).filter(|each| self.rank(each.pointer) == 2);
+        let best = structures.min_by_key(|each| each.kind);
+        let best = best.or_else(|| {
+            uses.iter().filter(fits).filter(|each| each.kind != UseKind::Argument).min_by_key(|each| each.kind)
+        })?;
+        self.element(best.pointer.target, best.pointer.bytes, u64::try_from(best.start).ok()?, table)
+    }
+
+    fn element(&self, target: Die, bytes: u64, start: u64, table: &mut TypeTable) -> Option<Element> {
+        let type_id = self.info.row(target, table)?;
+        Some(Element { type_id, bytes, start, agreement: 1.0 })
+    }
+
+    /// Whether blocks of `bytes` can be arrays of the pointer's target from `start` on.
+    fn fits(&self, pointer: Pointer, start: i64, bytes: u64) -> bool {
+        let Ok(start) = u64::try_from(start) else { return false };
+        let Some(room) = bytes.checked_sub(start).filter(|_| pointer.bytes > 0) else { return false };
+        let flexible = self.info.is_structure(pointer.target)
+            && self.info.fields(pointer.target).last().is_some_and(|last| last.role == MemberRole::FlexibleArray);
+        room >= pointer.bytes && (room % pointer.bytes == 0 || flexible)
+    }
+
+    /// Who holds the block: a member or static it is stored to, else a variable.
+    fn holder(&self, uses: &[Use]) -> Option<String> {
+        let typed = |each: &&Use| each.pointer.bytes > 0;
+        let named = |kind| {
+            uses.iter()
+                .filter(typed)
+                .filter(move |each| each.kind == kind)
+                .find_map(|each| Some(self.names.text(each.pointer.name?)))
+        };
+        named(UseKind::Stored).or_else(|| named(UseKind::Variable))
+    }
+
+    /// The object that a pointer is to, by name: a variable, or a member of what a variable points to.
+    fn name_of(&self, value: Value) -> Option<String> {
+        let Value::Pointer(pointer) = value else { return None };
+        let offset = self.info.offset_in_target(pointer).ok()?;
+        let path = self.info.path_to(pointer.target, offset);
+        let name = self.names.member(pointer.name, &path.names, self.info.language(self.die.unit))?;
+        Some(self.names.text(name))
+    }
+
+    /// The element type of the innermost allocating library function at an address.
+    fn generic_element(&self, address: u64, bytes: u64, table: &mut TypeTable) -> Option<Element> {
+        let here = |inlined: &&super::scope::Inlined| {
+            inlined.ranges.iter().any(|&(begin, end)| (begin..end).contains(&address))
+        };
+        for inlined in self.scope.inlined.iter().rev().filter(here) {
+            if !self.info.is_library(inlined.origin) {
+                break;
+            }
+            let Some(argument) = self.element_argument(inlined.origin) else { continue };
+            let (target, size) = self.info.target(argument);
+            let pointer = Pointer { target, bytes: size, ..self.info.pointer_to(None, target.unit) };
+            if self.fits(pointer, 0, bytes) {
+                return self.element(target, size, 0, table);
+            }
+        }
+        None
+    }
+
+    /// The element's type argument of a function, or of the class it is a method of.
+    fn element_argument(&self, function: Die) -> Option<Die> {
+        let mut die = function;
+        for _ in 0..4 {
+            if let Some(found) =
+                ELEMENT_PARAMETERS.iter().find_map(|name| self.info.type_parameter(die, std::slice::from_ref(name)))
+            {
+                return Some(found);
+            }
+            die = match self.info.entry(die).and_then(|entry| self.info.declaration_of(die, &entry)) {
+                Some(declaration) => declaration,
+                None => Die { unit: die.unit, offset: self.info.index(die.unit).parent(die.offset)? },
+            };
+        }
+        None
+    }
+}
