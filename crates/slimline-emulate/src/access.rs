@@ -33,6 +33,9 @@ pub struct Access {
 pub trait Memory {
     /// Copies `into.len()` bytes (1 to 64) from `address`; false when any of them is unreadable.
     ///
+    /// Besides what the program loads, the aligned 64 bytes around each store are read once (they
+    /// never cross a page), 16 bytes of code at each instruction, and single bytes.
+    ///
     /// Mark it `#[inline]`: the emulator calls it with slices of constant length, which then
     /// become single moves.
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool;

@@ -13,6 +13,8 @@
 //!   interrupt in its middle leaves the pointer on it. Its address is then that of the next element.
 //! - A call in between is a memory instruction (it stores the return address) and so ends the walk.
 //!
+//! The address of a masked access is that of its first element, active or not.
+//!
 //! When the address register is lost (`mov rdi, [rdi+8]`) the plan still names the instruction:
 //! its next execution in a burst from the sample gives the next instance's address.
 
@@ -44,7 +46,7 @@ pub enum Quality {
 }
 
 /// The outcome of the policy for one sampled instruction pointer: depends on code only, so it can be
-/// kept and applied to every sample there.
+/// kept and applied to every sample there. All-zero bytes are a valid plan that blames nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     ip: u64,
@@ -195,7 +197,8 @@ impl Ring {
 /// Finds what to blame for a sample at `sampled_ip`.
 ///
 /// `code` holds the bytes from `code_start` and should cover the function of `sampled_ip` to its end;
-/// it is swept linearly from `function_start`. `skid` is the number of instructions that a sample
+/// it is swept linearly from `function_start`, up to three times: the cost is that of decoding it, so
+/// keep the plan. `skid` is the number of instructions that a sample
 /// is late: 1 blames the preceding instruction or one before it, 0 the sampled one itself if it is a
 /// memory instruction.
 pub fn plan(code: &[u8], code_start: u64, function_start: u64, sampled_ip: u64, skid: u8) -> Plan {
@@ -315,6 +318,8 @@ fn sweep(code: &[u8], code_start: u64, start: u64, mut visit: impl FnMut(&Op, u6
         ring.push(Seen { ip, memory: memory_operand(&op).is_some(), falls_through: falls_through(&op) });
         offset += usize::from(op.length.max(1));
     }
+    // The place right behind the code has predecessors too.
+    visit(&Op::EMPTY, code_start.wrapping_add(offset as u64), &ring);
 }
 
 fn finish(path: &Path, blamed: &Op, ip: u64, at: &impl Fn(u64) -> Option<Op>) -> Plan {

@@ -16,9 +16,11 @@ mod tracee;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
+};
 use programs::{Program, programs};
-use slimline_emulate::{Access, AccessKind, Emulator, End, Memory, State};
+use slimline_emulate::{Access, AccessKind, Emulator, End, MAX_BACK, Memory, Quality, State, plan};
 use tracee::Tracee;
 
 const LIMIT: usize = 300;
@@ -176,6 +178,48 @@ fn check_accesses(
     (!unexplained.is_empty()).then(|| format!("unexplained {unexplained:x?}"))
 }
 
+/// Plans what a sample at the last step would blame, given only the straight line of code that led
+/// there, and compares with what those instructions really accessed.
+fn check_plan(tracee: &mut Tracee, steps: &[Predicted]) -> Option<String> {
+    let (sampled, before) = steps.split_last()?;
+    let mut line = before.len();
+    let mut next = sampled.before.rip;
+    while line > 0 && before.len() - line < MAX_BACK {
+        let ip = before[line - 1].before.rip;
+        // Steps of a repeated string instruction or a taken branch do not lie in a line, nor does a
+        // jump through a table that happens to lead to the next instruction, as in an unbound PLT.
+        let instruction = decode(tracee, ip);
+        if instruction.next_ip() != next || instruction.flow_control() == FlowControl::IndirectBranch {
+            break;
+        }
+        next = ip;
+        line -= 1;
+    }
+    let mut code = vec![0; (sampled.before.rip - next) as usize];
+    if code.is_empty() || code.chunks_mut(64).enumerate().any(|(at, part)| !tracee.read(next + 64 * at as u64, part)) {
+        return None;
+    }
+    let plan = plan(&code, next, next, sampled.before.rip, 1);
+    let last = before[line..].iter().rfind(|step| !step.accesses.is_empty());
+    let (address, quality) = plan.locate(&sampled.before);
+    match (plan.blamed_ip(), last, address) {
+        // A masked access may be of no element.
+        (Some(blamed), _, None) if quality == Quality::Lost => before[line..]
+            .iter()
+            .all(|step| step.before.rip != blamed)
+            .then(|| format!("blamed {blamed:#x}, which was not executed")),
+        (None, None, None) => None,
+        (Some(blamed), Some(step), Some(address)) => {
+            let masked = step.before.rip != blamed || decode(tracee, blamed).op_mask() != Register::None;
+            let right = step.accesses.iter().any(|access| access.address == address);
+            (!right && !masked)
+                .then(|| format!("{quality:?} {address:#x} for {blamed:#x}, really {:x?}", step.accesses))
+        }
+        (Some(_), None, Some(_)) => None,
+        (blamed, ..) => Some(format!("blamed {blamed:x?}, but {:x?} accessed", last.map(|step| step.before.rip))),
+    }
+}
+
 fn decode(tracee: &mut Tracee, ip: u64) -> Instruction {
     let mut code = [0; 15];
     let mut bytes = code.len();
@@ -229,6 +273,9 @@ fn step(program: &Program, bursts: usize, seed: &mut u64) -> Outcome {
                 outcome.mismatches.push(format!("{}: access of {:?}: {problem}", program.name, instruction.code()));
             }
             outcome.accesses += predicted.accesses.len();
+            if let Some(problem) = check_plan(&mut tracee, &steps[..=index]) {
+                outcome.mismatches.push(format!("{}: {problem}", program.name));
+            }
             alive = tracee.step();
             // A repeated string instruction traps after each element, a group has several.
             let mut elements = 1;
