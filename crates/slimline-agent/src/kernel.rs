@@ -114,10 +114,22 @@ pub(crate) unsafe fn wipe_on_fork(start: *mut u8, bytes: usize) -> bool {
     unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) == 0 }
 }
 
+/// Leaves a mapping out of forked children.
+///
+/// # Safety
+/// The range must be the agent's own, and a child must not use it.
+pub(crate) unsafe fn keep_from_children(start: *mut u8, bytes: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_DONTFORK as usize, 0, 0, 0]) };
+}
+
 /// Whether the eight bytes at `address` (8-aligned) can be read: the kernel fetches a signal set from there before it
 /// finds that it was asked for nothing sensible.
 pub(crate) fn readable(address: u64) -> bool {
     const NO_SUCH_OPERATION: usize = usize::MAX;
+    if address == 0 {
+        return false; // means "no set" to the kernel
+    }
     // SAFETY: the kernel checks the address itself, and changes nothing for an unknown operation.
     let result = unsafe { call(libc::SYS_rt_sigprocmask, [NO_SUCH_OPERATION, address as usize, 0, 8, 0, 0]) };
     result != -libc::EFAULT as isize
@@ -224,6 +236,37 @@ pub(crate) fn hide(file: i32) -> i32 {
     }
 }
 
+/// Changes the calling thread's signal mask (`how` as for `sigprocmask`); the `errno` or 0, and the mask before.
+pub(crate) fn set_mask(how: i32, mask: u64) -> (i32, u64) {
+    let mut old = 0_u64;
+    // SAFETY: the kernel reads and writes 8 bytes each.
+    let result = unsafe {
+        call(libc::SYS_rt_sigprocmask, [how as usize, &raw const mask as usize, &raw mut old as usize, 8, 0, 0])
+    };
+    (check(result).err().unwrap_or(0), old)
+}
+
+/// Signals that wait for the calling thread or its process; the `errno` or 0 before it.
+pub(crate) fn pending() -> (i32, u64) {
+    let mut pending = 0_u64;
+    // SAFETY: the kernel writes 8 bytes.
+    let result = unsafe { call(libc::SYS_rt_sigpending, [&raw mut pending as usize, 8, 0, 0, 0, 0]) };
+    (check(result).err().unwrap_or(0), pending)
+}
+
+/// Sends a signal with the contents at `info` (a `siginfo_t`) to a thread or a process; whether the kernel took it.
+pub(crate) fn queue_signal(process: u32, thread: Option<u32>, signal: i32, info: usize) -> bool {
+    let (process, signal) = (process as usize, signal as usize);
+    // SAFETY: the kernel checks the address and reads a `siginfo_t` there.
+    let result = unsafe {
+        match thread {
+            Some(thread) => call(libc::SYS_rt_tgsigqueueinfo, [process, thread as usize, signal, info, 0, 0]),
+            None => call(libc::SYS_rt_sigqueueinfo, [process, signal, info, 0, 0, 0]),
+        }
+    };
+    result == 0
+}
+
 /// User and system time of the process in nanoseconds.
 pub(crate) fn process_times_ns() -> (u64, u64) {
     // SAFETY: a structure of integers.
@@ -238,6 +281,14 @@ pub(crate) fn process_times_ns() -> (u64, u64) {
 pub(crate) fn yield_now() {
     // SAFETY: no memory is involved.
     unsafe { call(libc::SYS_sched_yield, [0; 6]) };
+}
+
+/// Ends the process.
+pub(crate) fn exit(status: i32) -> ! {
+    loop {
+        // SAFETY: it never comes back.
+        unsafe { call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
 }
 
 /// Ends the process by an undefined instruction.

@@ -21,11 +21,23 @@
 extern crate std;
 
 // The recorder's side.
+mod blame;
+mod burst;
 mod clock;
+mod descriptors;
+mod handler;
 mod kernel;
+mod maps;
+mod memory;
+#[cfg(feature = "preload")]
+mod onward;
 mod process;
 mod recorder;
+mod registers;
+mod signals;
+mod tables;
 mod thread;
+mod trigger;
 
 // The allocation side.
 mod blocks;

@@ -1,1 +1,214 @@
 //! The process's begin, end and forks.
+#![allow(unsafe_code)] // entry points called by the C library
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char};
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
+
+use crate::recorder::Path;
+use crate::{clock, handler, hooks, kernel, maps, recorder, signals, thread, trigger};
+
+struct Run {
+    config: RunConfig,
+    directory: Path,
+}
+
+struct RunCell(UnsafeCell<MaybeUninit<Run>>);
+// SAFETY: written once by `start`, before `CONFIGURED` is set and while there is one thread.
+unsafe impl Sync for RunCell {}
+
+static RUN: RunCell = RunCell(UnsafeCell::new(MaybeUninit::uninit()));
+static CONFIGURED: AtomicBool = AtomicBool::new(false);
+/// The process that is recorded: a `vfork` child shares our memory but is another.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn run() -> Option<&'static Run> {
+    // SAFETY: see `RunCell`.
+    CONFIGURED.load(Acquire).then(|| unsafe { (*RUN.0.get()).assume_init_ref() })
+}
+
+/// What the collector asked for; None where the agent is idle.
+pub(crate) fn config() -> Option<&'static RunConfig> {
+    run().map(|run| &run.config)
+}
+
+/// Whether the caller is the process that is recorded, and not a `vfork` child in its memory.
+pub(crate) fn is_ours() -> bool {
+    PROCESS.load(Relaxed) == kernel::process_id()
+}
+
+/// Reads the configuration and starts recording, or leaves the agent idle.
+///
+/// # Safety
+/// `environment` must be null or a NULL-terminated array of C strings; there must be one thread.
+unsafe fn start(environment: *const *const c_char) {
+    // SAFETY: promised by the caller.
+    let Some(directory) = (unsafe { find_variable(environment, RUN_DIRECTORY_VARIABLE.as_bytes()) }) else { return };
+    let Some(directory) = directory.to_str().ok().filter(|path| path.starts_with('/')) else { return };
+    let Some(config) = read_config(directory) else { return };
+    let excluded = config.follow_children == 0 && config.root_pid != 0 && config.root_pid != kernel::process_id();
+    if excluded {
+        return;
+    }
+    let mut kept = Path::new();
+    if kept.write_str(directory).is_err() {
+        return;
+    }
+    // SAFETY: one thread, and `CONFIGURED` is not set.
+    unsafe { (*RUN.0.get()).write(Run { config, directory: kept }) };
+    CONFIGURED.store(true, Release);
+    clock::prepare();
+    thread::prepare();
+    handler::prepare();
+    // SAFETY: plain functions that take nothing; they live as long as we do, and we are never unloaded.
+    unsafe {
+        __register_atfork(None, None, Some(in_forked_child), core::ptr::null_mut());
+        __cxa_at_quick_exit(Some(at_quick_exit), core::ptr::null_mut());
+    }
+    record();
+}
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+        library: *mut u8,
+    ) -> i32;
+    fn __cxa_at_quick_exit(function: Option<unsafe extern "C" fn(*mut u8)>, library: *mut u8) -> i32;
+}
+
+/// Makes a process file and starts the triggers.
+fn record() {
+    let Some(run) = run() else { return };
+    let Some(directory) = run.directory.as_c_str().and_then(|path| path.to_str().ok()) else { return };
+    // Where no file can be made there is no place to say so either; the collector sees that none came.
+    let Ok(header) = recorder::create(directory) else { return };
+    PROCESS.store(kernel::process_id(), Relaxed);
+    header.state.store(ProcessState::Running as u32, Release);
+    if let Some(thread) = thread::current()
+        && let Some(_inside) = thread.enter()
+    {
+        maps::snapshot(thread);
+    }
+    if run.config.track_allocations != 0 {
+        hooks::start();
+    }
+    trigger::start(&run.config, header);
+}
+
+/// Declares the record complete. Once; from whichever way the process ends by.
+pub(crate) fn finish() {
+    if recorder::header().is_none() || !is_ours() {
+        return;
+    }
+    trigger::stop();
+    hooks::flush();
+    if let Some(thread) = thread::current()
+        && let Some(_inside) = thread.enter()
+    {
+        maps::snapshot(thread);
+    }
+    thread::end();
+    recorder::finish();
+}
+
+unsafe extern "C" fn in_forked_child() {
+    if recorder::header().is_none() {
+        return;
+    }
+    PROCESS.store(0, Relaxed);
+    trigger::forget();
+    hooks::stop();
+    signals::reset_lock();
+    thread::forget();
+    maps::forget();
+    // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.
+    unsafe { recorder::forget() };
+    if config().is_some_and(|config| config.follow_children != 0) {
+        record();
+    }
+}
+
+unsafe extern "C" fn at_quick_exit(_: *mut u8) {
+    finish();
+}
+
+/// The value of an environment variable.
+///
+/// # Safety
+/// As [`start`].
+unsafe fn find_variable(environment: *const *const c_char, name: &[u8]) -> Option<&'static CStr> {
+    let mut at = environment;
+    // SAFETY: promised by the caller; the strings of the initial environment live as long as the process.
+    unsafe {
+        while !at.is_null() && !(*at).is_null() {
+            let entry = CStr::from_ptr(*at).to_bytes_with_nul();
+            if let Some(value) = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"=")) {
+                return CStr::from_bytes_with_nul(value).ok();
+            }
+            at = at.add(1);
+        }
+    }
+    None
+}
+
+fn read_config(directory: &str) -> Option<RunConfig> {
+    let mut path = Path::new();
+    write!(path, "{directory}/{CONFIG_FILE}").ok()?;
+    let file = kernel::open(path.as_c_str()?, libc::O_RDONLY | libc::O_NOFOLLOW, 0).ok()?;
+    let mut bytes = [0; size_of::<RunConfig>() + 1];
+    let length = kernel::read(file, &mut bytes);
+    kernel::close(file);
+    if length != Ok(size_of::<RunConfig>()) {
+        return None;
+    }
+    // SAFETY: a structure of integers; every pattern is one.
+    let config: RunConfig = unsafe { bytes.as_ptr().cast::<RunConfig>().read_unaligned() };
+    (config.magic == MAGIC && config.version == VERSION).then_some(config)
+}
+
+#[cfg(feature = "preload")]
+mod entry {
+    use super::*;
+
+    /// Runs when the library is loaded, before `main`.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static START: unsafe extern "C" fn(i32, *const *const c_char, *const *const c_char) = at_start;
+
+    /// Runs when the process exits in the ordinary way, after its own exit handlers.
+    #[used]
+    #[unsafe(link_section = ".fini_array")]
+    static END: extern "C" fn() = at_end;
+
+    unsafe extern "C" fn at_start(_: i32, _: *const *const c_char, environment: *const *const c_char) {
+        // SAFETY: the dynamic loader passes the process's arguments and environment; threads start later.
+        unsafe { start(environment) };
+    }
+
+    extern "C" fn at_end() {
+        finish();
+    }
+
+    /// `_exit` runs no exit handlers: the record ends here.
+    #[unsafe(no_mangle)]
+    extern "C" fn _exit(status: i32) -> ! {
+        end(status)
+    }
+
+    /// As [`_exit`].
+    #[unsafe(no_mangle)]
+    extern "C" fn _Exit(status: i32) -> ! {
+        end(status)
+    }
+
+    fn end(status: i32) -> ! {
+        finish();
+        kernel::exit(status)
+    }
+}

@@ -141,6 +141,13 @@ pub(crate) fn file() -> i32 {
     FILE.load(Relaxed)
 }
 
+/// Moves the file to another descriptor, if it is `descriptor`.
+pub(crate) fn move_file(descriptor: i32) {
+    if file() == descriptor {
+        FILE.store(kernel::hide(descriptor), Relaxed);
+    }
+}
+
 /// Whether anything may still be written.
 pub(crate) fn is_open() -> bool {
     SEALED.load(Relaxed) == 0 && header().is_some_and(|header| header.stop.load(Relaxed) == 0)

@@ -7,14 +7,19 @@
 //! a child that we do not know of writes nothing into its parent's file.
 #![allow(unsafe_code)] // thread-local storage by hand, memory shared with signal handlers
 
+mod lifetime;
+mod work;
+
 use core::arch::{asm, global_asm};
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, without_provenance_mut};
 use slimline_trace::wire::{MessageKind, ThreadEvent};
 
-use crate::kernel;
 use crate::recorder::{self, Ring, bytes_of};
+use crate::{hooks, kernel, trigger};
+pub(crate) use lifetime::prepare;
+pub(crate) use work::Work;
 
 global_asm!(
     ".section .tbss.slimline_thread,\"awT\",@nobits",
@@ -58,8 +63,12 @@ pub(crate) struct Thread {
     /// How deep the thread is inside the agent.
     inside: Cell<u32>,
     /// The allocation side's cache of call paths: whatever it puts there. Null at first; to be given back by
-    /// [`crate::thread::on_end`]'s caller.
+    /// [`hooks::end_thread`].
     pub(crate) contexts: Cell<*mut u8>,
+    /// One more than the number of the thread's timer; 0 for none.
+    pub(crate) timer: Cell<i32>,
+    /// What sampling needs, made at the first trigger; null before.
+    work: Cell<*mut Work>,
 }
 
 /// While it lives, the thread is inside the agent: triggers are counted instead of sampled, and hooks pass through.
@@ -135,6 +144,14 @@ impl Thread {
         }
     }
 
+    /// What sampling the thread needs; None where there is no memory for it. Only inside the agent.
+    pub(crate) fn work(&self) -> Option<NonNull<Work>> {
+        if self.work.get().is_null() {
+            self.work.set(Work::new()?.as_ptr());
+        }
+        NonNull::new(self.work.get())
+    }
+
     fn tell(&self, ended: u32) {
         let event = ThreadEvent {
             time_ns: recorder::now_ns(),
@@ -182,6 +199,8 @@ pub(crate) fn begin() -> Option<&'static Thread> {
         thread.has_ring.set(true);
     }
     thread.tell(0);
+    lifetime::watch();
+    trigger::start_thread(thread);
     thread.inside.set(0);
     Some(thread)
 }
@@ -189,17 +208,34 @@ pub(crate) fn begin() -> Option<&'static Thread> {
 /// Tells of the calling thread's end and gives its ring to the collector. After it the thread is not recorded.
 pub(crate) fn end() {
     let thread = pointer();
-    set_pointer(GONE);
     if thread.addr() <= GONE.addr() {
+        set_pointer(GONE);
         return;
     }
-    // SAFETY: made by `begin`; the pointer is gone, so nobody comes here again.
+    // SAFETY: made by `begin`; from the pointer's end on nobody comes here again.
     let state = unsafe { &*thread };
+    hooks::end_thread(state);
+    set_pointer(GONE);
+    trigger::stop_thread(state);
     state.tell(1);
     if state.has_ring.take() {
         // SAFETY: `has_ring` said that it is there, and won't again.
         recorder::release_ring(unsafe { (*state.ring.get()).assume_init_read() });
     }
+    if let Some(work) = NonNull::new(state.work.get()) {
+        // SAFETY: the thread's own, which nobody finds any more.
+        unsafe { Work::unmap(work) };
+    }
     // SAFETY: mapped by `begin` in this size; the last use was above.
     unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };
+}
+
+/// In a forked child: the calling thread begins anew. Its state was wiped, and what it led to was not inherited.
+pub(crate) fn forget() {
+    let thread = pointer();
+    set_pointer(core::ptr::null_mut());
+    if thread.addr() > GONE.addr() {
+        // SAFETY: mapped by `begin` in this size; nobody finds it any more.
+        unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };
+    }
 }

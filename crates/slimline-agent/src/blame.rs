@@ -1,0 +1,98 @@
+//! Which instruction a sample is blamed on: plans, kept by sampled instruction.
+
+use slimline_emulate::{Memory, Plan, plan};
+
+use crate::memory::Pages;
+use crate::unwind;
+
+/// Plans kept for each thread, a power of two. Hot code has a few hundred sampled instructions.
+const PLANS: usize = 512;
+/// Functions up to this size are looked at whole.
+const WHOLE_FUNCTION_BYTES: u64 = 8 << 10;
+/// Of larger ones, and of code without unwind information, this much on each side: 15 µs of decoding, and still
+/// almost every loop. Decoding from the middle falls into step within a few instructions.
+const SIDE_BYTES: u64 = 2 << 10;
+/// Code bytes before the sampled instruction that a kept plan is checked against: they change when code is generated,
+/// or another library comes to the same place.
+const CHECKED_BYTES: usize = 16;
+
+/// Kept plans. Zeros are an empty one.
+pub(crate) struct Plans {
+    entries: [Entry; PLANS],
+}
+
+struct Entry {
+    /// 0: empty.
+    ip: u64,
+    before: [u8; CHECKED_BYTES],
+    plan: core::mem::MaybeUninit<Plan>,
+}
+
+impl Plans {
+    /// The plan for a sample at `ip`; None where there is no code to look at.
+    pub(crate) fn plan(&mut self, ip: u64, skid: u32, pages: &mut Pages) -> Option<&Plan> {
+        let mut before = [0; CHECKED_BYTES];
+        if !pages.read(ip.wrapping_sub(CHECKED_BYTES as u64), &mut before) {
+            // The very start of a mapping.
+            before = [0; CHECKED_BYTES];
+        }
+        let row = (ip.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLANS.ilog2())) as usize;
+        let entry = &mut self.entries[row % PLANS];
+        if entry.ip != ip || entry.before != before {
+            entry.ip = 0;
+            entry.plan.write(make(ip, skid, pages)?);
+            entry.before = before;
+            entry.ip = ip;
+        }
+        Some(valid(entry))
+    }
+}
+
+#[allow(unsafe_code)]
+fn valid(entry: &Entry) -> &Plan {
+    debug_assert_ne!(entry.ip, 0);
+    // SAFETY: written before `ip` is, and `ip` is not 0.
+    unsafe { entry.plan.assume_init_ref() }
+}
+
+fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
+    let (start, end) = window(ip, unwind::function_bounds(ip));
+    let code = pages.slice(start, end);
+    let (start, code) = if start + code.len() as u64 > ip {
+        (start, code)
+    } else {
+        // Cut off before the instruction: a hole lies between, or it is code that can't be read.
+        let page = ip & !4095;
+        (page, pages.slice(page, end))
+    };
+    (start + code.len() as u64 > ip).then(|| plan(code, start, start, ip, skid.min(1) as u8))
+}
+
+/// The code to look at for `ip`, of a function with these bounds.
+fn window(ip: u64, bounds: Option<(u64, u64)>) -> (u64, u64) {
+    let around = (ip.saturating_sub(SIDE_BYTES) & !15, ip.saturating_add(SIDE_BYTES));
+    match bounds {
+        Some((start, end)) if start <= ip && ip < end => {
+            if end - start <= WHOLE_FUNCTION_BYTES {
+                (start, end)
+            } else {
+                (start.max(around.0), end.min(around.1))
+            }
+        }
+        _ => around,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_functions_are_seen_whole_and_large_ones_around_the_sample() {
+        assert_eq!(window(0x1100, Some((0x1000, 0x1200))), (0x1000, 0x1200));
+        assert_eq!(window(0x10_0123, Some((0x0f_0000, 0x20_0000))), (0x0f_f920, 0x10_0923));
+        assert_eq!(window(0x0f_0010, Some((0x0f_0000, 0x20_0000))), (0x0f_0000, 0x0f_0810));
+        assert_eq!(window(0x10_0123, None), (0x0f_f920, 0x10_0923));
+        assert_eq!(window(0x10_0123, Some((0x1000, 0x2000))), (0x0f_f920, 0x10_0923), "bounds of something else");
+    }
+}

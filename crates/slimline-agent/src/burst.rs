@@ -1,0 +1,286 @@
+//! One trigger's sample: the blamed access, the call stack, and the burst of accesses that follow.
+
+use slimline_emulate as emulate;
+use slimline_trace::access::AccessKind;
+use slimline_trace::wire::{
+    AccessRecord, BlockRecord, BurstEnd, MAX_BURST, MAX_BURST_ACCESSES, MAX_FRAMES, MAX_SAMPLE_BLOCKS, NO_BLOCK,
+    Quality, SampleHead,
+};
+
+use crate::blame::Plans;
+use crate::blocks::BLOCKS;
+use crate::memory::Pages;
+use crate::recorder::{self, bytes_of};
+use crate::signals::forward::Context;
+use crate::thread::Thread;
+use crate::trigger::Trigger;
+use crate::unwind::{self, Window};
+use crate::{handler, maps, process, registers, trigger};
+
+/// Decoded instructions kept for each thread.
+const DECODED: usize = 2048;
+
+/// What sampling one thread needs. Zeros are a fresh one.
+pub(crate) struct Sampler {
+    emulator: emulate::Emulator<DECODED>,
+    plans: Plans,
+    pages: Pages,
+    window: Window,
+    frames: [u64; MAX_FRAMES],
+    seen: Seen,
+}
+
+/// What of a burst goes into the record.
+struct Seen {
+    accesses: [AccessRecord; MAX_BURST_ACCESSES],
+    access_count: usize,
+    blocks: [BlockRecord; MAX_SAMPLE_BLOCKS],
+    block_count: usize,
+    /// Row of the block that was found last.
+    last_block: usize,
+    /// An access or a block that has no room any more came.
+    full: bool,
+}
+
+/// Builds tables once, so that nothing is allocated in the handler.
+pub(crate) fn prepare() {
+    emulate::prepare();
+    registers::prepare();
+}
+
+impl Seen {
+    fn clear(&mut self) {
+        (self.access_count, self.block_count, self.last_block, self.full) = (0, 0, 0, false);
+    }
+
+    /// Row of the heap block that holds `address`, or [`NO_BLOCK`].
+    #[inline]
+    fn block(&mut self, address: u64) -> u16 {
+        let holds = |block: &BlockRecord| address.wrapping_sub(block.base) < u64::from(block.bytes);
+        let known = &self.blocks[..self.block_count];
+        if known.get(self.last_block).is_some_and(holds) {
+            return self.last_block as u16;
+        }
+        let Some(found) = BLOCKS.find(address) else { return NO_BLOCK };
+        let row = known.iter().rposition(|block| block.base == found.base).unwrap_or(self.block_count);
+        if row == self.block_count {
+            let Some(free) = self.blocks.get_mut(row) else {
+                self.full = true;
+                return NO_BLOCK;
+            };
+            *free = BlockRecord { base: found.base, bytes: found.bytes, stack: found.stack };
+            self.block_count += 1;
+        }
+        self.last_block = row;
+        row as u16
+    }
+
+    #[inline]
+    fn add(&mut self, access: emulate::Access) {
+        if self.access_count == MAX_BURST_ACCESSES {
+            self.full = true;
+            return;
+        }
+        let block = self.block(access.address);
+        if self.full {
+            return;
+        }
+        let kind = kind_of(access.kind);
+        let kind = if access.atomic { kind.atomic() } else { kind };
+        self.accesses[self.access_count] = AccessRecord::new(access.ip, access.address, access.bytes, kind, block);
+        self.access_count += 1;
+    }
+}
+
+fn kind_of(kind: emulate::AccessKind) -> AccessKind {
+    match kind {
+        emulate::AccessKind::Load => AccessKind::LOAD,
+        emulate::AccessKind::Store => AccessKind::STORE,
+        emulate::AccessKind::Update => AccessKind::LOAD_STORE,
+    }
+}
+
+/// What a sample is blamed on.
+struct Blamed {
+    ip: u64,
+    address: u64,
+    bytes: u16,
+    kind: AccessKind,
+    quality: Quality,
+}
+
+impl Blamed {
+    const fn nothing(quality: Quality) -> Self {
+        Self { ip: 0, address: 0, bytes: 0, kind: AccessKind::NONE, quality }
+    }
+}
+
+/// Records one sample of the thread that was interrupted at `context`.
+pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context) {
+    let Some(config) = process::config() else { return };
+    let time_ns = recorder::now_ns();
+    let weight_ns = trigger::period_ns().saturating_mul(1 + u64::from(trigger.missed));
+    let mut state = registers::state_of(context);
+    let sampled_ip = state.rip;
+    let stack_pointer = context.register(libc::REG_RSP);
+    let Sampler { emulator, plans, pages, window, frames, seen } = sampler;
+    seen.clear();
+    pages.begin();
+    if trigger::is_timer() && returned_from_kernel(pages, sampled_ip) {
+        return; // the tick came while the kernel worked: that time has no samples
+    }
+
+    let mut blamed =
+        if trigger.late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, pages, &state, config.skid) };
+
+    let mut code = CodeSeen { range: (0, 0), unknown: false };
+    code.visit(sampled_ip);
+    let limit = config.burst_instructions.min(MAX_BURST as u32);
+    let mut instructions = 0;
+    let burst_end = if limit == 0 {
+        BurstEnd::NotStarted
+    } else {
+        emulator.begin();
+        loop {
+            if instructions == limit {
+                break BurstEnd::Limit;
+            }
+            let (before, blocks_before) = (seen.access_count, seen.block_count);
+            if let Err(end) = emulator.step(&mut state, pages, &mut |access| seen.add(access)) {
+                break burst_end(end);
+            }
+            if seen.full {
+                // Half an instruction's accesses are none.
+                (seen.access_count, seen.block_count) = (before, blocks_before);
+                break BurstEnd::Full;
+            }
+            instructions += 1;
+            if handler::is_agent_code(state.rip) {
+                break BurstEnd::Agent;
+            }
+            code.visit(state.rip);
+        }
+    };
+
+    if blamed.quality == Quality::Lost
+        && let Some(next) = seen.accesses[..seen.access_count].iter().find(|access| access.ip() == blamed.ip)
+    {
+        blamed.address = next.address();
+        blamed.quality = Quality::NextInstance;
+    }
+    let block = if blamed.address == 0 { NO_BLOCK } else { seen.block(blamed.address) };
+    let (frame_count, stack_cut) =
+        unwind::walk(sampled_ip, stack_pointer, context.register(libc::REG_RBP), window, frames);
+    // A thread's stack may be given back between two samples.
+    window.close();
+
+    if code.unknown {
+        maps::snapshot_for(thread);
+    }
+    let head = [SampleHead {
+        time_ns,
+        weight_ns,
+        sampled_ip,
+        ip: blamed.ip,
+        address: blamed.address,
+        stack_pointer,
+        burst_instructions: instructions,
+        accesses: seen.access_count as u32,
+        frames: frame_count as u16,
+        blocks: seen.block_count as u16,
+        block,
+        access_bytes: blamed.bytes,
+        kind: blamed.kind.bits(),
+        quality: blamed.quality as u8,
+        burst_end: burst_end as u8,
+        stack_cut,
+        reserved: 0,
+    }];
+    let parts = [
+        bytes_of(&head),
+        bytes_of(&frames[..frame_count]),
+        bytes_of(&seen.blocks[..seen.block_count]),
+        bytes_of(&seen.accesses[..seen.access_count]),
+    ];
+    thread.write_sample(weight_ns, &parts);
+}
+
+fn blame(plans: &mut Plans, pages: &mut Pages, state: &emulate::State, skid: u32) -> Blamed {
+    let Some(plan) = plans.plan(state.rip, skid, pages) else { return Blamed::nothing(Quality::NoCode) };
+    let Some(ip) = plan.blamed_ip() else { return Blamed::nothing(Quality::NoMemory) };
+    let (address, quality) = plan.locate(state);
+    let quality = match quality {
+        emulate::Quality::Exact => Quality::Exact,
+        emulate::Quality::Inverted => Quality::Inverted,
+        emulate::Quality::Lost => Quality::Lost,
+        emulate::Quality::NoMemoryInstruction => Quality::NoMemory,
+    };
+    Blamed { ip, address: address.unwrap_or(0), bytes: plan.bytes(), kind: kind_of(plan.kind()), quality }
+}
+
+fn burst_end(end: emulate::End) -> BurstEnd {
+    use emulate::End;
+    match end {
+        End::Limit => BurstEnd::Limit,
+        End::Syscall => BurstEnd::Syscall,
+        End::UnknownAddress | End::UnknownCondition | End::UnknownTarget => BurstEnd::Unknown,
+        End::Fault | End::Exception => BurstEnd::Fault,
+        End::OverlayFull => BurstEnd::Full,
+        End::Undecodable | End::FarBranch | End::Unsupported(_) => BurstEnd::Unsupported,
+    }
+}
+
+/// Whether the instruction before `ip` is `syscall`.
+fn returned_from_kernel(pages: &mut Pages, ip: u64) -> bool {
+    let mut before = [0; 2];
+    emulate::Memory::read(pages, ip.wrapping_sub(2), &mut before) && before == [0x0f, 0x05]
+}
+
+/// Whether a burst came through code that no snapshot of the mappings has shown.
+struct CodeSeen {
+    range: (u64, u64),
+    unknown: bool,
+}
+
+impl CodeSeen {
+    #[inline]
+    fn visit(&mut self, ip: u64) {
+        if ip < self.range.0 || ip >= self.range.1 {
+            self.enter(ip);
+        }
+    }
+
+    #[cold]
+    fn enter(&mut self, ip: u64) {
+        let known = maps::code_range(ip);
+        self.unknown |= known.is_none();
+        self.range = known.unwrap_or((ip & !4095, (ip & !4095) + 4096));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+
+    #[test]
+    fn accesses_beyond_the_record_end_the_burst() {
+        // SAFETY: integers and bool; zeros are a fresh one.
+        #[allow(unsafe_code)]
+        let mut seen: Box<Seen> = unsafe { Box::new_zeroed().assume_init() };
+        let access =
+            emulate::Access { ip: 0x1000, address: 0x2000, bytes: 8, kind: emulate::AccessKind::Update, atomic: true };
+        for _ in 0..MAX_BURST_ACCESSES {
+            seen.add(access);
+            assert!(!seen.full);
+        }
+        assert_eq!(seen.accesses[0].kind(), AccessKind::LOAD_STORE.atomic());
+        assert_eq!(seen.accesses[0].block(), NO_BLOCK);
+        seen.add(access);
+        assert!(seen.full);
+        assert_eq!(seen.access_count, MAX_BURST_ACCESSES);
+        seen.clear();
+        seen.add(access);
+        assert_eq!(seen.access_count, 1);
+    }
+}

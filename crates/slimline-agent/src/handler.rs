@@ -1,0 +1,156 @@
+//! The signal handler's entry: tells triggers from the target's own signals, and takes triggers to a stack of their own.
+//!
+//! The kernel leaves its frame on the stack that the target runs on (or its alternate one): possibly a coroutine's, of
+//! a few KiB. So next to nothing is used of it.
+#![allow(unsafe_code)] // entered by the kernel
+
+use core::arch::naked_asm;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::signals::forward::{self, Context, Jump};
+use crate::thread::{self, Thread, Work};
+use crate::trigger::{SignalInfo, Trigger};
+use crate::{burst, kernel, recorder, trigger};
+
+/// Address of the handler, for the kernel.
+pub(crate) fn entry() -> usize {
+    enter as *const () as usize
+}
+
+/// Address of the code that a handler returns to.
+pub(crate) fn restorer() -> usize {
+    restore as *const () as usize
+}
+
+/// Where our own code is.
+static TEXT_START: AtomicUsize = AtomicUsize::new(0);
+static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether an address is in our own code.
+#[inline]
+pub(crate) fn is_agent_code(address: u64) -> bool {
+    (address as usize).wrapping_sub(TEXT_START.load(Relaxed)) < TEXT_BYTES.load(Relaxed)
+}
+
+/// Finds out what must be known before the first trigger.
+pub(crate) fn prepare() {
+    unsafe extern "C" {
+        /// Where the linker puts this library's ELF header.
+        #[link_name = "__ehdr_start"]
+        static HEADER: libc::Elf64_Ehdr;
+    }
+    let header = &raw const HEADER;
+    // SAFETY: the header and the program headers of this library are mapped as long as its code is.
+    let code = unsafe {
+        let segments = header.byte_add((*header).e_phoff as usize).cast::<libc::Elf64_Phdr>();
+        let segments = core::slice::from_raw_parts(segments, (*header).e_phnum.into());
+        segments.iter().find(|segment| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0)
+    };
+    if let Some(code) = code {
+        TEXT_START.store(header as usize + code.p_vaddr as usize, Relaxed);
+        TEXT_BYTES.store(code.p_memsz as usize, Relaxed);
+    }
+    burst::prepare();
+}
+
+/// What the kernel calls. On entry the stack holds the return address, and right above it the context.
+#[unsafe(naked)]
+unsafe extern "C" fn enter(signal: i32, info: *mut SignalInfo, context: *mut Context) {
+    naked_asm!(
+        "sub rsp, 40",
+        "mov rcx, rsp",
+        "call {decide}",
+        "test al, al",
+        "jnz 2f",
+        "add rsp, 40",
+        "ret",
+        "2:",
+        "mov rax, [rsp]",
+        "mov rdi, [rsp + 8]",
+        "mov rsi, [rsp + 16]",
+        "mov rdx, [rsp + 24]",
+        "lea rsp, [rdx - 8]",
+        "jmp rax",
+        decide = sym decide,
+    )
+}
+
+/// What a handler returns to. Unwinders know a signal frame by exactly these bytes.
+#[unsafe(naked)]
+unsafe extern "C" fn restore() {
+    naked_asm!(
+        // mov rax, SYS_rt_sigreturn; the assembler would choose a shorter one
+        ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00",
+        "syscall",
+    )
+}
+
+/// True where `jump` says how the target's own handler is to be entered.
+unsafe extern "C" fn decide(signal: i32, info: *mut SignalInfo, context: *mut Context, jump: *mut Jump) -> bool {
+    // SAFETY: the kernel passes valid ones.
+    if let Some(trigger) = Trigger::of(unsafe { &*info }) {
+        on_trigger(trigger, context);
+        return false;
+    }
+    // SAFETY: as we got them, and all signals are blocked while our handler runs.
+    match unsafe { forward::deliver(signal, info, context) } {
+        Some(decided) => {
+            // SAFETY: room that `enter` made.
+            unsafe { jump.write(decided) };
+            true
+        }
+        None => false,
+    }
+}
+
+fn on_trigger(trigger: Trigger, context: *mut Context) {
+    if !recorder::is_open() {
+        trigger::stop();
+        return;
+    }
+    let Some(header) = recorder::header() else { return };
+    let Some(thread) = thread::current() else { return };
+    // SAFETY: the kernel's.
+    let ip = unsafe { (*context).register(libc::REG_RIP) };
+    // A thread that was cloned without a thread-local area of its own shares that of another.
+    let foreign = thread.tid.get() != kernel::thread_id();
+    if foreign || is_agent_code(ip) {
+        header.triggers_in_agent.fetch_add(1, Relaxed);
+        return;
+    }
+    let Some(inside) = thread.enter() else {
+        header.triggers_in_agent.fetch_add(1, Relaxed);
+        return;
+    };
+    if let Some(work) = thread.work() {
+        let mut sampling = Sampling { thread, work, trigger, context };
+        // SAFETY: it is the thread's own stack, and the thread is not on it: `enter` above says so.
+        unsafe { on_stack(Work::stack_top(work), sample, (&raw mut sampling).cast()) };
+    }
+    drop(inside);
+}
+
+struct Sampling<'a> {
+    thread: &'a Thread,
+    work: NonNull<Work>,
+    trigger: Trigger,
+    context: *mut Context,
+}
+
+unsafe extern "C" fn sample(sampling: *mut u8) {
+    // SAFETY: `on_trigger` passes one that outlives the call.
+    let sampling = unsafe { &mut *sampling.cast::<Sampling<'_>>() };
+    // SAFETY: the kernel's, valid while the handler runs, and nobody else's.
+    let context = unsafe { &*sampling.context };
+    // SAFETY: the thread's own, and it is inside the agent once.
+    let sampler = unsafe { &mut sampling.work.as_mut().sampler };
+    burst::sample(sampling.thread, sampler, sampling.trigger, context);
+}
+
+/// Calls `function(argument)` on the stack that ends at `top`.
+#[unsafe(naked)]
+unsafe extern "C" fn on_stack(top: usize, function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
+    naked_asm!("push rbp", "mov rbp, rsp", "mov rsp, rdi", "mov rdi, rdx", "call rsi", "mov rsp, rbp", "pop rbp", "ret")
+}

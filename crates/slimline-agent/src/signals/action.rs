@@ -1,0 +1,112 @@
+//! The target's actions for the signals that we have taken over.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::{KernelAction, mask, our_action, ours, shadow};
+use crate::{kernel, process};
+
+/// Of ours and the shadow.
+struct Actions {
+    taken: AtomicBool,
+    actions: UnsafeCell<[KernelAction; 2]>,
+}
+
+// SAFETY: `actions` is touched only under `taken`, see `with`.
+unsafe impl Sync for Actions {}
+
+static ACTIONS: Actions =
+    Actions { taken: AtomicBool::new(false), actions: UnsafeCell::new([KernelAction::DEFAULT; 2]) };
+
+/// The row of a signal that we have taken over.
+pub(super) fn row(signal: i32) -> Option<usize> {
+    match signal {
+        0 => None,
+        _ if signal == ours() => Some(0),
+        _ if signal == shadow() => Some(1),
+        _ => None,
+    }
+}
+
+/// Runs `change` on the actions. No signal comes in between: what is waited for is only another thread.
+fn with<T>(change: impl FnOnce(&mut [KernelAction; 2]) -> T) -> T {
+    let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, u64::MAX);
+    while ACTIONS.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+        kernel::yield_now();
+    }
+    // SAFETY: the flag was clear and is ours now; signal handlers, which could find it taken by their own thread, are
+    // blocked.
+    let result = change(unsafe { &mut *ACTIONS.actions.get() });
+    ACTIONS.taken.store(false, Release);
+    kernel::set_mask(libc::SIG_SETMASK, blocked);
+    result
+}
+
+/// In a forked child: whoever held the lock is not here.
+pub(crate) fn reset_lock() {
+    ACTIONS.taken.store(false, Relaxed);
+}
+
+/// The kernel's action, and perhaps a new one.
+pub(super) fn kernel_action(signal: i32, new: Option<&KernelAction>) -> Result<KernelAction, i32> {
+    let mut old = KernelAction::DEFAULT;
+    let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the kernel reads `new`, which is null or an action whose handler fits its flags, and writes `old`.
+    let result = unsafe {
+        kernel::call(libc::SYS_rt_sigaction, [signal as usize, new as usize, &raw mut old as usize, 8, 0, 0])
+    };
+    kernel::check(result).map(|_| old)
+}
+
+/// Puts our handler in the place of what is there, which becomes the target's action.
+pub(super) fn take_over(signal: i32) {
+    let Some(row) = row(signal) else { return };
+    with(|actions| {
+        if let Ok(found) = kernel_action(signal, Some(&our_action(true))) {
+            actions[row] = found;
+        }
+    });
+}
+
+/// The target's action for a signal that we have taken over, and perhaps a new one. `None` where the caller is not the
+/// process that we record (a `vfork` child in its memory): it must go to the kernel instead.
+pub(super) fn exchange(signal: i32, new: Option<KernelAction>) -> Option<KernelAction> {
+    let row = row(signal)?;
+    if !process::is_ours() {
+        return None;
+    }
+    Some(with(|actions| {
+        let old = actions[row];
+        if let Some(new) = new {
+            actions[row] = new;
+            // Perf's triggers interrupt no system call, so the target's wish can be followed; timers' may.
+            let restart = crate::trigger::is_timer()
+                || new.handler == libc::SIG_DFL
+                || new.handler == libc::SIG_IGN
+                || new.flags & libc::SA_RESTART as u64 != 0;
+            // It can't fail: the same signal was taken over with the same handler.
+            let _ = kernel_action(signal, Some(&our_action(restart)));
+        }
+        old
+    }))
+}
+
+/// The target's action for a signal that arrived, reset where it asked for that.
+pub(super) fn take_for_delivery(signal: i32) -> KernelAction {
+    let Some(row) = row(signal) else { return KernelAction::DEFAULT };
+    with(|actions| {
+        let action = actions[row];
+        let is_handler = action.handler != libc::SIG_DFL && action.handler != libc::SIG_IGN;
+        if is_handler && action.flags & libc::SA_RESETHAND as u64 != 0 {
+            actions[row].handler = libc::SIG_DFL;
+        }
+        action
+    })
+}
+
+/// The mask that the kernel shall set while the target's handler for `signal` runs.
+pub(super) fn mask_during(action: &KernelAction, signal: i32, interrupted: u64) -> u64 {
+    let own = if action.flags & libc::SA_NODEFER as u64 == 0 { super::bit(signal) } else { 0 };
+    mask::to_kernel(interrupted | action.mask | own)
+}

@@ -1,0 +1,277 @@
+//! What interrupts the threads.
+//!
+//! First choice: a perf event of the software clock that answers each overflow with SIGTRAP (`sigtrap`), inherited by
+//! new threads in the kernel; it counts the time of each thread, in user mode, at any rate, and vanishes on exec.
+//! Where that is refused: one POSIX timer a thread on its CPU time, with a real-time signal. Not on the wall clock,
+//! whose signals would end sleeping system calls with EINTR. The kernel serves it at its tick.
+#![allow(unsafe_code)] // system calls
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use slimline_trace::wire::{ProcessHeader, RunConfig, TriggerKind};
+
+use crate::thread::Thread;
+use crate::{kernel, signals};
+
+/// Says that a signal is our trigger's: what perf's `sig_data` and the timer's value hold.
+pub(crate) const COOKIE: u64 = u64::from_le_bytes(*b"slimtrig");
+/// The kernel gives no software clock a shorter period; below it signals would starve the target.
+const SHORTEST_PERIOD_NS: u64 = 10_000;
+
+static KIND: AtomicU32 = AtomicU32::new(TriggerKind::Off as u32);
+/// Descriptor of the perf event; -1 for none.
+static EVENT: AtomicI32 = AtomicI32::new(-1);
+static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Time between two triggers.
+pub(crate) fn period_ns() -> u64 {
+    PERIOD_NS.load(Relaxed)
+}
+
+/// Whether timers, not perf, interrupt the threads.
+pub(crate) fn is_timer() -> bool {
+    KIND.load(Relaxed) == TriggerKind::ThreadTimer as u32
+}
+
+/// The descriptor that the target must not see; -1 for none.
+pub(crate) fn event() -> i32 {
+    EVENT.load(Relaxed)
+}
+
+/// Moves the event to another descriptor, if it is `file`.
+pub(crate) fn move_event(file: i32) {
+    if event() == file {
+        EVENT.store(kernel::hide(file), Relaxed);
+    }
+}
+
+/// Starts the trigger that `config` asks for, or the next best, and says in `header` which it is.
+pub(crate) fn start(config: &RunConfig, header: &ProcessHeader) {
+    PERIOD_NS.store(config.period_ns.max(SHORTEST_PERIOD_NS), Relaxed);
+    let mut wanted = config.trigger;
+    if wanted == TriggerKind::PerfSigtrap as u32 {
+        match open_event(period_ns()) {
+            Ok(event) => {
+                if !signals::claim(libc::SIGTRAP) {
+                    kernel::close(event);
+                    return;
+                }
+                EVENT.store(kernel::hide(event), Relaxed);
+                KIND.store(wanted, Relaxed);
+                header.trigger.store(wanted, Relaxed);
+                control(EVENT.load(Relaxed), ENABLE);
+                return;
+            }
+            Err(error) => {
+                header.trigger_errno.store(error as u32, Relaxed);
+                wanted = TriggerKind::ThreadTimer as u32;
+            }
+        }
+    }
+    if wanted == TriggerKind::ThreadTimer as u32 && signals::claim_real_time() {
+        KIND.store(wanted, Relaxed);
+        header.trigger.store(wanted, Relaxed);
+        if let Some(thread) = crate::thread::current() {
+            start_thread(thread);
+        }
+    }
+}
+
+/// What a new thread needs: nothing under perf, which follows threads by itself.
+pub(crate) fn start_thread(thread: &Thread) {
+    if is_timer() && thread.is_recorded() {
+        match create_timer(period_ns()) {
+            Ok(timer) => thread.timer.set(timer + 1),
+            Err(error) => {
+                if let Some(header) = crate::recorder::header() {
+                    header.trigger_errno.store(error as u32, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Ends what [`start_thread`] began.
+pub(crate) fn stop_thread(thread: &Thread) {
+    let timer = thread.timer.take() - 1;
+    if timer >= 0 {
+        // SAFETY: no memory is involved; the timer is ours.
+        unsafe { kernel::call(libc::SYS_timer_delete, [timer as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Ends all triggers of this process; those already on their way still come. Timers end with their threads.
+pub(crate) fn stop() {
+    let event = EVENT.swap(-1, Relaxed);
+    if event >= 0 {
+        control(event, DISABLE);
+        kernel::close(event);
+    }
+}
+
+/// In a forked child: the event is the parent's, and timers are not inherited.
+pub(crate) fn forget() {
+    KIND.store(TriggerKind::Off as u32, Relaxed);
+    let event = EVENT.swap(-1, Relaxed);
+    if event >= 0 {
+        kernel::close(event);
+    }
+}
+
+/// `perf_event_attr` up to `sig_data` (PERF_ATTR_SIZE_VER7).
+#[repr(C)]
+struct EventAttributes {
+    kind: u32,
+    bytes: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    between: [u64; 9],
+    sig_data: u64,
+}
+
+const _: () = assert!(size_of::<EventAttributes>() == 128);
+
+const PERF_TYPE_SOFTWARE: u32 = 1;
+const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
+const PERF_FLAG_FD_CLOEXEC: usize = 8;
+const DISABLED: u64 = 1 << 0;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HV: u64 = 1 << 6;
+const INHERIT_THREAD: u64 = 1 << 35;
+const REMOVE_ON_EXEC: u64 = 1 << 36;
+const SIGTRAP: u64 = 1 << 37;
+/// `PERF_EVENT_IOC_ENABLE` and `_DISABLE`.
+const ENABLE: usize = 0x2400;
+const DISABLE: usize = 0x2401;
+
+fn open_event(period_ns: u64) -> Result<i32, i32> {
+    let attributes = EventAttributes {
+        kind: PERF_TYPE_SOFTWARE,
+        bytes: size_of::<EventAttributes>() as u32,
+        config: PERF_COUNT_SW_CPU_CLOCK,
+        sample_period: period_ns,
+        sample_type: 0,
+        read_format: 0,
+        flags: DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV | INHERIT_THREAD | REMOVE_ON_EXEC | SIGTRAP,
+        between: [0; 9],
+        sig_data: COOKIE,
+    };
+    let this_thread = 0;
+    let arguments = [&raw const attributes as usize, this_thread, usize::MAX, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
+    // SAFETY: the kernel reads as many bytes of the attributes as they say they have.
+    kernel::check(unsafe { kernel::call(libc::SYS_perf_event_open, arguments) }).map(|event| event as i32)
+}
+
+fn control(event: i32, request: usize) {
+    // SAFETY: these requests take no memory.
+    unsafe { kernel::call(libc::SYS_ioctl, [event as usize, request, 0, 0, 0, 0]) };
+}
+
+/// A timer on the calling thread's CPU time.
+fn create_timer(period_ns: u64) -> Result<i32, i32> {
+    // SAFETY: a structure of integers and a pointer.
+    let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
+    event.sigev_value = libc::sigval { sival_ptr: core::ptr::without_provenance_mut(COOKIE as usize) };
+    event.sigev_signo = signals::ours();
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_notify_thread_id = kernel::thread_id() as i32;
+    let mut timer: i32 = 0;
+    let clock = libc::CLOCK_THREAD_CPUTIME_ID as usize;
+    let arguments = [clock, &raw const event as usize, &raw mut timer as usize, 0, 0, 0];
+    // SAFETY: the kernel reads the event and writes the timer's number.
+    kernel::check(unsafe { kernel::call(libc::SYS_timer_create, arguments) })?;
+    let period =
+        libc::timespec { tv_sec: (period_ns / 1_000_000_000) as i64, tv_nsec: (period_ns % 1_000_000_000) as i64 };
+    let times = libc::itimerspec { it_interval: period, it_value: period };
+    // SAFETY: the kernel reads the times.
+    kernel::check(unsafe {
+        kernel::call(libc::SYS_timer_settime, [timer as usize, 0, &raw const times as usize, 0, 0, 0])
+    })?;
+    Ok(timer)
+}
+
+/// What the kernel says about one of our triggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trigger {
+    /// Triggers that this one stands for besides itself.
+    pub(crate) missed: u32,
+    /// The signal was blocked when its time came: the instruction pointer is that of the end of the blocking.
+    pub(crate) late: bool,
+}
+
+/// The kernel's `siginfo_t`, as far as it ever fills it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct SignalInfo {
+    pub(crate) signal: i32,
+    pub(crate) error: i32,
+    pub(crate) code: i32,
+    pub(crate) padding: i32,
+    /// By `code`; see [`Trigger::of`].
+    pub(crate) fields: [u64; 4],
+    pub(crate) rest: [u64; 10],
+}
+
+impl SignalInfo {
+    /// No signal.
+    pub(crate) const NONE: Self = Self { signal: 0, error: 0, code: 0, padding: 0, fields: [0; 4], rest: [0; 10] };
+}
+
+const _: () = assert!(size_of::<SignalInfo>() == size_of::<libc::siginfo_t>());
+
+const TRAP_PERF: i32 = 6;
+const TRAP_PERF_FLAG_ASYNC: u64 = 1;
+
+/// Whether a SIGTRAP with this code was made by an instruction of the thread itself.
+pub(crate) fn is_trap(code: i32) -> bool {
+    const SI_KERNEL: i32 = 128;
+    // TRAP_BRKPT to TRAP_UNK
+    code == SI_KERNEL || (1..=5).contains(&code)
+}
+
+impl Trigger {
+    /// Whether a signal is one of our triggers.
+    pub(crate) fn of(info: &SignalInfo) -> Option<Trigger> {
+        if info.fields[1] != COOKIE {
+            return None;
+        }
+        match info.code {
+            // fields: address, sig_data, type | flags << 32
+            TRAP_PERF => Some(Trigger { missed: 0, late: (info.fields[2] >> 32) & TRAP_PERF_FLAG_ASYNC != 0 }),
+            // fields: timer | overrun << 32, value
+            libc::SI_TIMER => Some(Trigger { missed: ((info.fields[0] >> 32) as i32).max(0) as u32, late: false }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(code: i32, fields: [u64; 4]) -> SignalInfo {
+        SignalInfo { signal: 5, error: 0, code, padding: 0, fields, rest: [0; 10] }
+    }
+
+    #[test]
+    fn only_signals_with_the_cookie_are_ours() {
+        let perf = info(TRAP_PERF, [0x1000, COOKIE, 1, 0]);
+        assert_eq!(Trigger::of(&perf), Some(Trigger { missed: 0, late: false }));
+        assert_eq!(Trigger::of(&info(TRAP_PERF, [0x1000, 7, 1, 0])), None, "the target's own perf event");
+        assert_eq!(Trigger::of(&info(libc::SI_USER, [0, COOKIE, 0, 0])), None);
+        assert_eq!(Trigger::of(&info(libc::SI_TKILL, [0, 0, 0, 0])), None, "raise");
+        assert_eq!(Trigger::of(&info(128, [0, 0, 0, 0])), None, "int3");
+    }
+
+    #[test]
+    fn late_and_missed_triggers_are_told() {
+        let late = info(TRAP_PERF, [0, COOKIE, 1 | 1 << 32, 0]);
+        assert_eq!(Trigger::of(&late), Some(Trigger { missed: 0, late: true }));
+        let timer = info(libc::SI_TIMER, [9 | 3 << 32, COOKIE, 0, 0]);
+        assert_eq!(Trigger::of(&timer), Some(Trigger { missed: 3, late: false }));
+    }
+}
