@@ -31,6 +31,8 @@ fn main() {
         .args(["--crate-type", "cdylib", "--features", "preload", "--target", &target])
         .arg("--target-dir")
         .arg(&target_directory)
+        // A thread that is cancelled in one of the functions that the agent wraps is unwound through the wrapper.
+        .args(["--", "-C", "force-unwind-tables=yes"])
         // Set for us by the outer cargo and by clippy; they would reach the inner one.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")

@@ -31,9 +31,8 @@ unsafe fn translated(set: *const sigset_t) -> Option<sigset_t> {
     }
     // SAFETY: as in `word`.
     let mut copy = unsafe { set.read() };
-    let mask = to_kernel(unsafe { word(set) });
     // SAFETY: a set is larger than its first word.
-    unsafe { (&raw mut copy).cast::<u64>().write(mask) };
+    unsafe { (&raw mut copy).cast::<u64>().write(to_kernel(word(&copy))) };
     Some(copy)
 }
 

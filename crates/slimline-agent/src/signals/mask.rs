@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_target_reads_what_it_wrote() {
-        for mask in [0, 1 << 20, TRAP | LAST, u64::MAX, u64::MAX & !TRAP & !LAST] {
+        for mask in [0, 1 << 20, TRAP | LAST, u64::MAX, !TRAP & !LAST] {
             assert_eq!(translate_back(translate(mask, TRAP, LAST), TRAP, LAST), mask, "{mask:#x}");
         }
         let alone = translate_back(translate(TRAP, TRAP, LAST), TRAP, LAST);

@@ -102,12 +102,6 @@ impl Thread {
         Some(Inside(self))
     }
 
-    /// Whether the thread is inside the agent.
-    #[inline]
-    pub(crate) fn is_inside(&self) -> bool {
-        self.inside.get() != 0
-    }
-
     /// Whether the thread has a ring: not in a forked child that we were not told of, nor beyond the last slot.
     #[inline]
     pub(crate) fn is_recorded(&self) -> bool {
