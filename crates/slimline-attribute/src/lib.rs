@@ -8,7 +8,9 @@
 //! The answers are rows of [`tables`], which is all that analyses and reports ever see. The core does no I/O: files are
 //! asked of a [`Files`](files::Files) that the caller provides.
 
+pub mod data;
 pub mod files;
 pub mod module;
+pub mod resolver;
 pub mod tables;
 pub mod typing;

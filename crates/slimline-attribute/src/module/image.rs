@@ -131,6 +131,22 @@ impl<'a> Image<'a> {
         segment.data.get(skip..).unwrap_or_default()
     }
 
+    /// Bounds and name of the loaded section that covers an address.
+    pub fn section_at(&self, svma: Svma) -> Option<(Svma, Svma, &'a str)> {
+        let sections = self.file.elf_section_table();
+        sections.iter().find_map(|section| {
+            let flags = section.sh_flags(ENDIAN).0;
+            let (start, bytes) = (section.sh_addr(ENDIAN), section.sh_size(ENDIAN));
+            // Thread-local sections overlap what follows them: they are templates, not memory.
+            let is_loaded = flags & elf::SHF_ALLOC.0 != 0 && flags & elf::SHF_TLS.0 == 0;
+            if !is_loaded || svma.0 < start || svma.0 - start >= bytes {
+                return None;
+            }
+            let name = sections.section_name(ENDIAN, section).ok()?;
+            Some((Svma(start), Svma(start.checked_add(bytes)?), str::from_utf8(name).ok()?))
+        })
+    }
+
     /// The whole file.
     pub fn bytes(&self) -> &'a [u8] {
         self.file.data()

@@ -88,6 +88,15 @@ impl<'a> Symbols<'a> {
         covering(&self.thread_locals, offset)
     }
 
+    /// The part of `start..end` around an address that no variable covers.
+    pub fn gap_at(&self, svma: Svma, start: Svma, end: Svma) -> (Svma, Svma) {
+        let after = self.variables.partition_point(|variable| variable.start <= svma);
+        let next = self.variables.get(after).map_or(end, |variable| variable.start.min(end));
+        let before = self.variables[..after].iter().rev().take(4);
+        let previous = before.map(|variable| Svma(variable.start.0.saturating_add(variable.bytes.max(1)))).max();
+        (previous.map_or(start, |previous| previous.max(start)), next)
+    }
+
     /// All variables, in order of address.
     pub fn variables(&self) -> &[Variable<'a>] {
         &self.variables

@@ -1,0 +1,11 @@
+//! From addresses to data: which object an address lies in, and what a person would call it.
+//!
+//! ```text
+//!   timed           what covered an address at a time          wrappers    which functions only pass memory on
+//!   address_space   a process: images, stacks, mappings        call_path   allocation call path ──► its own frames
+//! ```
+
+pub mod address_space;
+pub mod call_path;
+pub mod timed;
+pub mod wrappers;

@@ -1,0 +1,430 @@
+//! The table of groups: data structures as a person would name them, and their objects.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use slimline_trace::access::{GroupId, ObjectId};
+use slimline_trace::address::{Avma, Svma};
+use slimline_trace::tables::{Block, StackEnd, StackRow};
+
+use super::sites::Tally;
+use super::{Place, ProcessId, ProcessState, Reason};
+use crate::data::address_space::{Found, Loaded, MappingName, Modules};
+use crate::data::call_path::own_frames;
+use crate::data::timed::Extent;
+use crate::data::wrappers::{Verdict, WrapperRules};
+use crate::module::demangle;
+use crate::tables::{Frame, Group, GroupKind, Tables};
+
+/// What makes two objects the same data structure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum GroupKey {
+    /// Heap blocks by the frames of their call path that are the program's own.
+    Heap(Rc<[u32]>),
+    /// Mappings that the program made, likewise.
+    Mapped(Rc<[u32]>),
+    /// Heap blocks without call path.
+    HeapUnknown,
+    /// A variable, by module and address.
+    Static(Rc<str>, Svma),
+    /// What no symbol names, by module and section.
+    Section(Rc<str>, String),
+    /// All stacks.
+    Stacks,
+    /// Any other mapping, by name.
+    Mapping(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum ObjectKey {
+    /// A small block: process, start, size, call path. Another block at the same place with the same call path is
+    /// taken for the same one.
+    Block(ProcessId, u64, u64, Option<StackRow>),
+    /// Row of the process's ranges.
+    Range(ProcessId, usize),
+    /// Row of the process's mappings.
+    Mapping(ProcessId, usize),
+    /// A variable or section: process, group, start.
+    Static(ProcessId, GroupId, u64),
+}
+
+/// How an allocation's call path ended up: its group's key, or where it is cut, the frames that are left.
+struct Path {
+    own: Rc<[u32]>,
+    stack: Vec<Frame>,
+    allocated_at: Option<Frame>,
+    cut: bool,
+}
+
+pub(super) struct Groups {
+    rules: WrapperRules,
+    rows: Vec<Group>,
+    tallies: Vec<Tally>,
+    reasons: Vec<Option<(Reason, Option<usize>)>>,
+    /// Of what is counted for no group: accesses that had an address.
+    unmapped: Tally,
+    by_key: FxHashMap<GroupKey, GroupId>,
+    /// Paths that end where unwinding stopped: groups by the frames that are known.
+    cut: Vec<(GroupKind, Rc<[u32]>, GroupId)>,
+    by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
+    objects: FxHashMap<ObjectKey, ObjectId>,
+    frames: FxHashMap<Frame, u32>,
+    call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
+    identities: FxHashMap<usize, Rc<str>>,
+}
+
+#[derive(Clone)]
+struct CallFrame {
+    frame: Frame,
+    /// Number among all frames; those without position also tell their address apart.
+    number: u32,
+    own: bool,
+}
+
+impl Groups {
+    /// Where accesses go whose address is not known.
+    pub(super) const NOWHERE: Place = Place { group: Tables::UNATTRIBUTED, object: ObjectId(0), base: 0 };
+
+    pub(super) fn new(rules: WrapperRules) -> Self {
+        Self {
+            rules,
+            rows: vec![Group::unattributed()],
+            tallies: vec![Tally::default()],
+            reasons: vec![None],
+            unmapped: Tally::default(),
+            by_key: FxHashMap::default(),
+            cut: Vec::new(),
+            by_stack: FxHashMap::default(),
+            objects: FxHashMap::default(),
+            frames: FxHashMap::default(),
+            call_frames: FxHashMap::default(),
+            identities: FxHashMap::default(),
+        }
+    }
+
+    pub(super) fn weigh(&mut self, group: GroupId, weight: u64) {
+        let tally = &mut self.tallies[group.index()];
+        tally.weight += weight;
+        tally.accesses += 1;
+    }
+
+    pub(super) fn count(&mut self, group: GroupId) {
+        self.tallies[group.index()].accesses += 1;
+    }
+
+    /// Notes that an access counted for no group had an address.
+    pub(super) fn note_unmapped(&mut self, weight: u64) {
+        self.unmapped.weight += weight;
+        self.unmapped.accesses += 1;
+    }
+
+    /// What was counted of groups that lack something, with the module it is about.
+    pub(super) fn unresolved(&self) -> impl Iterator<Item = (Reason, Option<usize>, Tally)> {
+        let nowhere = self.tallies[Tables::UNATTRIBUTED.index()];
+        let unknown = Tally {
+            weight: nowhere.weight - self.unmapped.weight,
+            accesses: nowhere.accesses - self.unmapped.accesses,
+        };
+        let of_groups = self.reasons.iter().zip(&self.tallies);
+        of_groups
+            .filter_map(|(reason, &tally)| reason.map(|(reason, module)| (reason, module, tally)))
+            .chain([(Reason::NoAddress, None, unknown), (Reason::NoMapping, None, self.unmapped)])
+    }
+
+    pub(super) fn into_rows(self) -> Vec<Group> {
+        self.rows
+    }
+
+    /// The object that a small heap block is.
+    pub(super) fn block(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        block: &Block,
+    ) -> Place {
+        let group = self.of_stack(process, id, modules, block.stack, GroupKind::Heap, 0);
+        let key = ObjectKey::Block(id, block.base.0, block.bytes, block.stack);
+        self.object(key, group, block.base.0, block.bytes)
+    }
+
+    /// The object that an address belongs to, and the extent in which the answer holds.
+    pub(super) fn find(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        address: Avma,
+        time_ns: u64,
+    ) -> (Place, Extent) {
+        let (found, valid) = process.space.find(address, time_ns);
+        let ranges = process.tables.ranges;
+        match found {
+            Found::Block(row) | Found::Mapped(row) | Found::MappedStack(row) => {
+                let group = match found {
+                    Found::MappedStack(_) => self.stacks(),
+                    _ => {
+                        let kind = if let Found::Block(_) = found { GroupKind::Heap } else { GroupKind::Mapping };
+                        self.of_stack(process, id, modules, ranges.stack[row], kind, ranges.born_ns[row])
+                    }
+                };
+                (self.object(ObjectKey::Range(id, row), group, ranges.base[row].0, ranges.bytes[row]), valid)
+            }
+            Found::Module(loaded) => {
+                let (place, extent) = self.of_module(id, modules, loaded, address);
+                (place, valid.and(&extent))
+            }
+            Found::Stack(row) => {
+                let extent = process.space.extent(row);
+                let group = self.stacks();
+                let place = self.object(ObjectKey::Mapping(id, row), group, extent.start, extent.end - extent.start);
+                (place, valid)
+            }
+            Found::Mapping(row) => {
+                let extent = process.space.extent(row);
+                let name = match process.space.name(row) {
+                    MappingName::Anonymous => "anonymous memory".to_owned(),
+                    MappingName::Heap => "[heap]".to_owned(),
+                    MappingName::Stack => "[stack]".to_owned(),
+                    MappingName::Special(name) | MappingName::File(name) => name.clone(),
+                };
+                let group = self.group(GroupKey::Mapping(name.clone()), || row_of(&name, GroupKind::Mapping));
+                let place = self.object(ObjectKey::Mapping(id, row), group, extent.start, extent.end - extent.start);
+                (place, valid)
+            }
+            Found::Nothing => (Self::NOWHERE, valid),
+        }
+    }
+
+    fn stacks(&mut self) -> GroupId {
+        self.group(GroupKey::Stacks, || row_of("stack", GroupKind::Stack))
+    }
+
+    /// A module's variable, or its section where no symbol names it.
+    fn of_module(&mut self, id: ProcessId, modules: &Modules<'_>, loaded: Loaded, address: Avma) -> (Place, Extent) {
+        let module = modules.get(loaded.module);
+        let svma = loaded.svma(address);
+        let identity = Rc::clone(self.identities.entry(loaded.module).or_insert_with(|| Rc::from(module.identity())));
+        if let Some(variable) = module.symbols().variable_at(svma) {
+            let bytes = variable.bytes.max(1);
+            let key = GroupKey::Static(identity, variable.start);
+            let group = self.group(key, || row_of(&demangle(variable.name), GroupKind::Static));
+            let start = variable.start.to_avma(loaded.bias).0;
+            let place = self.object(ObjectKey::Static(id, group, start), group, start, bytes);
+            return (place, Extent { start, end: start.saturating_add(bytes), ..Extent::ALL });
+        }
+        let (start, end, section) = module
+            .image()
+            .and_then(|image| image.section_at(svma))
+            .map_or((svma, Svma(svma.0 + 1), ""), |section| section);
+        let name = format!("{} {section}", module.file_name()).trim_end().to_owned();
+        let key = GroupKey::Section(identity, section.to_owned());
+        let group = self.group(key, || row_of(&name, GroupKind::Static));
+        self.reasons[group.index()] = Some((Reason::NoVariable, Some(loaded.module)));
+        let place = self.object(
+            ObjectKey::Static(id, group, start.to_avma(loaded.bias).0),
+            group,
+            start.to_avma(loaded.bias).0,
+            end.0 - start.0,
+        );
+        // The next symbol ends what no symbol names.
+        let (gap_start, gap_end) = module.symbols().gap_at(svma, start, end);
+        let extent =
+            Extent { start: gap_start.to_avma(loaded.bias).0, end: gap_end.to_avma(loaded.bias).0, ..Extent::ALL };
+        (place, extent)
+    }
+
+    /// The group of what was allocated or mapped with a call path.
+    fn of_stack(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        stack: Option<StackRow>,
+        kind: GroupKind,
+        time_ns: u64,
+    ) -> GroupId {
+        if let Some(&group) = self.by_stack.get(&(id, stack, kind)) {
+            return group;
+        }
+        let group = match stack {
+            Some(stack) => self.of_path(process, id, modules, stack, kind, time_ns),
+            None => {
+                let group = self.group(GroupKey::HeapUnknown, || row_of("heap, call path unknown", GroupKind::Heap));
+                self.reasons[group.index()] = Some((Reason::NoCallPath, None));
+                group
+            }
+        };
+        self.by_stack.insert((id, stack, kind), group);
+        group
+    }
+
+    fn of_path(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        stack: StackRow,
+        kind: GroupKind,
+        time_ns: u64,
+    ) -> GroupId {
+        let path = self.path(process, id, modules, stack, time_ns);
+        let key = match kind {
+            GroupKind::Mapping => GroupKey::Mapped(Rc::clone(&path.own)),
+            _ => GroupKey::Heap(Rc::clone(&path.own)),
+        };
+        if let Some(&group) = self.by_key.get(&key) {
+            return group;
+        }
+        // A path that was cut joins the first that goes on as it does, and the other way round.
+        let joined = if path.cut {
+            self.by_key
+                .iter()
+                .filter_map(|(key, &group)| match (key, kind) {
+                    (GroupKey::Heap(own), GroupKind::Heap) | (GroupKey::Mapped(own), GroupKind::Mapping) => {
+                        own.starts_with(&path.own).then_some(group)
+                    }
+                    _ => None,
+                })
+                .min()
+        } else {
+            self.cut
+                .iter()
+                .find(|(other, own, _)| *other == kind && path.own.starts_with(own))
+                .map(|&(_, _, group)| group)
+        };
+        let group = joined.unwrap_or_else(|| {
+            let group = self.push(Group {
+                name: name_of(path.allocated_at.as_ref()),
+                kind,
+                allocated_at: path.allocated_at.clone(),
+                stack: path.stack.clone(),
+                ..Group::unattributed()
+            });
+            if path.cut {
+                self.cut.push((kind, Rc::clone(&path.own), group));
+            }
+            group
+        });
+        self.by_key.insert(key, group);
+        group
+    }
+
+    /// Names a call path's frames and tells those that are the program's own.
+    fn path(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        stack: StackRow,
+        time_ns: u64,
+    ) -> Path {
+        let calls: Vec<Rc<[CallFrame]>> = process
+            .tables
+            .stacks
+            .frames(stack)
+            .iter()
+            .map(|&address| self.call_frames(process, id, modules, address, time_ns))
+            .collect();
+        let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
+        let frames: Vec<Frame> = all.iter().map(|call| call.frame.clone()).collect();
+        let mut own = own_frames(&frames, |index| all[index].own);
+        if own.is_empty() {
+            // A library's own memory: the whole path tells.
+            own = own_frames(&frames, |_| true);
+        }
+        Path {
+            allocated_at: own.first().map(|&index| frames[index].clone()),
+            own: own.iter().map(|&index| all[index].number).collect(),
+            stack: frames,
+            cut: process.tables.stacks.end(stack) != StackEnd::Outermost,
+        }
+    }
+
+    /// The inline stack at a return address, innermost first.
+    fn call_frames(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        return_address: Avma,
+        time_ns: u64,
+    ) -> Rc<[CallFrame]> {
+        if let Some(found) = self.call_frames.get(&(id, return_address.0)) {
+            return Rc::clone(found);
+        }
+        // The call is before the address it returns to; that may even belong to the next function.
+        let call = Avma(return_address.0.wrapping_sub(1));
+        let loaded = process.space.module_at(call, time_ns);
+        let svma = loaded.map_or(Svma(call.0), |loaded| loaded.svma(call));
+        let frames = match loaded {
+            Some(loaded) => modules.get(loaded.module).frames(svma),
+            None => vec![Frame {
+                function: format!("[unknown]+{call}"),
+                module: "[unknown]".to_owned(),
+                position: None,
+                inlined: false,
+            }],
+        };
+        let found: Rc<[CallFrame]> = frames
+            .into_iter()
+            .map(|frame| {
+                let own = self.rules.judge(&frame.function, &frame.module) == Verdict::Program;
+                CallFrame { number: self.number(&frame, svma), frame, own }
+            })
+            .collect();
+        self.call_frames.insert((id, return_address.0), Rc::clone(&found));
+        found
+    }
+
+    /// Numbers frames: the same source position is the same frame; without one, the address in the module tells.
+    fn number(&mut self, frame: &Frame, svma: Svma) -> u32 {
+        let next = self.frames.len() as u32;
+        let mut key = frame.clone();
+        if frame.position.is_none() {
+            key.function = format!("{} {svma}", key.function);
+        }
+        *self.frames.entry(key).or_insert(next)
+    }
+
+    fn group(&mut self, key: GroupKey, row: impl FnOnce() -> Group) -> GroupId {
+        if let Some(&group) = self.by_key.get(&key) {
+            return group;
+        }
+        let group = self.push(row());
+        self.by_key.insert(key, group);
+        group
+    }
+
+    fn push(&mut self, row: Group) -> GroupId {
+        self.rows.push(row);
+        self.tallies.push(Tally::default());
+        self.reasons.push(None);
+        GroupId(self.rows.len() as u32 - 1)
+    }
+
+    /// Object 0 is nowhere; the others are counted through.
+    fn object(&mut self, key: ObjectKey, group: GroupId, base: u64, bytes: u64) -> Place {
+        let next = ObjectId(self.objects.len() as u32 + 1);
+        let object = *self.objects.entry(key).or_insert_with(|| {
+            let row = &mut self.rows[group.index()];
+            row.objects += 1;
+            row.bytes = row.bytes.saturating_add(bytes);
+            next
+        });
+        Place { group, object, base }
+    }
+}
+
+fn row_of(name: &str, kind: GroupKind) -> Group {
+    Group { name: name.to_owned(), kind, ..Group::unattributed() }
+}
+
+/// Until a variable or a type is known: where it was allocated.
+fn name_of(allocated_at: Option<&Frame>) -> String {
+    match allocated_at {
+        Some(Frame { function, position: Some(position), .. }) => format!("{function}:{}", position.line),
+        Some(Frame { function, .. }) => function.clone(),
+        None => "heap".to_owned(),
+    }
+}

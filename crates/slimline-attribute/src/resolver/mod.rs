@@ -1,0 +1,332 @@
+//! A whole session, attributed: windows of the session become [`AccessBatch`]es, and what their handles name becomes
+//! [`Tables`].
+//!
+//! ```text
+//!   ip       ──► process's sites ──► site (module, link-time address: the same in all processes)
+//!   address  ──► small block named by the sample ──┐
+//!            ──► extent cache ─► address space ────┴──► object ──► group
+//! ```
+
+mod groups;
+mod sites;
+mod unresolved;
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+use slimline_trace::access::{
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, ThreadId, WindowId,
+};
+use slimline_trace::address::Avma;
+use slimline_trace::session::{Part, Process};
+use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Ranges, Samples, Stacks, Threads};
+
+use crate::data::address_space::{AddressSpace, Modules};
+use crate::data::timed::Extent;
+use crate::data::wrappers::WrapperRules;
+use crate::module::Module;
+use crate::module::store::FileStore;
+use crate::tables::{Tables, Thread};
+use groups::Groups;
+use sites::Sites;
+pub use unresolved::{Reason, Unresolved};
+
+/// Rows after which a batch is handed over at the next window's end.
+const BATCH_ROWS: usize = 32 << 10;
+
+/// What concerns the whole of a recorded process.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessTables<'s> {
+    /// Kernel's number.
+    pub pid: u32,
+    /// Call paths.
+    pub stacks: &'s Stacks,
+    /// Large heap blocks and mappings.
+    pub ranges: &'s Ranges,
+    /// What was mapped where.
+    pub mappings: &'s Mappings,
+    /// Threads.
+    pub threads: &'s Threads,
+}
+
+impl<'s> ProcessTables<'s> {
+    /// The tables of `process`, which had the number `pid`.
+    pub fn new(pid: u32, process: &'s Process) -> Self {
+        let Process { stacks, ranges, mappings, threads, .. } = process;
+        Self { pid, stacks, ranges, mappings, threads }
+    }
+}
+
+/// A few seconds of a process. Rows refer to each other and to [`ProcessTables`] rightly, as the session's reader
+/// makes sure.
+#[derive(Clone, Copy, Debug)]
+pub struct PartTables<'s> {
+    /// Samples.
+    pub samples: &'s Samples,
+    /// The accesses of all their windows, one after another.
+    pub accesses: &'s Accesses,
+    /// The heap blocks that both name.
+    pub blocks: &'s Blocks,
+}
+
+impl<'s> From<&'s Part> for PartTables<'s> {
+    fn from(part: &'s Part) -> Self {
+        Self { samples: &part.samples, accesses: &part.accesses, blocks: &part.blocks }
+    }
+}
+
+/// A process that a [`Resolver`] knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessId(usize);
+
+/// What attribution found in a session, and what it could not find.
+#[derive(Clone, Debug)]
+pub struct Resolution {
+    /// What the handles in the batches name.
+    pub tables: Tables,
+    /// What could not be resolved, most costly first.
+    pub unresolved: Vec<Unresolved>,
+}
+
+/// Attributes one session: add its processes, resolve their parts, finish.
+///
+/// A data structure is the same one in all threads and processes: groups are told apart by module and link-time
+/// address or by source position, never by where something happened to lie.
+pub struct Resolver<'a> {
+    modules: Modules<'a>,
+    processes: Vec<ProcessState<'a>>,
+    sites: Sites,
+    groups: Groups,
+    threads: Vec<Thread>,
+    windows: u32,
+}
+
+/// One process while it is resolved.
+struct ProcessState<'a> {
+    tables: ProcessTables<'a>,
+    space: AddressSpace,
+    first_thread: u32,
+    sites: FxHashMap<u64, SiteId>,
+}
+
+/// An object as rows need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    group: GroupId,
+    object: ObjectId,
+    /// First address of the object.
+    base: u64,
+}
+
+impl<'a> Resolver<'a> {
+    /// A resolver that reads modules through `store`.
+    pub fn new(store: &'a FileStore<'a>) -> Self {
+        Self::with_rules(store, WrapperRules::default())
+    }
+
+    /// The same with other rules for what passes memory on.
+    pub fn with_rules(store: &'a FileStore<'a>, rules: WrapperRules) -> Self {
+        Self {
+            modules: Modules::new(|path| Module::open(store, path)),
+            processes: Vec::new(),
+            sites: Sites::new(),
+            groups: Groups::new(rules),
+            threads: Vec::new(),
+            windows: 0,
+        }
+    }
+
+    /// Takes up a process; opens the modules it had loaded.
+    pub fn add_process(&mut self, tables: ProcessTables<'a>) -> ProcessId {
+        let first_thread = self.threads.len() as u32;
+        for row in 0..tables.threads.len() {
+            let (tid, name) = (tables.threads.tid[row], tables.threads.name[row].clone());
+            self.threads.push(Thread { pid: tables.pid, tid, name });
+        }
+        let space = AddressSpace::new(tables.mappings, tables.ranges, &mut self.modules);
+        self.processes.push(ProcessState { tables, space, first_thread, sites: FxHashMap::default() });
+        ProcessId(self.processes.len() - 1)
+    }
+
+    /// Resolves a part and hands over its accesses as batches, each of one thread, windows in the order of time.
+    ///
+    /// Every sample begins with a row that carries its weight ([`Evidence::Cost`]); the accesses of its burst follow,
+    /// which count and weigh nothing ([`Evidence::Execution`]). A sample that could not be blamed on an instruction
+    /// weighs on the sampled one.
+    pub fn resolve(&mut self, process: ProcessId, part: PartTables<'_>, mut emit: impl FnMut(&AccessBatch)) {
+        let PartTables { samples, accesses, .. } = part;
+        for row in 0..samples.len() {
+            self.processes[process.0].space.note_stack(samples.stack_pointer[row], samples.time_ns[row]);
+        }
+        let first_window = self.windows;
+        self.windows = self.windows.saturating_add(samples.len() as u32);
+        let mut start = 0;
+        let mut windows: Vec<(usize, Range<usize>)> = Vec::with_capacity(samples.len());
+        for row in 0..samples.len() {
+            let end = start + samples.accesses[row] as usize;
+            windows.push((row, start..end));
+            start = end;
+        }
+        windows.sort_by_key(|&(row, _)| (samples.thread[row], samples.time_ns[row]));
+        let mut cursor = Cursor::new(part.blocks.len());
+        let mut batch = AccessBatch::default();
+        for (row, range) in windows {
+            let thread = ThreadId(self.processes[process.0].first_thread + samples.thread[row].index() as u32);
+            if batch.thread != Some(thread) || batch.len() >= BATCH_ROWS {
+                if !batch.is_empty() {
+                    emit(&batch);
+                }
+                batch = AccessBatch::with_capacity(thread, BATCH_ROWS + range.len() + 1);
+            }
+            let window = WindowId(first_window.saturating_add(row as u32));
+            let time_ns = samples.time_ns[row];
+            let blamed = samples.ip[row];
+            let ip = if blamed.0 == 0 { samples.sampled_ip[row] } else { blamed };
+            let site = self.site(process, ip, time_ns);
+            let place =
+                self.place(process, &mut cursor, part.blocks, samples.block[row], samples.address[row], time_ns);
+            let weight = samples.weight_ns[row];
+            batch.push(Access {
+                window,
+                site,
+                address: samples.address[row],
+                bytes: samples.access_bytes[row],
+                kind: if blamed.0 == 0 { AccessKind::NONE } else { samples.kind[row] },
+                group: place.group,
+                object: place.object,
+                offset: samples.address[row].0.wrapping_sub(place.base),
+                weight,
+                evidence: Evidence::Cost,
+            });
+            self.sites.weigh(site, weight);
+            self.groups.weigh(place.group, weight);
+            if is_unmapped(&place, samples.address[row]) {
+                self.groups.note_unmapped(weight);
+            }
+            for row in range {
+                let address = accesses.address[row];
+                let site = self.site(process, accesses.ip[row], time_ns);
+                let place = self.place(process, &mut cursor, part.blocks, accesses.block[row], address, time_ns);
+                batch.push(Access {
+                    window,
+                    site,
+                    address,
+                    bytes: accesses.bytes[row],
+                    kind: accesses.kind[row],
+                    group: place.group,
+                    object: place.object,
+                    offset: address.0.wrapping_sub(place.base),
+                    weight: 0,
+                    evidence: Evidence::Execution,
+                });
+                self.sites.count(site);
+                self.groups.count(place.group);
+                if is_unmapped(&place, address) {
+                    self.groups.note_unmapped(0);
+                }
+            }
+        }
+        if !batch.is_empty() {
+            emit(&batch);
+        }
+    }
+
+    /// The site of an instruction of a process.
+    pub fn site(&mut self, process: ProcessId, ip: Avma, time_ns: u64) -> SiteId {
+        let process = &mut self.processes[process.0];
+        if let Some(&site) = process.sites.get(&ip.0) {
+            return site;
+        }
+        let site = self.sites.find(&process.space, &self.modules, ip, time_ns);
+        process.sites.insert(ip.0, site);
+        site
+    }
+
+    /// The object that an address belongs to, through what is remembered of the part.
+    fn place(
+        &mut self,
+        process: ProcessId,
+        cursor: &mut Cursor,
+        blocks: &Blocks,
+        block: Option<BlockRow>,
+        address: Avma,
+        time_ns: u64,
+    ) -> Place {
+        if address.0 == 0 {
+            return Groups::NOWHERE;
+        }
+        if let Some(row) = block {
+            if let Some(place) = cursor.blocks[row.index()] {
+                return place;
+            }
+            let place = self.groups.block(&self.processes[process.0], process, &self.modules, &blocks.row(row.index()));
+            cursor.blocks[row.index()] = Some(place);
+            return place;
+        }
+        let slot = cursor.slot(address);
+        let (extent, place) = &cursor.extents[slot];
+        if extent.contains(address.0, time_ns) {
+            return *place;
+        }
+        let (place, extent) = self.groups.find(&self.processes[process.0], process, &self.modules, address, time_ns);
+        cursor.extents[slot] = (extent, place);
+        place
+    }
+
+    /// The object that an address belongs to: its group, its number, and the offset in it. `block` is the small heap
+    /// block that is known to hold it.
+    pub fn object(
+        &mut self,
+        process: ProcessId,
+        address: Avma,
+        time_ns: u64,
+        block: Option<&slimline_trace::tables::Block>,
+    ) -> (GroupId, ObjectId, u64) {
+        let state = &self.processes[process.0];
+        let place = match block {
+            _ if address.0 == 0 => Groups::NOWHERE,
+            Some(block) => self.groups.block(state, process, &self.modules, block),
+            None => self.groups.find(state, process, &self.modules, address, time_ns).0,
+        };
+        (place.group, place.object, address.0.wrapping_sub(place.base))
+    }
+
+    /// The tables of all that was resolved.
+    pub fn finish(self) -> Resolution {
+        let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
+        let mut tables = Tables::new();
+        (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
+        tables.groups = self.groups.into_rows();
+        tables.threads = self.threads;
+        Resolution { tables, unresolved }
+    }
+}
+
+fn is_unmapped(place: &Place, address: Avma) -> bool {
+    place.group == Tables::UNATTRIBUTED && address.0 != 0
+}
+
+/// What is remembered within one part.
+struct Cursor {
+    /// Objects of the part's blocks.
+    blocks: Vec<Option<Place>>,
+    /// Latest answers, by a hash of the address.
+    extents: Vec<(Extent, Place)>,
+}
+
+impl Cursor {
+    /// Answers remembered: statics and stacks of a loop are few; a table that fits the second-level cache is enough.
+    const SLOTS: usize = 1024;
+
+    fn new(blocks: usize) -> Self {
+        let nothing = Extent { start: 0, end: 0, from_ns: 0, until_ns: 0 };
+        Self { blocks: vec![None; blocks], extents: vec![(nothing, Groups::NOWHERE); Self::SLOTS] }
+    }
+
+    /// Neighbouring addresses share a slot, line by line.
+    fn slot(&self, address: Avma) -> usize {
+        ((address.0 >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+    }
+}
+
+const _: () = assert!(Cursor::SLOTS == 1 << (64 - 54));

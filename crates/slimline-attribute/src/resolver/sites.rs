@@ -1,0 +1,108 @@
+//! The table of sites: each memory instruction once, whatever number of processes run it.
+
+use rustc_hash::FxHashMap;
+use slimline_trace::access::SiteId;
+use slimline_trace::address::{Avma, Svma};
+
+use crate::data::address_space::{AddressSpace, MappingName, Modules};
+use crate::tables::{self, Frame, Loop, ModuleId, Site, Tables};
+
+/// Accesses counted and weighed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) weight: u64,
+    pub(super) accesses: u64,
+}
+
+pub(super) struct Sites {
+    rows: Vec<Site>,
+    tallies: Vec<Tally>,
+    /// Number of the module of each row.
+    modules: Vec<Option<usize>>,
+    by_code: FxHashMap<(Option<usize>, u64), SiteId>,
+    /// Rows of the table of modules: those that have sites, in the order they were met.
+    module_ids: FxHashMap<usize, ModuleId>,
+    module_order: Vec<usize>,
+    loops: Vec<Loop>,
+}
+
+impl Sites {
+    pub(super) fn new() -> Self {
+        Self {
+            rows: vec![Site::unknown()],
+            tallies: vec![Tally::default()],
+            modules: vec![None],
+            by_code: FxHashMap::default(),
+            module_ids: FxHashMap::default(),
+            module_order: Vec::new(),
+            loops: Vec::new(),
+        }
+    }
+
+    /// The site of an instruction; makes its row where it is new.
+    pub(super) fn find(&mut self, space: &AddressSpace, modules: &Modules<'_>, ip: Avma, time_ns: u64) -> SiteId {
+        if ip.0 == 0 {
+            return Tables::UNKNOWN_SITE;
+        }
+        let loaded = space.module_at(ip, time_ns);
+        let module = loaded.map(|loaded| loaded.module);
+        let svma = loaded.map_or(Svma(ip.0), |loaded| loaded.svma(ip));
+        if let Some(&site) = self.by_code.get(&(module, svma.0)) {
+            return site;
+        }
+        let site = SiteId(self.rows.len() as u32);
+        let row = match module {
+            Some(number) => Site {
+                module: Some(self.module_id(number)),
+                svma,
+                frames: modules.get(number).frames(svma),
+                ..Site::unknown()
+            },
+            None => Site { svma, frames: vec![frame_outside_files(space, ip, time_ns)], ..Site::unknown() },
+        };
+        self.rows.push(row);
+        self.tallies.push(Tally::default());
+        self.modules.push(module);
+        self.by_code.insert((module, svma.0), site);
+        site
+    }
+
+    fn module_id(&mut self, number: usize) -> ModuleId {
+        *self.module_ids.entry(number).or_insert_with(|| {
+            self.module_order.push(number);
+            ModuleId(self.module_order.len() as u32 - 1)
+        })
+    }
+
+    pub(super) fn weigh(&mut self, site: SiteId, weight: u64) {
+        let tally = &mut self.tallies[site.index()];
+        tally.weight += weight;
+        tally.accesses += 1;
+    }
+
+    pub(super) fn count(&mut self, site: SiteId) {
+        self.tallies[site.index()].accesses += 1;
+    }
+
+    /// Every row with the number of its module and what was counted.
+    pub(super) fn tallies(&self) -> impl Iterator<Item = (&Site, Option<usize>, Tally)> {
+        self.rows.iter().zip(&self.modules).zip(&self.tallies).map(|((row, &module), &tally)| (row, module, tally))
+    }
+
+    pub(super) fn into_rows(self, modules: &Modules<'_>) -> (Vec<tables::Module>, Vec<Site>, Vec<Loop>) {
+        let named = self.module_order.iter().map(|&number| modules.get(number).row()).collect();
+        (named, self.rows, self.loops)
+    }
+}
+
+/// Code that is in no file is named by its mapping.
+fn frame_outside_files(space: &AddressSpace, ip: Avma, time_ns: u64) -> Frame {
+    let name = match space.mapping_at(ip.0, time_ns).map(|row| space.name(row)) {
+        Some(MappingName::Special(name) | MappingName::File(name)) => name.clone(),
+        Some(MappingName::Heap) => "[heap]".to_owned(),
+        Some(MappingName::Stack) => "[stack]".to_owned(),
+        Some(MappingName::Anonymous) => "[anonymous]".to_owned(),
+        None => "[unmapped]".to_owned(),
+    };
+    Frame { function: format!("{name}+{ip}"), module: name, position: None, inlined: false }
+}

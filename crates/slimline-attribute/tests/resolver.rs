@@ -1,0 +1,246 @@
+//! A session made by hand over a program compiled here: every row must land on the right function and object.
+
+mod sandbox;
+
+use sandbox::Sandbox;
+use slimline_attribute::module::Module;
+use slimline_attribute::module::store::FileStore;
+use slimline_attribute::resolver::{PartTables, ProcessTables, Reason, Resolver};
+use slimline_attribute::tables::{GroupKind, Tables};
+use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
+use slimline_trace::address::{Avma, FileOffset, Svma};
+use slimline_trace::tables::{
+    Access, Accesses, Block, BlockRow, Blocks, Mapping, Mappings, Range, RangeOrigin, Ranges, Sample, Samples,
+    StackEnd, StackRow, Stacks, Thread, ThreadRow, Threads,
+};
+use slimline_trace::wire::{BurstEnd, Quality};
+
+const SOURCE: &str = r#"
+#include <stdlib.h>
+struct node { struct node *next; long value; };
+static long table[64];
+long total;
+static void *xmalloc(size_t bytes) { void *p = malloc(bytes); if (!p) abort(); return p; }
+struct node *make(long value) {
+    struct node *n = xmalloc(sizeof *n);
+    n->value = value;
+    return n;
+}
+int main(int argc, char **argv) {
+    for (int i = 0; i < 64; i++) table[i] = i * argc;
+    total = make(table[3])->value;
+    return (int)total;
+}
+"#;
+
+/// Where the test says that the program was loaded.
+const BIAS: u64 = 0x5555_5555_4000;
+
+/// A process's tables, filled by hand.
+#[derive(Default)]
+struct Recorded {
+    stacks: Stacks,
+    ranges: Ranges,
+    mappings: Mappings,
+    threads: Threads,
+    samples: Samples,
+    accesses: Accesses,
+    blocks: Blocks,
+}
+
+impl Recorded {
+    fn new(program: &str) -> Self {
+        let mut recorded = Self::default();
+        recorded.threads.push(Thread {
+            tid: 7,
+            name: "main".to_owned(),
+            began_ns: 0,
+            ended_ns: None,
+            cpu_ns: 0,
+            samples: 0,
+        });
+        recorded.map(0x7ffd_0000_0000, 0x7ffd_0010_0000, 0, "rw-p", "[stack]");
+        // As the kernel maps the segments of a position-independent executable of GNU ld.
+        let bytes = std::fs::read(program).unwrap();
+        let image = slimline_attribute::module::image::Image::parse(&bytes).unwrap();
+        for segment in image.segments() {
+            let page = |address: u64| address & !0xfff;
+            let permissions = match (segment.executable, segment.writable) {
+                (true, _) => "r-xp",
+                (_, true) => "rw-p",
+                _ => "r--p",
+            };
+            let start = page(segment.svma.0 + BIAS);
+            let end = page(segment.svma.0 + BIAS + segment.data.len() as u64 + 0xfff);
+            recorded.map(start, end, page(segment.file_offset), permissions, program);
+        }
+        recorded
+    }
+
+    fn map(&mut self, start: u64, end: u64, offset: u64, permissions: &str, path: &str) {
+        self.mappings.push(Mapping {
+            start: Avma(start),
+            end: Avma(end),
+            file_offset: FileOffset(offset),
+            permissions: permissions.to_owned(),
+            device: "08:01".to_owned(),
+            inode: 1,
+            path: path.to_owned(),
+            first_seen_ns: 0,
+            last_seen_ns: 0,
+        });
+    }
+
+    fn sample(&mut self, time_ns: u64, ip: u64, address: u64, block: Option<BlockRow>, accesses: u32) {
+        self.samples.push(Sample {
+            time_ns,
+            thread: ThreadRow::new(0),
+            weight_ns: 1000,
+            sampled_ip: Avma(ip + 4),
+            ip: Avma(ip),
+            address: Avma(address),
+            stack_pointer: Avma(0x7ffd_000f_0000),
+            access_bytes: 8,
+            kind: AccessKind::LOAD,
+            quality: Quality::Exact,
+            block,
+            stack: None,
+            accesses,
+            burst_instructions: 0,
+            burst_end: BurstEnd::Limit,
+        });
+    }
+
+    fn access(&mut self, ip: u64, address: u64, block: Option<BlockRow>) {
+        self.accesses.push(Access {
+            window: 0,
+            ip: Avma(ip),
+            address: Avma(address),
+            bytes: 8,
+            kind: AccessKind::STORE,
+            block,
+        });
+    }
+
+    fn process(&self, pid: u32) -> ProcessTables<'_> {
+        let Self { stacks, ranges, mappings, threads, .. } = self;
+        ProcessTables { pid, stacks, ranges, mappings, threads }
+    }
+
+    fn part(&self) -> PartTables<'_> {
+        PartTables { samples: &self.samples, accesses: &self.accesses, blocks: &self.blocks }
+    }
+}
+
+/// Run-time address of the first instruction of `function` whose innermost position is on `line`.
+fn code_at(module: &Module<'_>, function: &str, line: u32) -> u64 {
+    let start = (0..1 << 20).map(Svma).find(|&svma| {
+        module.symbols().function_at(svma).is_some_and(|found| found.name == function && found.start == svma)
+    });
+    let start = start.unwrap_or_else(|| panic!("no function {function}")).0;
+    (start..start + 0x400)
+        .find(|&svma| module.frames(Svma(svma))[0].position.as_ref().is_some_and(|position| position.line == line))
+        .unwrap_or_else(|| panic!("{function} has no line {line}"))
+        + BIAS
+}
+
+fn variable(module: &Module<'_>, name: &str) -> u64 {
+    module.symbols().variables().iter().find(|variable| variable.name == name).expect("variable").start.0 + BIAS
+}
+
+#[test]
+fn rows_land_on_their_code_and_data() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let loop_ip = code_at(&module, "main", 13);
+    let (table, total) = (variable(&module, "table"), variable(&module, "total"));
+
+    let mut recorded = Recorded::new(&program);
+    let returns = |function, line| Avma(code_at(&module, function, line) + 5);
+    let path = [returns("xmalloc", 6), returns("make", 8), returns("main", 14)];
+    let stack = recorded.stacks.push(&path, StackEnd::Outermost);
+    // The same allocation, cut by the unwinder.
+    let cut = recorded.stacks.push(&path[..2], StackEnd::Depth);
+    for (base, stack) in [(0x6000_0000, stack), (0x6000_1000, cut)] {
+        recorded.blocks.push(Block { base: Avma(base), bytes: 16, stack: Some(stack) });
+    }
+    recorded.ranges.push(Range {
+        base: Avma(0x7f00_0000_0000),
+        bytes: 4 << 20,
+        born_ns: 50,
+        died_ns: Some(60),
+        stack: Some(StackRow::new(0)),
+        origin: RangeOrigin::Heap,
+    });
+    let block = |row| Some(BlockRow::new(row));
+    recorded.sample(10, loop_ip, table + 24, None, 5);
+    recorded.access(loop_ip, table + 32, None);
+    recorded.access(loop_ip, total, None);
+    recorded.access(loop_ip, 0x6000_0008, block(0));
+    recorded.access(loop_ip, 0x6000_1008, block(1));
+    recorded.access(loop_ip, 0x7ffd_000f_0010, None);
+    recorded.sample(55, loop_ip, 0x7f00_0000_1000, None, 0);
+    recorded.sample(70, loop_ip, 0x7f00_0000_1000, None, 0);
+    recorded.sample(80, 0, 0, None, 0);
+
+    let mut resolver = Resolver::new(&store);
+    let mut rows = Vec::new();
+    // The same process twice: one set of sites and groups.
+    for pid in [100, 101] {
+        let process = resolver.add_process(recorded.process(pid));
+        resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
+            rows.extend((0..batch.len()).map(|row| (batch.thread, batch.row(row))));
+        });
+    }
+    let resolution = resolver.finish();
+    let Tables { sites, groups, modules, threads, .. } = &resolution.tables;
+    assert_eq!(rows.len(), 18);
+    assert_eq!(threads.iter().map(|thread| thread.pid).collect::<Vec<_>>(), [100, 101]);
+    assert_eq!(modules.len(), 1);
+
+    let (first, second) = rows.split_at(9);
+    for (first, second) in first.iter().zip(second) {
+        assert_eq!((first.1.site, first.1.group, first.1.offset), (second.1.site, second.1.group, second.1.offset));
+        assert_ne!((first.0, first.1.window), (second.0, second.1.window));
+        assert!(first.1.group == Tables::UNATTRIBUTED || first.1.object != second.1.object);
+    }
+    let named: Vec<(&str, GroupKind, u64)> = first
+        .iter()
+        .map(|(_, row)| {
+            let group = &groups[row.group.index()];
+            (group.name.as_str(), group.kind, row.offset)
+        })
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("table", GroupKind::Static, 24),
+            ("table", GroupKind::Static, 32),
+            ("total", GroupKind::Static, 0),
+            ("make:8", GroupKind::Heap, 8),
+            ("make:8", GroupKind::Heap, 8),
+            ("stack", GroupKind::Stack, 0xf_0010),
+            ("make:8", GroupKind::Heap, 0x1000),
+            ("unattributed", GroupKind::Unattributed, 0x7f00_0000_1000),
+            ("unattributed", GroupKind::Unattributed, 0),
+        ]
+    );
+    assert_eq!(first[3].1.group, first[4].1.group, "a path that was cut joins the whole one");
+    let heap = &groups[first[3].1.group.index()];
+    assert_eq!(heap.allocated_at.as_ref().map(|frame| frame.function.as_str()), Some("make"));
+    assert_eq!(heap.stack.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>(), ["xmalloc", "make", "main"]);
+    assert_eq!((heap.objects, heap.bytes), (6, 2 * (16 + 16 + (4 << 20))));
+
+    let site = &sites[first[0].1.site.index()];
+    assert_eq!((site.function(), site.position().map(|position| position.line)), ("main", Some(13)));
+    assert_eq!(site.svma, Svma(loop_ip - BIAS));
+    // The sample that blames nothing weighs on the sampled instruction: here address 4, in no mapping.
+    assert_eq!(sites[first[8].1.site.index()].function(), "[unmapped]+0x4");
+    let weight = |evidence| first.iter().filter(|(_, row)| row.evidence == evidence).map(|(_, row)| row.weight).sum();
+    assert_eq!((weight(Evidence::Cost), weight(Evidence::Execution)), (4000, 0));
+
+    let reasons: Vec<_> = resolution.unresolved.iter().map(|row| (row.reason, row.weight, row.accesses)).collect();
+    assert_eq!(reasons, [(Reason::NoAddress, 2000, 2), (Reason::NoMapping, 2000, 2), (Reason::CodeInNoFile, 2000, 2)]);
+}
