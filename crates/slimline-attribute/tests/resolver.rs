@@ -221,7 +221,8 @@ fn rows_land_on_their_code_and_data() {
             ("total", GroupKind::Static, 0),
             ("make:8", GroupKind::Heap, 8),
             ("make:8", GroupKind::Heap, 8),
-            ("stack", GroupKind::Stack, 0xf_0010),
+            // From where the stack could have grown to: 128 MiB below its top.
+            ("stack", GroupKind::Stack, (128 << 20) - 0xfff0),
             ("make:8", GroupKind::Heap, 0x1000),
             ("unattributed", GroupKind::Unattributed, 0x7f00_0000_1000),
             ("unattributed", GroupKind::Unattributed, 0),

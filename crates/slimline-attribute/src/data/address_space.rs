@@ -254,7 +254,11 @@ fn lives_of(mappings: &Mappings) -> Vec<Extent> {
         .collect()
 }
 
-/// The main thread's stack and the heap may have grown since the last snapshot: they reach to their neighbour.
+/// The kernel keeps mappings this far away from the top of the main thread's stack, or farther (`MIN_GAP`).
+const STACK_GAP_BYTES: u64 = 128 << 20;
+
+/// The main thread's stack and the heap may have grown since the last snapshot: they reach to their neighbour, the
+/// stack no farther than where the kernel begins to put mappings.
 fn let_grow(extents: &mut [Extent], names: &[MappingName]) {
     let before = extents.to_vec();
     for (extent, name) in extents.iter_mut().zip(names) {
@@ -262,7 +266,8 @@ fn let_grow(extents: &mut [Extent], names: &[MappingName]) {
             || before.iter().filter(|other| other.from_ns < extent.until_ns && extent.from_ns < other.until_ns);
         match name {
             MappingName::Stack => {
-                extent.start = others().map(|other| other.end).filter(|&end| end <= extent.start).max().unwrap_or(0);
+                let neighbour = others().map(|other| other.end).filter(|&end| end <= extent.start).max().unwrap_or(0);
+                extent.start = neighbour.max(extent.end.saturating_sub(STACK_GAP_BYTES)).min(extent.start);
             }
             MappingName::Heap => {
                 let next = others().map(|other| other.start).filter(|&start| start >= extent.end).min();
