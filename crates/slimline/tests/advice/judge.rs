@@ -250,7 +250,8 @@ mod tests {
     /// Each change of a right report must be found.
     #[test]
     fn no_error_passes() {
-        let spoil: [(&str, fn(&mut Report)); 11] = [
+        type Spoil = fn(&mut Report);
+        let spoil: [(&str, Spoil); 11] = [
             ("share 0.900", |report| report.groups[0].share = 0.9),
             ("no group quads", |report| report.groups[0].allocated_at.as_mut().unwrap().line += 1),
             ("is called malloc", |report| report.groups[0].name = "malloc".to_owned()),
