@@ -3,6 +3,7 @@
 //! Every form is made of the same [`view::Report`], so they can't disagree. No metric is computed here.
 
 pub mod annotate;
+pub mod assemble;
 pub mod dot;
 pub mod escape;
 pub mod text;

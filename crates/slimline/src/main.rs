@@ -1,2 +1,30 @@
-//! A data-centric memory profiler: which data costs the time, why, and what layout would be better.
-fn main() {}
+//! The `slimline` program: command line, exit codes, files and progress around the library crates.
+
+mod cli;
+mod commands;
+mod disk;
+mod pipeline;
+
+use std::io::{self, ErrorKind};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Exit status for bad usage or input, as clap's own.
+const BAD_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("slimline: {error:#}");
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+/// `slimline report | head` is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}

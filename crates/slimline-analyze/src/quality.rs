@@ -1,0 +1,133 @@
+//! How well a session was seen: how addresses were found and how long bursts were.
+
+use slimline_trace::tables::Samples;
+use slimline_trace::wire::{BurstEnd, Quality};
+
+/// Sums over samples; start from the default, merge by [`SampleQuality::merge`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleQuality {
+    /// Samples.
+    pub samples: u64,
+    /// Their weight.
+    pub weight: u64,
+    /// Weight by how the address was found, in the order of [`Quality`].
+    pub weight_by_quality: [u64; 6],
+    /// Samples whose address is not known.
+    pub unresolved: u64,
+    /// Bursts that were started.
+    pub bursts: u64,
+    /// Instructions in them.
+    pub burst_instructions: u64,
+    /// Accesses in them.
+    pub burst_accesses: u64,
+    /// Bursts by why they ended, in the order of [`BurstEnd`].
+    pub bursts_by_end: [u64; 8],
+}
+
+impl SampleQuality {
+    /// Takes samples in.
+    pub fn update(&mut self, samples: &Samples) {
+        for row in 0..samples.len() {
+            let (weight, quality, end) = (samples.weight_ns[row], samples.quality[row], samples.burst_end[row]);
+            self.samples += 1;
+            self.weight += weight;
+            self.weight_by_quality[quality as usize] += weight;
+            self.unresolved += u64::from(quality >= Quality::Lost);
+            if end != BurstEnd::NotStarted {
+                self.bursts += 1;
+                self.burst_instructions += u64::from(samples.burst_instructions[row]);
+                self.burst_accesses += u64::from(samples.accesses[row]);
+                self.bursts_by_end[end as usize] += 1;
+            }
+        }
+    }
+
+    /// Adds what another saw.
+    pub fn merge(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.weight += other.weight;
+        self.unresolved += other.unresolved;
+        self.bursts += other.bursts;
+        self.burst_instructions += other.burst_instructions;
+        self.burst_accesses += other.burst_accesses;
+        add(&mut self.weight_by_quality, &other.weight_by_quality);
+        add(&mut self.bursts_by_end, &other.bursts_by_end);
+    }
+
+    /// Share of the weight whose address was found so; all six sum to 1, and are 0 where there is no weight.
+    pub fn share(&self, quality: Quality) -> f64 {
+        ratio(self.weight_by_quality[quality as usize], self.weight)
+    }
+
+    /// Share of the bursts that ended so; all sum to 1, and are 0 where there is no burst.
+    pub fn end_share(&self, end: BurstEnd) -> f64 {
+        ratio(self.bursts_by_end[end as usize], self.bursts)
+    }
+
+    /// Mean length of a burst in instructions; 0 where there is none.
+    pub fn mean_burst(&self) -> f64 {
+        ratio(self.burst_instructions, self.bursts)
+    }
+}
+
+fn add<const N: usize>(into: &mut [u64; N], from: &[u64; N]) {
+    for (into, from) in into.iter_mut().zip(from) {
+        *into += from;
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slimline_trace::tables::Sample;
+
+    fn samples(rows: &[(u64, Quality, BurstEnd, u32)]) -> Samples {
+        let mut samples = Samples::default();
+        for &(weight_ns, quality, burst_end, burst_instructions) in rows {
+            samples.push(Sample { weight_ns, quality, burst_end, burst_instructions, accesses: 2, ..blank() });
+        }
+        samples
+    }
+
+    fn blank() -> Sample {
+        use slimline_trace::access::AccessKind;
+        use slimline_trace::address::Avma;
+        use slimline_trace::tables::ThreadRow;
+        Sample {
+            time_ns: 0,
+            thread: ThreadRow::new(0),
+            weight_ns: 0,
+            sampled_ip: Avma(0),
+            ip: Avma(0),
+            address: Avma(0),
+            stack_pointer: Avma(0),
+            access_bytes: 0,
+            kind: AccessKind::LOAD,
+            quality: Quality::Exact,
+            block: None,
+            stack: None,
+            accesses: 0,
+            burst_instructions: 0,
+            burst_end: BurstEnd::Limit,
+        }
+    }
+
+    #[test]
+    fn shares_are_of_weight_and_merge() {
+        let mut all = SampleQuality::default();
+        all.update(&samples(&[(3, Quality::Exact, BurstEnd::Limit, 300), (1, Quality::Lost, BurstEnd::Syscall, 100)]));
+        let mut more = SampleQuality::default();
+        more.update(&samples(&[(4, Quality::NoCode, BurstEnd::NotStarted, 0)]));
+        all.merge(&more);
+        assert_eq!((all.samples, all.weight, all.unresolved), (3, 8, 2));
+        assert_eq!(all.share(Quality::Exact), 0.375);
+        assert_eq!(all.share(Quality::NoCode), 0.5);
+        assert_eq!(all.mean_burst(), 200.0);
+        assert_eq!(all.end_share(BurstEnd::Limit), 0.5);
+        assert_eq!(all.burst_accesses, 4);
+    }
+}

@@ -1,0 +1,111 @@
+//! The head of a report, from what the session says of itself.
+
+use slimline_analyze::quality::SampleQuality;
+use slimline_trace::session::{End, SessionInfo, Trigger};
+use slimline_trace::wire::{BurstEnd, Quality as Found};
+
+use crate::view;
+
+/// Burst ends in the order in which they are told, with their names.
+const ENDS: [(BurstEnd, &str); 7] = [
+    (BurstEnd::Limit, "limit"),
+    (BurstEnd::Agent, "allocation call"),
+    (BurstEnd::Syscall, "system call"),
+    (BurstEnd::Unknown, "unknown value"),
+    (BurstEnd::Unsupported, "unsupported instruction"),
+    (BurstEnd::Fault, "fault"),
+    (BurstEnd::Full, "full"),
+];
+
+pub(super) fn view(info: &SessionInfo, quality: &SampleQuality, threads: u64) -> view::Session {
+    let collector = &info.collector;
+    let skid = &collector.skid;
+    let calibration: u64 = skid.samples_at_distance.iter().sum();
+    let agreeing = skid.samples_at_distance.get(skid.instructions as usize).copied().unwrap_or(0);
+    view::Session {
+        command: info.command.clone(),
+        collector: collector.name.clone(),
+        trigger: match collector.trigger {
+            Trigger::PerfSigtrap => "perf cpu-clock, sigtrap",
+            Trigger::ThreadTimer => "thread CPU-time timer",
+            Trigger::Off => "none",
+        }
+        .to_owned(),
+        weight: collector.weight.clone(),
+        frequency_hz: if collector.period_ns == 0 { 0.0 } else { 1e9 / collector.period_ns as f64 },
+        burst_instructions: collector.burst_instructions,
+        duration_ns: info.duration_ns(),
+        ended: match info.end {
+            Some(End::Exited { status }) => format!("exit status {status}"),
+            Some(End::Signaled { signal }) => format!("killed by signal {signal}"),
+            None => "end not recorded".to_owned(),
+        },
+        complete: info.complete,
+        processes: info.processes.len() as u64,
+        threads,
+        samples: quality.samples,
+        accesses: quality.burst_accesses,
+        weight_total: quality.weight,
+        user_ns: info.processes.iter().filter_map(|process| process.user_ns).sum(),
+        system_ns: info.processes.iter().filter_map(|process| process.system_ns).sum(),
+        quality: view::Quality {
+            exact: quality.share(Found::Exact),
+            inverted: quality.share(Found::Inverted),
+            next_instance: quality.share(Found::NextInstance),
+            lost: quality.share(Found::Lost),
+            no_memory: quality.share(Found::NoMemory),
+            no_code: quality.share(Found::NoCode),
+        },
+        bursts: view::Bursts {
+            mean_instructions: quality.mean_burst(),
+            ends: ENDS
+                .iter()
+                .map(|&(end, name)| view::Named { name: name.to_owned(), share: quality.end_share(end) })
+                .filter(|named| named.share > 0.0)
+                .collect(),
+        },
+        lost: lost(info, quality),
+        skid: skid.instructions,
+        skid_agreement: (skid.calibrated && calibration > 0).then(|| agreeing as f64 / calibration as f64),
+        notes: notes(info),
+    }
+}
+
+fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
+    let mut lost = view::Lost { unresolved: quality.unresolved, ..view::Lost::default() };
+    for process in &info.processes {
+        let losses = &process.losses;
+        lost.dropped += losses.dropped_samples;
+        lost.dropped_weight += losses.dropped_weight_ns;
+        lost.throttled += losses.triggers_in_agent;
+        lost.messages += losses.dropped_messages.saturating_sub(losses.dropped_samples) + losses.damaged_messages;
+        lost.threads += losses.threads_without_ring;
+        lost.stacks += losses.stacks_dropped;
+        lost.blocks += losses.blocks_unindexed;
+    }
+    lost
+}
+
+/// What a reader must know before trusting the numbers.
+fn notes(info: &SessionInfo) -> Vec<String> {
+    let mut notes = Vec::new();
+    let collector = &info.collector;
+    if collector.trigger == Trigger::ThreadTimer {
+        notes.push(format!(
+            "{}; thread CPU-time timers were used, which the kernel serves at its own tick, usually 250 Hz",
+            collector.trigger_reason
+        ));
+    }
+    if !collector.skid.calibrated {
+        notes.push(format!("the skid was assumed, not measured: {}", collector.skid.note));
+    }
+    if let Some(reason) = &info.stopped_early {
+        notes.push(format!("recording stopped before the program did: {reason}"));
+    }
+    for process in &info.processes {
+        if let Some(failure) = &process.failure {
+            notes.push(format!("process {} ({}) was not recorded: {failure}", process.pid, process.executable));
+        }
+    }
+    notes
+}

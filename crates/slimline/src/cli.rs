@@ -1,0 +1,188 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Name of the hidden subcommand that runs the calibration loop.
+pub(crate) const CALIBRATE: &str = "calibration-loop";
+/// Instructions emulated after each sample where `--burst` does not say otherwise.
+pub(crate) const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
+
+/// Says which data a program waits for, why, and what layout would be better.
+#[derive(Debug, Parser)]
+#[command(
+    name = "slimline",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        slimline record -- ./program arguments    sample a run into slimline.data\n  \
+        slimline report                           which data costs the time, in which loops\n  \
+        slimline advise                           what to change, with the new definitions\n  \
+        slimline demo                             all three on a small program, in a few seconds\n\n\
+        Exit status: 0 done, 1 a check failed, 2 bad usage or input; `record` ends with the status of the\n\
+        program it ran (128 + n where signal n killed it)."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Record(Record),
+    Report(Report),
+    Advise(Advise),
+    Annotate(Annotate),
+    Export(Export),
+    Demo(Demo),
+    /// The known loop that `record` samples to learn this machine's skid.
+    #[command(name = CALIBRATE, hide = true)]
+    Calibrate {
+        /// How long
+        milliseconds: u64,
+    },
+}
+
+/// Sample a run of an unmodified program.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline record -- ./program arguments\n  \
+        slimline record -o before.data -F 2000 -- python3 script.py\n\n\
+        The program runs as it would alone: same output, same exit status. An existing slimline.data\n\
+        becomes slimline.data.old.")]
+pub(crate) struct Record {
+    /// Directory to write the session to
+    #[arg(short, long, value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
+    pub(crate) output: PathBuf,
+    /// How to collect; `auto` takes the best this machine has for the command and says which
+    #[arg(long, value_enum, default_value_t = Collector::Auto)]
+    pub(crate) collector: Collector,
+    /// Samples a second and thread, 1 to 10000
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) frequency: u32,
+    /// Instructions to emulate after each sample, 0 to 512
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_BURST_INSTRUCTIONS, value_parser = clap::value_parser!(u32).range(0..=512))]
+    pub(crate) burst: u32,
+    /// Leave child processes that exec or fork unrecorded
+    #[arg(long)]
+    pub(crate) no_children: bool,
+    /// Program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Collector {
+    /// The best this machine offers for the command
+    Auto,
+    /// A timer and emulated bursts; needs no hardware counter and no privilege
+    Clock,
+    /// Hardware address sampling (AMD IBS, Intel PEBS, Arm SPE)
+    Pmu,
+}
+
+/// Show which data costs the time, in which loops.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline report\n  \
+        slimline report --by loop before.data\n  \
+        slimline report --format json | jq '.groups[0].fields'")]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// What to cut the time by
+    #[arg(long, value_enum, default_value_t = By::Group)]
+    pub(crate) by: By,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) rows: usize,
+    /// Leave out what is below this many percent of the time
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    pub(crate) percent_limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    /// Data structures, their fields, and loops
+    Group,
+    /// Element types
+    Type,
+    /// Fields of all data structures
+    Field,
+    /// Loops and the data they touch
+    Loop,
+    /// Source lines
+    Line,
+    /// Functions
+    Function,
+    /// Threads
+    Thread,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, in 100 columns
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+}
+
+/// Say what to change, why, and by how much it would help.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  slimline advise\n  slimline advise --format json before.data | jq '.advice[].code'"
+)]
+pub(crate) struct Advise {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Show a structure as pahole prints it, with the cost of each field.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  slimline annotate 'struct node'\n  slimline annotate before.data node")]
+pub(crate) struct Annotate {
+    /// Session (default slimline.data), then the type's name or its last part
+    #[arg(required = true, num_args = 1..=2, value_names = ["DIR", "TYPE"])]
+    pub(crate) words: Vec<String>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Write the findings for another tool.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  slimline export --to dot | dot -Tsvg > fields.svg")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// The tool
+    #[arg(long, value_enum)]
+    pub(crate) to: Tool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tool {
+    /// Graphviz: fields, affinities and clusters
+    Dot,
+}
+
+/// Compile a small program, record it, and print report and advice.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Keep the program and its session in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// Session to read
+    #[arg(value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
+    pub(crate) session: PathBuf,
+}

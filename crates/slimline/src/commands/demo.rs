@@ -1,0 +1,79 @@
+//! `slimline demo`: compile a small program, record it, print report and advice.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use slimline_trace::session::{DEFAULT_DIRECTORY, End};
+
+use super::{advise, record, report};
+use crate::cli;
+
+/// The same program in two languages: one compiler is always at hand where slimline was built.
+const SOURCES: [Source; 2] = [
+    Source {
+        compilers: &["rustc"],
+        file: "bodies.rs",
+        text: include_str!("../../demo/bodies.rs"),
+        arguments: &["--edition", "2021", "-O", "-g", "-o", "bodies", "bodies.rs"],
+    },
+    Source {
+        compilers: &["cc", "gcc", "clang"],
+        file: "bodies.c",
+        text: include_str!("../../demo/bodies.c"),
+        arguments: &["-O2", "-g", "-o", "bodies", "bodies.c"],
+    },
+];
+
+struct Source {
+    compilers: &'static [&'static str],
+    file: &'static str,
+    text: &'static str,
+    arguments: &'static [&'static str],
+}
+
+pub(crate) fn run(options: &cli::Demo) -> anyhow::Result<u8> {
+    let (directory, scratch) = match &options.keep {
+        Some(directory) => {
+            fs::create_dir_all(directory).with_context(|| format!("can't make {}", directory.display()))?;
+            (directory.clone(), None)
+        }
+        None => {
+            let scratch = tempfile::Builder::new().prefix("slimline-demo-").tempdir()?;
+            (scratch.path().to_owned(), Some(scratch))
+        }
+    };
+    let program = compile(&directory)?;
+    let session = directory.join(DEFAULT_DIRECTORY);
+    eprintln!("slimline record -- {}", program.display());
+    let outcome = record::record(&cli::Record::of(program.into_os_string(), session.clone()))?;
+    if outcome.end() != (End::Exited { status: 0 }) {
+        bail!("the demo program failed: {:?}", outcome.end());
+    }
+    eprintln!("slimline report");
+    report::run(&cli::Report::of(session.clone()))?;
+    eprintln!("\nslimline advise");
+    advise::run(&cli::Advise::of(session))?;
+    if scratch.is_none() {
+        eprintln!("\nKept in {}: source, program and session.", directory.display());
+    }
+    Ok(0)
+}
+
+/// Compiles the bundled program with the first compiler that is there.
+fn compile(directory: &Path) -> anyhow::Result<PathBuf> {
+    for source in &SOURCES {
+        for compiler in source.compilers {
+            fs::write(directory.join(source.file), source.text)?;
+            let run = Command::new(compiler).args(source.arguments).current_dir(directory).output();
+            let Ok(output) = run else { continue };
+            if !output.status.success() {
+                bail!("{compiler} could not compile the demo:\n{}", String::from_utf8_lossy(&output.stderr));
+            }
+            eprintln!("{compiler} {}", source.arguments.join(" "));
+            return Ok(directory.join("bodies"));
+        }
+    }
+    bail!("the demo needs rustc or a C compiler in PATH; to profile a program you have: slimline record -- PROGRAM")
+}

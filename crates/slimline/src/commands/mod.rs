@@ -1,0 +1,38 @@
+//! One module a subcommand. Each returns the exit status.
+
+mod advise;
+mod annotate;
+mod demo;
+
+mod export;
+mod record;
+mod report;
+
+use std::io::Write;
+use std::time::Duration;
+
+use crate::cli::{Cli, Command};
+
+pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
+    match &cli.command {
+        Command::Record(options) => record::run(options),
+        Command::Report(options) => report::run(options),
+        Command::Advise(options) => advise::run(options),
+        Command::Annotate(options) => annotate::run(options),
+        Command::Export(options) => export::run(options),
+
+        Command::Demo(options) => demo::run(options),
+        Command::Calibrate { milliseconds } => {
+            slimline_collect::run_stall_kernel(Duration::from_millis(*milliseconds))?;
+            Ok(0)
+        }
+    }
+}
+
+/// Writes a report to standard output; styles reach terminals only, and not where `NO_COLOR` is set.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}

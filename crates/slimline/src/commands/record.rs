@@ -1,0 +1,68 @@
+//! `slimline record`
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use slimline_collect::{Outcome, RecordOptions};
+
+use crate::cli::{self, Collector};
+
+/// Records, says on standard error what was written, and ends as the target ended.
+pub(crate) fn run(options: &cli::Record) -> anyhow::Result<u8> {
+    let outcome = record(options)?;
+    outcome.exit()
+}
+
+/// Records and says what was written.
+pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
+    if options.collector == Collector::Pmu {
+        bail!("--collector pmu: not in this version; use --collector clock, which needs no hardware counter");
+    }
+    let myself = env::current_exe().context("can't find slimline's own program file")?;
+    let outcome = slimline_collect::record(&RecordOptions {
+        output: options.output.clone(),
+        period_ns: 1_000_000_000 / u64::from(options.frequency),
+        burst_instructions: options.burst,
+        follow_children: !options.no_children,
+        calibration: vec![myself.into_os_string(), cli::CALIBRATE.into()],
+        ..RecordOptions::new(options.command.clone())
+    })?;
+    say(&outcome);
+    Ok(outcome)
+}
+
+fn say(outcome: &Outcome) {
+    let info = &outcome.info;
+    let samples: u64 = info.processes.iter().map(|process| process.samples).sum();
+    let accesses: u64 = info.processes.iter().map(|process| process.accesses).sum();
+    let directory = outcome.directory.display();
+    let more = match info.processes.len() {
+        0 | 1 => String::new(),
+        n => format!(", {n} processes"),
+    };
+    anstream::eprintln!("slimline: {directory}: {samples} samples, {accesses} accesses{more}");
+    if let Some(reason) = &info.stopped_early {
+        anstream::eprintln!("slimline: recording stopped before the program did: {reason}");
+    }
+    for process in &info.processes {
+        if let Some(failure) = &process.failure {
+            anstream::eprintln!("slimline: process {} was not recorded: {failure}", process.pid);
+        }
+    }
+}
+
+impl cli::Record {
+    /// A recording of `program` with the defaults.
+    pub(crate) fn of(program: OsString, output: PathBuf) -> Self {
+        Self {
+            output,
+            collector: Collector::Auto,
+            frequency: 1000,
+            burst: cli::DEFAULT_BURST_INSTRUCTIONS,
+            no_children: false,
+            command: vec![program],
+        }
+    }
+}
