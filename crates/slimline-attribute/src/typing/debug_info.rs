@@ -273,8 +273,11 @@ impl<'a> DebugInfo<'a> {
         let mut parts = vec![self.name(die)?];
         for _ in 0..32 {
             // A definition outside its class is named after where it was declared.
-            while let Some(declaration) = self.entry(die).and_then(|entry| self.declaration_of(die, &entry)) {
-                die = declaration;
+            for _ in 0..8 {
+                match self.entry(die).and_then(|entry| self.declaration_of(die, &entry)) {
+                    Some(declaration) => die = declaration,
+                    None => break,
+                }
             }
             match self.index(die.unit).parent(die.offset) {
                 Some(parent) => die = Die { unit: die.unit, offset: parent },

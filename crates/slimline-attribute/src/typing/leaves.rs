@@ -10,6 +10,8 @@ use crate::tables::{Leaf, Member, MemberRole, Type, TypeId, TypeKind};
 /// Arrays of more elements than this are one leaf: a report of each element would not be read.
 pub const MAX_SPELLED_ELEMENTS: u64 = 16;
 const MAX_DEPTH: u32 = 32;
+/// Beyond that many leaves, nested structures are leaves themselves: nobody reads so many.
+const MAX_LEAVES: usize = 4096;
 
 /// Bytes of a structure that no member uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +59,7 @@ pub fn holes(types: &[Type], id: TypeId) -> Vec<Hole> {
         if leaf.offset > end {
             holes.push(Hole { offset: end, bytes: leaf.offset - end });
         }
-        end = end.max(leaf.offset + leaf.bytes);
+        end = end.max(leaf.offset.saturating_add(leaf.bytes));
     }
     // A flexible array uses what would be padding.
     let flexible = types[id.index()].members.iter().any(|member| member.role == MemberRole::FlexibleArray);
@@ -81,13 +83,13 @@ fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, depth: u32, fo
                 Some(last) if member.offset < unit_end => join(last, leaf),
                 _ => found.push(leaf),
             }
-            unit_end = unit_end.max(member.offset + member.bytes);
+            unit_end = unit_end.max(member.offset.saturating_add(member.bytes));
             continue;
         }
         unit_end = 0;
         // The fields of a base class are written as the class's own.
         let name = if member.role == MemberRole::Base { "" } else { member.name.as_str() };
-        descend(types, member, dotted(path, name), offset + member.offset, depth, found);
+        descend(types, member, dotted(path, name), offset.saturating_add(member.offset), depth, found);
     }
 }
 
@@ -101,7 +103,7 @@ fn bit_field(member: &Member, (first, size): (u8, u8), path: &str, offset: u64) 
     let (first, end) = (u64::from(first), u64::from(first) + u64::from(size));
     Leaf {
         path: dotted(path, &member.name),
-        offset: offset + member.offset + first / 8,
+        offset: offset.saturating_add(member.offset).saturating_add(first / 8),
         bytes: end.div_ceil(8) - first / 8,
         type_name: member.type_name.clone(),
     }
@@ -109,7 +111,7 @@ fn bit_field(member: &Member, (first, size): (u8, u8), path: &str, offset: u64) 
 
 fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u32, found: &mut Vec<Leaf>) {
     let bottom = |path: String| Leaf { path, offset, bytes: member.bytes, type_name: member.type_name.clone() };
-    let Some(id) = member.type_id.filter(|_| depth < MAX_DEPTH) else {
+    let Some(id) = member.type_id.filter(|_| depth < MAX_DEPTH && found.len() < MAX_LEAVES) else {
         found.push(bottom(path));
         return;
     };
@@ -132,7 +134,7 @@ fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u3
                     type_name: element_type.name.clone(),
                     ..member.clone()
                 };
-                let at = offset + index * element_type.bytes;
+                let at = offset.saturating_add(index.saturating_mul(element_type.bytes));
                 descend(types, &member, format!("{path}[{index}]"), at, depth + 1, found);
             }
         }
@@ -165,7 +167,7 @@ fn merge_overlapping(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     let mut merged: Vec<Leaf> = Vec::with_capacity(leaves.len());
     for leaf in leaves {
         match merged.last_mut() {
-            Some(last) if leaf.offset < last.offset + last.bytes => join(last, leaf),
+            Some(last) if leaf.offset < last.offset.saturating_add(last.bytes) => join(last, leaf),
             _ => merged.push(leaf),
         }
     }
@@ -174,7 +176,7 @@ fn merge_overlapping(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
 
 /// Makes `leaf`, which does not start before `last`, a part of it.
 fn join(last: &mut Leaf, leaf: Leaf) {
-    last.bytes = last.bytes.max(leaf.offset + leaf.bytes - last.offset);
+    last.bytes = last.bytes.max((leaf.offset - last.offset).saturating_add(leaf.bytes));
     last.path = format!("{}|{}", last.path, leaf.path);
     if last.type_name != leaf.type_name {
         last.type_name = format!("{}|{}", last.type_name, leaf.type_name);

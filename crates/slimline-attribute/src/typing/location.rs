@@ -106,7 +106,7 @@ impl<'a> DebugInfo<'a> {
         let mut operations = expression.operations(parsed.encoding());
         let mut stack: Vec<Word> = Vec::new();
         let mut place = None;
-        let mut offset = 0;
+        let mut offset = 0_u64;
         let mut in_pieces = false;
         while let Ok(Some(operation)) = operations.next() {
             match operation {
@@ -160,7 +160,7 @@ impl<'a> DebugInfo<'a> {
                     let found = place.take().or_else(|| memory_place(stack.pop()?));
                     pieces.extend(found.map(|place| Piece { place, offset, bytes: Some(bytes) }));
                     stack.clear();
-                    offset += bytes;
+                    offset = bytes.saturating_add(offset);
                     in_pieces = true;
                 }
                 Operation::Nop => {}

@@ -121,11 +121,12 @@ impl<'a> DebugInfo<'a> {
     /// The abstract entry that `die` is an instance of; itself where it is none.
     fn origin(&self, die: Die) -> Die {
         let mut die = die;
-        while let Some(entry) = self.entry(die)
-            && let Some(origin) = self.reference(die, &entry, dw::DW_AT_abstract_origin)
-            && origin != die
-        {
-            die = origin;
+        for _ in 0..8 {
+            let Some(entry) = self.entry(die) else { break };
+            match self.reference(die, &entry, dw::DW_AT_abstract_origin) {
+                Some(origin) => die = origin,
+                None => break,
+            }
         }
         die
     }

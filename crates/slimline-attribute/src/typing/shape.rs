@@ -182,6 +182,8 @@ impl<'a> DebugInfo<'a> {
         if let Some(fields) = self.fields.borrow().get(&die) {
             return Rc::clone(fields);
         }
+        // A damaged structure that holds itself finds itself empty.
+        self.fields.borrow_mut().insert(die, Rc::default());
         let mut fields = Vec::new();
         let _ = self.read_fields(die, &mut fields);
         fields.sort_by_key(|field| (field.offset, field.bits));
@@ -245,7 +247,7 @@ impl<'a> DebugInfo<'a> {
                 if let Some(first) = unsigned(entry, dw::DW_AT_data_bit_offset) {
                     storage_unit(first, size, storage, total)?
                 } else if let Some(from_top) = unsigned(entry, dw::DW_AT_bit_offset) {
-                    let first = (storage * 8).checked_sub(from_top)?.checked_sub(u64::from(size))?;
+                    let first = storage.checked_mul(8)?.checked_sub(from_top)?.checked_sub(u64::from(size))?;
                     (location, storage, Some((u8::try_from(first).ok()?, size)))
                 } else {
                     (location, storage, Some((0, size)))
@@ -326,8 +328,9 @@ type StorageUnit = (u64, u64, Option<(u8, u8)>);
 /// The aligned storage unit that holds bits `first..first + size` of a structure of `total` bytes.
 fn storage_unit(first: u64, size: u8, storage: u64, total: u64) -> Option<StorageUnit> {
     let end = first.checked_add(u64::from(size))?;
-    let unit = first / (storage * 8) * storage;
-    let (offset, bytes) = if end <= (unit + storage) * 8 && unit + storage <= total {
+    let unit = first / storage.checked_mul(8)? * storage;
+    let unit_end = unit.checked_add(storage)?;
+    let (offset, bytes) = if end <= unit_end.checked_mul(8)? && unit_end <= total {
         (unit, storage)
     } else {
         // Packed: the bits straddle aligned units. The bytes that hold them are all that is sure.

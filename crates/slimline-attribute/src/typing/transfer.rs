@@ -146,6 +146,9 @@ pub(super) struct Function<'i, 'a> {
     pub(super) watch: Option<u64>,
 }
 
+/// Pointers of a structure that are looked at where its offset runs.
+const MAX_ALTERNATIVES: usize = 64;
+
 /// Registers that a called function may change (System V).
 const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 
@@ -275,12 +278,33 @@ impl Function<'_, '_> {
 
     /// The pointer that lies in memory where `place` points.
     fn pointer_in(&self, place: Pointer) -> Option<Pointer> {
-        let offset = self.info.offset_in_target(place).ok()?;
+        let offset = match self.info.offset_in_target(place) {
+            Ok(offset) => offset,
+            Err(Reason::OffsetRuns) => return self.any_pointer_in(place),
+            Err(_) => return None,
+        };
         let path = self.info.path_to(place.target, offset);
         path.pointer.then(|| {
             let name = self.names.member(place.name, &path.names, self.language());
             Pointer { name, ..self.info.pointer_to(path.pointee, place.target.unit) }
         })
+    }
+
+    /// Where the offset may be one of several (`t->child[x]` written as `x ? t->left : t->right`): the pointer that lies
+    /// there if all pointers that may are to one type. What is no pointer is not followed anyway.
+    fn any_pointer_in(&self, place: Pointer) -> Option<Pointer> {
+        let step = i64::try_from(place.step).ok().filter(|&step| step > 0)?;
+        let start = place.offset.rem_euclid(step).cast_unsigned();
+        let offsets = (start..place.bytes).step_by(usize::try_from(step).ok()?).take(MAX_ALTERNATIVES);
+        let mut found: Option<Die> = None;
+        for pointee in offsets.filter_map(|offset| self.info.path_to(place.target, offset).pointee) {
+            let (target, _) = self.info.target(pointee);
+            if found.is_some_and(|found| found != target) {
+                return None;
+            }
+            found = Some(target);
+        }
+        found.map(|target| self.info.pointer_to(Some(target), place.target.unit))
     }
 
     /// A pointer to the static variable at a link-time address.

@@ -41,6 +41,20 @@ impl Compiled {
         Self::open(&path, directory)
     }
 
+    /// The same program with its debug sections passed through `damage`.
+    #[allow(dead_code, reason = "each test file uses its own part")]
+    pub(crate) fn damaged(&self, mut damage: impl FnMut(gimli::SectionId, &mut Vec<u8>)) -> DebugInfo<'static> {
+        let load = |id: gimli::SectionId| -> Result<_, gimli::Error> {
+            let section = self.file.section_by_name(id.name());
+            let mut data =
+                section.and_then(|section| Some(section.uncompressed_data().ok()?.into_owned())).unwrap_or_default();
+            damage(id, &mut data);
+            let data: &'static [u8] = data.leak();
+            Ok(EndianSlice::new(data, LittleEndian))
+        };
+        DebugInfo::new(Arc::new(Dwarf::load(load).expect("sections")))
+    }
+
     fn open(path: &Path, directory: tempfile::TempDir) -> Self {
         let bytes: &'static [u8] = std::fs::read(path).expect("a program").leak();
         let file = object::File::parse(bytes).expect("an ELF file");
