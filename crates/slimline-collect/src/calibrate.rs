@@ -17,11 +17,11 @@ use crate::ring::ProcessFile;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::stall_kernel::{LOAD_BYTES, NOPS};
 
-/// Time between two samples of the kernel: 400 samples in [`QUICK_MS`].
+/// Time between two samples of the kernel: about 40 of its load in [`QUICK_MS`], the rest falls on its flushes.
 const PERIOD_NS: u64 = 50_000;
-/// How long the kernel runs where the trigger is quick …
+/// How long the kernel runs at first …
 const QUICK_MS: u32 = 20;
-/// … and where the trigger comes at the kernel's tick, 250 Hz or less.
+/// … and where that gave too few samples, as with a trigger at the kernel's tick (250 Hz or less).
 const SLOW_MS: u32 = 200;
 /// Samples of the load that a verdict needs, and the share that must agree. Measured: 88 to 100 % do.
 const MIN_SAMPLES: u64 = 20;
@@ -40,7 +40,7 @@ pub(crate) struct Calibration {
 /// Runs `command MILLISECONDS`, which must call [`run_stall_kernel`](crate::run_stall_kernel), under the agent.
 pub(crate) fn calibrate(command: &[OsString], run: &RunDirectory, trigger: TriggerKind) -> Calibration {
     let measured = measure(command, run, trigger, QUICK_MS).and_then(|quick| {
-        let needs_more = quick.trigger.0 == Trigger::ThreadTimer;
+        let needs_more = quick.at_distance.iter().sum::<u64>() < MIN_SAMPLES;
         if needs_more { measure(command, run, trigger, SLOW_MS) } else { Ok(quick) }
     });
     match measured {

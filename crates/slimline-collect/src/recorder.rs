@@ -574,4 +574,61 @@ mod tests {
         assert_eq!(times, (0..40).collect::<Vec<_>>());
         assert_eq!((session.processes()[0].samples, session.processes()[0].accesses), (40, 120));
     }
+
+    /// What a million accesses cost from the ring to the disk, as a multiple of copying their bytes.
+    /// `cargo test --release -p slimline-collect -- --ignored --nocapture cost_of_a_million_accesses`
+    #[test]
+    #[ignore = "a measurement"]
+    fn cost_of_a_million_accesses() {
+        use std::time::{Duration, Instant};
+        const SAMPLES: u64 = 7000;
+        let (scratch, writer, mut recorder) = pair();
+        let session =
+            SessionWriter::create(&scratch.path().join("session"), &crate::record::tests::empty_info()).unwrap();
+        let mut parts = session.process("p7-0").unwrap();
+        writer.put_stacks(&[&[1, 2, 3]]);
+        writer.own_slot(0, 7);
+        let (mut drained, mut written, mut bytes) = (Duration::ZERO, Duration::ZERO, 0);
+        for time in 0..SAMPLES {
+            // Two streams over blocks, and a third at random places of a large array.
+            let access = |row: u64| match row % 3 {
+                0 => (0x5000_0000 + (time * 50 + row / 3) * 64, Some((row / 3 % 16) as u16)),
+                1 => (0x6000_0008 + row * 8, None),
+                _ => (0x7000_0000 + (time * 1000 + row).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 26) / 8 * 8, None),
+            };
+            let sample = SyntheticSample {
+                time_ns: time * 1_000_000,
+                frames: vec![0x401_000, 0x402_000, 0x403_000 + time % 5],
+                blocks: (0..16).map(|block| (0x5000_0000 + (time * 16 + block) * 64, 48, 1)).collect(),
+                accesses: (0..150).map(access).collect(),
+            };
+            let words = sample.words();
+            bytes += words.len() * 8;
+            assert!(writer.push(0, MessageKind::Sample, &words));
+            if time % 50 == 49 {
+                let start = Instant::now();
+                recorder.drain(time, false);
+                drained += start.elapsed();
+            }
+            if recorder.is_part_due() || time == SAMPLES - 1 {
+                let rows = recorder.take_part();
+                let start = Instant::now();
+                crate::writer_thread::write_part(&mut parts, &rows).unwrap();
+                written += start.elapsed();
+            }
+        }
+        let (from, mut to) = (vec![1_u8; bytes], vec![0_u8; bytes]);
+        let start = Instant::now();
+        to.copy_from_slice(std::hint::black_box(&from));
+        let copied = start.elapsed();
+        std::hint::black_box(to);
+        let accesses = SAMPLES * 150;
+        let per_million = |time: Duration| time.as_secs_f64() * 1e3 / accesses as f64 * 1e6;
+        println!(
+            "{accesses} accesses, {bytes} bytes: drain {:.1} ms, encode and write {:.1} ms a million; {:.1} times memcpy",
+            per_million(drained),
+            per_million(written),
+            (drained + written).as_secs_f64() / copied.as_secs_f64(),
+        );
+    }
 }

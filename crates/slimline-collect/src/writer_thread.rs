@@ -98,19 +98,24 @@ fn write_all(session: &SessionWriter, queue: &Receiver<Job>, pending: &AtomicUsi
                     Some(process) => process,
                     None => processes.entry(directory.clone()).or_insert(session.process(&directory)?),
                 };
-                process.write_part(NewRows {
-                    stacks: &rows.stacks,
-                    blocks: &rows.blocks,
-                    samples: &rows.samples,
-                    accesses: &rows.accesses,
-                    dead_ranges: &rows.dead_ranges,
-                    live_ranges: &rows.live_ranges,
-                    mappings: &rows.mappings,
-                    threads: &rows.threads,
-                })?;
+                write_part(process, &rows)?;
             }
         }
         pending.fetch_sub(1, Ordering::AcqRel);
     }
     Ok(())
+}
+
+/// Writes one part.
+pub(crate) fn write_part(process: &mut ProcessWriter, rows: &PartRows) -> Result<(), SessionError> {
+    process.write_part(NewRows {
+        stacks: &rows.stacks,
+        blocks: &rows.blocks,
+        samples: &rows.samples,
+        accesses: &rows.accesses,
+        dead_ranges: &rows.dead_ranges,
+        live_ranges: &rows.live_ranges,
+        mappings: &rows.mappings,
+        threads: &rows.threads,
+    })
 }

@@ -1,6 +1,5 @@
 //! Sessions as readers meet them: whole, cut off, damaged, foreign.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,59 +10,9 @@ use slimline_trace::session::*;
 use slimline_trace::tables::*;
 use slimline_trace::wire::{BurstEnd, Quality};
 
-fn info() -> SessionInfo {
-    SessionInfo {
-        format: FORMAT_VERSION,
-        slimline_version: "0".into(),
-        complete: false,
-        command: vec!["./program".into(), "10".into()],
-        program: "/tmp/program".into(),
-        working_directory: "/tmp".into(),
-        environment: BTreeMap::from([("OMP_NUM_THREADS".into(), "2".into())]),
-        machine: Machine::default(),
-        collector: Collector {
-            name: "clock".into(),
-            trigger: Trigger::PerfSigtrap,
-            trigger_reason: "granted".into(),
-            weight: "time_ns".into(),
-            period_ns: 1_000_000,
-            burst_instructions: 300,
-            track_allocations: true,
-            follow_children: true,
-            skid: Skid { instructions: 1, calibrated: true, samples_at_distance: vec![1, 99], note: String::new() },
-        },
-        started_unix_ns: 1,
-        started_ns: 100,
-        ended_ns: 400,
-        end: None,
-        stopped_early: None,
-        processes: vec![summary("p7-0")],
-    }
-}
+use session_info::{info, summary};
 
-fn summary(directory: &str) -> ProcessSummary {
-    ProcessSummary {
-        directory: directory.into(),
-        pid: 7,
-        parent_pid: 1,
-        executable: "/tmp/program".into(),
-        state: ProcessState::Running,
-        failure: None,
-        trigger: Trigger::PerfSigtrap,
-        trigger_errno: 0,
-        started_ns: 100,
-        ended_ns: 400,
-        samples: 4,
-        weight_ns: 4_000_000,
-        accesses: 6,
-        allocations: 2,
-        allocated_bytes: 96,
-        frees: 0,
-        user_ns: None,
-        system_ns: None,
-        losses: Losses::default(),
-    }
-}
+mod session_info;
 
 /// Rows of one part: two windows of two and one accesses.
 struct Rows {

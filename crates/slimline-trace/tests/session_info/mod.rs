@@ -1,0 +1,59 @@
+//! A header for sessions under test.
+
+use std::collections::BTreeMap;
+
+use slimline_trace::session::*;
+
+pub fn info() -> SessionInfo {
+    SessionInfo {
+        format: FORMAT_VERSION,
+        slimline_version: "0".into(),
+        complete: false,
+        command: vec!["./program".into(), "10".into()],
+        program: "/tmp/program".into(),
+        working_directory: "/tmp".into(),
+        environment: BTreeMap::from([("OMP_NUM_THREADS".into(), "2".into())]),
+        machine: Machine::default(),
+        collector: Collector {
+            name: "clock".into(),
+            trigger: Trigger::PerfSigtrap,
+            trigger_reason: "granted".into(),
+            weight: "time_ns".into(),
+            period_ns: 1_000_000,
+            burst_instructions: 300,
+            track_allocations: true,
+            follow_children: true,
+            skid: Skid { instructions: 1, calibrated: true, samples_at_distance: vec![1, 99], note: String::new() },
+        },
+        started_unix_ns: 1,
+        started_ns: 100,
+        ended_ns: 400,
+        end: None,
+        stopped_early: None,
+        processes: vec![summary("p7-0")],
+    }
+}
+
+pub fn summary(directory: &str) -> ProcessSummary {
+    ProcessSummary {
+        directory: directory.into(),
+        pid: 7,
+        parent_pid: 1,
+        executable: "/tmp/program".into(),
+        state: ProcessState::Running,
+        failure: None,
+        trigger: Trigger::PerfSigtrap,
+        trigger_errno: 0,
+        started_ns: 100,
+        ended_ns: 400,
+        samples: 4,
+        weight_ns: 4_000_000,
+        accesses: 6,
+        allocations: 2,
+        allocated_bytes: 96,
+        frees: 0,
+        user_ns: None,
+        system_ns: None,
+        losses: Losses::default(),
+    }
+}
