@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use slimline_trace::session::*;
 
-pub fn info() -> SessionInfo {
+pub(crate) fn info() -> SessionInfo {
     SessionInfo {
         format: FORMAT_VERSION,
         slimline_version: "0".into(),
@@ -34,7 +34,7 @@ pub fn info() -> SessionInfo {
     }
 }
 
-pub fn summary(directory: &str) -> ProcessSummary {
+pub(crate) fn summary(directory: &str) -> ProcessSummary {
     ProcessSummary {
         directory: directory.into(),
         pid: 7,
