@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -142,10 +143,24 @@ impl Times {
     /// Reads a `TRUTH` file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        Self::parse(&text).with_context(|| path.display().to_string())
+        text.parse().with_context(|| path.display().to_string())
     }
 
-    fn parse(text: &str) -> Result<Self> {
+    /// Time of one loop in nanoseconds.
+    pub fn loop_ns(&self, name: &str) -> Result<f64> {
+        self.loops_ns.get(name).map(|ns| *ns as f64).with_context(|| format!("no time of loop {name}"))
+    }
+
+    /// A loop's share of the process's time, 0 to 1.
+    pub fn loop_share(&self, name: &str) -> Result<f64> {
+        Ok(self.loop_ns(name)? / self.process_ns as f64)
+    }
+}
+
+impl FromStr for Times {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
         let mut times = Self::default();
         for line in text.lines() {
             match line.split(' ').collect::<Vec<_>>()[..] {
@@ -160,16 +175,6 @@ impl Times {
             bail!("ends before the process's time");
         }
         Ok(times)
-    }
-
-    /// Time of one loop in nanoseconds.
-    pub fn loop_ns(&self, name: &str) -> Result<f64> {
-        self.loops_ns.get(name).map(|ns| *ns as f64).with_context(|| format!("no time of loop {name}"))
-    }
-
-    /// A loop's share of the process's time, 0 to 1.
-    pub fn loop_share(&self, name: &str) -> Result<f64> {
-        Ok(self.loop_ns(name)? / self.process_ns as f64)
     }
 }
 
@@ -223,7 +228,7 @@ int main(void) { return 0; }
     #[test]
     fn time_of_no_stated_loop_widens_the_share() {
         let truth = Truth::from_comment(SOURCE).unwrap();
-        let times = Times::parse("loop one 100\nloop two 400\nloop three 300\nprocess 1000\n").unwrap();
+        let times = "loop one 100\nloop two 400\nloop three 300\nprocess 1000\n".parse::<Times>().unwrap();
         // a: 100 + 400 · 100/400 = 200; b: 300 + 300 = 600; 200 of no loop.
         let (a, b) = (truth.group_share("a", &times).unwrap(), truth.group_share("b", &times).unwrap());
         for (found, expected) in [(*a.start(), 0.2), (*a.end(), 0.4), (*b.start(), 0.6), (*b.end(), 0.8)] {
@@ -233,7 +238,7 @@ int main(void) { return 0; }
 
     #[test]
     fn a_cut_off_file_is_an_error() {
-        assert!(Times::parse("loop one 100\n").is_err());
-        assert!(Times::parse("loop one\nprocess 3\n").is_err());
+        assert!("loop one 100\n".parse::<Times>().is_err());
+        assert!("loop one\nprocess 3\n".parse::<Times>().is_err());
     }
 }

@@ -1,0 +1,71 @@
+//! End to end: each sample program is compiled, recorded and reported, and the report is held against what the
+//! program states about itself and what it measured while it was recorded.
+
+mod judge;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use sample_programs::{Optimization, Program, Times};
+use slimline_report::view::Report;
+
+/// The one way that a program is checked: record with the default settings, report, compare.
+fn check(name: &str, optimization: Optimization) {
+    let program = Program::named(name).unwrap();
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let executable = program.build(optimization, &scratch.join("programs")).unwrap();
+    let run = tempfile::tempdir_in(scratch).unwrap();
+    let (session, measured) = (run.path().join("session"), run.path().join("truth"));
+
+    let mut record = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    record.arg("record").arg("-o").arg(&session).arg("--").arg(&executable).env("TRUTH", &measured);
+    succeed(&mut record);
+    let mut report = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let report = succeed(report.arg("report").arg(&session).args(["--format", "json"]));
+    let report: Report = serde_json::from_slice(&report.stdout).unwrap();
+
+    let wrong = judge::judge(&program.truth().unwrap(), &Times::read(&measured).unwrap(), &report);
+    assert!(wrong.is_empty(), "{}:\n  {}", executable.display(), wrong.join("\n  "));
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// One module a program, one test an optimization level.
+macro_rules! check_at_o2_and_o3 {
+    ($($program:ident)*) => {$(
+        mod $program {
+            use sample_programs::Optimization;
+
+            #[test]
+            fn at_o2() {
+                super::check(stringify!($program), Optimization::O2);
+            }
+
+            #[test]
+            fn at_o3() {
+                super::check(stringify!($program), Optimization::O3);
+            }
+        }
+    )*};
+}
+
+check_at_o2_and_o3! {
+    int4_two_loops
+    art
+    neighbor
+    tsp_tree
+    zones
+    column_major
+    list_chase
+    gather
+    search_tree
+    three_levels
+    particles
+    new_array
+    vec_struct
+    threads
+}
