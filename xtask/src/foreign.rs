@@ -86,7 +86,7 @@ fn svm_problem() -> String {
 
 /// The unpacked upstream source of a Debian source package.
 fn source(package: &str, directory: &Path) -> Result<PathBuf> {
-    let unpacked = directory.join(package);
+    let unpacked = directory.join(format!("{package}.source"));
     if unpacked.exists() {
         return Ok(unpacked);
     }
