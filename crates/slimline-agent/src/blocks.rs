@@ -127,7 +127,7 @@ impl BlockIndex {
         Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS] }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leaf(&self, address: u64) -> Option<&Leaf> {
         let leaf = self.directory.get((address >> REGION_BITS) as usize)?.load(Acquire);
         // SAFETY: anything above the mark is a leaf, mapped for ever.
@@ -148,14 +148,32 @@ impl BlockIndex {
         self.leaf(address)
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(&self, address: u64) -> Option<&AtomicU64> {
         Some(&self.leaf(address)?.starts[(address >> GRANULE_BITS) as usize % STARTS])
     }
 
+    /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn insert_within_page(&self, base: u64, bytes: u64, stack: u32) -> bool {
+        let first = base >> GRANULE_BITS;
+        if (base & ((1 << PAGE_BITS) - 1)) + bytes > 1 << PAGE_BITS {
+            return false;
+        }
+        let Some(leaf) = self.leaf(base) else { return false };
+        let place = &leaf.starts[first as usize % STARTS];
+        let new = Start::new(base, bytes, stack);
+        // Another block in this granule, or one whose end was missed.
+        if place.load(Relaxed) != Start::NONE.0 {
+            return false;
+        }
+        place.store(new.0, Release);
+        true
+    }
+
     /// Enters a new block. Returns how many blocks are missing from the index by that: 1 if there was no memory for
     /// the entry or if it drove out another that begins in the same granule, else 0.
-    #[inline]
     #[must_use]
     pub(crate) fn insert(&self, base: u64, bytes: u64, stack: u32) -> u64 {
         let place = match self.start(base) {
@@ -187,7 +205,7 @@ impl BlockIndex {
     }
 
     /// Takes out the block that begins at `base`, before its memory is given back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&self, base: u64) -> Option<Block> {
         let place = self.start(base)?;
         let start = Start(place.load(Relaxed));

@@ -2,7 +2,7 @@
 //!
 //! Unwinding each time would cost ten times the allocation. But the path is a function of few words: the return
 //! address, the stack pointer, and the stack slots that unwinding would read. So each thread keeps the paths that it
-//! has seen together with these slots, and a path is known again by reading its slots again ([`Entry::difference`]):
+//! has seen together with these slots, and a path is known again by reading its slots again ([`Entry::matches`]):
 //! equal inputs, equal path. Every slot that decided is checked, also saved frame pointers and stack pointers where
 //! the caller's place was found by means of them.
 //!
@@ -62,34 +62,83 @@ struct Entry {
 const _: () = assert!(size_of::<Entry>() == 192 && SLOTS >= MAX_PATH_FRAMES + 2 * MAX_PATH_FRAMES);
 
 impl Entry {
+    /// Slots and what they must hold, innermost first: the return address itself and those of the callers.
+    #[inline(always)]
+    fn frames(&self) -> (&[u16], &[AtomicU64]) {
+        let count = usize::from(self.count);
+        // SAFETY: an entry has as many frames in the stack area, which is mapped for ever, and as many words.
+        unsafe { (self.words.get_unchecked(..count), core::slice::from_raw_parts(self.frames, count)) }
+    }
+
+    /// Whether the stack is that of this entry.
+    ///
+    /// # Safety
+    /// `extent_bytes` from `sp` must be readable.
+    #[inline(always)]
+    unsafe fn matches(&self, sp: u64, bp: u64) -> bool {
+        // SAFETY: slots are within the extent.
+        let differs = |(word, frame): (&u16, &AtomicU64)| unsafe { slot(sp, *word) } ^ frame.load(Relaxed);
+        let (words, frames) = self.frames();
+        // Four a branch: on the way to a known path all are equal.
+        let (word_blocks, last_words) = words.as_chunks::<4>();
+        let (frame_blocks, last_frames) = frames.as_chunks::<4>();
+        for (words, frames) in word_blocks.iter().zip(frame_blocks) {
+            if words.iter().zip(frames).fold(0, |difference, pair| difference | differs(pair)) != 0 {
+                return false;
+            }
+        }
+        last_words.iter().zip(last_frames).all(|pair| differs(pair) == 0)
+            // SAFETY: passed on.
+            && (!self.needs_bp && self.pointers == 0 || unsafe { self.pointer_difference(sp, bp) }.is_none())
+    }
+
     /// None if the stack is that of this entry; else a word that tells this path from others here: where the first
     /// difference is, and what was found.
     ///
     /// # Safety
     /// `extent_bytes` from `sp` must be readable.
-    #[inline]
     unsafe fn difference(&self, sp: u64, bp: u64) -> Option<u64> {
-        // SAFETY: slots are within the extent.
-        let slot = |word: u16| unsafe { ((sp + u64::from(word) * 8) as *const u64).read_volatile() };
-        for index in 0..usize::from(self.count) {
-            let found = slot(self.words[index]);
-            // SAFETY: an entry has as many frames in the stack area, which is mapped for ever.
-            if found != unsafe { (*self.frames.add(index)).load(Relaxed) } {
+        let (words, frames) = self.frames();
+        for (index, (word, frame)) in words.iter().zip(frames).enumerate() {
+            // SAFETY: slots are within the extent.
+            let found = unsafe { slot(sp, *word) };
+            if found != frame.load(Relaxed) {
                 return Some(found ^ (index as u64) << 56);
             }
         }
+        // SAFETY: passed on.
+        unsafe { self.pointer_difference(sp, bp) }
+    }
+
+    /// As [`Self::difference`], for frame pointers and stack pointers.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn pointer_difference(&self, sp: u64, bp: u64) -> Option<u64> {
         if self.needs_bp && bp != self.bp {
             return Some(bp ^ 0xff << 56);
         }
         let pointers = &self.words[usize::from(self.count)..][..2 * usize::from(self.pointers)];
         for (index, pair) in pointers.chunks_exact(2).enumerate() {
-            let found = slot(pair[0]);
+            // SAFETY: slots are within the extent.
+            let found = unsafe { slot(sp, pair[0]) };
             if found != sp + u64::from(pair[1]) * 8 {
                 return Some(found ^ (index as u64 + 0x80) << 56);
             }
         }
         None
     }
+}
+
+/// The word at a distance in words from the stack pointer.
+///
+/// # Safety
+/// It must be readable.
+#[inline(always)]
+unsafe fn slot(sp: u64, word: u16) -> u64 {
+    // SAFETY: promised by the caller; an entry's stack pointer is aligned.
+    unsafe { ((sp + u64::from(word) * 8) as *const u64).read_volatile() }
 }
 
 /// Counts of what a cache did, for tests and tuning.
@@ -133,29 +182,28 @@ impl Cache {
         unsafe { kernel::clear((&raw mut self.entries).cast(), size_of_val(&self.entries)) };
     }
 
-    /// Number of the call path of a function that was entered with `sp` pointing at its return address and `bp` in
-    /// the frame pointer register; 0 if it has none.
+    /// The first place to look, in line: the number of the call path of a function that was entered with `sp` pointing
+    /// at its return address and `bp` in the frame pointer register. None where [`Self::number`] is needed.
     ///
     /// # Safety
     /// `sp` must be the stack pointer at the entry of a function that the calling thread is in.
-    #[inline]
-    pub(crate) unsafe fn number(&mut self, sp: u64, bp: u64, window: &mut Window) -> u32 {
+    #[inline(always)]
+    pub(crate) unsafe fn known(&self, sp: u64, bp: u64, window: &Window) -> Option<u32> {
         // SAFETY: the return address, promised by the caller.
         let key = key(unsafe { (sp as *const u64).read() }, sp);
         let entry = &self.entries[index(key)];
-        if entry.key == key && window.covers(sp, sp + u64::from(entry.extent_bytes) - 8) {
+        let known = entry.key == key
+            && window.covers(sp, sp + u64::from(entry.extent_bytes) - 8)
             // SAFETY: the window says so.
-            if unsafe { entry.difference(sp, bp) }.is_none() {
-                return entry.number;
-            }
-        }
-        self.look_up(key, sp, bp, window)
+            && unsafe { entry.matches(sp, bp) };
+        known.then_some(entry.number)
     }
 
-    /// The whole search: along the branches, then by unwinding.
-    #[inline(never)]
-    fn look_up(&mut self, mut key: u64, sp: u64, bp: u64, window: &mut Window) -> u32 {
+    /// The whole search: along the branches, then by unwinding. 0 if there is no path.
+    pub(crate) fn number(&mut self, sp: u64, bp: u64, window: &mut Window) -> u32 {
         window.enter(sp);
+        let Some(return_address) = window.read(sp) else { return 0 };
+        let mut key = key(return_address, sp);
         for _ in 0..MAX_BRANCHES {
             // Two places for each key, so that two paths that are in use can't keep driving each other out.
             let place = match (self.entries[index(key)].key == key, self.entries[index(key) ^ 1].key == key) {

@@ -73,7 +73,8 @@ macro_rules! entries {
     )*};
 }
 
-/// The same for functions that are given a block, which may be an early one ([`EARLY`]).
+/// The same for functions that are given a block, which may be an early one ([`EARLY`]). (The recording ones look for
+/// themselves, after the index has told most others.)
 macro_rules! entries_with_block {
     ($($name:ident -> $next:ident, $recording:path, early $early:path, $sp:literal, $bp:literal;)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of the target.")]
@@ -81,17 +82,17 @@ macro_rules! entries_with_block {
         #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
         pub(crate) unsafe extern "C" fn $name() {
             naked_asm!(
-                "lea rax, [rip + {area}]",
-                "mov r10, rdi",
-                "sub r10, rax",
-                "cmp r10, {bytes}",
-                "jb {early}",
                 "cmp dword ptr [rip + {generation}], 0",
                 "je 2f",
                 concat!("mov ", $sp, ", rsp"),
                 concat!("mov ", $bp, ", rbp"),
                 "jmp {recording}",
                 "2:",
+                "lea rax, [rip + {area}]",
+                "mov r10, rdi",
+                "sub r10, rax",
+                "cmp r10, {bytes}",
+                "jb {early}",
                 "jmp qword ptr [rip + {next}]",
                 area = sym EARLY,
                 bytes = const EARLY_BYTES,
@@ -126,7 +127,8 @@ entries_with_block! {
 }
 
 /// The same where the arguments leave no registers: stack pointer and frame pointer go on the stack, as a seventh and
-/// eighth argument. (`mremap` has five; a sixth does no harm.)
+/// eighth argument. (`mremap` has five; a sixth does no harm.) These few instructions have no unwind information: rustc
+/// emits none for functions in assembly where panics abort. No sample is taken here: the agent or the kernel runs.
 macro_rules! entries_with_six_arguments {
     ($($name:ident -> $next:ident, $recording:path;)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of the target.")]

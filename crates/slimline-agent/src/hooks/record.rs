@@ -14,29 +14,42 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::{LARGE_BLOCK_BYTES, RangeKind};
 
-#[inline]
+/// Enters a block that the function below has just returned. The common case is in line, and the rest of it elsewhere.
+#[inline(always)]
 fn allocated(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
-    let (base, bytes) = (block as u64, bytes as u64);
-    let Some(thread) = thread::current() else {
-        note_missing(BLOCKS.insert(base, bytes, 0));
+    let (base, size) = (block as u64, bytes as u64);
+    if let Some(thread) = thread::existing()
+        && let Some(mut inside) = thread.enter()
+        && let Some(tracker) = tracker::up_to_date(&mut inside)
+        // SAFETY: the entry functions pass the stack pointer as it was at their entry.
+        && let Some(stack) = unsafe { tracker.known_path(sp, bp) }
+        && BLOCKS.insert_within_page(base, size, stack)
+    {
+        if tracker.count(size) {
+            tracker.flush(thread);
+        }
         return;
-    };
-    let Some(mut inside) = thread.enter() else {
-        // From a signal handler in the middle of this very function: the index doesn't mind, the path is lost.
-        note_missing(BLOCKS.insert(base, bytes, 0));
-        return;
-    };
-    let Some(tracker) = tracker::of(&mut inside) else {
-        note_missing(BLOCKS.insert(base, bytes, 0));
-        return;
-    };
-    let stack = tracker.call_path(sp, bp);
-    note_missing(BLOCKS.insert(base, bytes, stack));
-    if tracker.count(bytes) {
-        tracker.flush(thread);
     }
-    if bytes >= LARGE_BLOCK_BYTES {
-        ranges::tell(thread, &mut tracker.waiting, RangeKind::Allocated, base, bytes, stack, recorder::now_ns());
+    allocated_otherwise(base, size, sp, bp);
+}
+
+#[inline(never)]
+fn allocated_otherwise(base: u64, bytes: u64, sp: u64, bp: u64) {
+    if let Some(thread) = thread::current()
+        // Else from a signal handler in the middle of this very function: the index doesn't mind, the path is lost.
+        && let Some(mut inside) = thread.enter()
+        && let Some(tracker) = tracker::of(&mut inside)
+    {
+        let stack = tracker.call_path(sp, bp);
+        note_missing(BLOCKS.insert(base, bytes, stack));
+        if tracker.count(bytes) {
+            tracker.flush(thread);
+        }
+        if bytes >= LARGE_BLOCK_BYTES {
+            ranges::tell(thread, &mut tracker.waiting, RangeKind::Allocated, base, bytes, stack, recorder::now_ns());
+        }
+    } else {
+        note_missing(BLOCKS.insert(base, bytes, 0));
     }
 }
 
@@ -54,28 +67,19 @@ fn note_missing(blocks: u64) {
     }
 }
 
-/// Before the function below frees `block`.
-#[inline]
-fn freeing(block: *mut c_void, sp: u64, bp: u64) {
-    if block.is_null() {
-        return;
-    }
-    let thread = thread::current();
-    count_free(thread);
-    if let Some(removed) = BLOCKS.remove(block as u64)
-        && removed.is_large()
-    {
-        freed_large(thread, removed, sp, bp, recorder::now_ns());
-    }
-}
-
-#[inline]
-fn count_free(thread: Option<&'static Thread>) {
-    if let Some(thread) = thread
-        && let Some(mut inside) = thread.enter()
-        && let Some(tracker) = tracker::of(&mut inside)
-    {
-        tracker.frees += 1;
+/// Before the function below frees `block`; false where it must not see it.
+#[inline(always)]
+fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
+    match BLOCKS.remove(block as u64) {
+        Some(removed) => {
+            tracker::count_free();
+            if removed.is_large() {
+                freed_large(thread::current(), removed, sp, bp, recorder::now_ns());
+            }
+            true
+        }
+        // Null, allocated before recording began, or missing from the index.
+        None => !next::is_early(block),
     }
 }
 
@@ -186,10 +190,8 @@ impl Reallocation {
             }
             return;
         }
-        if self.base != 0 {
-            count_free(thread::current());
-        }
         if let Some(moving) = self.moving {
+            tracker::count_free();
             let old = moving.block(self.base);
             if old.is_large() {
                 freed_large(thread::current(), old, sp, bp, self.time_ns);
@@ -206,8 +208,9 @@ impl Reallocation {
 
 pub(super) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
     let reallocation = Reallocation::begin(block);
+    let below = if next::is_early(block) { next::realloc_early } else { next::REALLOC.get() };
     // SAFETY: the caller's own request.
-    let new = unsafe { (next::REALLOC.get())(block, bytes) };
+    let new = unsafe { below(block, bytes) };
     reallocation.end(new, bytes, sp, bp);
     new
 }
@@ -219,30 +222,32 @@ pub(super) unsafe extern "C" fn reallocarray(
     sp: u64,
     bp: u64,
 ) -> *mut c_void {
+    let reallocation = Reallocation::begin(block);
+    let below = if next::is_early(block) { next::reallocarray_early } else { next::REALLOCARRAY.get() };
     // SAFETY: the caller's own request; the function checks the product.
-    unsafe {
-        let reallocation = Reallocation::begin(block);
-        let new = (next::REALLOCARRAY.get())(block, count, bytes);
-        // A product that overflows fails, so it is no size of 0.
-        reallocation.end(new, count.saturating_mul(bytes), sp, bp);
-        new
-    }
+    let new = unsafe { below(block, count, bytes) };
+    // A product that overflows fails, so it is no size of 0.
+    reallocation.end(new, count.saturating_mul(bytes), sp, bp);
+    new
 }
 
 pub(super) unsafe extern "C" fn free(block: *mut c_void, sp: u64, bp: u64) {
-    freeing(block, sp, bp);
-    // SAFETY: the caller's own request.
-    unsafe { (next::FREE.get())(block) }
+    if freeing(block, sp, bp) {
+        // SAFETY: the caller's own request.
+        unsafe { (next::FREE.get())(block) }
+    }
 }
 
 pub(super) unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
-    freeing(block, sp, bp);
-    // SAFETY: the caller's own request.
-    unsafe { (next::FREE_SIZED.get())(block, bytes) }
+    if freeing(block, sp, bp) {
+        // SAFETY: the caller's own request.
+        unsafe { (next::FREE_SIZED.get())(block, bytes) }
+    }
 }
 
 pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, bytes: usize, sp: u64, bp: u64) {
-    freeing(block, sp, bp);
-    // SAFETY: the caller's own request.
-    unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
+    if freeing(block, sp, bp) {
+        // SAFETY: the caller's own request.
+        unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
+    }
 }

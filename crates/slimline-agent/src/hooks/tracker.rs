@@ -31,7 +31,8 @@ pub(crate) struct Tracker {
     /// Counts since they were last added to the process's.
     allocations: u64,
     allocated_bytes: u64,
-    pub(super) frees: u64,
+    /// Changed through [`count_free`] only, and by [`Tracker::flush`].
+    frees: u64,
 }
 
 /// The stack area of the process file.
@@ -116,14 +117,30 @@ fn existing<'a>(inside: &'a mut Inside<'_>) -> Option<&'a mut Tracker> {
     unsafe { inside.thread().contexts.get().cast::<Tracker>().as_mut() }
 }
 
-/// The thread's tracker, up to date.
-#[inline]
+/// The thread's tracker, if it has one and nothing has changed since it was used.
+#[inline(always)]
+pub(super) fn up_to_date<'a>(inside: &'a mut Inside<'_>) -> Option<&'a mut Tracker> {
+    existing(inside).filter(|tracker| tracker.generation == GENERATION.load(Acquire))
+}
+
+/// The thread's tracker, brought up to date; None where there can be none.
 pub(crate) fn of<'a>(inside: &'a mut Inside<'_>) -> Option<&'a mut Tracker> {
-    let generation = GENERATION.load(Acquire);
-    if existing(inside).is_none_or(|tracker| tracker.generation != generation) {
-        refresh(inside, generation)?;
+    if up_to_date(inside).is_none() {
+        refresh(inside, GENERATION.load(Acquire))?;
     }
     existing(inside)
+}
+
+/// Counts a free. Not worth entering the agent for: a handler that frees in between may lose one count.
+#[inline(always)]
+pub(super) fn count_free() {
+    let tracker = thread::existing().map_or(null_mut(), |thread| thread.contexts.get()).cast::<Tracker>();
+    if !tracker.is_null() {
+        // SAFETY: mapped for this thread until its end; only this thread touches the count, and only through here
+        // while others may hold the tracker: so as an atomic, without an atomic instruction.
+        let frees = unsafe { AtomicU64::from_ptr(&raw mut (*tracker).frees) };
+        frees.store(frees.load(Relaxed).wrapping_add(1), Relaxed);
+    }
 }
 
 #[cold]
@@ -148,19 +165,27 @@ fn refresh(inside: &mut Inside<'_>, generation: u32) -> Option<()> {
 }
 
 impl Tracker {
-    /// Number of the call path of the function that was entered with these registers.
-    #[inline]
+    /// Number of the call path of the function that was entered with these registers, if it is known.
+    ///
+    /// # Safety
+    /// `sp` must be the stack pointer at the entry of a function that the calling thread is in.
+    #[inline(always)]
+    pub(super) unsafe fn known_path(&mut self, sp: u64, bp: u64) -> Option<u32> {
+        // SAFETY: promised by the caller.
+        unsafe { self.cache.known(sp, bp, &self.window) }
+    }
+
+    /// Number of the call path of the function that was entered with these registers; 0 if it has none.
     pub(crate) fn call_path(&mut self, sp: u64, bp: u64) -> u32 {
-        // SAFETY: the entry functions pass the stack pointer as it was at their entry.
-        unsafe { self.cache.number(sp, bp, &mut self.window) }
+        self.cache.number(sp, bp, &mut self.window)
     }
 
     /// Counts an allocation; true from time to time, when [`Self::flush`] is due.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&mut self, bytes: u64) -> bool {
-        self.allocations += 1;
         self.allocated_bytes = self.allocated_bytes.wrapping_add(bytes);
-        self.allocations >= FLUSH_EVERY
+        self.allocations += 1;
+        self.allocations == FLUSH_EVERY
     }
 
     #[cold]

@@ -35,6 +35,7 @@ global_asm!(
 /// In place of the pointer: this thread ended, or is not to be recorded.
 const GONE: *mut Thread = without_provenance_mut(1);
 
+#[inline(always)]
 fn pointer() -> *mut Thread {
     let thread;
     // SAFETY: reads our own thread-local word; the offset of a preloaded library is fixed when the process starts.
@@ -156,6 +157,14 @@ impl Thread {
         };
         self.write(MessageKind::Thread, &[bytes_of(&[event])]);
     }
+}
+
+/// The calling thread, if it was made already.
+#[inline(always)]
+pub(crate) fn existing() -> Option<&'static Thread> {
+    let thread = pointer();
+    // SAFETY: as in [`current`].
+    (thread.addr() > GONE.addr()).then(|| unsafe { &*thread })
 }
 
 /// The calling thread, made on first use. None where nothing is recorded, or the thread has ended.
