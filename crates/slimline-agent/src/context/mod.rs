@@ -26,108 +26,133 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use paths::Paths;
 use trail::Trail;
 
-/// Most frames kept of an allocation's call path. Programs name a data structure within far fewer; the slots of this
-/// many fit an [`Entry`].
-pub(crate) const MAX_PATH_FRAMES: usize = 24;
+/// Most frames kept of an allocation's call path. Programs name a data structure within fewer, and each more makes
+/// more paths of what is the same to a reader.
+pub(crate) const MAX_PATH_FRAMES: usize = 16;
 
-/// Entries of a thread's cache: 3 MiB, touched as far as used.
+/// Entries of a thread's cache: 2 MiB, touched as far as used.
 const ENTRIES: usize = 1 << 14;
 /// Entries looked at for one allocation, at most.
 const MAX_BRANCHES: usize = 12;
+/// Stack slots of an entry: one for each frame, and one for each pointer that was read from the stack.
+const SLOTS: usize = 46;
 
-/// Slots of an entry: one for each caller, and two for each stack pointer that was read from the stack.
-const SLOTS: usize = 76;
-
-/// A path seen at a stack position. 192 bytes; a path of 13 frames needs the first 64.
+/// A path seen at a stack position. Two cache lines; a path of 14 frames needs the first only.
 #[repr(C, align(64))]
 struct Entry {
-    /// From return address, stack pointer, and the slots that led here; 0: empty.
+    /// From return address, stack pointer, and what led here; 0: empty.
     key: u64,
-    /// The path's frames in the stack area.
-    frames: *const AtomicU64,
-    /// Frame pointer register, if it decided.
-    bp: u64,
+    /// Of what the slots from `from` on must hold.
+    digest: u64,
     number: u32,
+    /// First of the path's frames in the stack area.
+    word: u32,
+    /// Tells this content of the entry from those before and after.
+    serial: u32,
     /// From the stack pointer to the end of the outermost slot.
-    extent_bytes: u32,
-    /// Frames to check; the first is the return address itself.
+    extent_words: u16,
+    /// Frames; their slots are the first of `slots`.
+    frames: u8,
+    /// Slots in all.
     count: u8,
-    /// Stack pointers on the stack to check, after the frames.
-    pointers: u8,
+    /// Frames before this are those of the entry that this one branches off, where they have been checked.
+    from: u8,
+    /// The frame pointer register decided too.
     needs_bp: bool,
-    /// Distances from the stack pointer in words: one for each frame, then slot and value of each pointer.
-    words: [u16; SLOTS],
+    /// Distances from the stack pointer in words.
+    slots: [u16; SLOTS],
 }
 
-const _: () = assert!(size_of::<Entry>() == 192 && SLOTS >= MAX_PATH_FRAMES + 2 * MAX_PATH_FRAMES);
+const _: () = assert!(size_of::<Entry>() == 128 && SLOTS >= 2 * MAX_PATH_FRAMES);
+
+/// Factors of the digest, odd: two stacks that differ in one slot never have the same, others with a chance of 2⁻⁶⁴.
+const FACTORS: [u64; SLOTS + 1] = {
+    let mut factors = [0; SLOTS + 1];
+    let mut state = 0u64;
+    let mut index = 0;
+    while index <= SLOTS {
+        // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        factors[index] = (word ^ word >> 31) | 1;
+        index += 1;
+    }
+    factors
+};
 
 impl Entry {
-    /// Slots and what they must hold, innermost first: the return address itself and those of the callers.
+    const EMPTY: Self = Self {
+        key: 0,
+        digest: 0,
+        number: 0,
+        word: 0,
+        serial: 0,
+        extent_words: 0,
+        frames: 0,
+        count: 0,
+        from: 0,
+        needs_bp: false,
+        slots: [0; SLOTS],
+    };
+
+    /// End of the outermost slot.
     #[inline(always)]
-    fn frames(&self) -> (&[u16], &[AtomicU64]) {
-        let count = usize::from(self.count);
-        // SAFETY: an entry has as many frames in the stack area, which is mapped for ever, and as many words.
-        unsafe { (self.words.get_unchecked(..count), core::slice::from_raw_parts(self.frames, count)) }
+    fn end(&self, sp: u64) -> u64 {
+        sp + u64::from(self.extent_words) * 8
     }
 
-    /// Whether the stack is that of this entry.
+    /// Digest of what the slots hold now, and the frame pointer if it matters.
     ///
     /// # Safety
-    /// `extent_bytes` from `sp` must be readable.
+    /// From `sp` to the end of the outermost slot must be readable.
+    #[inline(always)]
+    unsafe fn digest_now(&self, from: u8, sp: u64, bp: u64) -> u64 {
+        let (from, count) = (usize::from(from), usize::from(self.count));
+        // SAFETY: an entry has no more slots than fit.
+        let (slots, factors) = unsafe { (self.slots.get_unchecked(from..count), FACTORS.get_unchecked(from..count)) };
+        let start = if self.needs_bp { bp.wrapping_mul(FACTORS[SLOTS]) } else { 0 };
+        slots.iter().zip(factors).fold(start, |digest, (distance, factor)| {
+            // SAFETY: within the extent.
+            digest.wrapping_add(unsafe { slot(sp, *distance) }.wrapping_mul(*factor))
+        })
+    }
+
+    /// Whether the stack is that of this entry, as far as the one before has not checked it.
+    ///
+    /// # Safety
+    /// As for [`Self::digest_now`].
     #[inline(always)]
     unsafe fn matches(&self, sp: u64, bp: u64) -> bool {
-        // SAFETY: slots are within the extent.
-        let differs = |(word, frame): (&u16, &AtomicU64)| unsafe { slot(sp, *word) } ^ frame.load(Relaxed);
-        let (words, frames) = self.frames();
-        // Four a branch: on the way to a known path all are equal.
-        let (word_blocks, last_words) = words.as_chunks::<4>();
-        let (frame_blocks, last_frames) = frames.as_chunks::<4>();
-        for (words, frames) in word_blocks.iter().zip(frame_blocks) {
-            if words.iter().zip(frames).fold(0, |difference, pair| difference | differs(pair)) != 0 {
-                return false;
-            }
-        }
-        last_words.iter().zip(last_frames).all(|pair| differs(pair) == 0)
-            // SAFETY: passed on.
-            && (!self.needs_bp && self.pointers == 0 || unsafe { self.pointer_difference(sp, bp) }.is_none())
+        // SAFETY: passed on.
+        self.digest == unsafe { self.digest_now(self.from, sp, bp) }
     }
 
-    /// None if the stack is that of this entry; else a word that tells this path from others here: where the first
-    /// difference is, and what was found.
+    /// The first frame that is another now and what its slot holds; or none, and a digest of the pointers.
     ///
     /// # Safety
-    /// `extent_bytes` from `sp` must be readable.
-    unsafe fn difference(&self, sp: u64, bp: u64) -> Option<u64> {
-        let (words, frames) = self.frames();
-        for (index, (word, frame)) in words.iter().zip(frames).enumerate() {
-            // SAFETY: slots are within the extent.
-            let found = unsafe { slot(sp, *word) };
-            if found != frame.load(Relaxed) {
-                return Some(found ^ (index as u64) << 56);
+    /// As for [`Self::digest_now`].
+    unsafe fn difference(&self, sp: u64, bp: u64, words: &[AtomicU64]) -> Difference {
+        let expected = words.get(self.word as usize..).unwrap_or(&[]);
+        for index in usize::from(self.from)..usize::from(self.frames) {
+            // SAFETY: within the extent.
+            let found = unsafe { slot(sp, self.slots[index]) };
+            if expected.get(index).is_none_or(|frame| frame.load(Relaxed) != found) {
+                return Difference { frame: Some(index), found };
             }
         }
         // SAFETY: passed on.
-        unsafe { self.pointer_difference(sp, bp) }
+        Difference { frame: None, found: unsafe { self.digest_now(self.frames, sp, bp) } }
     }
 
-    /// As [`Self::difference`], for frame pointers and stack pointers.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(never)]
-    unsafe fn pointer_difference(&self, sp: u64, bp: u64) -> Option<u64> {
-        if self.needs_bp && bp != self.bp {
-            return Some(bp ^ 0xff << 56);
-        }
-        let pointers = &self.words[usize::from(self.count)..][..2 * usize::from(self.pointers)];
-        for (index, pair) in pointers.chunks_exact(2).enumerate() {
-            // SAFETY: slots are within the extent.
-            let found = unsafe { slot(sp, pair[0]) };
-            if found != sp + u64::from(pair[1]) * 8 {
-                return Some(found ^ (index as u64 + 0x80) << 56);
-            }
-        }
-        None
+    /// Whether both paths begin with the same frames in the same slots, apart from what the last one holds.
+    fn agrees_before(&self, other: &Self, frame: usize, words: &[AtomicU64]) -> bool {
+        let frames = |entry: &Self| words.get(entry.word as usize..)?.get(..frame);
+        let (Some(own), Some(others)) = (frames(self), frames(other)) else { return false };
+        frame < usize::from(self.frames.min(other.frames))
+            && self.slots[..=frame] == other.slots[..=frame]
+            && own.iter().zip(others).all(|(own, other)| own.load(Relaxed) == other.load(Relaxed))
     }
 }
 
@@ -136,9 +161,25 @@ impl Entry {
 /// # Safety
 /// It must be readable.
 #[inline(always)]
-unsafe fn slot(sp: u64, word: u16) -> u64 {
+unsafe fn slot(sp: u64, distance: u16) -> u64 {
     // SAFETY: promised by the caller; an entry's stack pointer is aligned.
-    unsafe { ((sp + u64::from(word) * 8) as *const u64).read_volatile() }
+    unsafe { ((sp + u64::from(distance) * 8) as *const u64).read_volatile() }
+}
+
+/// Where a stack is not that of an entry.
+#[derive(Clone, Copy)]
+struct Difference {
+    /// Frame whose slot holds something else; None: a pointer.
+    frame: Option<usize>,
+    /// What was found.
+    found: u64,
+}
+
+/// An entry from which the search went on.
+#[derive(Clone, Copy)]
+struct Branch {
+    place: usize,
+    difference: Difference,
 }
 
 /// Counts of what a cache did, for tests and tuning.
@@ -160,6 +201,8 @@ pub(crate) struct Cache {
     area: &'static dyn StackArea,
     trail: Trail,
     counts: Counts,
+    /// Given to the last entry.
+    serial: u32,
 }
 
 impl Cache {
@@ -193,7 +236,7 @@ impl Cache {
         let key = key(unsafe { (sp as *const u64).read() }, sp);
         let entry = &self.entries[index(key)];
         let known = entry.key == key
-            && window.covers(sp, sp + u64::from(entry.extent_bytes) - 8)
+            && window.covers(sp, entry.end(sp) - 8)
             // SAFETY: the window says so.
             && unsafe { entry.matches(sp, bp) };
         known.then_some(entry.number)
@@ -204,41 +247,57 @@ impl Cache {
         window.enter(sp);
         let Some(return_address) = window.read(sp) else { return 0 };
         let mut key = key(return_address, sp);
+        let mut branch = None;
         for _ in 0..MAX_BRANCHES {
             // Two places for each key, so that two paths that are in use can't keep driving each other out.
-            let place = match (self.entries[index(key)].key == key, self.entries[index(key) ^ 1].key == key) {
-                (true, _) => index(key),
-                (_, true) => index(key) ^ 1,
-                _ => break,
-            };
+            let places = [index(key), index(key) ^ 1];
+            let Some(place) = places.into_iter().find(|place| self.entries[*place].key == key) else { break };
             let entry = &self.entries[place];
-            if window.read((sp + u64::from(entry.extent_bytes) - 8) & !7).is_none() {
+            if window.read((entry.end(sp) - 8) & !7).is_none() {
                 break;
             }
             // SAFETY: the window's pages from `sp` to the end of the extent are readable: it has no gaps.
-            match unsafe { entry.difference(sp, bp) } {
-                None => return entry.number,
-                Some(difference) => key = branch(key, difference),
-            }
+            let difference = unsafe {
+                if entry.matches(sp, bp) {
+                    return entry.number;
+                }
+                entry.difference(sp, bp, self.area.words())
+            };
+            key = branch_key(key, entry.serial, difference);
+            branch = Some(Branch { place, difference });
         }
-        self.unwind(key, index(key), sp, bp, window)
+        self.unwind(key, branch, sp, bp, window)
     }
 
     #[cold]
-    fn unwind(&mut self, key: u64, place: usize, sp: u64, bp: u64, window: &mut Window) -> u32 {
+    fn unwind(&mut self, key: u64, branch: Option<Branch>, sp: u64, bp: u64, window: &mut Window) -> u32 {
         self.counts.misses += 1;
         let cut = self.trail.follow(sp, bp, window, &mut self.counts);
         let mut frames = [0; MAX_PATH_FRAMES];
         let count = self.trail.frames(&mut frames);
         let Some(path) = self.paths.intern(self.area, &frames[..count], cut) else { return 0 };
-        let other = place ^ 1;
-        if self.entries[place].key != 0 && self.entries[place].key != key {
-            self.entries.swap(place, other);
-        }
-        let entry = &mut self.entries[place];
-        entry.key = 0;
-        if self.trail.describe(entry, sp, bp) {
-            (entry.key, entry.frames, entry.number) = (key, path.frames.as_ptr(), path.number);
+        let mut entry = Entry { number: path.number, word: path.word, ..Entry::EMPTY };
+        if self.trail.describe(&mut entry, sp) {
+            self.serial = self.serial.wrapping_add(1);
+            (entry.key, entry.serial) = (key, self.serial);
+            let mut place = index(key);
+            if let Some(parent) = branch {
+                if let Some(frame) = parent.difference.frame
+                    && self.entries[parent.place].agrees_before(&entry, frame, self.area.words())
+                {
+                    entry.from = frame as u8;
+                }
+                // The parent itself must stay.
+                if parent.place == place {
+                    place ^= 1;
+                }
+            }
+            if branch.is_none_or(|parent| parent.place != place ^ 1) {
+                self.entries.swap(place, place ^ 1);
+            }
+            // SAFETY: the slots were just read.
+            entry.digest = unsafe { entry.digest_now(entry.from, sp, bp) };
+            self.entries[place] = entry;
         }
         path.number
     }
@@ -260,8 +319,10 @@ fn key(return_address: u64, sp: u64) -> u64 {
     mix(return_address.rotate_left(32) ^ sp) | 1
 }
 
-fn branch(key: u64, difference: u64) -> u64 {
-    mix(key ^ mix(difference)) | 1
+/// Where the search goes on from an entry. Its serial is in the key: who is found there relies on what it checked.
+fn branch_key(key: u64, serial: u32, difference: Difference) -> u64 {
+    let frame = difference.frame.map_or(0xff, |frame| frame as u64);
+    mix(key ^ mix(difference.found ^ frame << 56) ^ mix(serial.into())) | 1
 }
 
 #[inline]

@@ -29,8 +29,8 @@ const _: () = assert!(MAX_PATHS <= MAX_STACK as u64);
 pub(crate) struct Path {
     /// Row of the stack area, from 1.
     pub(crate) number: u32,
-    /// Its frames in the stack area.
-    pub(crate) frames: &'static [AtomicU64],
+    /// First of its frames in the stack area.
+    pub(crate) word: u32,
 }
 
 /// Cell: bits 0–22 word of the entry in the stack area, 23–43 its number, 44–63 part of its hash. 0: empty.
@@ -89,17 +89,15 @@ impl Paths {
     }
 
     /// The path, or the empty cell where it belongs.
-    fn look_up(&self, words: &'static [AtomicU64], hash: u64, first: u64, frames: &[u64]) -> Result<Path, usize> {
+    fn look_up(&self, words: &[AtomicU64], hash: u64, first: u64, frames: &[u64]) -> Result<Path, usize> {
         let mut index = hash as usize % CELLS;
         loop {
             let cell = Cell(self.cells[index].load(Acquire));
             if cell.0 == 0 {
                 return Err(index);
             }
-            if cell.0 >> 44 == hash >> 44
-                && let Some(frames) = entry(words, cell.word(), first, frames)
-            {
-                return Ok(Path { number: cell.number(), frames });
+            if cell.0 >> 44 == hash >> 44 && is_entry(words, cell.word(), first, frames) {
+                return Ok(Path { number: cell.number(), word: cell.word() as u32 + 1 });
             }
             index = (index + 1) % CELLS;
         }
@@ -107,22 +105,22 @@ impl Paths {
 
     fn append(&self, area: &dyn StackArea, empty: usize, hash: u64, frames: &[u64], cut: u8) -> Option<Path> {
         let (number, word) = area.append(frames, cut)?;
-        let path = Path { number, frames: area.words().get(word + 1..)?.get(..frames.len())? };
         // Numbers beyond stay out of the table, which must keep empty cells: such a path gets a new row each time,
         // until the area is full too.
         if u64::from(number) <= MAX_PATHS {
             self.cells[empty].store(Cell::new(word as u64, number, hash).0, Release);
         }
-        Some(path)
+        Some(Path { number, word: word as u32 + 1 })
     }
 }
 
-/// The frames of the entry at `word`, if it is this one. Trusts nothing there: the target can overwrite it.
-fn entry(words: &'static [AtomicU64], word: usize, first: u64, frames: &[u64]) -> Option<&'static [AtomicU64]> {
-    let (stored_first, stored) = words.get(word..)?.get(..=frames.len())?.split_first()?;
-    let same = stored_first.load(Relaxed) == first
-        && stored.iter().zip(frames).all(|(stored, frame)| stored.load(Relaxed) == *frame);
-    same.then_some(stored)
+/// Whether the entry at `word` is this one. Trusts nothing there: the target can overwrite it.
+fn is_entry(words: &[AtomicU64], word: usize, first: u64, frames: &[u64]) -> bool {
+    let stored = words.get(word..).and_then(|words| words.get(..=frames.len()));
+    stored.and_then(<[_]>::split_first).is_some_and(|(stored_first, stored)| {
+        stored_first.load(Relaxed) == first
+            && stored.iter().zip(frames).all(|(stored, frame)| stored.load(Relaxed) == *frame)
+    })
 }
 
 fn hash(first: u64, frames: &[u64]) -> u64 {
@@ -196,8 +194,8 @@ pub(crate) mod tests {
         assert_eq!([number(&[1, 2, 3], 0), number(&[1, 2, 3], 1), number(&[1, 2], 0)], [1, 2, 3]);
         assert_eq!(number(&[1, 2, 3], 0), 1);
         assert_eq!(area.stacks(), [([1, 2, 3].to_vec(), 0), ([1, 2, 3].to_vec(), 1), ([1, 2].to_vec(), 0)]);
-        let frames = paths.intern(area, &[1, 2, 3], 1).unwrap().frames;
-        assert!(frames.iter().map(|frame| frame.load(Relaxed)).eq([1, 2, 3]));
+        let word = paths.intern(area, &[1, 2, 3], 1).unwrap().word as usize;
+        assert!(area.words[word..word + 3].iter().map(|frame| frame.load(Relaxed)).eq([1, 2, 3]));
     }
 
     #[test]

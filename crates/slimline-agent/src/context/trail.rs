@@ -51,8 +51,8 @@ impl Trail {
     }
 
     /// Writes what decided the path into `entry`. False where it doesn't fit: frames of half a MiB.
-    pub(super) fn describe(&self, entry: &mut Entry, sp: u64, bp: u64) -> bool {
-        self.paths[self.last].describe(entry, sp, bp)
+    pub(super) fn describe(&self, entry: &mut Entry, sp: u64) -> bool {
+        self.paths[self.last].describe(entry, sp)
     }
 }
 
@@ -114,38 +114,36 @@ impl Unwound {
         self.count += 1;
     }
 
-    fn describe(&self, entry: &mut Entry, sp: u64, bp: u64) -> bool {
-        let found = self.found();
-        let (Some(outermost), false) = (found.last(), self.uncheckable) else { return false };
-        let word =
-            |address: u64| u16::try_from(address.wrapping_sub(sp) / 8).ok().filter(|_| address.is_multiple_of(8));
-        let mut words = [0; SLOTS];
-        let mut extent = outermost.frame.slot;
-        for (place, footprint) in words.iter_mut().zip(found) {
-            let Some(distance) = word(footprint.frame.slot) else { return false };
+    fn describe(&self, entry: &mut Entry, sp: u64) -> bool {
+        if self.uncheckable {
+            return false;
+        }
+        let mut slots = [0; SLOTS];
+        let (mut count, mut extent_words) = (0, 0);
+        let mut add = |address: u64| {
+            let distance = u16::try_from(address.wrapping_sub(sp) / 8).ok().filter(|_| address.is_multiple_of(8));
+            let (Some(distance), Some(place)) = (distance, slots.get_mut(count)) else { return false };
             *place = distance;
+            count += 1;
+            extent_words = distance.checked_add(1).map_or(u16::MAX, |end| end.max(extent_words));
+            extent_words > distance
+        };
+        let found = self.found();
+        if !found.iter().all(|footprint| add(footprint.frame.slot)) {
+            return false;
         }
         // Outside in: a frame pointer matters if a frame further out was found by means of it before it was loaded
-        // anew. Loaded values that matter are checked where they were loaded from.
-        let mut pointers = 0;
+        // anew. Loaded ones that matter are checked where they were loaded from.
         let mut matters = false;
         for footprint in found.iter().rev() {
-            let loaded = (footprint.bp_slot, footprint.frame.bp, footprint.bp_slot != 0 && matters);
-            let popped = (footprint.sp_slot, footprint.frame.sp, footprint.sp_slot != 0);
-            for (slot, value, _) in [loaded, popped].into_iter().filter(|check| check.2) {
-                let (Some(slot_word), Some(value_word)) = (word(slot), word(value)) else { return false };
-                let place = self.count + 2 * pointers;
-                let Some(pair) = words.get_mut(place..place + 2) else { return false };
-                pair.copy_from_slice(&[slot_word, value_word]);
-                pointers += 1;
-                extent = extent.max(slot);
+            let loaded = footprint.bp_slot != 0 && matters;
+            if loaded && !add(footprint.bp_slot) || footprint.sp_slot != 0 && !add(footprint.sp_slot) {
+                return false;
             }
             matters = footprint.used_bp || matters && footprint.bp_slot == 0;
         }
-        entry.words = words;
-        (entry.count, entry.pointers) = (self.count as u8, pointers as u8);
-        (entry.needs_bp, entry.bp) = (matters, bp);
-        entry.extent_bytes = (extent + 8 - sp) as u32;
+        (entry.frames, entry.count, entry.extent_words) = (found.len() as u8, count as u8, extent_words);
+        (entry.slots, entry.needs_bp) = (slots, matters);
         true
     }
 }
