@@ -13,7 +13,7 @@ use libc::{sigset_t, timespec};
 
 use super::action::{exchange, row};
 use super::mask::{from_kernel, to_kernel};
-use super::{KernelAction, bit, forward, kernel_of_libc, libc_of_kernel, ours, shadow};
+use super::{action_of, bit, forward, kernel_of_libc, libc_of_kernel, ours, shadow};
 use crate::kernel;
 use crate::onward::{fail, onward};
 use crate::trigger::{SignalInfo, Trigger};
@@ -88,8 +88,7 @@ fn install(signal: c_int, handler: usize, flags: c_int, mask: u64) -> Option<usi
         fail(libc::EINVAL);
         return Some(libc::SIG_ERR);
     }
-    let new = KernelAction { handler, flags: flags as u64, restorer: 0, mask };
-    exchange(signal, Some(new)).map(|old| old.handler)
+    exchange(signal, Some(action_of(handler, flags, mask))).map(|old| old.handler)
 }
 
 fn install_bsd(signal: c_int, handler: usize) -> Option<usize> {
@@ -249,9 +248,9 @@ unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
     // SAFETY: the caller's own call.
     let result = unsafe { next(set) };
     if result == 0 {
-        // What waits as the shadow is one of ours that waits.
+        // What waits as the shadow is one of ours that waits. (Or the target's own shadow: both are told.)
         // SAFETY: filled by the call.
-        unsafe { set.cast::<u64>().write(from_kernel(word(set)) & !bit(shadow())) };
+        unsafe { translate_back(set) };
     }
     result
 }

@@ -111,23 +111,28 @@ fn our_action(restart: bool) -> KernelAction {
 
 const SA_RESTORER: i32 = 0x0400_0000;
 
-/// An action as the C library's callers have it.
-#[allow(clippy::cast_sign_loss)]
+/// An action as the kernel would have it from the C library, which adds the code that handlers return to.
+pub(crate) fn action_of(handler: usize, flags: i32, mask: u64) -> KernelAction {
+    KernelAction { handler, flags: u64::from((flags | SA_RESTORER) as u32), restorer: handler::restorer(), mask }
+}
+
+/// As the C library's callers have it.
 pub(crate) fn kernel_of_libc(action: &libc::sigaction) -> KernelAction {
     // SAFETY: a set is larger than its first word.
     let mask = unsafe { (&raw const action.sa_mask).cast::<u64>().read() };
-    KernelAction { handler: action.sa_sigaction, flags: u64::from(action.sa_flags as u32), restorer: 0, mask }
+    action_of(action.sa_sigaction, action.sa_flags, mask)
 }
 
-/// The other way; `sa_restorer` stays as it is.
+/// The other way.
 ///
 /// # Safety
 /// `action` must be a place for one.
 pub(crate) unsafe fn libc_of_kernel(from: &KernelAction, action: *mut libc::sigaction) {
-    // SAFETY: promised by the caller; a set is plain words, and larger than the first.
+    // SAFETY: promised by the caller; a set is plain words, and larger than the first; a restorer is a function or null.
     unsafe {
         (*action).sa_sigaction = from.handler;
-        (*action).sa_flags = (from.flags & !(SA_RESTORER as u64)) as i32;
+        (*action).sa_flags = from.flags as i32;
+        (*action).sa_restorer = core::mem::transmute::<usize, Option<extern "C" fn()>>(from.restorer);
         (&raw mut (*action).sa_mask).write(core::mem::zeroed());
         (&raw mut (*action).sa_mask).cast::<u64>().write(from.mask);
     }
