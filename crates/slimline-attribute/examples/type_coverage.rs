@@ -52,6 +52,8 @@ fn main() {
     let percent = |count: u64| format!("{count:8} {:5.1} %", 100.0 * count as f64 / all.max(1) as f64);
     println!("memory instructions, those of the stack and of constants left out:\n{} in all", percent(all));
     println!("{} a structure's field\n{} a number or pointer", percent(sums.structures), percent(sums.others));
+    let fitting = 100.0 * sums.fitting as f64 / sums.structures.max(1) as f64;
+    println!("{fitting:.2} % of the structure accesses stay inside one field");
     let mut lost: Vec<_> = sums.lost.into_iter().collect();
     lost.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     for (reason, count) in lost {
@@ -64,6 +66,8 @@ fn main() {
 struct Sums {
     functions: u64,
     structures: u64,
+    /// Of those, accesses that stay inside one field: what a wrong type mostly would not do.
+    fitting: u64,
     others: u64,
     lost: BTreeMap<Reason, u64>,
     left_out: BTreeMap<Reason, u64>,
@@ -96,7 +100,15 @@ impl Sums {
             match answer {
                 _ if on_stack && instruction.memory_index() == Register::None => {}
                 Ok(answer) => match table.get(answer.accessed.type_id).kind {
-                    TypeKind::Structure | TypeKind::Union => self.structures += 1,
+                    TypeKind::Structure | TypeKind::Union => {
+                        self.structures += 1;
+                        let (id, offset) = (answer.accessed.type_id, answer.accessed.offset);
+                        let leaf = leaves::field_at(table.rows(), id, offset);
+                        let bytes = instruction.memory_size().size() as u64;
+                        self.fitting += u64::from(
+                            leaf.is_some_and(|leaf| leaf.bytes == 0 || offset + bytes <= leaf.offset + leaf.bytes),
+                        );
+                    }
                     _ => self.others += 1,
                 },
                 Err(reason @ (Reason::NoVariable | Reason::Spill | Reason::ThreadLocal | Reason::NoDebugInfo)) => {

@@ -94,16 +94,38 @@ fn split(instructions: &[Instruction]) -> Vec<Block> {
     blocks
 }
 
+/// Leads each indirect jump to all blocks that nothing else leads to from the entry: of a part of the graph that hangs
+/// together, to one block without predecessor, else to the first.
 fn add_indirect_edges(instructions: &[Instruction], blocks: &mut [Block]) {
-    let mut reached = vec![false; blocks.len()];
-    blocks.iter().flat_map(|block| &block.successors).for_each(|&to| reached[to] = true);
+    let indirect = |block: &Block| instructions[block.end - 1].flow_control() == FlowControl::IndirectBranch;
+    if blocks.is_empty() || !blocks.iter().any(indirect) {
+        return;
+    }
     let is_padding = |block: &Block| {
         instructions[block.begin..block.end]
             .iter()
             .all(|instruction| matches!(instruction.mnemonic(), iced_x86::Mnemonic::Nop | iced_x86::Mnemonic::Int3))
     };
-    let cases: Vec<usize> =
-        (1..blocks.len()).filter(|&number| !reached[number] && !is_padding(&blocks[number])).collect();
+    let mut led_to = vec![false; blocks.len()];
+    blocks.iter().flat_map(|block| &block.successors).for_each(|&to| led_to[to] = true);
+    let mut reached = vec![false; blocks.len()];
+    let reach = |from: usize, reached: &mut Vec<bool>| {
+        let mut waiting = vec![from];
+        while let Some(block) = waiting.pop() {
+            if !std::mem::replace(&mut reached[block], true) {
+                waiting.extend(&blocks[block].successors);
+            }
+        }
+    };
+    reach(0, &mut reached);
+    let mut cases = Vec::new();
+    let heads = (1..blocks.len()).filter(|&block| !led_to[block]);
+    for block in heads.chain(1..blocks.len()) {
+        if !reached[block] && !is_padding(&blocks[block]) {
+            cases.push(block);
+            reach(block, &mut reached);
+        }
+    }
     for block in blocks.iter_mut() {
         if instructions[block.end - 1].flow_control() == FlowControl::IndirectBranch {
             block.successors.extend(&cases);

@@ -13,7 +13,6 @@ use super::debug_info::DebugInfo;
 use super::flow::Flow;
 use super::layout::TypeTable;
 use super::transfer::{Function, State, Use};
-use super::value::Value;
 use crate::tables::TypeRef;
 
 /// What an instruction accesses.
@@ -141,18 +140,13 @@ impl Function<'_, '_> {
         }
         known[0] = Some(State::at_entry());
         self.iterate(&mut known, 0);
-        // Blocks that nothing leads to (landing pads): the frame is as it is after the entry's prologue.
-        let mut seed = State::at_entry();
-        let mut after_entry = known[0].clone().unwrap_or_else(State::at_entry);
-        self.run_block(0, &mut after_entry, &mut InstructionInfoFactory::new(), &mut Vec::new(), |_, _, _| ());
-        for (mine, theirs) in seed.registers.iter_mut().zip(after_entry.registers) {
-            if let Value::Frame(_) = theirs {
-                *mine = theirs;
-            }
-        }
+        // Blocks that nothing leads to: landing pads, and what a part of the function elsewhere jumps to.
+        let mut prologue = known[0].clone().unwrap_or_else(State::at_entry);
+        self.run_block(0, &mut prologue, &mut InstructionInfoFactory::new(), &mut Vec::new(), |_, _, _| ());
+        let unseen = State::unseen(&prologue);
         for block in 0..blocks.len() {
             if known[block].is_none() {
-                known[block] = Some(seed.clone());
+                known[block] = Some(unseen.clone());
                 self.iterate(&mut known, block);
             }
         }
@@ -176,7 +170,7 @@ impl Function<'_, '_> {
                         there.widen(&state, number);
                         before != *there
                     }
-                    Some(there) => there.join(&state, number),
+                    Some(there) => there.join(&state, number, self.info),
                     none => {
                         *none = Some(state);
                         true

@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) registers: [Value; 16],
     /// Words in the frame by offset from the call frame address; absent means nothing is known.
     slots: BTreeMap<i64, Value>,
+    /// Whether the code was reached in a known way; if not, slots of other paths are taken as they are.
+    reached: bool,
 }
 
 impl State {
@@ -30,7 +32,13 @@ impl State {
             *register = register.with_symbol(Symbol::Paths(u32::MAX, number as u8));
         }
         registers[usize::from(Gpr::RSP.0)] = Value::Frame(-8);
-        Self { registers, slots: BTreeMap::new() }
+        Self { registers, slots: BTreeMap::new(), reached: true }
+    }
+
+    /// Where code is reached in ways not known: the frame is as `prologue` leaves it.
+    pub(super) fn unseen(prologue: &Self) -> Self {
+        let frame = |value: Value| if let Value::Frame(_) = value { value } else { Value::Unseen };
+        Self { registers: prologue.registers.map(frame), slots: BTreeMap::new(), reached: false }
     }
 
     pub(super) fn get(&self, register: Gpr) -> Value {
@@ -42,8 +50,8 @@ impl State {
     }
 
     /// Loses what `other`, on another path into the block with that number, does not know alike; whether anything was
-    /// lost.
-    pub(super) fn join(&mut self, other: &Self, block: u32) -> bool {
+    /// lost. `info` tells which of two types holds the other.
+    pub(super) fn join(&mut self, other: &Self, block: u32, info: &DebugInfo<'_>) -> bool {
         let mut changed = false;
         for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
             let symbol = Symbol::Paths(block, number as u8);
@@ -51,13 +59,22 @@ impl State {
             if mine.symbol() == Some(symbol) {
                 continue;
             }
-            let joined = mine.join(*theirs).with_symbol(symbol);
+            let joined = meet(info, *mine, *theirs).with_symbol(symbol);
             changed |= joined != *mine;
             *mine = joined;
         }
+        if !other.reached {
+            return changed;
+        }
+        if !self.reached {
+            self.slots.clone_from(&other.slots);
+            self.reached = true;
+            return true;
+        }
         let before = self.slots.len();
         self.slots.retain(|at, mine| {
-            let joined = other.slots.get(at).map_or(Value::Unknown(Reason::PathsDisagree), |theirs| mine.join(*theirs));
+            let joined =
+                other.slots.get(at).map_or(Value::Unknown(Reason::PathsDisagree), |theirs| meet(info, *mine, *theirs));
             changed |= joined != *mine;
             *mine = joined;
             !matches!(joined, Value::Unknown(_))
@@ -72,6 +89,9 @@ impl State {
             if mine.symbol() != Some(symbol) && mine.join(*theirs) != *mine {
                 *mine = Value::Unknown(Reason::PathsDisagree).with_symbol(symbol);
             }
+        }
+        if !other.reached {
+            return;
         }
         self.slots.retain(|at, mine| other.slots.get(at).is_some_and(|theirs| mine.join(*theirs) == *mine));
     }
@@ -623,6 +643,27 @@ impl Function<'_, '_> {
     }
 }
 
+/// What holds of both values. Of pointers to an object and to a part of it, where both point to the part, the part's.
+fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
+    let holds = |outer: Pointer, inner: Pointer| {
+        let at = Pointer { offset: outer.offset.wrapping_sub(inner.offset), ..outer };
+        info.offset_in_target(at).is_ok_and(|offset| info.has_subobject(outer.target, offset, inner.target, 0))
+    };
+    match (a, b) {
+        (Value::Pointer(a), Value::Pointer(b)) if a.target != b.target => {
+            let common = if holds(a, b) {
+                Pointer { name: a.name.min(b.name), ..b }
+            } else if holds(b, a) {
+                Pointer { name: a.name.min(b.name), ..a }
+            } else {
+                return Value::Unknown(Reason::PathsDisagree);
+            };
+            Value::Pointer(common)
+        }
+        _ => a.join(b),
+    }
+}
+
 /// Any part of a general register.
 pub(super) fn gpr(register: Register) -> Option<Gpr> {
     register.is_gpr().then(|| Gpr(register.full_register().number() as u8))
@@ -631,7 +672,7 @@ pub(super) fn gpr(register: Register) -> Option<Gpr> {
 /// What is left of a value cut to 32 bits: numbers stay (sizes and indices are small), pointers don't.
 fn number(value: Value) -> Value {
     match value {
-        Value::Constant(_) | Value::Multiple { .. } | Value::Scaled { .. } | Value::Unknown(_) => value,
+        Value::Constant(_) | Value::Multiple { .. } | Value::Scaled { .. } | Value::Unknown(_) | Value::Unseen => value,
         _ => Value::Unknown(Reason::Arithmetic),
     }
 }

@@ -44,6 +44,9 @@ pub(super) enum Symbol {
 pub(super) enum Value {
     /// Nothing, and why.
     Unknown(Reason),
+    /// No path that was followed sets it: at the start of code that is reached in ways not known. Whatever another path
+    /// brings is taken for it.
+    Unseen,
     Pointer(Pointer),
     /// An address in the function's frame: the call frame address plus this.
     Frame(i64),
@@ -135,6 +138,7 @@ impl Value {
     pub(super) fn reason(self) -> Reason {
         match self {
             Self::Unknown(reason) | Self::Scaled { reason, .. } => reason,
+            Self::Unseen => Reason::FromCaller,
             _ => Reason::Arithmetic,
         }
     }
@@ -212,6 +216,7 @@ impl Value {
     pub(super) fn join(self, other: Self) -> Self {
         match (self, other) {
             (a, b) if a == b => a,
+            (Self::Unseen, known) | (known, Self::Unseen) => known,
             (Self::Unknown(_), _) => self,
             (_, Self::Unknown(reason)) => Self::Unknown(reason),
             // A null pointer points into whatever the other path's pointer does.
