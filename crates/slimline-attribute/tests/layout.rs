@@ -19,11 +19,12 @@ struct outer { struct { float x, y; } pos; short m[2][3]; union { int i; float f
 struct flags { unsigned a : 3, b : 5, c : 20; unsigned long long d : 40; unsigned char e : 2; };
 struct __attribute__((packed)) packed { char c; unsigned a : 7; unsigned b : 17; int i; };
 struct text { size_t length; uint32_t hash; char bytes[]; };
+struct bounds { char a[128]; short b[256]; int none[0]; char c[65536]; char d[32769]; double e; };
 union either { long whole; struct { int low, high; } half; };
 enum colour { RED, GREEN };
 struct mixed { enum colour colour; union either either; _Bool ok; volatile int *const counter; f1_neuron *neurons; };
 static f1_neuron neurons[10][2]; struct outer an_outer; struct flags a_flags; struct packed a_packed;
-struct text *a_text; struct mixed a_mixed;
+struct text *a_text; struct bounds a_bounds; struct mixed a_mixed;
 int counters(void) { static struct node pool[7]; pool[1].tag++; return pool[1].tag; }
 #define O(t, f) printf("%s %s %zu %zu\n", #t, #f, offsetof(t, f), sizeof(((t *)0)->f));
 #define S(t) printf("%s - 0 %zu\n", #t, sizeof(t));
@@ -35,9 +36,10 @@ int main(void) {
   S(struct packed) O(struct packed, c) O(struct packed, i)
   S(struct flags)
   S(struct text) O(struct text, hash)
+  S(struct bounds) O(struct bounds, a) O(struct bounds, b) O(struct bounds, c) O(struct bounds, d) O(struct bounds, e)
   S(struct mixed) O(struct mixed, colour) O(struct mixed, either) O(struct mixed, ok) O(struct mixed, counter)
   O(struct mixed, neurons)
-  return (int)neurons[0][0].P + an_outer.m[0][0] + a_flags.a + a_packed.i + (a_text != 0) + a_mixed.ok + counters() - 1;
+  return (int)neurons[0][0].P + an_outer.m[0][0] + a_flags.a + a_packed.i + (a_text != 0) + a_mixed.ok + a_bounds.c[7] + counters() - 1;
 }
 "##;
 
@@ -78,7 +80,7 @@ fn c_layouts_equal_offsetof_in_every_debug_format() {
         &["-gz", "-O2"],
     ] {
         let program = Compiled::new("c", C_SOURCE, flags);
-        assert_eq!(check_against_offsetof(&program), 27, "{flags:?}");
+        assert_eq!(check_against_offsetof(&program), 33, "{flags:?}");
         let info = program.info();
         let mut table = TypeTable::new();
         info.type_named("struct mixed", &mut table).unwrap();
@@ -125,7 +127,7 @@ fn statics_of_file_and_function_have_element_and_place() {
     let found = info.static_at(Svma(address + 100), &mut table).expect("neurons");
     assert_eq!((found.name.as_str(), found.address, found.bytes), ("neurons", Svma(address), size));
     assert_eq!((table.get(found.element.type_id).name.as_str(), found.element.bytes), ("f1_neuron", 64));
-    assert_eq!(found.declared_at.unwrap().line, 15);
+    assert_eq!(found.declared_at.unwrap().line, 16);
     assert!(matches!(table.get(found.type_id).kind, TypeKind::Array { count: 10, .. }));
     let pool = program.file_symbol_prefix("pool");
     let found = info.static_at(Svma(pool), &mut table).expect("pool");

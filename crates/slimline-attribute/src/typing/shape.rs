@@ -311,9 +311,10 @@ fn extent(entry: &Entry<'_>, first: i64) -> u64 {
         return count;
     }
     let signed = |attribute| match entry.attr_value(attribute)? {
-        AttributeValue::Exprloc(_) => None,
-        // An unsigned form may hold −1, which says "no elements".
-        value => value.sdata_value().or_else(|| value.udata_value().map(u64::cast_signed)),
+        AttributeValue::Sdata(value) => Some(value),
+        // Fixed-size forms are unsigned here, whatever their top bit: gcc writes the bound of `char[256]` as data1 255.
+        // A bound of −1, which says "no elements", takes all 8 bytes.
+        value => value.udata_value().map(u64::cast_signed),
     };
     let lower = signed(dw::DW_AT_lower_bound).unwrap_or(first);
     match signed(dw::DW_AT_upper_bound) {
