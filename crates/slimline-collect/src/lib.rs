@@ -13,6 +13,7 @@
 mod agent_image;
 mod calibrate;
 mod clock;
+mod doctor;
 mod drain;
 mod error;
 mod machine;
@@ -31,6 +32,7 @@ mod stall_kernel;
 mod synthetic;
 mod writer_thread;
 
+pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use machine::describe as describe_machine;
 pub use record::{Outcome, RecordOptions, record};

@@ -1,0 +1,257 @@
+//! What this machine and a command allow, found by trying. Data only: the command line prints it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use slimline_trace::session::{Machine, Skid, Trigger};
+use slimline_trace::wire::TriggerKind;
+
+use crate::calibrate::{Calibration, calibrate};
+use crate::run_directory::RunDirectory;
+use crate::{machine, program};
+
+/// Where the kernel lists its sources of events.
+const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
+
+/// Everything found.
+#[derive(Clone, Debug)]
+pub struct Diagnosis {
+    /// The machine.
+    pub machine: Machine,
+    /// Version of the C library that slimline itself runs with, where it could be told.
+    pub libc: Option<String>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<i32>,
+    /// Where the rings would go and what is free there, or why there is no place.
+    pub run_directory: Result<(PathBuf, u64), String>,
+    /// What calibration found with the best trigger there is.
+    pub skid: Skid,
+    /// One row for each way to collect, best first.
+    pub capabilities: Vec<Capability>,
+    /// The command, where one was given.
+    pub command: Option<CommandDiagnosis>,
+}
+
+/// One way to collect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// Its name, and the variant after a slash.
+    pub collector: &'static str,
+    /// Whether it would work.
+    pub availability: Availability,
+    /// Why, or why not, in one line.
+    pub reason: String,
+    /// What would make it available.
+    pub remedy: Option<String>,
+}
+
+/// Whether a way to collect would work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Tried, and works.
+    Available,
+    /// Tried, and does not work here.
+    Unavailable,
+    /// This version of slimline does not have it.
+    NotInThisVersion,
+}
+
+/// A command, looked at as `record` would.
+#[derive(Clone, Debug)]
+pub struct CommandDiagnosis {
+    /// The file that would run; `None` where it was not found.
+    pub program: Option<PathBuf>,
+    /// Why it can't be recorded, in one line with the remedy.
+    pub obstacle: Option<String>,
+}
+
+/// Tries what this machine allows. `calibration` as in [`RecordOptions`](crate::RecordOptions); without it nothing can
+/// be tried, which the reasons then say. `program` is the first word of a command.
+pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis {
+    let run = RunDirectory::create();
+    let probe = |trigger| match &run {
+        Ok(run) => calibrate(calibration, run, trigger),
+        Err(error) => Calibration { skid: crate::calibrate::assumed(&error.to_string()), trigger: None },
+    };
+    let sigtrap = probe(TriggerKind::PerfSigtrap);
+    let timer = probe(TriggerKind::ThreadTimer);
+    let is_sigtrap_granted = matches!(sigtrap.trigger, Some((Trigger::PerfSigtrap, _)));
+    let perf_event_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid");
+    Diagnosis {
+        machine: machine::describe(),
+        libc: libc_version(),
+        perf_event_paranoid,
+        run_directory: run.as_ref().map(free_room).map_err(ToString::to_string),
+        capabilities: vec![
+            in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &sigtrap, perf_event_paranoid),
+            in_process("clock/thread-timer", Trigger::ThreadTimer, &timer, perf_event_paranoid),
+            missing("clock/out-of-process", "would sample static programs, too"),
+            missing("pmu", &hardware_counters(Path::new(EVENT_SOURCES))),
+            missing("instrument", "would record every access of programs recompiled with clang"),
+            missing("translate", "would record every access of unmodified programs under QEMU"),
+        ],
+        skid: if is_sigtrap_granted { sigtrap.skid } else { timer.skid },
+        command: program.map(diagnose),
+    }
+}
+
+fn in_process(collector: &'static str, wanted: Trigger, found: &Calibration, paranoid: Option<i32>) -> Capability {
+    let (availability, reason, remedy) = match found.trigger {
+        Some((granted, _)) if granted == wanted => (Availability::Available, found.skid.note.clone(), None),
+        Some((_, errno)) => {
+            let error = io::Error::from_raw_os_error(errno.cast_signed());
+            let reason = format!("the kernel refused it: {error}");
+            (Availability::Unavailable, reason, remedy_of_refusal(errno.cast_signed(), paranoid))
+        }
+        None => (Availability::Unavailable, found.skid.note.clone(), None),
+    };
+    Capability { collector, availability, reason, remedy }
+}
+
+/// What to do about a refused `perf_event_open`.
+fn remedy_of_refusal(errno: i32, paranoid: Option<i32>) -> Option<String> {
+    /// Unprivileged processes may watch themselves in user mode up to this.
+    const PERMISSIVE: i32 = 2;
+    match Errno::from_raw_os_error(errno) {
+        Errno::ACCESS | Errno::PERM if paranoid.is_some_and(|level| level > PERMISSIVE) => {
+            Some(format!("sysctl kernel.perf_event_paranoid={PERMISSIVE}"))
+        }
+        Errno::ACCESS | Errno::PERM => Some(
+            "allow perf_event_open in the container's seccomp profile (docker run --security-opt seccomp=…), or use \
+             --cap-add PERFMON"
+                .to_owned(),
+        ),
+        Errno::INVAL => Some("use Linux 5.13 or newer, which has sigtrap".to_owned()),
+        Errno::NOSYS | Errno::NOENT => Some("use a kernel with CONFIG_PERF_EVENTS".to_owned()),
+        _ => None,
+    }
+}
+
+fn missing(collector: &'static str, reason: &str) -> Capability {
+    let reason = format!("not in this version; {reason}");
+    Capability { collector, availability: Availability::NotInThisVersion, reason, remedy: None }
+}
+
+/// What the kernel offers of hardware counters that give data addresses.
+fn hardware_counters(sources: &Path) -> String {
+    let mut found = Vec::new();
+    if sources.join("ibs_op").exists() {
+        found.push("AMD IBS");
+    }
+    if sources.join("cpu/events/mem-loads").exists() || sources.join("cpu_core/events/mem-loads").exists() {
+        found.push("Intel PEBS");
+    }
+    let has_spe = fs::read_dir(sources).is_ok_and(|entries| {
+        entries.flatten().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"arm_spe"))
+    });
+    if has_spe {
+        found.push("Arm SPE");
+    }
+    match found.as_slice() {
+        [] => format!("and no IBS, PEBS or SPE in {} (virtual machines seldom have them)", sources.display()),
+        found => format!("this machine has {}", found.join(" and ")),
+    }
+}
+
+fn diagnose(program: &OsString) -> CommandDiagnosis {
+    match program::find(program) {
+        Ok(program) => {
+            let obstacle = program::check_preloadable(&program).err().map(|error| error.to_string());
+            CommandDiagnosis { program: Some(program), obstacle }
+        }
+        Err(error) => CommandDiagnosis { program: None, obstacle: Some(error.to_string()) },
+    }
+}
+
+/// The mount's directory and the bytes free there.
+fn free_room(run: &RunDirectory) -> (PathBuf, u64) {
+    let parent = run.path().parent().unwrap_or(run.path()).to_owned();
+    let free = rustix::fs::statvfs(&parent).map_or(0, |mount| mount.f_bavail.saturating_mul(mount.f_frsize));
+    (parent, free)
+}
+
+fn read_number(path: &str) -> Option<i32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The banner in the C library that is mapped into this process.
+fn libc_version() -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let library =
+        maps.lines().filter_map(|line| line.split_once('/')).find(|(_, path)| path.ends_with("/libc.so.6"))?;
+    version_in(&fs::read(format!("/{}", library.1)).ok()?)
+}
+
+/// glibc says "… release version 2.36." in its read-only data.
+fn version_in(library: &[u8]) -> Option<String> {
+    const BEFORE: &[u8] = b"release version ";
+    let at = library.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
+    let version: String = library[at..]
+        .iter()
+        .take(12)
+        .map(|&byte| char::from(byte))
+        .take_while(|c| c.is_ascii_digit() || *c == '.')
+        .collect();
+    let version = version.trim_end_matches('.');
+    (!version.is_empty()).then(|| format!("glibc {version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::assumed;
+
+    #[test]
+    fn every_refusal_has_its_remedy() {
+        let remedy = |errno: Errno, paranoid| remedy_of_refusal(errno.raw_os_error(), paranoid).unwrap_or_default();
+        assert!(remedy(Errno::ACCESS, Some(4)).contains("perf_event_paranoid=2"));
+        assert!(remedy(Errno::PERM, Some(2)).contains("seccomp"));
+        assert!(remedy(Errno::INVAL, Some(2)).contains("5.13"));
+        assert!(remedy(Errno::NOSYS, None).contains("CONFIG_PERF_EVENTS"));
+        assert_eq!(remedy(Errno::MFILE, None), "");
+    }
+
+    #[test]
+    fn a_trigger_counts_only_where_it_was_granted() {
+        let found = |trigger| {
+            let calibration = Calibration { skid: assumed("nothing was tried"), trigger };
+            in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &calibration, Some(4))
+        };
+        assert_eq!(found(Some((Trigger::PerfSigtrap, 0))).availability, Availability::Available);
+        let refused = found(Some((Trigger::ThreadTimer, 13)));
+        assert_eq!(refused.availability, Availability::Unavailable);
+        assert!(refused.reason.contains("Permission denied") && refused.remedy.is_some(), "{refused:?}");
+        assert!(found(None).reason.contains("nothing was tried"));
+    }
+
+    #[test]
+    fn counters_are_found_where_the_kernel_lists_them() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(hardware_counters(scratch.path()).starts_with("and no IBS"));
+        fs::create_dir_all(scratch.path().join("cpu/events")).unwrap();
+        assert!(hardware_counters(scratch.path()).starts_with("and no IBS"), "counters without addresses are none");
+        fs::write(scratch.path().join("cpu/events/mem-loads"), "").unwrap();
+        fs::create_dir(scratch.path().join("arm_spe_0")).unwrap();
+        assert_eq!(hardware_counters(scratch.path()), "this machine has Intel PEBS and Arm SPE");
+    }
+
+    #[test]
+    fn the_c_library_tells_its_version() {
+        let banner = b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright";
+        assert_eq!(version_in(banner).as_deref(), Some("glibc 2.36"));
+        assert_eq!(version_in(b"no such thing"), None);
+        assert!(libc_version().is_some_and(|version| version.starts_with("glibc 2.")));
+    }
+
+    #[test]
+    fn without_a_program_to_try_nothing_is_claimed() {
+        let diagnosis = doctor(Some(&"no-such-program-4711".into()), &[]);
+        assert!(diagnosis.capabilities.iter().all(|found| found.availability != Availability::Available));
+        assert!(!diagnosis.skid.calibrated);
+        let command = diagnosis.command.unwrap();
+        assert!(command.program.is_none() && command.obstacle.unwrap().contains("not found"));
+    }
+}
