@@ -51,7 +51,7 @@ pub struct Capability {
 /// Whether a way to collect would work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// Tried, and works.
+    /// Tried, and works; whether it does for a given command is told by [`CommandDiagnosis::obstacle`].
     Available,
     /// Tried, and does not work here.
     Unavailable,
@@ -100,7 +100,7 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
 
 fn in_process(collector: &'static str, wanted: Trigger, found: &Calibration, paranoid: Option<i32>) -> Capability {
     let (availability, reason, remedy) = match found.trigger {
-        Some((granted, _)) if granted == wanted => (Availability::Available, found.skid.note.clone(), None),
+        Some((granted, _)) if granted == wanted => (Availability::Available, "tried, and granted".to_owned(), None),
         Some((_, errno)) => {
             let error = io::Error::from_raw_os_error(errno.cast_signed());
             let reason = format!("the kernel refused it: {error}");

@@ -67,6 +67,7 @@ pub(crate) struct Recorder {
 
 #[derive(Debug, Default)]
 struct Counts {
+    parts: u32,
     samples: u64,
     weight_ns: u64,
     accesses: u64,
@@ -290,6 +291,7 @@ impl Recorder {
     /// The rows since the last part. What they name stays valid: blocks are numbered anew, the rest is kept.
     pub(crate) fn take_part(&mut self) -> PartRows {
         self.is_changed = false;
+        self.counts.parts += 1;
         self.block_rows.clear();
         PartRows {
             stacks: mem::take(&mut self.stacks.new),
@@ -338,6 +340,7 @@ impl Recorder {
             trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
             started_ns: u64_of(offset_of!(ProcessHeader, started_ns)),
             ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
+            parts: self.counts.parts,
             samples: self.counts.samples,
             weight_ns: self.counts.weight_ns,
             accesses: self.counts.accesses,

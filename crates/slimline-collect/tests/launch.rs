@@ -1,4 +1,5 @@
 //! What the target, and whoever started slimline, see: output, exit status, signals; and what is refused before.
+//! What is recorded of a target is tested in `recording.rs`.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};

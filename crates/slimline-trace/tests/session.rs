@@ -277,6 +277,10 @@ fn names_the_damaged_file() {
     check_refused(flip, "samples-00000.parquet: damaged");
     let manifest = |directory: &Path| fs::write(directory.join("p7-0/part-00000.json"), "{").unwrap();
     check_refused(manifest, "part-00000.json: damaged");
+    let last = |directory: &Path| fs::remove_file(directory.join("p7-0/part-00001.json")).unwrap();
+    check_refused(last, "live-ranges-00000.parquet: missing");
+    let all = |directory: &Path| fs::remove_dir_all(directory.join("p7-0")).unwrap();
+    check_refused(all, "part-00000.json: missing");
 }
 
 #[test]

@@ -183,6 +183,8 @@ pub struct ProcessSummary {
     pub started_ns: u64,
     /// `CLOCK_MONOTONIC` of its end; of the last look where it did not end.
     pub ended_ns: u64,
+    /// Parts handed to the writer. In a complete session all of them are there.
+    pub parts: u32,
     /// Samples kept.
     pub samples: u64,
     /// Their weight.

@@ -111,7 +111,11 @@ impl Session {
                 format_args!("process directory {:?} is not a plain name", process.directory),
             ));
         }
-        Process::load(self.directory.join(&process.directory))
+        let loaded = Process::load(self.directory.join(&process.directory))?;
+        if self.info.complete && loaded.parts < process.parts {
+            return Err(SessionError::MissingFile(manifest_path(&loaded.directory, loaded.parts)));
+        }
+        Ok(loaded)
     }
 }
 

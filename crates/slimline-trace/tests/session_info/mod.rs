@@ -46,6 +46,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         trigger_errno: 0,
         started_ns: 100,
         ended_ns: 400,
+        parts: 2,
         samples: 4,
         weight_ns: 4_000_000,
         accesses: 6,
