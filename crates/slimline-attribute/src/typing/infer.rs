@@ -29,7 +29,7 @@ pub struct SiteType {
 /// Why the type an instruction accesses is not known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// No debug information covers the function.
+    /// No debug information covers the function, or it has lines only.
     NoDebugInfo,
     /// There is no instruction, or it names no memory operand (`push`, `ret`, `rep movs`).
     NoOperand,
@@ -114,7 +114,10 @@ impl<'a> DebugInfo<'a> {
         let mut wanted = wanted.into_iter().peekable();
         function.walk(&solved, |index, state, _| {
             while let Some((_, at)) = wanted.next_if(|&(next, _)| next == index) {
-                answers[at] = function.site_type(state, index, table);
+                answers[at] = function.site_type(state, index, table).map_err(|reason| match reason {
+                    Reason::FromCaller if function.scope.variables == 0 => Reason::NoDebugInfo,
+                    reason => reason,
+                });
             }
         });
         answers

@@ -38,6 +38,8 @@ pub(super) struct Inlined {
 #[derive(Default)]
 pub(super) struct FunctionScope {
     pub(super) facts: Vec<Fact>,
+    /// Number of variables and parameters described at all; 0 where there are line tables only.
+    pub(super) variables: u32,
     /// Outer ones before inner ones.
     pub(super) inlined: Vec<Inlined>,
     /// Called function by return address, where the call site is described.
@@ -78,6 +80,7 @@ impl<'a> DebugInfo<'a> {
             let here = Die::new(die.unit as usize, entry.offset())?;
             match entry.tag() {
                 dw::DW_TAG_formal_parameter | dw::DW_TAG_variable => {
+                    scope.variables += 1;
                     let depth_here = open.len() as u32 - 1;
                     self.add_facts(here, entry, frame, open.last()?, depth_here, &mut scope.facts);
                     skip_below = Some(depth);
