@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{Block, StackEnd, StackRow};
@@ -56,9 +56,20 @@ struct Path {
     cut: bool,
 }
 
+/// Where a group's type can be asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin {
+    /// The variable of a module at an address.
+    Static(usize, Svma),
+    /// The call path that allocated it, at that time.
+    Path(ProcessId, StackRow, u64),
+}
+
 pub(super) struct Groups {
     rules: WrapperRules,
     rows: Vec<Group>,
+    /// By row; the first one met.
+    origins: Vec<Option<Origin>>,
     tallies: Vec<Tally>,
     reasons: Vec<Option<(Reason, Option<usize>)>>,
     /// Of what is counted for no group: accesses that had an address.
@@ -89,6 +100,7 @@ impl Groups {
         Self {
             rules,
             rows: vec![Group::unattributed()],
+            origins: vec![None],
             tallies: vec![Tally::default()],
             reasons: vec![None],
             unmapped: Tally::default(),
@@ -129,6 +141,15 @@ impl Groups {
         of_groups
             .filter_map(|(reason, &tally)| reason.map(|(reason, module)| (reason, module, tally)))
             .chain([(Reason::NoAddress, None, unknown), (Reason::NoMapping, None, self.unmapped)])
+    }
+
+    pub(super) fn row_mut(&mut self, group: GroupId) -> &mut Group {
+        &mut self.rows[group.index()]
+    }
+
+    /// Every group whose type can be asked for.
+    pub(super) fn origins(&self) -> Vec<(GroupId, Origin)> {
+        (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, (*origin)?))).collect()
     }
 
     pub(super) fn into_rows(self) -> Vec<Group> {
@@ -209,6 +230,7 @@ impl Groups {
             let bytes = variable.bytes.max(1);
             let key = GroupKey::Static(identity, variable.start);
             let group = self.group(key, || row_of(&demangle(variable.name), GroupKind::Static));
+            self.origins[group.index()].get_or_insert(Origin::Static(loaded.module, variable.start));
             let start = variable.start.to_avma(loaded.bias).0;
             let place = self.object(ObjectKey::Static(id, group, start), group, start, bytes);
             return (place, Extent { start, end: start.saturating_add(bytes), ..Extent::ALL });
@@ -248,7 +270,11 @@ impl Groups {
             return group;
         }
         let group = match stack {
-            Some(stack) => self.of_path(process, id, modules, stack, kind, time_ns),
+            Some(stack) => {
+                let group = self.of_path(process, id, modules, stack, kind, time_ns);
+                self.origins[group.index()].get_or_insert(Origin::Path(id, stack, time_ns));
+                group
+            }
             None => {
                 let group = self.group(GroupKey::HeapUnknown, || row_of("heap, call path unknown", GroupKind::Heap));
                 self.reasons[group.index()] = Some((Reason::NoCallPath, None));
@@ -333,6 +359,9 @@ impl Groups {
             // A library's own memory: the whole path tells.
             own = own_frames(&frames, |_| true);
         }
+        // How deep a recursion was when it allocated makes no other data structure: each function counts once.
+        let mut seen = FxHashSet::default();
+        own.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
         Path {
             allocated_at: own.first().map(|&index| frames[index].clone()),
             own: own.iter().map(|&index| all[index].number).collect(),
@@ -398,6 +427,7 @@ impl Groups {
 
     fn push(&mut self, row: Group) -> GroupId {
         self.rows.push(row);
+        self.origins.push(None);
         self.tallies.push(Tally::default());
         self.reasons.push(None);
         GroupId(self.rows.len() as u32 - 1)
@@ -408,6 +438,7 @@ impl Groups {
         let next = ObjectId(self.objects.len() as u32 + 1);
         let object = *self.objects.entry(key).or_insert_with(|| {
             let row = &mut self.rows[group.index()];
+            row.object_bytes = if row.objects == 0 || row.object_bytes == bytes { bytes } else { 0 };
             row.objects += 1;
             row.bytes = row.bytes.saturating_add(bytes);
             next

@@ -9,6 +9,7 @@
 
 mod groups;
 mod sites;
+mod typed;
 mod unresolved;
 
 use std::ops::Range;
@@ -28,7 +29,8 @@ use crate::module::Module;
 use crate::module::store::FileStore;
 use crate::tables::{Tables, Thread};
 use groups::Groups;
-use sites::Sites;
+use sites::{Sites, Tally};
+use typed::Uses;
 pub use unresolved::{Reason, Unresolved};
 
 /// Rows after which a batch is handed over at the next window's end.
@@ -99,6 +101,7 @@ pub struct Resolver<'a> {
     groups: Groups,
     threads: Vec<Thread>,
     windows: u32,
+    uses: Uses,
 }
 
 /// One process while it is resolved.
@@ -133,6 +136,7 @@ impl<'a> Resolver<'a> {
             groups: Groups::new(rules),
             threads: Vec::new(),
             windows: 0,
+            uses: Uses::default(),
         }
     }
 
@@ -200,6 +204,7 @@ impl<'a> Resolver<'a> {
             });
             self.sites.weigh(site, weight);
             self.groups.weigh(place.group, weight);
+            self.note_use(place, site, samples.address[row], weight);
             if is_unmapped(&place, samples.address[row]) {
                 self.groups.note_unmapped(weight);
             }
@@ -221,6 +226,7 @@ impl<'a> Resolver<'a> {
                 });
                 self.sites.count(site);
                 self.groups.count(place.group);
+                self.note_use(place, site, address, 0);
                 if is_unmapped(&place, address) {
                     self.groups.note_unmapped(0);
                 }
@@ -229,6 +235,15 @@ impl<'a> Resolver<'a> {
         if !batch.is_empty() {
             emit(&batch);
         }
+    }
+
+    fn note_use(&mut self, place: Place, site: SiteId, address: Avma, weight: u64) {
+        let used = self
+            .uses
+            .entry((place.group, site))
+            .or_insert_with(|| typed::Use { offset: address.0.wrapping_sub(place.base), tally: Tally::default() });
+        used.tally.accesses += 1;
+        used.tally.weight += weight;
     }
 
     /// The site of an instruction of a process.
@@ -292,11 +307,13 @@ impl<'a> Resolver<'a> {
     }
 
     /// The tables of all that was resolved.
-    pub fn finish(self) -> Resolution {
+    pub fn finish(mut self) -> Resolution {
+        let types = typed::fill(&self.modules, &self.processes, &mut self.sites, &mut self.groups, &self.uses);
         let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
         let mut tables = Tables::new();
         (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
         tables.groups = self.groups.into_rows();
+        tables.types = types;
         tables.threads = self.threads;
         Resolution { tables, unresolved }
     }

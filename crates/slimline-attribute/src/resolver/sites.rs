@@ -84,6 +84,19 @@ impl Sites {
         self.tallies[site.index()].accesses += 1;
     }
 
+    pub(super) fn row(&self, site: SiteId) -> &Site {
+        &self.rows[site.index()]
+    }
+
+    pub(super) fn row_mut(&mut self, site: SiteId) -> &mut Site {
+        &mut self.rows[site.index()]
+    }
+
+    /// Every row of a module, with the module's number.
+    pub(super) fn in_modules(&self) -> impl Iterator<Item = (SiteId, usize, &Site)> {
+        (0..).map(SiteId).zip(&self.modules).zip(&self.rows).filter_map(|((id, &module), row)| Some((id, module?, row)))
+    }
+
     /// Every row with the number of its module and what was counted.
     pub(super) fn tallies(&self) -> impl Iterator<Item = (&Site, Option<usize>, Tally)> {
         self.rows.iter().zip(&self.modules).zip(&self.tallies).map(|((row, &module), &tally)| (row, module, tally))

@@ -1,4 +1,0 @@
-//! The analyses on synthetic programs.
-
-mod published;
-mod synthetic;

@@ -1,0 +1,156 @@
+//! Types, once all sites and groups are known: what each instruction accesses, and what each group is an array of.
+//!
+//! A function is followed once for all of its sites. A group's element type is what its declaration or its allocation
+//! says, unless most of its accesses say otherwise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use slimline_trace::access::{GroupId, SiteId};
+use slimline_trace::address::{Avma, Svma};
+
+use super::groups::{Groups, Origin};
+use super::sites::Sites;
+use super::{ProcessState, Tally};
+use crate::data::address_space::Modules;
+use crate::module::Module;
+use crate::tables::{Group, Site, Type};
+use crate::typing::debug_info::DebugInfo;
+use crate::typing::element::{Vote, element};
+use crate::typing::heap::{Allocation, AllocationFrame, allocation};
+use crate::typing::layout::TypeTable;
+
+/// What one site did to one group: a vote for the group's element type.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Use {
+    /// Offset in the object of the first access seen.
+    pub(super) offset: u64,
+    pub(super) tally: Tally,
+}
+
+/// Which sites used which groups.
+pub(super) type Uses = FxHashMap<(GroupId, SiteId), Use>;
+
+struct Typing<'m, 'a> {
+    modules: &'m Modules<'a>,
+    infos: FxHashMap<usize, Option<DebugInfo<'a>>>,
+    table: TypeTable,
+}
+
+/// Fills in the types of `sites` and `groups` and returns the rows that they name.
+pub(super) fn fill(
+    modules: &Modules<'_>,
+    processes: &[ProcessState<'_>],
+    sites: &mut Sites,
+    groups: &mut Groups,
+    uses: &Uses,
+) -> Vec<Type> {
+    let mut typing = Typing { modules, infos: FxHashMap::default(), table: TypeTable::new() };
+    typing.sites(sites);
+    let mut votes: BTreeMap<GroupId, Vec<Vote>> = BTreeMap::new();
+    for (&(group, site), used) in uses {
+        if let Some(accessed) = sites.row(site).accessed {
+            let weight = used.tally.accesses;
+            votes.entry(group).or_default().push(Vote { accessed, offset: used.offset, weight });
+        }
+    }
+    for (id, origin) in groups.origins() {
+        let cast = votes.remove(&id).unwrap_or_default();
+        typing.group(groups.row_mut(id), &origin, processes, cast);
+    }
+    typing.table.into_rows()
+}
+
+impl<'a> Typing<'_, 'a> {
+    fn sites(&mut self, sites: &mut Sites) {
+        let mut functions: BTreeMap<(usize, Svma, Svma), Vec<SiteId>> = BTreeMap::new();
+        for (id, module, row) in sites.in_modules() {
+            if let Some((start, end)) = self.modules.get(module).function_bounds(row.svma) {
+                functions.entry((module, start, end)).or_default().push(id);
+            }
+        }
+        for ((number, start, end), ids) in functions {
+            let module = self.modules.get(number);
+            let Some(info) = info(&mut self.infos, number, module) else { continue };
+            let Some(code) = code(module, start, end) else { continue };
+            let places: Vec<Svma> = ids.iter().map(|&id| sites.row(id).svma).collect();
+            for (id, found) in ids.into_iter().zip(info.infer(code, start, &places, &mut self.table)) {
+                if let Ok(found) = found {
+                    let row: &mut Site = sites.row_mut(id);
+                    row.accessed = Some(found.accessed);
+                    row.variable = found.variable;
+                }
+            }
+        }
+    }
+
+    fn group(&mut self, row: &mut Group, origin: &Origin, processes: &[ProcessState<'_>], mut votes: Vec<Vote>) {
+        // The map that the votes come from has no order.
+        votes.sort_by_key(|vote| (vote.accessed.type_id, vote.accessed.offset, vote.offset, vote.weight));
+        let mut declared = None;
+        match *origin {
+            Origin::Static(number, svma) => {
+                let module = self.modules.get(number);
+                if let Some(variable) =
+                    info(&mut self.infos, number, module).and_then(|info| info.static_at(svma, &mut self.table))
+                {
+                    row.declared_at = variable.declared_at;
+                    declared = Some(variable.element);
+                }
+            }
+            Origin::Path(process, stack, time_ns) => {
+                let process = &processes[process.0];
+                let found = self.allocation(process, process.tables.stacks.frames(stack), time_ns, row.object_bytes);
+                declared = found.element;
+                if let Some(holder) = found.holder {
+                    row.name = holder;
+                }
+            }
+        }
+        row.element = element(self.table.rows(), declared, &votes);
+    }
+
+    fn allocation(&mut self, process: &ProcessState<'_>, stack: &[Avma], time_ns: u64, bytes: u64) -> Allocation {
+        let mut places = Vec::with_capacity(stack.len());
+        for &return_address in stack {
+            let call = Avma(return_address.0.wrapping_sub(1));
+            let Some(loaded) = process.space.module_at(call, time_ns) else { continue };
+            let module = self.modules.get(loaded.module);
+            info(&mut self.infos, loaded.module, module);
+            if let Some((start, end)) = module.function_bounds(loaded.svma(call))
+                && let Some(code) = code(module, start, end)
+            {
+                places.push((loaded.module, code, start, loaded.svma(return_address)));
+            }
+        }
+        let frames: Vec<AllocationFrame<'_, '_>> = places
+            .iter()
+            .map(|&(module, code, begin, return_address)| AllocationFrame {
+                info: self.infos.get(&module).and_then(Option::as_ref),
+                code,
+                begin,
+                return_address,
+            })
+            .collect();
+        allocation(&frames, bytes, &mut self.table)
+    }
+}
+
+/// The debug information of a module, opened on first use.
+fn info<'i, 'a>(
+    infos: &'i mut FxHashMap<usize, Option<DebugInfo<'a>>>,
+    number: usize,
+    module: &Module<'a>,
+) -> Option<&'i DebugInfo<'a>> {
+    infos
+        .entry(number)
+        .or_insert_with(|| module.debug().map(|debug| DebugInfo::new(Arc::clone(debug.dwarf()))))
+        .as_ref()
+}
+
+/// The code of a function.
+fn code<'a>(module: &Module<'a>, start: Svma, end: Svma) -> Option<&'a [u8]> {
+    let length = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+    module.image()?.bytes_from(start).get(..length)
+}
