@@ -10,8 +10,8 @@
 use slimline_trace::address::Svma;
 
 use super::debug_info::{DebugInfo, Die};
+use super::function::{Function, Use, UseKind};
 use super::layout::TypeTable;
-use super::transfer::{Function, Use, UseKind};
 use super::value::{Pointer, Value};
 use crate::tables::{Element, MemberRole};
 

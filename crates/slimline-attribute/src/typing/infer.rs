@@ -11,8 +11,9 @@ use slimline_trace::address::Svma;
 use super::bound::{Bounds, Names};
 use super::debug_info::DebugInfo;
 use super::flow::Flow;
+use super::function::{Function, Use};
 use super::layout::TypeTable;
-use super::transfer::{Function, State, Use};
+use super::state::State;
 use crate::tables::TypeRef;
 
 /// What an instruction accesses.

@@ -1,6 +1,7 @@
 //! DWARF locations as far as inference needs them: which register or frame slot holds a variable or a piece of it.
 
 use gimli::{AttributeValue, Operation, constants as dw};
+use iced_x86::Register;
 
 use super::debug_info::{DebugInfo, Die, Entry, Slice};
 
@@ -184,4 +185,9 @@ fn memory_place(word: Word) -> Option<Place> {
         Word::BehindRegister(register, offset) => Some(Place::BehindMemory(register, offset)),
         Word::Constant(_) | Word::Unknown => None,
     }
+}
+
+/// Any part of a general register.
+pub(super) fn gpr(register: Register) -> Option<Gpr> {
+    register.is_gpr().then(|| Gpr(register.full_register().number() as u8))
 }

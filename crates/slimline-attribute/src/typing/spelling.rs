@@ -211,7 +211,6 @@ fn simplify_rust(name: &str) -> String {
     for default in RUST_DEFAULTS {
         name = name.replace(default, "");
     }
-    // Field names of tuple types are kept elsewhere; here only the names of types are touched.
     name
 }
 

@@ -1,433 +1,24 @@
 //! What one instruction does to what is known of registers and stack slots.
 
-use std::collections::BTreeMap;
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
-
-use super::bound::{Bound, Bounds, FrameVariable, Names};
-use super::debug_info::{DebugInfo, Die};
-use super::flow::Flow;
+use super::debug_info::Die;
+use super::function::{Function, Use, UseKind};
 use super::infer::Reason;
-use super::location::Gpr;
-use super::scope::FunctionScope;
+use super::location::{Gpr, gpr};
 use super::shape::Shape;
-use super::value::{Pointer, Symbol, Value, gcd};
-use crate::tables::Language;
-
-/// What is known before an instruction.
-#[derive(Clone, PartialEq)]
-pub(super) struct State {
-    pub(super) registers: [Value; 16],
-    /// Words in the frame by offset from the call frame address; absent means nothing is known.
-    slots: BTreeMap<i64, Value>,
-    /// Whether the code was reached in a known way; if not, slots of other paths are taken as they are.
-    reached: bool,
-}
-
-impl State {
-    /// At the function's entry, or wherever nothing else is known.
-    pub(super) fn at_entry() -> Self {
-        let mut registers = [Value::Unknown(Reason::FromCaller); 16];
-        for (number, register) in registers.iter_mut().enumerate() {
-            *register = register.with_symbol(Symbol::Paths(u32::MAX, number as u8));
-        }
-        registers[usize::from(Gpr::RSP.0)] = Value::Frame(-8);
-        Self { registers, slots: BTreeMap::new(), reached: true }
-    }
-
-    /// Where code is reached in ways not known: the frame is as `prologue` leaves it.
-    pub(super) fn unseen(prologue: &Self) -> Self {
-        let frame = |value: Value| if let Value::Frame(_) = value { value } else { Value::Unseen };
-        Self { registers: prologue.registers.map(frame), slots: BTreeMap::new(), reached: false }
-    }
-
-    pub(super) fn get(&self, register: Gpr) -> Value {
-        self.registers[usize::from(register.0)]
-    }
-
-    pub(super) fn set(&mut self, register: Gpr, value: Value) {
-        self.registers[usize::from(register.0)] = value;
-    }
-
-    /// Loses what `other`, on another path into the block with that number, does not know alike; whether anything was
-    /// lost. `info` tells which of two types holds the other.
-    pub(super) fn join(&mut self, other: &Self, block: u32, info: &DebugInfo<'_>) -> bool {
-        let mut changed = false;
-        for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
-            let symbol = Symbol::Paths(block, number as u8);
-            // It already stands for whatever the paths bring.
-            if mine.symbol() == Some(symbol) {
-                continue;
-            }
-            let joined = meet(info, *mine, *theirs).with_symbol(symbol);
-            changed |= joined != *mine;
-            *mine = joined;
-        }
-        if !other.reached {
-            return changed;
-        }
-        if !self.reached {
-            self.slots.clone_from(&other.slots);
-            self.reached = true;
-            return true;
-        }
-        let before = self.slots.len();
-        self.slots.retain(|at, mine| {
-            let joined =
-                other.slots.get(at).map_or(Value::Unknown(Reason::PathsDisagree), |theirs| meet(info, *mine, *theirs));
-            changed |= joined != *mine;
-            *mine = joined;
-            !matches!(joined, Value::Unknown(_))
-        });
-        changed || before != self.slots.len()
-    }
-
-    /// Gives up everything that still changes.
-    pub(super) fn widen(&mut self, other: &Self, block: u32) {
-        for (number, (mine, theirs)) in self.registers.iter_mut().zip(&other.registers).enumerate() {
-            let symbol = Symbol::Paths(block, number as u8);
-            if mine.symbol() != Some(symbol) && mine.join(*theirs) != *mine {
-                *mine = Value::Unknown(Reason::PathsDisagree).with_symbol(symbol);
-            }
-        }
-        if !other.reached {
-            return;
-        }
-        self.slots.retain(|at, mine| other.slots.get(at).is_some_and(|theirs| mine.join(*theirs) == *mine));
-    }
-
-    /// The state as it enters a block anew, where the block's own symbols come to stand for other values.
-    pub(super) fn entering(mut self, block: u32) -> Self {
-        let renew = |value: &mut Value| {
-            if let Some(symbol @ Symbol::Paths(at, _)) = value.symbol()
-                && at == block
-            {
-                *value = value.without_symbol(symbol);
-            }
-        };
-        self.registers.iter_mut().for_each(renew);
-        self.slots.values_mut().for_each(renew);
-        self
-    }
-
-    /// Sets a register to what an instruction computes, which has a symbol even if nothing is known of it.
-    fn define(&mut self, register: Gpr, value: Value, index: usize) {
-        let symbol = Symbol::Instruction(index as u32);
-        let forget = |known: &mut Value| *known = known.without_symbol(symbol);
-        self.registers.iter_mut().for_each(forget);
-        self.slots.values_mut().for_each(forget);
-        // An instruction that defines two registers names the first one's value only.
-        self.set(register, value.without_symbol(symbol).with_symbol(symbol));
-    }
-
-    fn store(&mut self, at: i64, bytes: u64, value: Value) {
-        let end = at.saturating_add_unsigned(bytes);
-        let overlapping: Vec<i64> = self.slots.range(at.saturating_sub(7)..end).map(|(&at, _)| at).collect();
-        for slot in overlapping {
-            self.slots.remove(&slot);
-        }
-        if bytes == 8 && !matches!(value, Value::Unknown(_)) {
-            self.slots.insert(at, value);
-        }
-    }
-}
-
-/// Evidence of what the watched call's block is used as.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Use {
-    /// Type as which it is used: where in the block the pointer points, and to what.
-    pub(super) pointer: Pointer,
-    /// Where in the block that pointer points.
-    pub(super) start: i64,
-    pub(super) kind: UseKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum UseKind {
-    /// Stored to a member or a static.
-    Stored,
-    /// In a variable.
-    Variable,
-    /// Passed on as an argument.
-    Argument,
-    /// Returned.
-    Returned,
-}
-
-/// One function with all that inference needs of it.
-pub(super) struct Function<'i, 'a> {
-    pub(super) info: &'i DebugInfo<'a>,
-    pub(super) die: Die,
-    pub(super) scope: FunctionScope,
-    pub(super) flow: Flow,
-    pub(super) bounds: Bounds,
-    pub(super) names: Names,
-    /// Return address of the call whose result is followed.
-    pub(super) watch: Option<u64>,
-}
-
-/// Pointers of a structure that are looked at where its offset runs.
-const MAX_ALTERNATIVES: usize = 64;
+use super::state::State;
+use super::value::{Pointer, Value};
 
 /// Registers that a called function may change (System V).
 const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 
+/// Functions that return their first argument.
+const RETURN_FIRST: [&str; 5] = ["memcpy", "memmove", "memset", "strcpy", "strcat"];
+
 impl Function<'_, '_> {
-    fn language(&self) -> Language {
-        self.info.language(self.die.unit)
-    }
-
-    /// Lets the variables in place at an instruction add to what is known.
-    pub(super) fn apply_bounds(&self, state: &mut State, index: usize, uses: &mut Vec<Use>) {
-        let mut best: [Option<Pointer>; 16] = [None; 16];
-        let mut held = [false; 16];
-        for bound in self.bounds.at(index) {
-            let (register, pointer) = match *bound {
-                Bound::Register(register, pointer) => (register, pointer),
-                Bound::Address(register, _, pointer) => match state.get(register) {
-                    Value::Frame(_) => continue,
-                    _ => (register, pointer),
-                },
-                _ => continue,
-            };
-            if register == Gpr::RSP {
-                continue;
-            }
-            let known = &mut best[usize::from(register.0)];
-            if known.is_none_or(|known| self.rank(known) < self.rank(pointer)) {
-                *known = Some(pointer);
-                held[usize::from(register.0)] = matches!(bound, Bound::Register(..));
-            }
-        }
-        for (number, pointer) in best.into_iter().enumerate() {
-            let Some(pointer) = pointer else { continue };
-            let known = state.registers[number];
-            if let Value::Fresh(at) = known
-                && held[number]
-            {
-                uses.push(Use { pointer, start: at.wrapping_sub(pointer.offset), kind: UseKind::Variable });
-            }
-            state.registers[number] = self.reconcile(known, pointer);
-        }
-    }
-
-    /// How much a pointer's type tells.
-    pub(super) fn rank(&self, pointer: Pointer) -> u32 {
-        match pointer.bytes {
-            _ if self.info.is_structure(pointer.target) => 2,
-            0 | 1 => 0,
-            _ => 1,
-        }
-    }
-
-    /// What holds where the flow says `known` and a declaration says `declared`: the outermost structure if both can be
-    /// true, else the declaration.
-    fn reconcile(&self, known: Value, declared: Pointer) -> Value {
-        let Value::Pointer(flow) = known else {
-            return match known {
-                Value::Fresh(_) => known,
-                _ => Value::Pointer(declared),
-            };
-        };
-        let named = Value::Pointer(Pointer { name: declared.name.or(flow.name), ..flow });
-        if flow.target == declared.target {
-            let exact = flow.bytes > 0 && flow.step % flow.bytes == 0;
-            let apart = flow.offset.wrapping_sub(declared.offset);
-            let size = flow.bytes.cast_signed().max(1);
-            return if exact && apart % size == 0 { named } else { Value::Pointer(declared) };
-        }
-        if self.rank(declared) == 0 {
-            return named;
-        }
-        let at = Pointer { offset: flow.offset.wrapping_sub(declared.offset), ..flow };
-        match self.info.offset_in_target(at) {
-            Ok(offset) if self.info.has_subobject(flow.target, offset, declared.target, 0) => named,
-            _ => Value::Pointer(declared),
-        }
-    }
-
-    /// The variable at a frame offset: one in place now, else the only one that ever is there.
-    fn frame_variable(&self, state: &State, index: usize, offset: i64) -> Option<FrameVariable> {
-        let mut found: Option<FrameVariable> = None;
-        for bound in self.bounds.at(index) {
-            let variable = match *bound {
-                Bound::Frame(variable) => variable,
-                Bound::Address(register, variable, _) => match state.get(register) {
-                    Value::Frame(at) => variable.moved(at),
-                    _ => continue,
-                },
-                _ => continue,
-            };
-            let wins = found.is_none_or(|found| !self.info.is_structure(found.type_));
-            if variable.holds(offset) && wins {
-                found = Some(variable);
-            }
-        }
-        found.or_else(|| self.bounds.only_frame_variable(offset))
-    }
-
-    /// A pointer to the frame's byte at `offset`, as an address in the variable there.
-    fn frame_pointer(&self, state: &State, index: usize, offset: i64) -> Option<Pointer> {
-        let variable = self.frame_variable(state, index, offset)?;
-        let inside = variable.inside.cast_signed().wrapping_add(offset.wrapping_sub(variable.at));
-        let to = self.info.pointer_to(Some(variable.type_), variable.type_.unit);
-        Some(Pointer { offset: inside, name: variable.name, ..to })
-    }
-
-    fn running_frame_pointer(&self, state: &State, index: usize, offset: i64, step: u64) -> Result<Pointer, Reason> {
-        let pointer = self.frame_pointer(state, index, offset).ok_or(Reason::NoVariable)?;
-        Ok(Pointer { step: gcd(pointer.step, step), ..pointer })
-    }
-
-    /// A declared pointer in the frame word at `offset`.
-    fn declared_word(&self, state: &State, index: usize, offset: i64) -> Option<Pointer> {
-        for bound in self.bounds.at(index) {
-            match *bound {
-                Bound::FrameWord(at, pointer) if at == offset => return Some(pointer),
-                Bound::AddressWord(register, more, pointer)
-                    if state.get(register).plus(Value::Constant(more)) == Value::Frame(offset) =>
-                {
-                    return Some(pointer);
-                }
-                _ => {}
-            }
-        }
-        let place = self.frame_pointer(state, index, offset)?;
-        self.pointer_in(place)
-    }
-
-    /// The pointer that lies in memory where `place` points.
-    fn pointer_in(&self, place: Pointer) -> Option<Pointer> {
-        let offset = match self.info.offset_in_target(place) {
-            Ok(offset) => offset,
-            Err(Reason::OffsetRuns) => return self.any_pointer_in(place),
-            Err(_) => return None,
-        };
-        let path = self.info.path_to(place.target, offset);
-        path.pointer.then(|| {
-            let name = self.names.member(place.name, &path.names, self.language());
-            Pointer { name, ..self.info.pointer_to(path.pointee, place.target.unit) }
-        })
-    }
-
-    /// Where the offset may be one of several (`t->child[x]` written as `x ? t->left : t->right`): the pointer that lies
-    /// there if all pointers that may are to one type. What is no pointer is not followed anyway.
-    fn any_pointer_in(&self, place: Pointer) -> Option<Pointer> {
-        let step = i64::try_from(place.step).ok().filter(|&step| step > 0)?;
-        let start = place.offset.rem_euclid(step).cast_unsigned();
-        let offsets = (start..place.bytes).step_by(usize::try_from(step).ok()?).take(MAX_ALTERNATIVES);
-        let mut found: Option<Die> = None;
-        for pointee in offsets.filter_map(|offset| self.info.path_to(place.target, offset).pointee) {
-            let (target, _) = self.info.target(pointee);
-            if found.is_some_and(|found| found != target) {
-                return None;
-            }
-            found = Some(target);
-        }
-        found.map(|target| self.info.pointer_to(Some(target), place.target.unit))
-    }
-
-    /// A pointer to the static variable at a link-time address.
-    fn static_pointer(&self, address: u64) -> Option<Pointer> {
-        let range = self.info.static_range_at(address)?;
-        let name = self.info.qualified_name(range.die).map(|name| self.names.variable(&name, true));
-        let to = self.info.pointer_to(Some(range.type_), range.type_.unit);
-        Some(Pointer { offset: (address - range.begin).cast_signed(), name, ..to })
-    }
-
-    /// The address of the instruction's memory operand.
-    pub(super) fn address(&self, state: &State, index: usize) -> Value {
-        let instruction = &self.flow.instructions[index];
-        if matches!(instruction.segment_prefix(), Register::FS | Register::GS) {
-            return Value::Unknown(Reason::ThreadLocal);
-        }
-        if instruction.is_ip_rel_memory_operand() {
-            let address = instruction.ip_rel_memory_address();
-            return self.static_pointer(address).map_or(Value::Constant(address.cast_signed()), Value::Pointer);
-        }
-        if instruction.is_vsib() {
-            return Value::Unknown(Reason::Gather);
-        }
-        let displacement = Value::Constant(instruction.memory_displacement64().cast_signed());
-        let scale = i64::from(instruction.memory_index_scale());
-        let value_of = |register| gpr(register).map(|register| state.get(register));
-        let (base, index_register) = (instruction.memory_base(), instruction.memory_index());
-        let (start, running) = match (value_of(base), value_of(index_register)) {
-            (Some(value), Some(_)) if base == index_register => (displacement, Some(value.times(scale + 1))),
-            (Some(base), index) => (base.plus(displacement), index.map(|index| index.times(scale))),
-            (None, Some(index)) => (displacement, Some(index.times(scale))),
-            (None, None) => (displacement, None),
-        };
-        let Some(running) = running else { return start };
-        match start {
-            // Position-dependent code has the array's address as displacement.
-            Value::Constant(address) if address >= 0x1000 && !running.is_address() => self
-                .static_pointer(address.cast_unsigned())
-                .map_or(Value::Unknown(Reason::NoVariable), |pointer| Value::Pointer(pointer).plus(running)),
-            start => start.plus(running),
-        }
-    }
-
-    /// The typed place that the instruction's memory operand is.
-    pub(super) fn accessed(&self, state: &State, index: usize) -> Result<Pointer, Reason> {
-        let pointer = match self.address(state, index) {
-            Value::Pointer(pointer) => pointer,
-            Value::Frame(offset) => self.frame_pointer(state, index, offset).ok_or(Reason::Spill)?,
-            Value::FrameRun { offset, step } => self.running_frame_pointer(state, index, offset, step)?,
-            Value::Constant(address) => self.static_pointer(address.cast_unsigned()).ok_or(Reason::NoVariable)?,
-            Value::Fresh(_) => return Err(Reason::Untyped),
-            unknown => return Err(unknown.reason()),
-        };
-        let offset = self.info.offset_in_target(pointer)?;
-        Ok(Pointer { offset: offset.cast_signed(), ..pointer })
-    }
-
-    /// The 64-bit word that the memory operand holds.
-    fn load(&self, state: &State, index: usize) -> Value {
-        let word = |place: Pointer| self.pointer_in(place).map_or(Value::Unknown(Reason::NoPointer), Value::Pointer);
-        match self.address(state, index) {
-            Value::Frame(offset) => {
-                let declared = self.declared_word(state, index, offset);
-                match (state.slots.get(&offset), declared) {
-                    (Some(&known), Some(declared)) => self.reconcile(known, declared),
-                    (Some(&known), None) => known,
-                    (None, Some(declared)) => Value::Pointer(declared),
-                    (None, None) => Value::Unknown(Reason::Spill),
-                }
-            }
-            Value::Pointer(place) => word(place),
-            Value::Constant(address) => {
-                self.static_pointer(address.cast_unsigned()).map_or(Value::Unknown(Reason::NoVariable), word)
-            }
-            Value::Fresh(_) => Value::Unknown(Reason::Untyped),
-            unknown => Value::Unknown(unknown.reason()),
-        }
-    }
-
-    fn store(&self, state: &mut State, index: usize, bytes: u64, value: Value, uses: &mut Vec<Use>) {
-        let address = self.address(state, index);
-        let place = match address {
-            Value::Frame(offset) => {
-                if let Value::Fresh(start) = value
-                    && let Some(pointer) = self.declared_word(state, index, offset)
-                {
-                    uses.push(Use { pointer, start, kind: UseKind::Variable });
-                }
-                state.store(offset, bytes, value);
-                return;
-            }
-            Value::Pointer(place) => place,
-            _ => return,
-        };
-        if let Value::Fresh(start) = value
-            && let Some(pointer) = self.pointer_in(place)
-        {
-            uses.push(Use { pointer, start, kind: UseKind::Stored });
-        }
-    }
-
     /// A source operand as a 64-bit value.
-    fn operand(&self, state: &State, index: usize, operand: u32) -> Value {
+    pub(super) fn operand(&self, state: &State, index: usize, operand: u32) -> Value {
         let instruction = &self.flow.instructions[index];
         match instruction.op_kind(operand) {
             OpKind::Register => {
@@ -453,7 +44,7 @@ impl Function<'_, '_> {
     }
 
     /// Writes the first operand.
-    fn write(&self, state: &mut State, index: usize, value: Value, uses: &mut Vec<Use>) {
+    pub(super) fn write(&self, state: &mut State, index: usize, value: Value, uses: &mut Vec<Use>) {
         let instruction = &self.flow.instructions[index];
         if instruction.op0_kind() == OpKind::Memory {
             let bytes = instruction.memory_size().size() as u64;
@@ -477,6 +68,9 @@ impl Function<'_, '_> {
         uses: &mut Vec<Use>,
     ) {
         let instruction = &self.flow.instructions[index];
+        if self.step_vector(state, index, uses) {
+            return;
+        }
         let first = || self.operand(state, index, 0);
         let second = || self.operand(state, index, 1);
         let value = match instruction.mnemonic() {
@@ -550,7 +144,7 @@ impl Function<'_, '_> {
     fn pop(&self, state: &mut State, into: Option<Gpr>) {
         let top = state.get(Gpr::RSP);
         let value = match top {
-            Value::Frame(at) => state.slots.get(&at).copied().unwrap_or(Value::Unknown(Reason::FromCaller)),
+            Value::Frame(at) => state.slot(at).unwrap_or(Value::Unknown(Reason::FromCaller)),
             _ => Value::Unknown(Reason::FromCaller),
         };
         state.set(Gpr::RSP, top.plus(Value::Constant(8)));
@@ -583,6 +177,9 @@ impl Function<'_, '_> {
             self.store(state, index, bytes, lost, uses);
         }
         for used in factory.info(instruction).used_registers() {
+            if writes(used.access()) && used.register().is_vector_register() {
+                state.set_vector(used.register().number(), lost);
+            }
             if writes(used.access())
                 && let Some(register) = gpr(used.register())
                 && register != Gpr::RSP
@@ -606,11 +203,18 @@ impl Function<'_, '_> {
         {
             uses.push(Use { pointer, start, kind: UseKind::Argument });
         }
+        let first = state.get(Gpr::RDI);
+        let returns_first = callee.is_some_and(|callee| {
+            let name = self.info.name(callee).unwrap_or("");
+            RETURN_FIRST.contains(&name.strip_prefix("__builtin_").unwrap_or(name))
+        });
         for number in CLOBBERED {
             state.registers[usize::from(number)] = Value::Unknown(Reason::CallResult);
         }
         let result = if self.watch == Some(after) {
             Some(Value::Fresh(0))
+        } else if returns_first {
+            Some(first)
         } else {
             callee.and_then(|callee| self.returned_pointer(callee)).map(Value::Pointer)
         };
@@ -641,32 +245,6 @@ impl Function<'_, '_> {
             _ => None,
         }
     }
-}
-
-/// What holds of both values. Of pointers to an object and to a part of it, where both point to the part, the part's.
-fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
-    let holds = |outer: Pointer, inner: Pointer| {
-        let at = Pointer { offset: outer.offset.wrapping_sub(inner.offset), ..outer };
-        info.offset_in_target(at).is_ok_and(|offset| info.has_subobject(outer.target, offset, inner.target, 0))
-    };
-    match (a, b) {
-        (Value::Pointer(a), Value::Pointer(b)) if a.target != b.target => {
-            let common = if holds(a, b) {
-                Pointer { name: a.name.min(b.name), ..b }
-            } else if holds(b, a) {
-                Pointer { name: a.name.min(b.name), ..a }
-            } else {
-                return Value::Unknown(Reason::PathsDisagree);
-            };
-            Value::Pointer(common)
-        }
-        _ => a.join(b),
-    }
-}
-
-/// Any part of a general register.
-pub(super) fn gpr(register: Register) -> Option<Gpr> {
-    register.is_gpr().then(|| Gpr(register.full_register().number() as u8))
 }
 
 /// What is left of a value cut to 32 bits: numbers stay (sizes and indices are small), pointers don't.

@@ -1,0 +1,119 @@
+//! One function, and what its variables add to what the flow knows.
+
+use super::bound::{Bound, Bounds, Names};
+use super::debug_info::{DebugInfo, Die};
+use super::flow::Flow;
+use super::location::Gpr;
+use super::scope::FunctionScope;
+use super::state::State;
+use super::value::{Pointer, Value};
+use crate::tables::Language;
+
+/// Evidence of what the watched call's block is used as.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Use {
+    /// Type as which it is used: where in the block the pointer points, and to what.
+    pub(super) pointer: Pointer,
+    /// Where in the block that pointer points.
+    pub(super) start: i64,
+    pub(super) kind: UseKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum UseKind {
+    /// Stored to a member or a static.
+    Stored,
+    /// In a variable.
+    Variable,
+    /// Passed on as an argument.
+    Argument,
+    /// Returned.
+    Returned,
+}
+
+/// One function with all that inference needs of it.
+pub(super) struct Function<'i, 'a> {
+    pub(super) info: &'i DebugInfo<'a>,
+    pub(super) die: Die,
+    pub(super) scope: FunctionScope,
+    pub(super) flow: Flow,
+    pub(super) bounds: Bounds,
+    pub(super) names: Names,
+    /// Return address of the call whose result is followed.
+    pub(super) watch: Option<u64>,
+}
+
+impl Function<'_, '_> {
+    pub(super) fn language(&self) -> Language {
+        self.info.language(self.die.unit)
+    }
+
+    /// Lets the variables in place at an instruction add to what is known.
+    pub(super) fn apply_bounds(&self, state: &mut State, index: usize, uses: &mut Vec<Use>) {
+        let mut best: [Option<Pointer>; 16] = [None; 16];
+        let mut held = [false; 16];
+        for bound in self.bounds.at(index) {
+            let (register, pointer) = match *bound {
+                Bound::Register(register, pointer) => (register, pointer),
+                Bound::Address(register, _, pointer) => match state.get(register) {
+                    Value::Frame(_) => continue,
+                    _ => (register, pointer),
+                },
+                _ => continue,
+            };
+            if register == Gpr::RSP {
+                continue;
+            }
+            let known = &mut best[usize::from(register.0)];
+            if known.is_none_or(|known| self.rank(known) < self.rank(pointer)) {
+                *known = Some(pointer);
+                held[usize::from(register.0)] = matches!(bound, Bound::Register(..));
+            }
+        }
+        for (number, pointer) in best.into_iter().enumerate() {
+            let Some(pointer) = pointer else { continue };
+            let known = state.registers[number];
+            if let Value::Fresh(at) = known
+                && held[number]
+            {
+                uses.push(Use { pointer, start: at.wrapping_sub(pointer.offset), kind: UseKind::Variable });
+            }
+            state.registers[number] = self.reconcile(known, pointer);
+        }
+    }
+
+    /// How much a pointer's type tells.
+    pub(super) fn rank(&self, pointer: Pointer) -> u32 {
+        match pointer.bytes {
+            _ if self.info.is_structure(pointer.target) => 2,
+            0 | 1 => 0,
+            _ => 1,
+        }
+    }
+
+    /// What holds where the flow says `known` and a declaration says `declared`: the outermost structure if both can be
+    /// true, else the declaration.
+    pub(super) fn reconcile(&self, known: Value, declared: Pointer) -> Value {
+        let Value::Pointer(flow) = known else {
+            return match known {
+                Value::Fresh(_) => known,
+                _ => Value::Pointer(declared),
+            };
+        };
+        let named = Value::Pointer(Pointer { name: declared.name.or(flow.name), ..flow });
+        if flow.target == declared.target {
+            let exact = flow.bytes > 0 && flow.step % flow.bytes == 0;
+            let apart = flow.offset.wrapping_sub(declared.offset);
+            let size = flow.bytes.cast_signed().max(1);
+            return if exact && apart % size == 0 { named } else { Value::Pointer(declared) };
+        }
+        if self.rank(declared) == 0 {
+            return named;
+        }
+        let at = Pointer { offset: flow.offset.wrapping_sub(declared.offset), ..flow };
+        match self.info.offset_in_target(at) {
+            Ok(offset) if self.info.has_subobject(flow.target, offset, declared.target, 0) => named,
+            _ => Value::Pointer(declared),
+        }
+    }
+}
