@@ -1,3 +1,27 @@
 //! Pure analyses over access batches, and the advice that follows from them.
+//!
+//! ```text
+//!   AccessBatch ──► hot      l_d by group, type, loop, line, function, thread
+//!               ──► streams  site × group: sums, strides, offsets ─┬─► structure ─► fields ─► affinity ─► clusters
+//!                      ├─ pace       how fast each loop runs       │
+//!                      └─ neighbors  which sites share elements  ──┘
+//! ```
+//!
+//! [`findings`] runs it all in one pass. Nothing here does I/O or prints. Answers depend on what was observed, never on how
+//! it was cut into shards: see [`analysis`].
 
+pub mod affinity;
+pub mod analysis;
+mod bottom;
+pub mod clusters;
+pub mod fields;
+pub mod findings;
+pub mod hot;
+pub mod neighbors;
+pub mod pace;
+pub mod places;
 pub mod quality;
+pub mod share;
+pub mod streams;
+pub mod stride;
+pub mod structure;

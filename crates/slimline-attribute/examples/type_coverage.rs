@@ -92,7 +92,12 @@ impl Sums {
                 let answer = answer.as_ref().map(|answer| {
                     let id = answer.accessed.type_id;
                     let leaf = leaves::field_at(table.rows(), id, answer.accessed.offset);
-                    (table.get(id).name.clone(), leaf.map(|leaf| leaf.path), answer.variable.clone())
+                    (
+                        table.get(id).name.clone(),
+                        answer.accessed.offset,
+                        leaf.map(|leaf| leaf.path),
+                        answer.variable.clone(),
+                    )
                 });
                 println!("{:8x} {text:60} {answer:?}", instruction.ip());
             }

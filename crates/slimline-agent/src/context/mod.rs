@@ -199,6 +199,7 @@ pub(crate) struct Cache {
     entries: [Entry; ENTRIES],
     paths: &'static Paths,
     area: &'static dyn StackArea,
+    words: &'static [AtomicU64],
     trail: Trail,
     counts: Counts,
     /// Given to the last entry.
@@ -215,6 +216,7 @@ impl Cache {
         unsafe {
             (&raw mut (*memory).paths).write(paths);
             (&raw mut (*memory).area).write(area);
+            (&raw mut (*memory).words).write(area.words());
         }
     }
 
@@ -253,15 +255,17 @@ impl Cache {
             let places = [index(key), index(key) ^ 1];
             let Some(place) = places.into_iter().find(|place| self.entries[*place].key == key) else { break };
             let entry = &self.entries[place];
-            if window.read((entry.end(sp) - 8) & !7).is_none() {
+            let was_covered = window.covers(sp, entry.end(sp) - 8);
+            if !was_covered && window.read((entry.end(sp) - 8) & !7).is_none() {
                 break;
             }
             // SAFETY: the window's pages from `sp` to the end of the extent are readable: it has no gaps.
             let difference = unsafe {
-                if entry.matches(sp, bp) {
+                // The first entry was tried already, unless the window didn't cover it or it was in its other place.
+                if (branch.is_some() || place != places[0] || !was_covered) && entry.matches(sp, bp) {
                     return entry.number;
                 }
-                entry.difference(sp, bp, self.area.words())
+                entry.difference(sp, bp, self.words)
             };
             key = branch_key(key, entry.serial, difference);
             branch = Some(Branch { place, difference });
@@ -283,7 +287,7 @@ impl Cache {
             let mut place = index(key);
             if let Some(parent) = branch {
                 if let Some(frame) = parent.difference.frame
-                    && self.entries[parent.place].agrees_before(&entry, frame, self.area.words())
+                    && self.entries[parent.place].agrees_before(&entry, frame, self.words)
                 {
                     entry.from = frame as u8;
                 }

@@ -6,10 +6,8 @@
 #![allow(unsafe_code)] // calls the allocator below; pointers of the target
 
 use super::tracker;
-use crate::blocks::{BLOCKS, Block, Moving};
-use crate::recorder;
-use crate::thread::{self, Thread};
-use crate::{next, ranges};
+use crate::blocks::{BLOCKS, Removed};
+use crate::{next, ranges, recorder, thread};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::{LARGE_BLOCK_BYTES, RangeKind};
@@ -74,7 +72,7 @@ fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
         Some(removed) => {
             tracker::count_free();
             if removed.is_large() {
-                freed_large(thread::current(), removed, sp, bp, recorder::now_ns());
+                freed_large(block as u64, sp, bp, recorder::now_ns());
             }
             true
         }
@@ -85,12 +83,12 @@ fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
 
 #[cold]
 #[inline(never)]
-fn freed_large(thread: Option<&'static Thread>, block: Block, sp: u64, bp: u64, time_ns: u64) {
-    let Some(thread) = thread else { return };
+fn freed_large(base: u64, sp: u64, bp: u64, time_ns: u64) {
+    let Some(thread) = thread::current() else { return };
     let Some(mut inside) = thread.enter() else { return ranges::lost(thread) };
     let Some(tracker) = tracker::of(&mut inside) else { return ranges::lost(thread) };
     let stack = tracker.call_path(sp, bp);
-    ranges::tell(thread, &mut tracker.waiting, RangeKind::Freed, block.base, 0, stack, time_ns);
+    ranges::tell(thread, &mut tracker.waiting, RangeKind::Freed, base, 0, stack, time_ns);
 }
 
 pub(super) unsafe extern "C" fn malloc(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
@@ -169,7 +167,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
 /// A block on its way through `realloc`.
 struct Reallocation {
     base: u64,
-    moving: Option<Moving>,
+    moving: Option<Removed>,
     time_ns: u64,
 }
 
@@ -178,7 +176,7 @@ impl Reallocation {
     fn begin(block: *mut c_void) -> Self {
         let base = block as u64;
         let moving = if block.is_null() { None } else { BLOCKS.begin_move(base) };
-        let is_large = moving.is_some_and(|moving| moving.block(base).is_large());
+        let is_large = moving.is_some_and(Removed::is_large);
         Self { base, moving, time_ns: if is_large { recorder::now_ns() } else { 0 } }
     }
 
@@ -192,9 +190,8 @@ impl Reallocation {
         }
         if let Some(moving) = self.moving {
             tracker::count_free();
-            let old = moving.block(self.base);
-            if old.is_large() {
-                freed_large(thread::current(), old, sp, bp, self.time_ns);
+            if moving.is_large() {
+                freed_large(self.base, sp, bp, self.time_ns);
             }
             if new as u64 != self.base {
                 BLOCKS.end_move(self.base, moving);

@@ -1,0 +1,292 @@
+//! Fields: where in the element the accesses fall, in which loop, how often and at what cost.
+//!
+//! Three figures, and what each means:
+//!
+//! - **blamed**: weight of the samples blamed on the field. The first access to a cache line takes the line's whole cost, so
+//!   how it divides among the fields of one line is an accident of their order in the code.
+//! - **weight** (the `share` of reports): in each loop, the weight of each cache line, divided among its fields by how often
+//!   the loop was seen to access them. Fields that never stall, as most stores, get their part. Where no window showed the
+//!   loop, it is the blamed weight.
+//! - **executions**: how often it was accessed, with the bias of clock-started windows taken out where
+//!   [paces](crate::pace) are known.
+
+use std::collections::BTreeMap;
+
+use slimline_attribute::tables::{GroupKind, MemberRole, Tables, TypeKind};
+use slimline_attribute::typing::leaves::leaves;
+
+use crate::places::Places;
+use crate::streams::{REPRESENTED_ONE, Stream};
+use crate::structure::{ElementFrom, Motion, Structure};
+
+/// Cache lines are taken to be this large; an element is taken to start on one.
+pub const LINE_BYTES: u64 = 64;
+
+/// A byte range of the element that accesses are counted by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldShape {
+    /// Offset in the element.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Path in the element type; `+40` where there is no debug information; empty where the element is a scalar.
+    pub name: String,
+    /// Its type as the language spells it, where known.
+    pub type_name: Option<String>,
+    /// Fields with the same number can only move together: parts of a base class, elements of an array.
+    pub moves_with: usize,
+}
+
+/// Use of one field in one place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Use {
+    /// Weight, as described above.
+    pub weight: f64,
+    /// Weight as blamed.
+    pub blamed: f64,
+    /// Executions of instructions, corrected for pace.
+    pub executions: f64,
+    /// Loads and stores likewise; a read-modify-write is both.
+    pub accesses: f64,
+    /// Loads seen in windows.
+    pub loads: f64,
+    /// Stores seen in windows.
+    pub stores: f64,
+    /// Stride of the stream with the most executions, where regular.
+    pub stride_bytes: Option<i64>,
+    /// Executions of that stream.
+    leading: f64,
+    /// Whether only wide accesses that begin in an earlier field reach it.
+    pub only_spanned: bool,
+    /// Sites that access it.
+    pub sites: Vec<slimline_trace::access::SiteId>,
+}
+
+/// Fields of a group and their uses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldUses {
+    /// By offset.
+    pub shapes: Vec<FieldShape>,
+    /// By place (see [`Places`]) and row of `shapes`.
+    pub uses: BTreeMap<(usize, usize), Use>,
+    /// Weight outside of all fields: before the first element, in holes, without address.
+    pub elsewhere: f64,
+}
+
+/// The fields of a group's element: by debug information, else as accessed.
+pub(crate) fn shapes(
+    tables: &Tables,
+    kind: GroupKind,
+    element: Option<&Structure>,
+    streams: &[(&Stream, Motion, usize)],
+    type_id: Option<slimline_attribute::tables::TypeId>,
+) -> Vec<FieldShape> {
+    let Some(structure) = element else { return Vec::new() };
+    match type_id.filter(|_| structure.from == ElementFrom::DebugInfo) {
+        Some(type_id) => declared(tables, type_id),
+        None if kind == GroupKind::Unattributed => Vec::new(),
+        None => accessed(structure, streams),
+    }
+}
+
+fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec<FieldShape> {
+    let type_ = tables.type_(type_id);
+    let whole = |offset: u64| {
+        type_.members.iter().find(|member| {
+            let fixed = matches!(member.role, MemberRole::Base | MemberRole::VirtualTable | MemberRole::FlexibleArray);
+            fixed && offset >= member.offset && offset - member.offset < member.bytes.max(1)
+        })
+    };
+    let mut shapes: Vec<FieldShape> = Vec::new();
+    // Where a set of fields that move together begins: the base, or the array's path.
+    let mut sets: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, leaf) in leaves(&tables.types, type_id).into_iter().enumerate() {
+        let set = match (whole(leaf.offset), leaf.path.split_once('[')) {
+            (Some(member), _) => Some(format!("{} at {}", member.name, member.offset)),
+            (None, Some((array, _))) => Some(array.to_owned()),
+            (None, None) => None,
+        };
+        let moves_with = set.map_or(index, |set| *sets.entry(set).or_insert(index));
+        shapes.push(FieldShape {
+            offset: leaf.offset,
+            bytes: leaf.bytes,
+            name: leaf.path,
+            type_name: Some(leaf.type_name),
+            moves_with,
+        });
+    }
+    // A flexible array is behind the end of the structure.
+    if let (TypeKind::Structure, Some(last)) = (type_.kind, type_.members.last())
+        && last.role == MemberRole::FlexibleArray
+        && shapes.last().is_none_or(|shape| shape.offset < last.offset)
+    {
+        shapes.push(FieldShape {
+            offset: last.offset,
+            bytes: 0,
+            name: last.name.clone(),
+            type_name: Some(last.type_name.clone()),
+            moves_with: shapes.len(),
+        });
+    }
+    shapes
+}
+
+/// Ranges of the element that are accessed; those that overlap are one field.
+fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<FieldShape> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (stream, motion, _) in streams {
+        // What walks over everything (a `memset`) shows no fields.
+        let walks_over = motion.grain.is_some_and(|grain| grain.bytes <= u64::from(stream.bytes.1));
+        if walks_over && stream.offsets().len() > 2 && structure.element_bytes > u64::from(stream.bytes.1) {
+            continue;
+        }
+        for offset in stream.offsets() {
+            let Some(offset) = structure.offset(offset) else { continue };
+            let bytes = u64::from(stream.bytes.1).clamp(1, structure.element_bytes - offset);
+            ranges.push((offset, offset + bytes));
+        }
+    }
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in ranges {
+        match merged.last_mut() {
+            Some(last) if from < last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    let shape = |(index, (from, to)): (usize, (u64, u64))| FieldShape {
+        offset: from,
+        bytes: to - from,
+        name: format!("+{from}"),
+        type_name: None,
+        moves_with: index,
+    };
+    merged.into_iter().enumerate().map(shape).collect()
+}
+
+/// Distributes the streams of one group over its fields.
+pub(crate) fn uses(
+    structure: Option<&Structure>,
+    shapes: Vec<FieldShape>,
+    streams: &[(&Stream, Motion, usize)],
+    places: &Places,
+) -> FieldUses {
+    let mut found = FieldUses { shapes, ..FieldUses::default() };
+    for (stream, motion, place) in streams {
+        found.add(structure, stream, motion, *place, places);
+    }
+    found.weigh_lines();
+    found
+}
+
+impl FieldUses {
+    /// Row of the field that holds `offset` of the element.
+    fn at(&self, offset: u64) -> Option<usize> {
+        let row = self.shapes.partition_point(|shape| shape.offset <= offset).checked_sub(1)?;
+        let shape = &self.shapes[row];
+        (offset - shape.offset < shape.bytes || shape.bytes == 0).then_some(row)
+    }
+
+    fn add(&mut self, structure: Option<&Structure>, stream: &Stream, motion: &Motion, place: usize, places: &Places) {
+        let field_of = |of: &Self, offset| structure.and_then(|structure| of.at(structure.offset(offset)?));
+        // Weight of the offsets that were kept stands for that of all.
+        let kept: u64 = stream.sampled().map(|(_, cost)| cost.weight).sum();
+        let scale = if kept == 0 { 0.0 } else { stream.cost.weight as f64 / kept as f64 };
+        if kept == 0 {
+            self.elsewhere += stream.cost.weight as f64;
+        }
+        let mut blamed: BTreeMap<usize, f64> = BTreeMap::new();
+        for (offset, cost) in stream.sampled() {
+            match field_of(self, offset) {
+                Some(field) => *blamed.entry(field).or_default() += cost.weight as f64 * scale,
+                None => self.elsewhere += cost.weight as f64 * scale,
+            }
+        }
+        let kept: u64 = stream.executed().map(|(_, count)| count).sum();
+        let mut executed: BTreeMap<usize, f64> = BTreeMap::new();
+        for (offset, count) in stream.executed() {
+            if let Some(field) = field_of(self, offset) {
+                *executed.entry(field).or_default() += count as f64 / kept as f64;
+            }
+        }
+        let executions = places.executions(stream, place);
+        for (&field, &weight) in &blamed {
+            self.of(place, field, stream).blamed += weight;
+        }
+        for (&field, &part) in &executed {
+            let used = self.of(place, field, stream);
+            used.executions += executions * part;
+            used.accesses += executions * part * stream.accesses_per_execution();
+            used.loads += stream.loads as f64 * part;
+            used.stores += stream.stores as f64 * part;
+            if executions * part > used.leading {
+                used.leading = executions * part;
+                used.stride_bytes = motion.stride_bytes.filter(|&stride| stride != 0);
+            }
+        }
+        if executed.is_empty()
+            && let (Some(&field), Some(grain)) = (blamed.keys().next(), motion.grain)
+        {
+            // No windows: the GCD's answer, where it is one.
+            let used = self.of(place, field, stream);
+            if used.leading == 0.0 && grain.confidence >= crate::structure::KNOWN {
+                used.stride_bytes = Some(grain.bytes as i64);
+            }
+        }
+        self.span(stream, place, blamed.keys().chain(executed.keys()).copied().collect());
+    }
+
+    fn of(&mut self, place: usize, field: usize, stream: &Stream) -> &mut Use {
+        let used = self.uses.entry((place, field)).or_default();
+        if used.sites.last() != Some(&stream.site) {
+            used.sites.push(stream.site);
+        }
+        used.only_spanned = false;
+        used
+    }
+
+    /// Wide accesses (vector loads) also use the fields behind the one they begin in.
+    fn span(&mut self, stream: &Stream, place: usize, begun: Vec<usize>) {
+        for field in begun {
+            let end = self.shapes[field].offset + u64::from(stream.bytes.1);
+            for reached in field + 1..self.shapes.len() {
+                if self.shapes[reached].offset >= end {
+                    break;
+                }
+                self.uses.entry((place, reached)).or_insert_with(|| Use {
+                    only_spanned: true,
+                    sites: vec![stream.site],
+                    ..Use::default()
+                });
+            }
+        }
+    }
+
+    /// Divides the weight of each line in each place among the line's fields by executions.
+    fn weigh_lines(&mut self) {
+        let mut lines: BTreeMap<(usize, u64), Vec<usize>> = BTreeMap::new();
+        for &(place, field) in self.uses.keys() {
+            lines.entry((place, self.shapes[field].offset / LINE_BYTES)).or_default().push(field);
+        }
+        for ((place, _), fields) in lines {
+            let uses = || fields.iter().map(|&field| &self.uses[&(place, field)]);
+            let (blamed, executions) = uses()
+                .fold((0.0, 0.0), |(blamed, executions), used| (blamed + used.blamed, executions + used.executions));
+            // A field with cost that no window showed: the windows did not show all of the loop.
+            let all_seen = uses().all(|used| used.executions > 0.0 || used.blamed == 0.0);
+            for field in fields {
+                if let Some(used) = self.uses.get_mut(&(place, field)) {
+                    used.weight = match all_seen && executions > 0.0 {
+                        true => blamed * used.executions / executions,
+                        false => used.blamed,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Executions that a stream stands for if code ran at `instructions_per_ns`.
+pub(crate) fn represented(stream: &Stream, instructions_per_ns: f64) -> f64 {
+    stream.represented as f64 / REPRESENTED_ONE as f64 * instructions_per_ns
+}

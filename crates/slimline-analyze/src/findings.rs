@@ -1,0 +1,387 @@
+//! Everything the main profile finds, as data: what reports show and advice starts from.
+
+use std::collections::BTreeMap;
+
+use slimline_attribute::tables::{GroupKind, LoopId, Tables};
+use slimline_trace::access::{AccessBatch, GroupId, SiteId};
+
+use crate::affinity::{affinities, traversals};
+use crate::analysis::{Analysis, Order, ShardInfo};
+use crate::clusters::{Cluster, Rules, clusters};
+use crate::fields::{self, FieldUses, Use};
+use crate::hot::{HotData, HotFindings};
+use crate::places::{Place, Places};
+use crate::share::Share;
+use crate::streams::{Stream, StreamFindings, Streams};
+use crate::structure::{Motion, Structure, structure};
+
+/// The main profile: hot data, strides, structures, fields, loops, affinities and clusters in one pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DataProfile {
+    /// How fields are clustered.
+    pub rules: Rules,
+}
+
+/// What the main profile finds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// Shares of the session's weight by group, type, loop, line, function and thread.
+    pub hot: HotFindings,
+    /// Executions seen in windows.
+    pub accesses: u64,
+    /// Share of them in loops whose pace is known, so that their counts are free of the windows' bias.
+    pub paced: f64,
+    /// Every group with any access, costliest first.
+    pub groups: Vec<GroupFindings>,
+    /// Every loop with any access, costliest first.
+    pub loops: Vec<LoopFindings>,
+}
+
+/// What is known of a data structure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupFindings {
+    /// The group.
+    pub group: GroupId,
+    /// Its share of the session's weight.
+    pub share: Share,
+    /// Loads seen in windows.
+    pub loads: u64,
+    /// Stores seen in windows.
+    pub stores: u64,
+    /// Its element; `None` where nothing tells of one.
+    pub structure: Option<Structure>,
+    /// Fields of the element: all that debug information names, else those accessed. By offset.
+    pub fields: Vec<Field>,
+    /// Part of the group's weight outside of all fields.
+    pub elsewhere: f64,
+    /// Share of the group's accesses whose loop's pace is known.
+    pub paced: f64,
+    /// Pairs of fields used together, strongest first.
+    pub affinity: Vec<FieldAffinity>,
+    /// Fields that belong together: new structures, hottest first, the cold rest last.
+    pub clusters: Vec<Cluster>,
+}
+
+/// A field of a group's element.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Offset in the element.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Path in the element type; `+40` where there is no debug information; empty where the element is a scalar.
+    pub name: String,
+    /// Its type as the language spells it, where known.
+    pub type_name: Option<String>,
+    /// Share of the group's weight: each cache line's weight in each loop, divided among the line's fields by how often the
+    /// loop accesses them. This is the `share` of reports.
+    pub share: f64,
+    /// Share of the group's weight as samples were blamed: within one cache line the first access takes all.
+    pub blamed_share: f64,
+    /// Share of the group's accesses, loads and stores, corrected for the windows' bias where paces are known.
+    pub access_share: f64,
+    /// Loads seen in windows.
+    pub loads: u64,
+    /// Stores seen in windows.
+    pub stores: u64,
+    /// Distance between successive accesses where it is regular, of the stream with most executions.
+    pub stride_bytes: Option<i64>,
+    /// Rows of [`Findings::loops`] that use it, costliest first.
+    pub loops: Vec<usize>,
+    /// Fields with the same number can only move together.
+    pub moves_with: usize,
+}
+
+impl Field {
+    /// Whether anything was seen to use it.
+    pub fn is_used(&self) -> bool {
+        self.share > 0.0 || self.loads + self.stores > 0 || !self.loops.is_empty()
+    }
+}
+
+/// Two fields, by row of [`GroupFindings::fields`], and how much they are used together.
+pub type FieldAffinity = crate::affinity::Affinity;
+
+/// What is known of a loop: only innermost loops of the accesses, code of inner loops not included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopFindings {
+    /// The loop.
+    pub loop_id: LoopId,
+    /// Its share of the session's weight.
+    pub share: Share,
+    /// Groups it touches, costliest first.
+    pub groups: Vec<LoopGroup>,
+}
+
+/// What a loop does to a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopGroup {
+    /// The group.
+    pub group: GroupId,
+    /// Share of the session's weight.
+    pub share: f64,
+    /// Loads and stores seen in windows.
+    pub accesses: u64,
+    /// Fields it uses, hottest first.
+    pub fields: Vec<LoopField>,
+    /// Strides of the loop's streams over the group that no field tells: arrays of scalars, column walks.
+    pub walks: Vec<Walk>,
+}
+
+/// What a loop does to a field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopField {
+    /// Row of [`GroupFindings::fields`].
+    pub field: usize,
+    /// Share of the session's weight.
+    pub share: f64,
+    /// Executions, loads and stores, corrected for the windows' bias where paces are known; in accesses seen.
+    pub executions: f64,
+    /// Loads seen in windows.
+    pub loads: u64,
+    /// Stores seen in windows.
+    pub stores: u64,
+    /// Distance between successive accesses where it is regular.
+    pub stride_bytes: Option<i64>,
+    /// Whether only vector accesses that begin in an earlier field reach it: it may not be used at all.
+    pub only_spanned: bool,
+    /// Instructions that access it.
+    pub sites: Vec<SiteId>,
+}
+
+/// How one instruction walks over a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Walk {
+    /// The instruction.
+    pub site: SiteId,
+    /// Its share of the session's weight.
+    pub share: f64,
+    /// Size of its accesses.
+    pub bytes: u16,
+    /// Executions seen in windows.
+    pub executions: u64,
+    /// How it moves.
+    pub motion: Motion,
+}
+
+impl Analysis for DataProfile {
+    const ORDER: Order = <(HotData, Streams)>::ORDER;
+    type State = <(HotData, Streams) as Analysis>::State;
+    type Findings = Findings;
+
+    fn start(&self, shard: &ShardInfo) -> Self::State {
+        (HotData, Streams).start(shard)
+    }
+
+    fn update(&self, state: &mut Self::State, batch: &AccessBatch) {
+        (HotData, Streams).update(state, batch);
+    }
+
+    fn merge(&self, into: &mut Self::State, from: Self::State) {
+        (HotData, Streams).merge(into, from);
+    }
+
+    fn finish(&self, state: Self::State, tables: &Tables) -> Findings {
+        let (hot, streams) = (HotData, Streams).finish(state, tables);
+        Builder::new(hot, &streams, tables, self.rules).findings()
+    }
+}
+
+type PlacedStreams<'a> = Vec<(&'a Stream, Motion, usize)>;
+
+struct Builder<'a> {
+    hot: HotFindings,
+    found: &'a StreamFindings,
+    tables: &'a Tables,
+    places: Places,
+    rules: Rules,
+}
+
+/// A group before it is put into words.
+struct GroupDraft<'a> {
+    group: GroupId,
+    streams: PlacedStreams<'a>,
+    structure: Option<Structure>,
+    uses: FieldUses,
+}
+
+impl<'a> Builder<'a> {
+    fn new(hot: HotFindings, found: &'a StreamFindings, tables: &'a Tables, rules: Rules) -> Self {
+        Self { hot, found, tables, places: Places::new(found, tables), rules }
+    }
+
+    fn findings(self) -> Findings {
+        let drafts: Vec<GroupDraft<'a>> =
+            self.found.streams.chunk_by(|a, b| a.group == b.group).map(|streams| self.draft(streams)).collect();
+        let loops = self.loops(&drafts);
+        let loop_rows: BTreeMap<LoopId, usize> =
+            loops.iter().enumerate().map(|(row, found)| (found.loop_id, row)).collect();
+        let mut groups: Vec<GroupFindings> = drafts.into_iter().map(|draft| self.group(draft, &loop_rows)).collect();
+        groups.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.group.cmp(&b.group)));
+        let accesses = self.found.streams.iter().map(|stream| stream.executions).sum();
+        Findings { accesses, paced: self.paced(&self.found.streams), groups, loops, hot: self.hot }
+    }
+
+    fn draft(&self, streams: &'a [Stream]) -> GroupDraft<'a> {
+        let group = streams[0].group;
+        let row = self.tables.group(group);
+        let streams: PlacedStreams<'a> =
+            streams.iter().map(|stream| (stream, Motion::of(stream), self.places.of(stream.site))).collect();
+        let structure = structure(row, &streams);
+        let type_id = row.element.map(|element| element.type_id);
+        let shapes = fields::shapes(self.tables, row.kind, structure.as_ref(), &streams, type_id);
+        let uses = fields::uses(structure.as_ref(), shapes, &streams, &self.places);
+        GroupDraft { group, streams, structure, uses }
+    }
+
+    fn group(&self, draft: GroupDraft<'a>, loop_rows: &BTreeMap<LoopId, usize>) -> GroupFindings {
+        let GroupDraft { group, streams, structure, uses } = draft;
+        let share = self.hot.groups.iter().find(|row| row.key == group).map(|row| row.share);
+        let weight: f64 = streams.iter().map(|(stream, ..)| stream.cost.weight as f64).sum();
+        let executions: f64 = streams
+            .iter()
+            .map(|(stream, _, place)| self.places.executions(stream, *place) * stream.accesses_per_execution())
+            .sum();
+        let fields = self.fields(&uses, weight, executions, loop_rows);
+        let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
+        let affinity = affinities(&uses, &traversals(&transitions, &self.places));
+        let shares: Vec<f64> = fields.iter().map(|field| field.share).collect();
+        let moves_with: Vec<usize> = fields.iter().map(|field| field.moves_with).collect();
+        // What is known of an anonymous heap of unlike things makes no structure.
+        let splits = structure.is_some() && self.tables.group(group).kind != GroupKind::Unattributed;
+        let clusters = if splits { clusters(&shares, &moves_with, &affinity, &self.rules) } else { Vec::new() };
+        GroupFindings {
+            group,
+            share: share.unwrap_or_else(|| crate::share::Tally::default().share_of(&self.hot.whole)),
+            loads: streams.iter().map(|(stream, ..)| stream.loads).sum(),
+            stores: streams.iter().map(|(stream, ..)| stream.stores).sum(),
+            structure,
+            fields,
+            elsewhere: if weight > 0.0 { uses.elsewhere / weight } else { 0.0 },
+            paced: self.paced(streams.iter().map(|(stream, ..)| *stream)),
+            affinity,
+            clusters,
+        }
+    }
+
+    fn fields(
+        &self,
+        uses: &FieldUses,
+        weight: f64,
+        executions: f64,
+        loop_rows: &BTreeMap<LoopId, usize>,
+    ) -> Vec<Field> {
+        let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
+        uses.shapes
+            .iter()
+            .enumerate()
+            .map(|(row, shape)| {
+                let here: Vec<(usize, &Use)> = uses
+                    .uses
+                    .iter()
+                    .filter(|((_, field), _)| *field == row)
+                    .map(|(&(place, _), used)| (place, used))
+                    .collect();
+                let sum = |of: fn(&Use) -> f64| here.iter().map(|(_, used)| of(used)).sum::<f64>();
+                let leading = here.iter().filter(|(_, used)| used.stride_bytes.is_some());
+                let leading = leading.max_by(|(_, a), (_, b)| rank(a).total_cmp(&rank(b)));
+                let mut loops: Vec<(f64, usize)> = here
+                    .iter()
+                    .filter_map(|&(place, used)| match self.places.rows[place] {
+                        Place::Loop(id) => loop_rows.get(&id).map(|&row| (used.weight, row)),
+                        Place::Function(..) => None,
+                    })
+                    .collect();
+                loops.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                Field {
+                    offset: shape.offset,
+                    bytes: shape.bytes,
+                    name: shape.name.clone(),
+                    type_name: shape.type_name.clone(),
+                    share: part(sum(|used| used.weight), weight),
+                    blamed_share: part(sum(|used| used.blamed), weight),
+                    access_share: part(sum(|used| used.accesses), executions),
+                    loads: sum(|used| used.loads).round() as u64,
+                    stores: sum(|used| used.stores).round() as u64,
+                    stride_bytes: leading.and_then(|(_, used)| used.stride_bytes),
+                    loops: loops.into_iter().map(|(_, row)| row).collect(),
+                    moves_with: shape.moves_with,
+                }
+            })
+            .collect()
+    }
+
+    fn loops(&self, drafts: &[GroupDraft<'a>]) -> Vec<LoopFindings> {
+        let total = self.hot.whole.weight as f64;
+        let part = |weight: f64| if total > 0.0 { weight / total } else { 0.0 };
+        let shares: BTreeMap<LoopId, Share> =
+            self.hot.loops.iter().filter_map(|row| Some((row.key?, row.share))).collect();
+        let mut found: BTreeMap<LoopId, Vec<LoopGroup>> = BTreeMap::new();
+        for draft in drafts {
+            let mut places: BTreeMap<usize, Vec<&(&Stream, Motion, usize)>> = BTreeMap::new();
+            for stream in &draft.streams {
+                places.entry(stream.2).or_default().push(stream);
+            }
+            for (place, streams) in places {
+                let Place::Loop(id) = self.places.rows[place] else { continue };
+                let mut fields: Vec<LoopField> = draft
+                    .uses
+                    .uses
+                    .range((place, 0)..(place + 1, 0))
+                    .map(|(&(_, field), used)| LoopField {
+                        field,
+                        share: part(used.weight),
+                        executions: used.executions,
+                        loads: used.loads.round() as u64,
+                        stores: used.stores.round() as u64,
+                        stride_bytes: used.stride_bytes,
+                        only_spanned: used.only_spanned,
+                        sites: used.sites.clone(),
+                    })
+                    .collect();
+                fields.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.field.cmp(&b.field)));
+                let walk = |stream: &Stream, motion: Motion| Walk {
+                    site: stream.site,
+                    share: part(stream.cost.weight as f64),
+                    bytes: stream.bytes.1,
+                    executions: stream.executions,
+                    motion,
+                };
+                found.entry(id).or_default().push(LoopGroup {
+                    group: draft.group,
+                    share: part(streams.iter().map(|(stream, ..)| stream.cost.weight as f64).sum()),
+                    accesses: streams.iter().map(|(stream, ..)| stream.loads + stream.stores).sum(),
+                    fields,
+                    walks: streams.iter().map(|(stream, motion, _)| walk(stream, *motion)).collect(),
+                });
+            }
+        }
+        let unsampled = crate::share::Tally::default().share_of(&self.hot.whole);
+        let mut loops: Vec<LoopFindings> = found
+            .into_iter()
+            .map(|(loop_id, mut groups)| {
+                groups.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.group.cmp(&b.group)));
+                LoopFindings { loop_id, share: shares.get(&loop_id).copied().unwrap_or(unsampled), groups }
+            })
+            .collect();
+        loops.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.loop_id.cmp(&b.loop_id)));
+        loops
+    }
+
+    /// Share of the executions that are in places of known pace.
+    fn paced(&self, streams: impl IntoIterator<Item = &'a Stream>) -> f64 {
+        let (mut paced, mut all) = (0.0, 0.0);
+        for stream in streams {
+            let place = self.places.of(stream.site);
+            let executions = self.places.executions(stream, place);
+            all += executions;
+            paced += if self.places.is_paced(place) { executions } else { 0.0 };
+        }
+        if all > 0.0 { paced / all } else { 0.0 }
+    }
+}
+
+/// What makes one use of a field the leading one.
+fn rank(used: &Use) -> f64 {
+    used.executions.max(used.weight)
+}

@@ -1,0 +1,108 @@
+//! A share of the session's weight and how far sampling lets it be off.
+
+/// Sums of the weights of samples: enough for a share and its error. Integers, so that adding is exact in any order.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Samples.
+    pub samples: u64,
+    /// Their weight.
+    pub weight: u64,
+    /// Sum of their weights' squares.
+    pub weight_squared: u128,
+}
+
+impl Tally {
+    /// Takes one sample in.
+    pub fn add(&mut self, weight: u64) {
+        self.samples += 1;
+        self.weight += weight;
+        self.weight_squared += u128::from(weight) * u128::from(weight);
+    }
+
+    /// Adds what another counted.
+    pub fn merge(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.weight += other.weight;
+        self.weight_squared += other.weight_squared;
+    }
+
+    /// This part's share of `whole`, with its interval.
+    pub fn share_of(&self, whole: &Self) -> Share {
+        if whole.weight == 0 {
+            return Share { high: 1.0, ..Share::default() };
+        }
+        let value = self.weight as f64 / whole.weight as f64;
+        // Kish's effective number: samples of uneven weight tell less than as many of the same weight.
+        let effective = (whole.weight as f64).powi(2) / whole.weight_squared as f64;
+        let (low, high) = wilson(value, effective);
+        Share { value, low, high, samples: self.samples }
+    }
+}
+
+/// A share, 0 to 1, with its 95 % interval.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Share {
+    /// Best estimate.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Samples it rests on.
+    pub samples: u64,
+}
+
+/// 97.5 % quantile of the normal distribution.
+const Z: f64 = 1.959_963_985;
+
+/// Wilson's score interval of a share found in `n` samples (Wilson 1927): unlike the plain one it never leaves [0, 1]
+/// and is not empty at 0.
+fn wilson(share: f64, n: f64) -> (f64, f64) {
+    let z2 = Z * Z;
+    let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let reach = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
+    // Rounding may take the ends past the value itself at 0 and 1.
+    ((middle - reach).clamp(0.0, share), (middle + reach).clamp(share, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(samples: u64, weight: u64) -> Tally {
+        let mut tally = Tally::default();
+        for _ in 0..samples {
+            tally.add(weight);
+        }
+        tally
+    }
+
+    #[test]
+    fn interval_of_even_weights_is_wilsons() {
+        // 20 of 100: the textbook's interval is 0.1334 to 0.2888.
+        let share = tally(20, 7).share_of(&tally(100, 7));
+        assert_eq!((share.value, share.samples), (0.2, 20));
+        assert!((share.low - 0.1334).abs() < 5e-5, "{share:?}");
+        assert!((share.high - 0.2888).abs() < 5e-5, "{share:?}");
+    }
+
+    #[test]
+    fn uneven_weights_widen_it() {
+        // One sample that weighs as much as 99 others: effectively 198² / (99² + 99) = 3.96 samples.
+        let mut whole = tally(99, 1);
+        whole.add(99);
+        let uneven = tally(99, 1).share_of(&whole);
+        let even = tally(50, 1).share_of(&tally(100, 1));
+        assert_eq!(uneven.value, even.value);
+        assert!(uneven.high - uneven.low > 3.0 * (even.high - even.low), "{uneven:?} {even:?}");
+    }
+
+    #[test]
+    fn nothing_seen_is_not_known_to_be_nothing() {
+        let none = Tally::default().share_of(&tally(100, 1));
+        assert_eq!((none.value, none.low), (0.0, 0.0));
+        assert!((none.high - 0.037).abs() < 1e-3);
+        assert_eq!(Tally::default().share_of(&Tally::default()).high, 1.0);
+        assert_eq!(tally(5, 1).share_of(&tally(5, 1)).high, 1.0);
+    }
+}

@@ -1,0 +1,339 @@
+//! Streams: what each instruction does to each data structure (StructSlim §4.2.1).
+//!
+//! Tables come after the stream of accesses, so nothing here knows loops, types or element sizes yet. What is kept of a
+//! stream is enough to ask for any of them later: sums, the strides seen inside windows, and a sample of its offsets.
+//!
+//! Inside a window all accesses were seen, so the distance between an instruction's consecutive accesses is a fact. Each
+//! window casts one vote for the distance that most of them have. Distances between accesses to different objects (a
+//! list's nodes) are counted apart: they tell where the allocator put things.
+
+use rustc_hash::FxHashMap;
+use slimline_attribute::tables::Tables;
+use slimline_trace::access::{AccessBatch, GroupId, SiteId, Window};
+
+use crate::analysis::{Analysis, Order, ShardInfo};
+use crate::bottom::{Add, Bottom};
+use crate::neighbors::{Neighbors, Transitions};
+use crate::pace::{Pace, PaceTable};
+use crate::share::Tally;
+
+/// Offsets kept of a stream, of its samples and of its executions: more than the robust GCD needs (see its table), and
+/// all there are in a structure allocated node by node.
+const OFFSETS: usize = 256;
+/// Different strides kept of a stream. One that has more is irregular.
+const STRIDES: usize = 256;
+/// Different distances told apart within one window.
+const DISTANCES: usize = 4;
+/// Windows shorter than this many instructions speak for the time they stand for as if they were this long: they begin
+/// at a stall, so a very short one says little else.
+const LEAST_INSTRUCTIONS: u32 = 32;
+/// Fixed point of [`Stream::represented`].
+pub(crate) const REPRESENTED_ONE: u64 = 1 << 8;
+
+/// The analysis.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Streams;
+
+/// One site accessing one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// The instruction.
+    pub site: SiteId,
+    /// The data structure.
+    pub group: GroupId,
+    /// Samples blamed on it.
+    pub cost: Tally,
+    /// Executions seen in windows.
+    pub executions: u64,
+    /// Those that load.
+    pub loads: u64,
+    /// Those that store.
+    pub stores: u64,
+    /// Sum over the executions of (weight of their window / instructions in it), in units of 1/256: what the executions
+    /// stand for if all code ran at one pace.
+    pub(crate) represented: u64,
+    /// Smallest and largest access.
+    pub bytes: (u16, u16),
+    /// Votes of windows: stride, and distances that agreed.
+    strides: Bottom<u64, STRIDES>,
+    /// Distances inside one object.
+    pub(crate) steps: u64,
+    /// Distances between objects.
+    pub(crate) hops: u64,
+    sampled: Bottom<Tally, OFFSETS>,
+    executed: Bottom<u64, OFFSETS>,
+}
+
+impl Add for Tally {
+    fn add(&mut self, other: Self) {
+        self.merge(other);
+    }
+}
+
+impl Stream {
+    fn new(site: SiteId, group: GroupId) -> Self {
+        Self {
+            site,
+            group,
+            cost: Tally::default(),
+            executions: 0,
+            loads: 0,
+            stores: 0,
+            represented: 0,
+            bytes: (u16::MAX, 0),
+            strides: Bottom::default(),
+            steps: 0,
+            hops: 0,
+            sampled: Bottom::default(),
+            executed: Bottom::default(),
+        }
+    }
+
+    fn merge(&mut self, from: Self) {
+        self.cost.merge(from.cost);
+        self.executions += from.executions;
+        self.loads += from.loads;
+        self.stores += from.stores;
+        self.represented += from.represented;
+        self.bytes = (self.bytes.0.min(from.bytes.0), self.bytes.1.max(from.bytes.1));
+        self.strides.merge(from.strides);
+        self.steps += from.steps;
+        self.hops += from.hops;
+        self.sampled.merge(from.sampled);
+        self.executed.merge(from.executed);
+    }
+
+    /// The stride most windows voted for and the distances that agreed with it.
+    pub(crate) fn voted(&self) -> Option<(i64, u64)> {
+        let votes = self.strides.iter().map(|(stride, &agreeing)| (stride as i64, agreeing));
+        votes.max_by_key(|&(stride, agreeing)| (agreeing, std::cmp::Reverse(stride)))
+    }
+
+    /// Offsets of the samples with the weight on each: all of them, or a random part of the different ones.
+    pub(crate) fn sampled(&self) -> impl Iterator<Item = (u64, &Tally)> {
+        self.sampled.iter()
+    }
+
+    /// Offsets of the executions with the number on each, likewise.
+    pub(crate) fn executed(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.executed.iter().map(|(offset, &count)| (offset, count))
+    }
+
+    /// A read-modify-write is two accesses.
+    pub(crate) fn accesses_per_execution(&self) -> f64 {
+        if self.executions == 0 { 1.0 } else { (self.loads + self.stores) as f64 / self.executions as f64 }
+    }
+
+    /// Different offsets seen at all, sorted.
+    pub(crate) fn offsets(&self) -> Vec<u64> {
+        let mut offsets: Vec<u64> =
+            self.sampled().map(|(offset, _)| offset).chain(self.executed().map(|(offset, _)| offset)).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        offsets
+    }
+}
+
+/// What the streams of a session are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StreamFindings {
+    /// By group, then by site.
+    pub streams: Vec<Stream>,
+    /// Instructions a nanosecond, by site that told.
+    pub paces: Vec<(SiteId, Pace)>,
+    /// Which sites follow one another on the same data, by group and sites.
+    pub transitions: Vec<Transitions>,
+}
+
+/// What a shard remembers.
+#[derive(Clone, Debug, Default)]
+pub struct StreamState {
+    streams: Vec<Stream>,
+    rows: FxHashMap<(SiteId, GroupId), usize>,
+    sites: Vec<SiteMemory>,
+    /// Sites with executions in the current window.
+    touched: Vec<SiteId>,
+    window_number: u32,
+    paces: PaceTable,
+    neighbors: Neighbors,
+}
+
+/// What is remembered of a site: its stream, and its walk through the current window.
+#[derive(Clone, Copy, Debug)]
+struct SiteMemory {
+    group: GroupId,
+    row: usize,
+    window: u32,
+    walk: Walk,
+}
+
+/// A site's consecutive executions in one window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Walk {
+    pub(crate) group: u32,
+    pub(crate) object: u32,
+    pub(crate) first: u64,
+    last: u64,
+    pub(crate) executions: u32,
+    steps: u32,
+    hops: u32,
+    distances: [(i64, u32); DISTANCES],
+}
+
+impl Walk {
+    fn step(&mut self, group: GroupId, object: u32, address: u64) {
+        self.executions += 1;
+        if self.executions == 1 {
+            (self.group, self.object, self.first, self.last) = (group.0, object, address, address);
+            return;
+        }
+        let distance = address.wrapping_sub(self.last) as i64;
+        self.last = address;
+        if (self.group, self.object) != (group.0, object) {
+            (self.group, self.object) = (group.0, object);
+            self.hops += 1;
+            return;
+        }
+        self.steps += 1;
+        for (known, count) in &mut self.distances {
+            if *count == 0 {
+                *known = distance;
+            }
+            if *known == distance {
+                *count += 1;
+                return;
+            }
+        }
+    }
+
+    /// The distance that more than half of the steps have.
+    fn stride(&self) -> Option<(i64, u32)> {
+        self.distances.into_iter().find(|(_, count)| count * 2 > self.steps)
+    }
+
+    /// The stride of a walk that never left it nor its object.
+    pub(crate) fn steady_stride(&self) -> Option<i64> {
+        let (stride, agreeing) = self.stride()?;
+        (agreeing == self.steps && self.hops == 0 && stride != 0).then_some(stride)
+    }
+}
+
+impl StreamState {
+    /// The stream of a row, and the memory of its site.
+    #[inline]
+    fn stream(&mut self, site: SiteId, group: GroupId) -> usize {
+        if site.index() >= self.sites.len() {
+            let nothing = SiteMemory { group: GroupId(u32::MAX), row: 0, window: 0, walk: Walk::default() };
+            self.sites.resize(site.index() + 1, nothing);
+        }
+        let memory = &mut self.sites[site.index()];
+        if memory.group != group {
+            let streams = &mut self.streams;
+            memory.group = group;
+            memory.row = *self.rows.entry((site, group)).or_insert_with(|| {
+                streams.push(Stream::new(site, group));
+                streams.len() - 1
+            });
+        }
+        memory.row
+    }
+
+    fn window(&mut self, batch: &AccessBatch, window: &Window, rows: std::ops::Range<usize>) {
+        self.window_number += 1;
+        self.neighbors.begin_window();
+        let represented = match window.instructions {
+            0 => 0,
+            seen => window.weight.saturating_mul(REPRESENTED_ONE) / u64::from(seen.max(LEAST_INSTRUCTIONS)),
+        };
+        for row in rows {
+            let (site, group, offset) = (batch.site[row], batch.group[row], batch.offset[row]);
+            let (kind, evidence) = (batch.kind[row], batch.evidence[row]);
+            let at = self.stream(site, group);
+            let stream = &mut self.streams[at];
+            let bytes = batch.bytes[row];
+            stream.bytes = (stream.bytes.0.min(bytes), stream.bytes.1.max(bytes));
+            let known = batch.address[row].0 != 0;
+            if evidence.has_cost() {
+                let mut cost = Tally::default();
+                cost.add(batch.weight[row]);
+                stream.cost.merge(cost);
+                if known {
+                    stream.sampled.add(offset, cost);
+                }
+            }
+            if !evidence.is_execution() {
+                continue;
+            }
+            stream.executions += 1;
+            stream.loads += u64::from(kind.loads());
+            stream.stores += u64::from(kind.stores());
+            stream.represented = stream.represented.saturating_add(represented);
+            if !known {
+                continue;
+            }
+            stream.executed.add(offset, 1);
+            let object = batch.object[row].0;
+            let memory = &mut self.sites[site.index()];
+            if memory.window != self.window_number {
+                memory.window = self.window_number;
+                memory.walk = Walk::default();
+                self.touched.push(site);
+            }
+            memory.walk.step(group, object, batch.address[row].0);
+            self.neighbors.row(site, group, object, offset);
+        }
+        self.end_window(window);
+    }
+
+    fn end_window(&mut self, window: &Window) {
+        self.paces.begin_window(window);
+        for site in self.touched.drain(..) {
+            let walk = self.sites[site.index()].walk;
+            // A site that touches several groups in a window votes on the one it touched last.
+            let Some(&row) = self.rows.get(&(site, GroupId(walk.group))) else { continue };
+            let stream = &mut self.streams[row];
+            stream.steps += u64::from(walk.steps);
+            stream.hops += u64::from(walk.hops);
+            if let Some((stride, agreeing)) = walk.stride() {
+                stream.strides.add(stride as u64, u64::from(agreeing));
+            }
+            self.paces.walk(site, &walk);
+        }
+    }
+}
+
+impl Analysis for Streams {
+    /// Windows never span batches, and nothing is carried from one batch to the next.
+    const ORDER: Order = Order::AnyChunk;
+    type State = StreamState;
+    type Findings = StreamFindings;
+
+    fn start(&self, _: &ShardInfo) -> StreamState {
+        StreamState::default()
+    }
+
+    fn update(&self, state: &mut StreamState, batch: &AccessBatch) {
+        state.paces.begin_batch();
+        for (index, window) in batch.windows.iter().enumerate() {
+            state.window(batch, window, batch.window_rows(index));
+        }
+    }
+
+    fn merge(&self, into: &mut StreamState, from: StreamState) {
+        for stream in from.streams {
+            let row = into.stream(stream.site, stream.group);
+            into.streams[row].merge(stream);
+        }
+        into.paces.merge(from.paces);
+        into.neighbors.merge(from.neighbors);
+    }
+
+    fn finish(&self, mut state: StreamState, _: &Tables) -> StreamFindings {
+        state.streams.sort_by_key(|stream| (stream.group, stream.site));
+        StreamFindings {
+            streams: state.streams,
+            paces: state.paces.into_rows(),
+            transitions: state.neighbors.into_rows(),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The size of a group's elements (StructSlim §4.2.2, equation 5).
+//!
+//! Debug information names the element type where it can; what the accesses say is then a check. Without it, a group of
+//! many small blocks of one size has elements of that size, and an array's element is the GCD of its streams' strides.
+//! Streams that walk over everything (unit stride, a `memset`, a loop that reads all fields) say nothing about structure
+//! and are left out.
+
+use std::collections::BTreeMap;
+
+use slimline_attribute::tables::{Group, GroupKind};
+
+use crate::streams::Stream;
+use crate::stride::{FEW_ADDRESSES, gcd, plain_stride, robust_gcd};
+
+/// Confidence above which a stride counts as known.
+pub const KNOWN: f64 = 0.95;
+/// Blocks of one size that make a group of nodes.
+const LEAST_NODES: u64 = 16;
+/// Largest node.
+const LARGEST_NODE_BYTES: u64 = 4096;
+/// Part of the evidence that may be ignored where it alone stands against a structure.
+const NOISE: f64 = 0.05;
+/// Part of a stream's offsets that must be congruent for its stride to be a structure's.
+const CONGRUENT: f64 = 0.9;
+
+/// Where an element size comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementFrom {
+    /// Debug information.
+    DebugInfo,
+    /// The size that all blocks of the group have.
+    BlockSize,
+    /// GCD of strides.
+    Stride,
+}
+
+/// What a group's objects are arrays of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Structure {
+    /// Distance between neighbouring elements.
+    pub element_bytes: u64,
+    /// Where the first element starts in each object.
+    pub start: u64,
+    /// Where the size comes from.
+    pub from: ElementFrom,
+    /// How sure it is, 0 to 1: agreement of the typed accesses, or the GCD's confidence.
+    pub confidence: f64,
+    /// Element size by the strides alone, where they tell.
+    pub by_stride: Option<u64>,
+    /// Whether each object holds one element (nodes allocated one by one).
+    pub one_per_object: bool,
+}
+
+impl Structure {
+    /// Whether strides contradict the size: neither walks whole elements nor inside of one.
+    pub fn is_contradicted(&self) -> bool {
+        self.by_stride.is_some_and(|by_stride| {
+            !by_stride.is_multiple_of(self.element_bytes) && !self.element_bytes.is_multiple_of(by_stride)
+        })
+    }
+
+    /// Offset in the element; `None` before the first one.
+    pub fn offset(&self, offset_in_object: u64) -> Option<u64> {
+        offset_in_object.checked_sub(self.start).map(|offset| offset % self.element_bytes)
+    }
+}
+
+/// How a stream moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Motion {
+    /// Distance between successive accesses, seen in windows; `None` where irregular or not seen.
+    pub stride_bytes: Option<i64>,
+    /// Part of the distances that are this one.
+    pub regularity: f64,
+    /// What the stream's offsets are congruent by: the stride, unless it restarts at other phases (a column walk).
+    pub grain: Option<Grain>,
+}
+
+/// What a stream's offsets are congruent by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grain {
+    /// The modulus.
+    pub bytes: u64,
+    /// How sure, 0 to 1.
+    pub confidence: f64,
+}
+
+impl Motion {
+    /// What `stream` shows.
+    pub fn of(stream: &Stream) -> Self {
+        let offsets = stream.offsets();
+        let voted = stream.voted().filter(|&(_, agreeing)| agreeing * 2 > stream.steps);
+        let regularity = voted.map_or(0.0, |(_, agreeing)| agreeing as f64 / stream.steps as f64);
+        let stride_bytes = voted.map(|(stride, _)| stride);
+        let by_gcd = || {
+            let found = if offsets.len() <= FEW_ADDRESSES { plain_stride(&offsets) } else { robust_gcd(&offsets) };
+            found.map(|found| Grain { bytes: found.bytes, confidence: found.confidence })
+        };
+        let grain = match stride_bytes {
+            Some(0) => None,
+            Some(stride) if congruent(&offsets, stride.unsigned_abs()) >= CONGRUENT => {
+                Some(Grain { bytes: stride.unsigned_abs(), confidence: regularity })
+            }
+            Some(stride) => by_gcd().map(|grain| Grain { bytes: gcd(grain.bytes, stride.unsigned_abs()), ..grain }),
+            None => by_gcd(),
+        };
+        Self { stride_bytes, regularity, grain }
+    }
+}
+
+/// Part of the offsets in the fullest residue class of `stride`.
+fn congruent(offsets: &[u64], stride: u64) -> f64 {
+    let mut classes = BTreeMap::<u64, usize>::new();
+    for offset in offsets {
+        *classes.entry(offset % stride).or_default() += 1;
+    }
+    classes.values().max().map_or(0.0, |&fullest| fullest as f64 / offsets.len() as f64)
+}
+
+/// A stream as evidence of structure.
+struct Witness {
+    /// Where its loop is, as a number.
+    place: usize,
+    grain: u64,
+    residue: u64,
+    bytes: u64,
+    confidence: f64,
+    evidence: f64,
+}
+
+/// The element of a group, from its streams with their motions and places; `None` where nothing tells of any.
+pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<Structure> {
+    let by_stride = by_stride(streams);
+    let (steps, hops) =
+        streams.iter().fold((0, 0), |(steps, hops), (stream, ..)| (steps + stream.steps, hops + stream.hops));
+    let mean_bytes = group.bytes.checked_div(group.objects).unwrap_or(0);
+    let one_per_object = |element: u64, start: u64| {
+        group.kind == GroupKind::Heap && group.objects > 1 && mean_bytes < start + 2 * element
+    };
+    if let Some(element) = group.element.filter(|element| element.bytes > 0) {
+        return Some(Structure {
+            element_bytes: element.bytes,
+            start: element.start,
+            from: ElementFrom::DebugInfo,
+            confidence: element.agreement,
+            by_stride: by_stride.map(|(bytes, _)| bytes),
+            one_per_object: one_per_object(element.bytes, element.start),
+        });
+    }
+    let nodes = group.kind == GroupKind::Heap
+        && group.objects >= LEAST_NODES
+        && (1..=LARGEST_NODE_BYTES).contains(&group.object_bytes)
+        && hops >= steps;
+    if nodes {
+        return Some(Structure {
+            element_bytes: group.object_bytes,
+            start: 0,
+            from: ElementFrom::BlockSize,
+            confidence: 1.0 - 1.0 / group.objects as f64,
+            by_stride: by_stride.map(|(bytes, _)| bytes),
+            one_per_object: true,
+        });
+    }
+    // Without types, what starts where in a stack or in a mapping of unknown make has no meaning.
+    if matches!(group.kind, GroupKind::Stack | GroupKind::Unattributed) {
+        return None;
+    }
+    by_stride.map(|(element_bytes, confidence)| Structure {
+        element_bytes,
+        start: 0,
+        from: ElementFrom::Stride,
+        confidence,
+        by_stride: Some(element_bytes),
+        one_per_object: false,
+    })
+}
+
+/// Equation 5 over the streams that tell of structure, with its confidence.
+fn by_stride(streams: &[(&Stream, Motion, usize)]) -> Option<(u64, f64)> {
+    let witnesses: Vec<Witness> = streams
+        .iter()
+        .filter_map(|&(stream, motion, place)| {
+            let grain = motion.grain.filter(|grain| grain.confidence >= KNOWN)?;
+            let first = stream.offsets().first().copied()?;
+            Some(Witness {
+                place,
+                grain: grain.bytes,
+                residue: first % grain.bytes,
+                bytes: u64::from(stream.bytes.1),
+                confidence: grain.confidence,
+                evidence: stream.executions as f64 + stream.cost.samples as f64,
+            })
+        })
+        .collect();
+    let telling = telling(witnesses);
+    let all: f64 = telling.iter().map(|witness| witness.evidence).sum();
+    let size = telling.iter().fold(0, |size, witness| gcd(size, witness.grain));
+    let widest = telling.iter().map(|witness| witness.bytes).max()?;
+    if size > widest {
+        return Some((size, confidence(&telling, size)));
+    }
+    // Does it all hang on a few stray accesses?
+    let loud: Vec<&Witness> = telling.iter().filter(|witness| witness.evidence >= NOISE * all).collect();
+    let size = loud.iter().fold(0, |size, witness| gcd(size, witness.grain));
+    let quiet = 1.0 - loud.iter().map(|witness| witness.evidence).sum::<f64>() / all;
+    (size > widest && quiet <= NOISE).then(|| (size, confidence(&telling, size) * (1.0 - quiet)))
+}
+
+fn confidence(witnesses: &[Witness], size: u64) -> f64 {
+    let direct = witnesses.iter().filter(|witness| witness.grain == size).map(|witness| witness.confidence);
+    // The GCD of several strides is right only where all of them are.
+    direct.reduce(f64::max).unwrap_or_else(|| witnesses.iter().map(|witness| witness.confidence).product())
+}
+
+/// Leaves out streams that walk over everything, and sees through unrolled loops: sites of one loop that go by the same
+/// stride and are evenly spaced are copies of one site whose stride is that spacing.
+fn telling(witnesses: Vec<Witness>) -> Vec<Witness> {
+    let mut by_walk: BTreeMap<(usize, u64, u64), Vec<Witness>> = BTreeMap::new();
+    for witness in witnesses {
+        by_walk.entry((witness.place, witness.grain, witness.bytes)).or_default().push(witness);
+    }
+    let mut covered: BTreeMap<(usize, u64), Vec<(u64, u64)>> = BTreeMap::new();
+    let mut telling = Vec::new();
+    for ((place, grain, bytes), mut walk) in by_walk {
+        let mut residues: Vec<u64> = walk.iter().map(|witness| witness.residue).collect();
+        residues.sort_unstable();
+        residues.dedup();
+        let spacing = grain / residues.len() as u64;
+        let copies = residues.len() > 1
+            && grain.is_multiple_of(residues.len() as u64)
+            && residues.windows(2).all(|pair| pair[1] - pair[0] == spacing);
+        if copies {
+            walk.iter_mut().for_each(|witness| witness.grain = spacing);
+        }
+        covered.entry((place, grain)).or_default().extend(residues.iter().map(|&residue| (residue, bytes)));
+        telling.extend(walk.into_iter().map(|witness| (grain, witness)));
+    }
+    let dense: Vec<(usize, u64)> =
+        covered.into_iter().filter(|((_, grain), ranges)| covers(ranges, *grain)).map(|(key, _)| key).collect();
+    telling
+        .into_iter()
+        .filter(|(grain, witness)| witness.grain > witness.bytes && !dense.contains(&(witness.place, *grain)))
+        .map(|(_, witness)| witness)
+        .collect()
+}
+
+/// Whether the ranges (offset, bytes) together use every byte of `0..length`, taken as a ring.
+fn covers(ranges: &[(u64, u64)], length: u64) -> bool {
+    let mut pieces: Vec<(u64, u64)> = Vec::new();
+    for &(offset, bytes) in ranges {
+        let end = offset.saturating_add(bytes);
+        pieces.push((offset, end.min(length)));
+        if end > length {
+            pieces.push((0, end - length));
+        }
+    }
+    pieces.sort_unstable();
+    let mut reached = 0;
+    for (from, to) in pieces {
+        if from > reached {
+            return false;
+        }
+        reached = reached.max(to);
+    }
+    reached >= length
+}

@@ -1,0 +1,4 @@
+//! The analyses on synthetic programs.
+
+mod published;
+mod synthetic;
