@@ -8,6 +8,7 @@
 //! The answers are rows of [`tables`], which is all that analyses and reports ever see. The core does no I/O: files are
 //! asked of a [`Files`](files::Files) that the caller provides.
 
+pub mod code;
 pub mod data;
 pub mod files;
 pub mod module;

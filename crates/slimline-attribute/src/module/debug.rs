@@ -1,9 +1,10 @@
 //! Debug information: where it is, and what it says about one address.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use addr2line::LookupResult;
+use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
 use super::hex;
@@ -71,6 +72,8 @@ pub struct Debug<'a> {
     context: addr2line::Context<Slice<'a>>,
     split: Cell<bool>,
     damaged: Cell<bool>,
+    /// By the offset of their unit.
+    statements: RefCell<FxHashMap<usize, Vec<Statement>>>,
 }
 
 /// One function of an inline stack, as debug information has it.
@@ -86,6 +89,15 @@ pub struct Level<'d> {
     pub column: Option<u32>,
 }
 
+/// Where a statement begins. Several may begin at one address; all are in the file that the code there comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Where.
+    pub address: Svma,
+    /// Its line, from 1.
+    pub line: u32,
+}
+
 impl<'a> Debug<'a> {
     pub(super) fn read(store: &'a FileStore<'a>, holder: &Image<'a>, alternate: Option<&Image<'a>>) -> Option<Self> {
         let load = |image: &Image<'a>| {
@@ -98,7 +110,13 @@ impl<'a> Debug<'a> {
         }
         let dwarf = Arc::new(dwarf);
         let context = addr2line::Context::from_arc_dwarf(Arc::clone(&dwarf)).ok()?;
-        Some(Self { dwarf, context, split: Cell::new(false), damaged: Cell::new(false) })
+        Some(Self {
+            dwarf,
+            context,
+            split: Cell::new(false),
+            damaged: Cell::new(false),
+            statements: RefCell::default(),
+        })
     }
 
     /// The sections, for questions about types.
@@ -114,6 +132,17 @@ impl<'a> Debug<'a> {
     /// Whether a question met damaged entries (or entries that need a `.gnu_debugaltlink` file that is not there).
     pub fn is_damaged(&self) -> bool {
         self.damaged.get()
+    }
+
+    /// The statements that the line table lets begin in `start..end` (`is_stmt`), in order of address. Code that was
+    /// moved away from its statement has its line, but begins none.
+    pub fn statements_in(&self, start: Svma, end: Svma) -> Vec<Statement> {
+        let Some(unit) = self.context.find_dwarf_and_unit(start.0).skip_all_loads() else { return Vec::new() };
+        let Some(offset) = unit.debug_info_offset() else { return Vec::new() };
+        let mut known = self.statements.borrow_mut();
+        let rows = known.entry(offset.0).or_insert_with(|| statements_of(unit).unwrap_or_default());
+        let first = rows.partition_point(|row| row.address < start);
+        rows[first..].iter().take_while(|row| row.address < end).copied().collect()
     }
 
     /// Calls `visit` with each level of the inline stack at an address, innermost first.
@@ -146,6 +175,34 @@ impl<'a> Debug<'a> {
             }
         }
     }
+}
+
+/// All statements of a unit's line table, in order.
+fn statements_of(unit: gimli::UnitRef<'_, Slice<'_>>) -> gimli::Result<Vec<Statement>> {
+    let Some(program) = unit.line_program.clone() else { return Ok(Vec::new()) };
+    let mut found: Vec<Statement> = Vec::new();
+    // Rows at one address: of these, only the last has code.
+    let mut together: Vec<(Statement, u64)> = Vec::new();
+    let mut rows = program.rows();
+    let mut flush = |together: &mut Vec<(Statement, u64)>, file: u64| {
+        found.extend(together.drain(..).filter(|(_, own)| *own == file).map(|(statement, _)| statement));
+    };
+    let mut last = (0, 0);
+    while let Some((_, row)) = rows.next_row()? {
+        if row.address() != last.0 || row.end_sequence() {
+            flush(&mut together, last.1);
+        }
+        last = (row.address(), row.file_index());
+        if row.is_stmt()
+            && !row.end_sequence()
+            && let Some(line) = row.line().and_then(|line| u32::try_from(line.get()).ok())
+        {
+            together.push((Statement { address: Svma(row.address()), line }, row.file_index()));
+        }
+    }
+    flush(&mut together, last.1);
+    found.sort_by_key(|statement| statement.address);
+    Ok(found)
 }
 
 #[cfg(test)]

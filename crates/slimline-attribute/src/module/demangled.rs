@@ -9,13 +9,35 @@ pub fn demangle(raw: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    if name.starts_with("_Z")
-        && let Ok(symbol) = Symbol::new(name)
-        && let Ok(text) = symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type())
-    {
-        return text;
+    if !name.starts_with("_Z") {
+        return name.to_owned();
     }
-    name.to_owned()
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let whole = Symbol::new(name).ok().and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    whole.or_else(|| plain_name(name)).unwrap_or_else(|| name.to_owned())
+}
+
+/// The namespaces and name at the start of a C++ symbol that has something in its arguments that could not be
+/// demangled: `std::__fill_a1<…>`.
+fn plain_name(symbol: &str) -> Option<String> {
+    let mut rest = symbol.strip_prefix("_Z")?;
+    let is_nested = rest.starts_with('N');
+    rest = rest.trim_start_matches(['N', 'K', 'V', 'L']);
+    let mut parts = Vec::new();
+    if let Some(inside) = rest.strip_prefix("St") {
+        parts.push("std");
+        rest = inside;
+    }
+    while let Some(digits) = rest.find(|c: char| !c.is_ascii_digit()).filter(|&digits| digits > 0) {
+        let length: usize = rest[..digits].parse().ok()?;
+        parts.push(rest.get(digits..)?.get(..length)?);
+        rest = &rest[digits + length..];
+        if !is_nested {
+            break;
+        }
+    }
+    let arguments = if rest.starts_with('I') { "<…>" } else { "" };
+    (!parts.is_empty()).then(|| format!("{}{arguments}", parts.join("::")))
 }
 
 #[cfg(test)]
@@ -31,7 +53,13 @@ mod tests {
             ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back"),
             ("_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place"),
             ("_RNvCs15kBYyAo9fc_7mycrate3foo", "mycrate::foo"),
+            // What `c++filt` can and the crate can't.
+            (
+                "_ZSt9__fill_a1IPN3sky8ParticleES1_EN9__gnu_cxx11__enable_ifIXntsrSt11__is_scalarIT0_E7__valueEvE6__typeET_SA_RKS6_",
+                "std::__fill_a1<…>",
+            ),
             ("_Z", "_Z"),
+            ("_Z99999999999999999999x", "_Z99999999999999999999x"),
         ];
         for (raw, expected) in cases {
             assert_eq!(demangle(raw), expected);

@@ -178,6 +178,14 @@ impl<'a> Module<'a> {
         format!("{}+{start}", self.file_name)
     }
 
+    /// Name as linked of the function at an address; `module+0x1234` of its start where there is none.
+    pub fn linked_name(&self, svma: Svma) -> String {
+        match self.symbols().function_at(svma) {
+            Some(function) => function.name.to_owned(),
+            None => self.symbol_name(svma),
+        }
+    }
+
     /// Its row of the tables.
     pub fn row(&self) -> tables::Module {
         tables::Module { path: self.path.clone(), build_id: self.build_id.clone(), symbols: self.source }

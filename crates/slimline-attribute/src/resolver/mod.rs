@@ -132,7 +132,7 @@ impl<'a> Resolver<'a> {
         Self {
             modules: Modules::new(|path| Module::open(store, path)),
             processes: Vec::new(),
-            sites: Sites::new(),
+            sites: Sites::new(rules.clone()),
             groups: Groups::new(rules),
             threads: Vec::new(),
             windows: 0,

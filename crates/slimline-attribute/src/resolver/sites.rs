@@ -4,7 +4,9 @@ use rustc_hash::FxHashMap;
 use slimline_trace::access::SiteId;
 use slimline_trace::address::{Avma, Svma};
 
+use crate::code::source::Loops;
 use crate::data::address_space::{AddressSpace, MappingName, Modules};
+use crate::data::wrappers::WrapperRules;
 use crate::tables::{self, Frame, Loop, ModuleId, Site, Tables};
 
 /// Accesses counted and weighed.
@@ -23,11 +25,11 @@ pub(super) struct Sites {
     /// Rows of the table of modules: those that have sites, in the order they were met.
     module_ids: FxHashMap<usize, ModuleId>,
     module_order: Vec<usize>,
-    loops: Vec<Loop>,
+    loops: Loops,
 }
 
 impl Sites {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(rules: WrapperRules) -> Self {
         Self {
             rows: vec![Site::unknown()],
             tallies: vec![Tally::default()],
@@ -35,7 +37,7 @@ impl Sites {
             by_code: FxHashMap::default(),
             module_ids: FxHashMap::default(),
             module_order: Vec::new(),
-            loops: Vec::new(),
+            loops: Loops::new(rules),
         }
     }
 
@@ -52,12 +54,16 @@ impl Sites {
         }
         let site = SiteId(self.rows.len() as u32);
         let row = match module {
-            Some(number) => Site {
-                module: Some(self.module_id(number)),
-                svma,
-                frames: modules.get(number).frames(svma),
-                ..Site::unknown()
-            },
+            Some(number) => {
+                let (module, id) = (modules.get(number), self.module_id(number));
+                Site {
+                    module: Some(id),
+                    svma,
+                    frames: module.frames(svma),
+                    innermost_loop: self.loops.innermost(module, id, svma),
+                    ..Site::unknown()
+                }
+            }
             None => Site { svma, frames: vec![frame_outside_files(space, ip, time_ns)], ..Site::unknown() },
         };
         self.rows.push(row);
@@ -104,7 +110,7 @@ impl Sites {
 
     pub(super) fn into_rows(self, modules: &Modules<'_>) -> (Vec<tables::Module>, Vec<Site>, Vec<Loop>) {
         let named = self.module_order.iter().map(|&number| modules.get(number).row()).collect();
-        (named, self.rows, self.loops)
+        (named, self.rows, self.loops.into_rows())
     }
 }
 

@@ -1,0 +1,244 @@
+//! Loops of optimized programs against what their sources state.
+
+mod sandbox;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sample_programs::{Optimization, catalogue};
+use sandbox::Sandbox;
+use slimline_attribute::code::source::Loops;
+use slimline_attribute::data::wrappers::WrapperRules;
+use slimline_attribute::module::Module;
+use slimline_attribute::module::store::FileStore;
+use slimline_attribute::tables::{Loop, LoopId, ModuleId};
+use slimline_trace::address::Svma;
+
+/// All loops of the functions whose linked name contains one of `functions`, and of each instruction its innermost.
+fn loops_of(module: &Module<'_>, functions: &[&str]) -> (Vec<Loop>, Vec<(Svma, LoopId)>) {
+    let mut loops = Loops::new(WrapperRules::default());
+    let mut innermost = Vec::new();
+    let image = module.image().expect("an ELF file");
+    for segment in image.segments().iter().filter(|segment| segment.executable) {
+        for svma in (segment.svma.0..segment.svma.0 + segment.data.len() as u64).map(Svma) {
+            if functions.iter().any(|name| module.linked_name(svma).contains(name)) {
+                innermost.extend(loops.innermost(module, ModuleId(0), svma).map(|id| (svma, id)));
+            }
+        }
+    }
+    (loops.into_rows(), innermost)
+}
+
+/// (function, first line, last line, depth) of each loop, in order of lines.
+fn told(loops: &[Loop]) -> Vec<(&str, u32, u32, u32)> {
+    let mut told: Vec<_> =
+        loops.iter().map(|found| (found.function.as_str(), found.first_line, found.last_line, found.depth)).collect();
+    told.sort_by_key(|&(_, first, last, depth)| (first, last, depth));
+    told
+}
+
+/// The lines of a source file that any instruction has.
+fn lines_with_code(module: &Module<'_>, source: &Path) -> BTreeSet<u32> {
+    let mut lines = BTreeSet::new();
+    let debug = module.debug().expect("compiled with -g");
+    for segment in module.image().expect("an ELF file").segments().iter().filter(|segment| segment.executable) {
+        for svma in (segment.svma.0..segment.svma.0 + segment.data.len() as u64).map(Svma) {
+            debug.for_each_frame(svma, |level| {
+                if level.file.is_some_and(|file| Path::new(file).file_name() == source.file_name()) {
+                    lines.extend(level.line);
+                }
+            });
+        }
+    }
+    lines
+}
+
+fn check_catalogue(optimization: Optimization) {
+    let sandbox = Sandbox::new();
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for program in catalogue().expect("catalogue") {
+        let path = program.build(optimization, sandbox.root.path()).expect("builds");
+        let store = FileStore::new(&sandbox);
+        let module = Module::open(&store, path.to_str().expect("UTF-8"));
+        // Programs for benches state nothing.
+        let Ok(truth) = program.truth() else { continue };
+        // Functions may be inlined into others: `main` and thread bodies hold them all.
+        let (loops, _) = loops_of(&module, &[""]);
+        let lines = lines_with_code(&module, &program.source);
+        for stated in truth.loops.iter().filter(|stated| stated.lines.is_some()) {
+            let function = stated.function.as_deref().expect("a loop with lines has a function");
+            let [first, last] = stated.lines.expect("filtered");
+            let is_it = |found: &&Loop| {
+                // A body that became a conditional move may have lost its last lines: nothing in the file knows them.
+                let lost = |line| !lines.contains(&line);
+                found.first_line == first
+                    && found.last_line <= last
+                    && (found.last_line + 1..=last).all(lost)
+                    && found.function.rsplit("::").next().is_some_and(|name| name == function)
+                    && found
+                        .file
+                        .as_deref()
+                        .is_some_and(|file| file.ends_with(program.source.file_name().unwrap().to_str().unwrap()))
+            };
+            let near: Vec<_> = told(&loops).into_iter().filter(|row| row.1 <= last + 3 && first <= row.2 + 3).collect();
+            if !loops.iter().any(|found| is_it(&found)) {
+                wrong.push(format!("{}: {function} {first}-{last} is not among {near:?}", program.name));
+            }
+            checked += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{optimization:?}, {} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(checked >= 20, "only {checked} loops are stated");
+}
+
+#[test]
+fn stated_loops_are_found_at_o2() {
+    check_catalogue(Optimization::O2);
+}
+
+#[test]
+fn stated_loops_are_found_at_o3() {
+    check_catalogue(Optimization::O3);
+}
+
+/// One loop whose code must be told as the same loop, whatever the compiler made of it.
+#[track_caller]
+fn check_one_loop(flags: &[&str], source_name: &str, source: &str, expected: &[(&str, u32, u32, u32)], copies: usize) {
+    let sandbox = Sandbox::new();
+    let compiler = if source_name.ends_with("cpp") { "g++" } else { "gcc" };
+    let path = sandbox.compile(compiler, &[&["-g", "-c"], flags].concat(), source_name, source, "code.o");
+    // Linked at its own place, so that there are segments.
+    sandbox.run("gcc", &["-nostdlib", "-shared", "-o", "code.so", "code.o"]);
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &path.replace("code.o", "code.so"));
+    let (loops, innermost) = loops_of(&module, &[""]);
+    assert_eq!(told(&loops), expected);
+    // Stretches of code that belong to the last loop: the test shows something only if there are several.
+    let last = LoopId(loops.len() as u32 - 1);
+    let addresses: Vec<u64> = innermost.iter().filter(|(_, id)| *id == last).map(|(svma, _)| svma.0).collect();
+    let stretches = 1 + addresses.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+    assert!(stretches >= copies, "{stretches} stretches of code");
+}
+
+#[test]
+fn vectorized_loop_and_its_remainder_are_one() {
+    let source = "
+void scale(float *restrict to, const float *restrict from, long n) {
+    for (long i = 0; i < n; i++)
+        to[i] = from[i] * 2.0f;
+}
+";
+    // -mavx2 makes a remainder loop; alignment needs none.
+    check_one_loop(&["-O3", "-mavx2"], "a.c", source, &[("scale", 3, 4, 1)], 1);
+    check_one_loop(&["-O3", "-mavx2", "-funroll-all-loops"], "a.c", source, &[("scale", 3, 4, 1)], 2);
+}
+
+#[test]
+fn unswitched_copies_of_a_nest_are_one_nest() {
+    let source = "
+void add(long *to, long n, long m, int negative) {
+    for (long i = 0; i < n; i++) {
+        for (long j = 0; j < m; j++) {
+            if (negative)
+                to[i * m + j] -= j ^ i;
+            else
+                to[i * m + j] += j / (i + 1);
+        }
+    }
+}
+";
+    check_one_loop(&["-O3", "-fno-tree-vectorize"], "a.c", source, &[("add", 3, 8, 1), ("add", 4, 8, 2)], 2);
+}
+
+#[test]
+fn loops_of_inlined_functions_have_their_names_and_calls_their_lines() {
+    let source = "
+static inline long sum(const long *v, long n) {
+    long s = 0;
+    for (long i = 0; i < n; i++)
+        s += v[i];
+    return s;
+}
+static inline long twice(long x) {
+    return x * 2 + 1;
+}
+long all(const long *v, long n, long rows) {
+    long s = 0;
+    for (long r = 0; r < rows; r++)
+        s ^= sum(v + r * n, n);
+    for (long i = 0; i < n; i++)
+        s ^= twice(v[i] ^ s);
+    return s;
+}
+";
+    let expected = [("sum", 4, 5, 2), ("all", 13, 14, 1), ("all", 15, 16, 1)];
+    check_one_loop(&["-O2"], "a.c", source, &expected, 1);
+}
+
+#[test]
+fn library_loops_are_told_by_the_line_that_calls_for_them() {
+    let source = "
+#include <numeric>
+#include <vector>
+long total(const std::vector<long> &v, long rounds) {
+    long sum = 0;
+    for (long i = 0; i < rounds; i++)
+        sum ^= std::accumulate(v.begin(), v.end(), i);
+    return sum;
+}
+";
+    check_one_loop(&["-O2"], "a.cpp", source, &[("total", 6, 7, 1), ("total", 7, 7, 2)], 1);
+}
+
+#[test]
+fn switches_and_computed_gotos_stay_inside_their_loop() {
+    let switch = "
+long run(const unsigned char *code, long n) {
+    long a = 1, b = 2;
+    for (long i = 0; i < n; i++) {
+        switch (code[i]) {
+        case 0: a += b; break;
+        case 1: b ^= a; break;
+        case 2: a *= 3; break;
+        case 3: b -= i; break;
+        case 4: a ^= i; break;
+        case 5: b *= a; break;
+        case 6: a -= 7; break;
+        case 7: b += 9; break;
+        }
+    }
+    return a ^ b;
+}
+";
+    for flags in [&["-O2", "-fPIC"][..], &["-O2", "-fno-pic", "-mcmodel=large"], &["-O3", "-fPIC"]] {
+        check_one_loop(flags, "a.c", switch, &[("run", 4, 13, 1)], 1);
+    }
+    let computed = "
+long run(const unsigned char *code) {
+    static void *const to[] = {&&add, &&flip, &&stop};
+    long a = 1;
+    goto *to[*code++];
+add: a += 3;
+    goto *to[*code++];
+flip: a ^= a << 1;
+    goto *to[*code++];
+stop: return a;
+}
+";
+    check_one_loop(&["-O2", "-fPIC"], "a.c", computed, &[("run", 6, 9, 1)], 1);
+}
+
+#[test]
+fn without_debug_information_loops_have_no_lines() {
+    let sandbox = Sandbox::new();
+    let source = "void fill(long *v, long n) { for (long i = 0; i < n; i++) v[i] = i; }";
+    let path = sandbox.compile("gcc", &["-O2", "-fno-tree-vectorize", "-shared", "-fPIC"], "a.c", source, "code.so");
+    for strip in [None, Some("--strip-debug"), Some("--strip-all")] {
+        if let Some(option) = strip {
+            sandbox.run("strip", &[option, "code.so"]);
+        }
+        let store = FileStore::new(&sandbox);
+        let (loops, _) = loops_of(&Module::open(&store, &path), &["fill"]);
+        assert_eq!(told(&loops), [("fill", 0, 0, 1)], "{strip:?}");
+    }
+}
