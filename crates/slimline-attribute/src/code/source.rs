@@ -323,7 +323,7 @@ impl InlineStacks {
             files(&|line| statements.contains(&line)).or_else(|| files(&|_| true))?;
         let path = first.levels[..=depth].iter().map(|level| &self.functions[level.function as usize]);
         Some(Extent {
-            function: path.clone().last()?.name.clone(),
+            function: path.clone().next_back()?.name.clone(),
             inlined: path
                 .skip(1)
                 .map(|level| (level.name.clone().unwrap_or_default(), level.line, level.column))
