@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use slimline_analyze::analysis::Pass;
+use slimline_analyze::findings::DataProfile;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessTables, Resolver};
@@ -22,14 +24,17 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
     let mut quality = SampleQuality::default();
+    let profile = DataProfile::default();
+    let mut pass = Pass::new(&profile);
     for (pid, process) in &processes {
         let id = resolver.add_process(ProcessTables::new(*pid, process));
         for part in process.parts() {
             let part = part?;
             quality.update(&part.samples);
-            resolver.resolve(id, (&part).into(), |_| {});
+            resolver.resolve(id, (&part).into(), |batch| pass.push(batch));
         }
     }
     let resolution = resolver.finish();
-    Ok(assemble::report(session.info(), &quality, &resolution.tables))
+    let findings = pass.finish(&resolution.tables);
+    Ok(assemble::report(session.info(), &quality, &resolution.tables, &findings))
 }

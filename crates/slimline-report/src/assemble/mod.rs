@@ -1,21 +1,26 @@
 //! From findings to the view. Numbers are taken over and named, never computed.
 
+mod breakdowns;
+mod groups;
+mod layout;
+mod loops;
 mod session;
 
+use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::tables::Tables;
 use slimline_trace::session::SessionInfo;
 
-use crate::view::{Breakdowns, Report, SCHEMA};
+use crate::view::{Report, SCHEMA};
 
 /// The view of a session.
-pub fn report(info: &SessionInfo, quality: &SampleQuality, tables: &Tables) -> Report {
+pub fn report(info: &SessionInfo, quality: &SampleQuality, tables: &Tables, findings: &Findings) -> Report {
     Report {
         schema: SCHEMA,
-        session: session::view(info, quality, tables.threads.len() as u64),
-        groups: Vec::new(),
-        loops: Vec::new(),
-        breakdowns: Breakdowns::default(),
+        session: session::view(info, quality, findings.hot.threads.len() as u64),
+        groups: findings.groups.iter().map(|found| groups::view(found, tables)).collect(),
+        loops: findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
+        breakdowns: breakdowns::view(&findings.hot, tables),
         advice: Vec::new(),
     }
 }

@@ -1,0 +1,96 @@
+//! Data structures.
+
+use slimline_analyze::findings::{Field, GroupFindings};
+use slimline_analyze::structure::ElementFrom;
+use slimline_attribute::tables::{Frame, Group, GroupKind, Tables};
+
+use super::breakdowns::interval;
+use super::layout;
+use crate::view;
+
+pub(super) fn view(found: &GroupFindings, tables: &Tables) -> view::Group {
+    let group = tables.group(found.group);
+    let structure = found.structure.as_ref();
+    // A type of another size than the element's is not the element's type.
+    let element = group.element.filter(|element| structure.is_none_or(|found| found.element_bytes == element.bytes));
+    let offset = |row: usize| found.fields[row].offset;
+    view::Group {
+        id: found.group.0,
+        name: group.name.clone(),
+        kind: kind(group.kind).to_owned(),
+        share: found.share.value,
+        share_interval: interval(&found.share),
+        samples: found.share.samples,
+        loads: found.loads,
+        stores: found.stores,
+        blocks: group.objects,
+        bytes: group.bytes,
+        allocated_at: group.allocated_at.as_ref().map(|frame| place(frame, group)),
+        declared_at: group.declared_at.as_ref().map(|at| view::Position { file: at.file.clone(), line: at.line }),
+        type_name: element.map(|element| tables.type_(element.type_id).name.clone()),
+        element_bytes: structure.map(|structure| structure.element_bytes),
+        element_from: structure.map(|structure| {
+            match structure.from {
+                ElementFrom::DebugInfo => "debug_info",
+                ElementFrom::Stride => "stride",
+                ElementFrom::BlockSize => "block_size",
+            }
+            .to_owned()
+        }),
+        element_confidence: structure.map(|structure| structure.confidence),
+        fields: found.fields.iter().filter(|field| field.is_used()).map(|field| self::field(field)).collect(),
+        affinity: found
+            .affinity
+            .iter()
+            .map(|pair| view::Affinity { a: offset(pair.a), b: offset(pair.b), value: pair.value })
+            .collect(),
+        clusters: found
+            .clusters
+            .iter()
+            .map(|cluster| cluster.fields.iter().map(|&row| offset(row)).collect())
+            .collect(),
+        layout: element.and_then(|element| layout::view(element.type_id, tables)),
+    }
+}
+
+fn kind(kind: GroupKind) -> &'static str {
+    match kind {
+        GroupKind::Heap => "heap",
+        GroupKind::Static => "static",
+        GroupKind::Stack => "stack",
+        GroupKind::ThreadLocal => "thread_local",
+        GroupKind::Mapping => "mapping",
+        GroupKind::Unattributed => "unattributed",
+    }
+}
+
+fn place(frame: &Frame, group: &Group) -> view::Place {
+    view::Place {
+        function: frame.function.clone(),
+        file: frame.position.as_ref().map(|at| at.file.clone()),
+        line: frame.position.as_ref().map_or(0, |at| at.line),
+        stack: group.stack.iter().map(one_line).collect(),
+    }
+}
+
+/// `function file:line`, or `function module` without lines.
+fn one_line(frame: &Frame) -> String {
+    match &frame.position {
+        Some(at) => format!("{} {}:{}", frame.function, at.file, at.line),
+        None => format!("{} {}", frame.function, frame.module),
+    }
+}
+
+fn field(field: &Field) -> view::Field {
+    view::Field {
+        offset: field.offset,
+        bytes: field.bytes,
+        name: if field.name.is_empty() { "(element)".to_owned() } else { field.name.clone() },
+        share: field.share,
+        access_share: field.access_share,
+        loads: field.loads,
+        stores: field.stores,
+        stride_bytes: field.stride_bytes,
+        loops: field.loops.clone(),
+    }
+}

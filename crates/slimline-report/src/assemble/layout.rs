@@ -1,0 +1,62 @@
+//! An element type as declared, nested structures and holes included.
+
+use slimline_attribute::tables::{Language, Member, Tables, Type, TypeId, TypeKind};
+use slimline_attribute::typing::leaves::holes;
+
+use crate::view::{Layout, LayoutMember};
+
+/// Deepest nesting shown.
+const MAX_DEPTH: u32 = 8;
+
+/// The layout of a structure; `None` for anything else.
+pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
+    let row = tables.type_(id);
+    if !matches!(row.kind, TypeKind::Structure | TypeKind::Union) {
+        return None;
+    }
+    let mut members = Vec::new();
+    add(row, 0, 0, tables, &mut members);
+    let gaps = holes(&tables.types, id);
+    members.extend(gaps.into_iter().map(|hole| LayoutMember {
+        offset: hole.offset,
+        bytes: hole.bytes,
+        ..LayoutMember::default()
+    }));
+    // Members that share an offset stay in the order of their nesting.
+    members.sort_by_key(|member| member.offset);
+    Some(Layout { name: row.name.clone(), language: language(row.language).to_owned(), bytes: row.bytes, members })
+}
+
+fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<LayoutMember>) {
+    for member in &row.members {
+        let inner = inner(member, tables).filter(|_| depth < MAX_DEPTH);
+        into.push(LayoutMember {
+            offset: base + member.offset,
+            bytes: member.bytes,
+            name: member.name.clone(),
+            type_name: member.type_name.clone(),
+            bits: member.bits,
+            depth,
+            nested: inner.is_some(),
+        });
+        if let Some(inner) = inner {
+            add(inner, base + member.offset, depth + 1, tables, into);
+        }
+    }
+}
+
+/// The structure that a member is, if it is one.
+fn inner<'t>(member: &Member, tables: &'t Tables) -> Option<&'t Type> {
+    let row = tables.type_(member.type_id?);
+    (row.kind == TypeKind::Structure && !row.members.is_empty()).then_some(row)
+}
+
+pub(super) fn language(language: Language) -> &'static str {
+    match language {
+        Language::C => "c",
+        Language::Cpp => "c++",
+        Language::Rust => "rust",
+        Language::Fortran => "fortran",
+        Language::Other => "other",
+    }
+}
