@@ -101,6 +101,12 @@ static STATE: AtomicU32 = AtomicU32::new(NOT_FOUND);
 /// Kernel's number of the thread that looks for them.
 static FINDER: AtomicU32 = AtomicU32::new(0);
 
+/// Where the `malloc` below is.
+pub(crate) fn malloc_below() -> *mut c_void {
+    find_all();
+    MALLOC.0.load(Relaxed)
+}
+
 /// Finds all functions, unless this thread is doing so already: then false.
 #[cold]
 fn find_all() -> bool {

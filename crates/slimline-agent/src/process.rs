@@ -123,13 +123,15 @@ unsafe extern "C" fn in_forked_child() {
     }
     PROCESS.store(0, Relaxed);
     trigger::forget();
-    hooks::stop();
+    let is_followed = config().is_some_and(|config| config.follow_children != 0);
+    // SAFETY: the child of a fork has one thread; `fork` was called by the target.
+    unsafe { hooks::in_forked_child(is_followed) };
     signals::reset_lock();
     thread::forget();
     maps::forget();
     // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.
     unsafe { recorder::forget() };
-    if config().is_some_and(|config| config.follow_children != 0) {
+    if is_followed {
         record();
     }
 }

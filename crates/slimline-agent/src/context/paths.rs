@@ -67,6 +67,11 @@ impl Paths {
         Self { appending: AtomicBool::new(false), cells: [const { AtomicU64::new(0) }; CELLS] }
     }
 
+    /// In a forked child: another thread may have been appending, which it will not go on with.
+    pub(crate) fn in_forked_child(&self) {
+        self.appending.store(false, Release);
+    }
+
     /// The path with these frames, innermost first; None where it is new and there is no room.
     pub(crate) fn intern(&self, area: &dyn StackArea, frames: &[u64], cut: u8) -> Option<Path> {
         let words = area.words();

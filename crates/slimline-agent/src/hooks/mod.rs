@@ -5,12 +5,11 @@
 //! pointer and frame pointer to the arguments, which is all that unwinding needs, and jumps to the recording one
 //! ([`record`], [`crate::ranges`]). Results, `errno` and failures are those of the function below.
 //!
-//! `operator new` and `delete` are not replaced where they are built on `malloc` and `free`, as those of libstdc++ and
-//! libc++ are, linked dynamically or statically: such blocks are seen here with one frame more, and a program that
-//! defines its own operators keeps exactly these. The allocators that bring their own operators (jemalloc, tcmalloc,
-//! mimalloc) are not seen through `malloc` then.
+//! `operator new` and `delete`: see [`operators`].
 #![allow(unsafe_code)] // functions in assembly, with the C library's names
 
+mod fork;
+mod operators;
 mod record;
 mod tracker;
 
@@ -20,6 +19,7 @@ use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 #[allow(unused_imports)] // the process side calls the first two
+pub(crate) use fork::in_forked_child;
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 
 /// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
@@ -28,13 +28,16 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Changes when code was unloaded.
 static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Records allocations from now on: call once the process file stands. Not async-signal-safe.
+/// Records allocations from now on: call once the process file stands, in a forked child again. Not
+/// async-signal-safe.
 pub(crate) fn start() {
     unwind::start();
-    GENERATION.store(1, Release);
+    if fork::inherit() {
+        GENERATION.store(1, Release);
+    }
 }
 
-/// Records nothing any more: the collector stopped, or this is a forked child. Async-signal-safe.
+/// Records nothing any more: the collector stopped. Async-signal-safe.
 pub(crate) fn stop() {
     GENERATION.store(0, Relaxed);
 }

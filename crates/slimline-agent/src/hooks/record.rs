@@ -248,3 +248,15 @@ pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: us
         unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
     }
 }
+
+/// An allocator's own `operator new` returned `block`; null where it may not throw.
+pub(super) extern "C" fn created(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
+    if !block.is_null() {
+        allocated(block, bytes, sp, bp);
+    }
+}
+
+/// Before an allocator's own `operator delete`.
+pub(super) extern "C" fn deleted(block: *mut c_void, sp: u64, bp: u64) {
+    freeing(block, sp, bp);
+}

@@ -88,6 +88,18 @@ fn give_back(tracker: NonNull<Tracker>) {
     }
 }
 
+/// In a forked child: no thread has a tracker. Those of the parent stay mapped and untouched, and take no memory.
+///
+/// # Safety
+/// There must be one thread, outside the agent.
+pub(super) unsafe fn forget_all() {
+    SPARE.iter().for_each(|place| place.store(null_mut(), Relaxed));
+    TRACKERS.store(0, Relaxed);
+    if let Some(thread) = thread::existing() {
+        thread.contexts.set(null_mut());
+    }
+}
+
 /// The calling thread ends: adds its counts to the process's and leaves its memory to a later thread. Before
 /// [`thread::end`].
 pub(crate) fn end_thread(thread: &Thread) {
@@ -191,6 +203,9 @@ impl Tracker {
     #[cold]
     pub(super) fn flush(&mut self, thread: &Thread) {
         self.waiting.flush(thread);
+        if !recorder::is_open() {
+            super::stop();
+        }
         let Some(header) = recorder::header() else { return };
         header.allocations.fetch_add(core::mem::take(&mut self.allocations), Relaxed);
         header.allocated_bytes.fetch_add(core::mem::take(&mut self.allocated_bytes), Relaxed);
