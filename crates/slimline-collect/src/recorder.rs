@@ -293,11 +293,12 @@ impl Recorder {
         self.is_changed = false;
         self.counts.parts += 1;
         self.block_rows.clear();
+        // What filled one part will fill the next: no growing, no copying. The writing thread gives the memory back.
         PartRows {
             stacks: mem::take(&mut self.stacks.new),
             blocks: mem::take(&mut self.blocks),
             samples: mem::take(&mut self.samples),
-            accesses: mem::take(&mut self.accesses),
+            accesses: mem::replace(&mut self.accesses, Accesses::with_capacity(PART_ACCESSES)),
             dead_ranges: mem::take(&mut self.ranges.dead),
             live_ranges: self.ranges.live(),
             mappings: self.mappings.mappings.clone(),

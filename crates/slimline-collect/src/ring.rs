@@ -3,7 +3,7 @@
 //! All access goes through atomics, so whatever the target does to its mapping, what is read here is some value, never
 //! undefined behaviour; every value is then checked. Messages are copied out of the ring before anything looks at
 //! them. What this can't survive is a target that shrinks the file (SIGBUS); nothing but malice does that.
-#![allow(unsafe_code)] // shared memory is a raw pointer; two functions turn it into atomics
+#![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -66,6 +66,13 @@ impl ProcessFile {
         // SAFETY: the mapping lives as long as `self`, is page-aligned and readable and writable; the assertion keeps
         // the word inside it and aligned. Atomics may be changed by others at any time.
         unsafe { AtomicU64::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+    }
+
+    /// The `count` words at `offset`, which must be a multiple of 8; all inside the file.
+    fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        assert!(offset.is_multiple_of(8) && count <= self.mapping.len() / 8 - offset / 8);
+        // SAFETY: as in `word`, for `count` words.
+        unsafe { std::slice::from_raw_parts(self.mapping.as_mut_ptr().add(offset).cast(), count) }
     }
 
     /// The half word at `offset`, which must be a multiple of 4 inside the file.
@@ -184,9 +191,11 @@ impl Slot<'_> {
         if sensible {
             let ring = RINGS_OFFSET + self.index * RING_BYTES;
             let (start, count) = ((tail / 8) as usize % RING_WORDS, (bytes / 8) as usize);
-            words.extend(
-                (0..count).map(|word| self.file.word(ring + (start + word) % RING_WORDS * 8).load(Ordering::Relaxed)),
-            );
+            let to_end = count.min(RING_WORDS - start);
+            for (first, count) in [(start, to_end), (0, count - to_end)] {
+                let run = self.file.words(ring + first * 8, count);
+                words.extend(run.iter().map(|word| word.load(Ordering::Relaxed)));
+            }
         }
         tail_word.store(head, Ordering::Release);
         if sensible { Ok(()) } else { Err(Garbled) }

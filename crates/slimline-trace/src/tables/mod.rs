@@ -115,6 +115,11 @@ macro_rules! table {
         }
 
         impl $table {
+            /// An empty table with room for `rows`.
+            pub fn with_capacity(rows: usize) -> Self {
+                Self { $($column: Vec::with_capacity(rows),)+ }
+            }
+
             /// Number of rows.
             pub fn len(&self) -> usize {
                 $crate::tables::first_length(&[$(self.$column.len()),+])
