@@ -10,7 +10,7 @@ use slimline_trace::wire::{
 use crate::blame::Plans;
 use crate::blocks::BLOCKS;
 use crate::memory::Pages;
-use crate::recorder::{self, bytes_of};
+use crate::recorder::bytes_of;
 use crate::signals::forward::Context;
 use crate::thread::Thread;
 use crate::trigger::Trigger;
@@ -115,10 +115,9 @@ impl Blamed {
     }
 }
 
-/// Records one sample of the thread that was interrupted at `context`.
-pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context) {
+/// Records one sample of the thread that was interrupted at `context` at this time.
+pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context, time_ns: u64) {
     let Some(config) = process::config() else { return };
-    let time_ns = recorder::now_ns();
     let weight_ns = trigger::period_ns().saturating_mul(1 + u64::from(trigger.missed));
     let mut state = registers::state_of(context);
     let sampled_ip = state.rip;

@@ -125,9 +125,11 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
         return;
     };
     if let Some(work) = thread.work() {
-        let mut sampling = Sampling { thread, work, trigger, context };
+        let time_ns = recorder::now_ns();
+        let mut sampling = Sampling { thread, work, trigger, context, time_ns };
         // SAFETY: it is the thread's own stack, and the thread is not on it: `enter` above says so.
         unsafe { on_stack(Work::stack_top(work), sample, (&raw mut sampling).cast()) };
+        header.sampling_ns.fetch_add(recorder::now_ns().saturating_sub(time_ns), Relaxed);
     }
     drop(inside);
 }
@@ -137,6 +139,7 @@ struct Sampling<'a> {
     work: NonNull<Work>,
     trigger: Trigger,
     context: *mut Context,
+    time_ns: u64,
 }
 
 unsafe extern "C" fn sample(sampling: *mut u8) {
@@ -146,7 +149,7 @@ unsafe extern "C" fn sample(sampling: *mut u8) {
     let context = unsafe { &*sampling.context };
     // SAFETY: the thread's own, and it is inside the agent once.
     let sampler = unsafe { &mut sampling.work.as_mut().sampler };
-    burst::sample(sampling.thread, sampler, sampling.trigger, context);
+    burst::sample(sampling.thread, sampler, sampling.trigger, context, sampling.time_ns);
 }
 
 /// Calls `function(argument)` on the stack that ends at `top`.
