@@ -5,13 +5,17 @@ use slimline_emulate::{Memory, Plan, plan};
 use crate::memory::Pages;
 use crate::unwind;
 
-/// Plans kept for each thread, a power of two. Hot code has a few hundred sampled instructions.
-const PLANS: usize = 512;
-/// Functions up to this size are looked at whole.
-const WHOLE_FUNCTION_BYTES: u64 = 8 << 10;
-/// Of larger ones, and of code without unwind information, this much on each side: 15 µs of decoding, and still
-/// almost every loop. Decoding from the middle falls into step within a few instructions.
-const SIDE_BYTES: u64 = 2 << 10;
+/// Plans kept for each thread, a power of two; 400 bytes each. An interpreter has a few thousand sampled instructions.
+const PLANS: usize = 2048;
+/// First this much before the sampled instruction is looked at: enough where the one directly before it accesses
+/// memory, which nothing can beat. Decoding from the middle falls into step within a few instructions.
+const NEAR_BYTES: u64 = 96;
+/// Otherwise the whole function, up to this size.
+const WHOLE_FUNCTION_BYTES: u64 = 3 << 9;
+/// Of larger ones, and of code without unwind information, this much on each side: about 10 µs of decoding, and still
+/// almost every loop.
+const SIDE_BYTES: u64 = 1 << 9;
+const LONGEST_INSTRUCTION: u64 = 15;
 /// Code bytes before the sampled instruction that a kept plan is checked against: they change when code is generated,
 /// or another library comes to the same place.
 const CHECKED_BYTES: usize = 16;
@@ -56,7 +60,19 @@ fn valid(entry: &Entry) -> &Plan {
 }
 
 fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
-    let (start, end) = window(ip, unwind::function_bounds(ip));
+    let bounds = unwind::function_bounds(ip).filter(|&(start, end)| start <= ip && ip < end);
+    if skid > 0 {
+        let near = bounds.map_or(0, |(start, _)| start).max(ip.saturating_sub(NEAR_BYTES));
+        let code = pages.slice(near, ip + LONGEST_INSTRUCTION);
+        if near + code.len() as u64 > ip {
+            let plan = plan(code, near, near, ip, 1);
+            // At distance 0 it is a repeated instruction's own.
+            if plan.blamed_ip().is_some() && plan.distance() <= 1 {
+                return Some(plan);
+            }
+        }
+    }
+    let (start, end) = window(ip, bounds);
     let code = pages.slice(start, end);
     let (start, code) = if start + code.len() as u64 > ip {
         (start, code)
@@ -72,14 +88,9 @@ fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
 fn window(ip: u64, bounds: Option<(u64, u64)>) -> (u64, u64) {
     let around = (ip.saturating_sub(SIDE_BYTES) & !15, ip.saturating_add(SIDE_BYTES));
     match bounds {
-        Some((start, end)) if start <= ip && ip < end => {
-            if end - start <= WHOLE_FUNCTION_BYTES {
-                (start, end)
-            } else {
-                (start.max(around.0), end.min(around.1))
-            }
-        }
-        _ => around,
+        Some((start, end)) if end - start <= WHOLE_FUNCTION_BYTES => (start, end),
+        Some((start, end)) => (start.max(around.0), end.min(around.1)),
+        None => around,
     }
 }
 
@@ -90,9 +101,8 @@ mod tests {
     #[test]
     fn small_functions_are_seen_whole_and_large_ones_around_the_sample() {
         assert_eq!(window(0x1100, Some((0x1000, 0x1200))), (0x1000, 0x1200));
-        assert_eq!(window(0x10_0123, Some((0x0f_0000, 0x20_0000))), (0x0f_f920, 0x10_0923));
-        assert_eq!(window(0x0f_0010, Some((0x0f_0000, 0x20_0000))), (0x0f_0000, 0x0f_0810));
-        assert_eq!(window(0x10_0123, None), (0x0f_f920, 0x10_0923));
-        assert_eq!(window(0x10_0123, Some((0x1000, 0x2000))), (0x0f_f920, 0x10_0923), "bounds of something else");
+        assert_eq!(window(0x10_0123, Some((0x0f_0000, 0x20_0000))), (0x0f_fd20, 0x10_0523));
+        assert_eq!(window(0x0f_0010, Some((0x0f_0000, 0x20_0000))), (0x0f_0000, 0x0f_0410));
+        assert_eq!(window(0x10_0123, None), (0x0f_fd20, 0x10_0523));
     }
 }

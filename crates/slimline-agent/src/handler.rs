@@ -108,6 +108,9 @@ unsafe extern "C" fn decide(signal: i32, info: *mut SignalInfo, context: *mut Co
 fn on_trigger(trigger: Trigger, context: *mut Context) {
     if !recorder::is_open() {
         trigger::stop();
+        if let Some(thread) = thread::existing() {
+            trigger::stop_thread(thread);
+        }
         return;
     }
     let Some(header) = recorder::header() else { return };
@@ -125,11 +128,16 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
         return;
     };
     if let Some(work) = thread.work() {
+        // Not the time of day, which goes on while other threads have the processor.
+        let began_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let time_ns = recorder::now_ns();
         let mut sampling = Sampling { thread, work, trigger, context, time_ns };
         // SAFETY: it is the thread's own stack, and the thread is not on it: `enter` above says so.
-        unsafe { on_stack(Work::stack_top(work), sample, (&raw mut sampling).cast()) };
-        header.sampling_ns.fetch_add(recorder::now_ns().saturating_sub(time_ns), Relaxed);
+        unsafe {
+            on_stack(Work::stack_top(work), sample, (&raw mut sampling).cast(), thread.way_out.as_ptr());
+        }
+        let ended_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        header.sampling_ns.fetch_add(ended_ns.saturating_sub(began_ns), Relaxed);
     }
     drop(inside);
 }
@@ -152,8 +160,64 @@ unsafe extern "C" fn sample(sampling: *mut u8) {
     burst::sample(sampling.thread, sampler, sampling.trigger, context, sampling.time_ns);
 }
 
-/// Calls `function(argument)` on the stack that ends at `top`.
+/// Calls `function(argument)` on the stack that ends at `top`. Where it can be come back to is kept in `way_out`
+/// meanwhile.
 #[unsafe(naked)]
-unsafe extern "C" fn on_stack(top: usize, function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
-    naked_asm!("push rbp", "mov rbp, rsp", "mov rsp, rdi", "mov rdi, rdx", "call rsi", "mov rsp, rbp", "pop rbp", "ret")
+unsafe extern "C" fn on_stack(
+    top: usize,
+    function: unsafe extern "C" fn(*mut u8),
+    argument: *mut u8,
+    way_out: *mut usize,
+) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "mov [rcx], rsp",
+        "mov rbx, rcx",
+        "mov rsp, rdi",
+        "mov rdi, rdx",
+        "call rsi",
+        "mov rsp, [rbx]",
+        "mov qword ptr [rbx], 0",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// Leaves the function that [`on_stack`] called, as if it had returned.
+///
+/// # Safety
+/// `way_out` must be one that [`on_stack`] filled and has not emptied, in this thread. What the function held is lost.
+#[unsafe(naked)]
+unsafe extern "C" fn leave(way_out: *mut usize) -> ! {
+    naked_asm!(
+        "mov rsp, [rdi]",
+        "mov qword ptr [rdi], 0",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// After a bug of the agent: gives up a sample that is being taken. Comes back where none is.
+pub(crate) fn give_up_sample() {
+    if let Some(thread) = thread::existing()
+        && thread.way_out.get() != 0
+    {
+        // SAFETY: filled, in this thread. Recording has stopped: nothing looks at what a sample leaves half done.
+        unsafe { leave(thread.way_out.as_ptr()) }
+    }
 }

@@ -1,14 +1,17 @@
 //! The target's memory, read without ever faulting.
 //!
-//! A page is asked for once a burst: the kernel is made to fetch a signal set from it (100 ns), which tells without a
-//! SIGSEGV. The answer is not kept longer, since the target may unmap the page. Between the answer and the read another
-//! thread may do so too: a burst lasts some µs and reads what this thread is about to read itself, so that window is
-//! left open.
+//! A page is asked for once a burst: the kernel is made to fetch a signal set from it (100 to 500 ns), which tells
+//! without a SIGSEGV. The answer is not kept longer, since the target may unmap the page. Between the answer and the
+//! read another thread may do so too: a burst lasts some µs and reads what this thread is about to read itself, so that
+//! window is left open.
+//!
+//! Code that the last snapshot of the mappings showed is not asked for where the burst comes to it: the thread itself
+//! would go there. It is asked for where somebody else looks around in it ([`Pages::slice`]).
 #![allow(unsafe_code)] // reads any address
 
 use slimline_emulate::Memory;
 
-use crate::kernel;
+use crate::{kernel, maps};
 
 const PAGE_BYTES: u64 = 4096;
 /// Pages remembered at a time, a power of two. Bursts touch 5 to 40.
@@ -43,15 +46,16 @@ impl Pages {
 
     #[cold]
     fn ask(&mut self, row: usize, page: u64) {
+        let address = page * PAGE_BYTES;
         // Addresses of the kernel's half and the hole are refused by the kernel; page 0 as well.
-        self.readable[row] = kernel::readable(page * PAGE_BYTES);
+        self.readable[row] = maps::code_range(address).is_some() || kernel::readable(address);
         self.asked[row] = (page, self.burst);
     }
 
     /// The bytes from `start` up to `end`, cut at the first page that can't be read.
-    pub(crate) fn slice(&mut self, start: u64, end: u64) -> &'static [u8] {
+    pub(crate) fn slice(&self, start: u64, end: u64) -> &'static [u8] {
         let mut readable_end = start;
-        while readable_end < end && self.is_readable(readable_end / PAGE_BYTES) {
+        while readable_end < end && kernel::readable(readable_end & !(PAGE_BYTES - 1)) {
             readable_end = (readable_end / PAGE_BYTES + 1) * PAGE_BYTES;
         }
         let length = readable_end.min(end).saturating_sub(start) as usize;

@@ -1,11 +1,12 @@
 //! The end of the agent where it finds itself wrong: the target must not go on with half a record in the ring.
-#![allow(unsafe_code)] // a trap
+#![allow(unsafe_code)] // a symbol of a fixed name
 
-/// Says why in the process file, stops recording and ends the process as a crash: a panic here is a bug of the agent
-/// that must not pass for the target's own behaviour.
+/// Says why in the process file and stops recording. A sample is given up and the target goes on unrecorded; elsewhere
+/// (in an allocation call) there is no way back, and the process ends as a crash.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     crate::recorder::fail(format_args!("{info}"));
+    crate::handler::give_up_sample();
     crate::kernel::abort()
 }
 

@@ -159,7 +159,7 @@ pub struct ProcessHeader {
     pub user_ns: AtomicU64,
     /// CPU time in the kernel likewise: this time has no samples.
     pub system_ns: AtomicU64,
-    /// Time that taking samples took, in all threads: from inside the handler, so without the interrupt itself.
+    /// CPU time that taking samples took, in all threads: from inside the handler, so without the interrupt itself.
     pub sampling_ns: AtomicU64,
     /// Set to 1 by the collector when it stops reading for good (the recorded command ended, or the disk is full): the
     /// agent stops its triggers and writes nothing more.

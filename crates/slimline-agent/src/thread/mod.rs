@@ -68,6 +68,8 @@ pub(crate) struct Thread {
     pub(crate) contexts: Cell<*mut u8>,
     /// One more than the number of the thread's timer; 0 for none.
     pub(crate) timer: Cell<i32>,
+    /// Where the handler comes back to from its own stack; 0 while it is not on it.
+    pub(crate) way_out: Cell<usize>,
     /// What sampling needs, made at the first trigger; null before.
     work: Cell<*mut Work>,
 }

@@ -131,7 +131,7 @@ fn drain_slot(file: &File, slot: usize, process: &mut Process) {
         let offset = RINGS_OFFSET + slot * RING_BYTES + place;
         let header: MessageHeader = read(file, offset);
         let bytes = header.bytes as usize;
-        if bytes < 8 || bytes % 8 != 0 || place + bytes > RING_BYTES || tail + bytes as u64 > head {
+        if bytes < 8 || !bytes.is_multiple_of(8) || place + bytes > RING_BYTES || tail + bytes as u64 > head {
             process.broken += 1;
             tail = head;
             break;
