@@ -11,10 +11,10 @@ const PLANS: usize = 2048;
 /// memory, which nothing can beat. Decoding from the middle falls into step within a few instructions.
 const NEAR_BYTES: u64 = 96;
 /// Otherwise the whole function, up to this size.
-const WHOLE_FUNCTION_BYTES: u64 = 3 << 9;
-/// Of larger ones, and of code without unwind information, this much on each side: about 10 µs of decoding, and still
+const WHOLE_FUNCTION_BYTES: u64 = 1536;
+/// Of larger ones, and of code without unwind information, this much on each side: about 5 µs of decoding, and still
 /// almost every loop.
-const SIDE_BYTES: u64 = 1 << 9;
+const SIDE_BYTES: u64 = 512;
 const LONGEST_INSTRUCTION: u64 = 15;
 /// Code bytes before the sampled instruction that a kept plan is checked against: they change when code is generated,
 /// or another library comes to the same place.
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn small_functions_are_seen_whole_and_large_ones_around_the_sample() {
         assert_eq!(window(0x1100, Some((0x1000, 0x1200))), (0x1000, 0x1200));
-        assert_eq!(window(0x10_0123, Some((0x0f_0000, 0x20_0000))), (0x0f_fd20, 0x10_0523));
-        assert_eq!(window(0x0f_0010, Some((0x0f_0000, 0x20_0000))), (0x0f_0000, 0x0f_0410));
-        assert_eq!(window(0x10_0123, None), (0x0f_fd20, 0x10_0523));
+        assert_eq!(window(0x10_0123, Some((0x0f_0000, 0x20_0000))), (0x0f_ff20, 0x10_0323));
+        assert_eq!(window(0x0f_0010, Some((0x0f_0000, 0x20_0000))), (0x0f_0000, 0x0f_0210));
+        assert_eq!(window(0x10_0123, None), (0x0f_ff20, 0x10_0323));
     }
 }
