@@ -50,30 +50,58 @@ pub(crate) fn traversals(transitions: &[Transitions], places: &Places) -> BTreeM
     traversal
 }
 
+/// Weight and executions of a field.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    weight: f64,
+    executions: f64,
+}
+
+impl Load {
+    fn add(&mut self, other: Self) {
+        self.weight += other.weight;
+        self.executions += other.executions;
+    }
+
+    fn plus(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+}
+
 /// Affinities of all pairs that have any, strongest first, then by row.
+///
+/// Of two fields that never cost anything, executions take the place of weight.
 pub(crate) fn affinities(uses: &FieldUses, traversal: &BTreeMap<usize, usize>) -> Vec<Affinity> {
-    // Weight by traversal and field; present with 0 where used without cost.
-    let mut loops: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
-    let mut whole = vec![0.0; uses.shapes.len()];
+    // By traversal and field; present with no weight where used without cost.
+    let mut loops: BTreeMap<usize, BTreeMap<usize, Load>> = BTreeMap::new();
+    let mut whole = vec![Load::default(); uses.shapes.len()];
     for (&(place, field), used) in &uses.uses {
         let of = traversal.get(&place).copied().unwrap_or(place);
-        *loops.entry(of).or_default().entry(field).or_default() += used.weight;
-        whole[field] += used.weight;
+        let load = Load { weight: used.weight, executions: used.executions };
+        loops.entry(of).or_default().entry(field).or_default().add(load);
+        whole[field].add(load);
     }
-    let mut common: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+    let mut common: BTreeMap<(usize, usize), Load> = BTreeMap::new();
     for fields in loops.values() {
-        for (&a, l_a) in fields {
-            for (&b, l_b) in fields.range(a + 1..) {
-                *common.entry((a, b)).or_default() += l_a + l_b;
+        for (&a, &l_a) in fields {
+            for (&b, &l_b) in fields.range(a + 1..) {
+                common.entry((a, b)).or_default().add(l_a.plus(l_b));
             }
         }
     }
+    let value = |(a, b): (usize, usize), common: Load| {
+        let all = whole[a].plus(whole[b]);
+        let (part, all) =
+            if all.weight > 0.0 { (common.weight, all.weight) } else { (common.executions, all.executions) };
+        // Rounding may take the quotient past 1.
+        if all > 0.0 { (part / all).min(1.0) } else { 0.0 }
+    };
     let mut found: Vec<Affinity> = common
         .into_iter()
-        .filter(|&(_, common)| common > 0.0)
-        // Rounding may take the quotient past 1.
-        .map(|((a, b), common)| Affinity { a, b, value: (common / (whole[a] + whole[b])).min(1.0) })
+        .map(|(pair, common)| Affinity { a: pair.0, b: pair.1, value: value(pair, common) })
         .collect();
+    found.retain(|tie| tie.value > 0.0);
     found.sort_by(|x, y| y.value.total_cmp(&x.value).then((x.a, x.b).cmp(&(y.a, y.b))));
     found
 }

@@ -203,17 +203,18 @@ impl FieldUses {
             }
         }
         let kept: u64 = stream.executed().map(|(_, count)| count).sum();
-        let mut executed: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut executed: BTreeMap<usize, u64> = BTreeMap::new();
         for (offset, count) in stream.executed() {
             if let Some(field) = field_of(self, offset) {
-                *executed.entry(field).or_default() += count as f64 / kept as f64;
+                *executed.entry(field).or_default() += count;
             }
         }
         let executions = places.executions(stream, place);
         for (&field, &weight) in &blamed {
             self.of(place, field, stream).blamed += weight;
         }
-        for (&field, &part) in &executed {
+        for (&field, &count) in &executed {
+            let part = count as f64 / kept as f64;
             let used = self.of(place, field, stream);
             used.executions += executions * part;
             used.accesses += executions * part * stream.accesses_per_execution();

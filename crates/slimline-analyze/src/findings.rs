@@ -7,7 +7,7 @@ use slimline_trace::access::{AccessBatch, GroupId, SiteId};
 
 use crate::affinity::{affinities, traversals};
 use crate::analysis::{Analysis, Order, ShardInfo};
-use crate::clusters::{Cluster, Rules, clusters};
+use crate::clusters::{Cluster, Heat, Rules, clusters};
 use crate::fields::{self, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
 use crate::places::{Place, Places};
@@ -245,11 +245,14 @@ impl<'a> Builder<'a> {
         let fields = self.fields(&uses, weight, executions, loop_rows);
         let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
         let affinity = affinities(&uses, &traversals(&transitions, &self.places));
-        let shares: Vec<f64> = fields.iter().map(|field| field.share).collect();
-        let moves_with: Vec<usize> = fields.iter().map(|field| field.moves_with).collect();
+        let heat = |field: &Field| {
+            let &Field { share, access_share, moves_with, .. } = field;
+            Heat { share, access_share, moves_with }
+        };
+        let heats: Vec<Heat> = fields.iter().map(heat).collect();
         // What is known of an anonymous heap of unlike things makes no structure.
         let splits = structure.is_some() && self.tables.group(group).kind != GroupKind::Unattributed;
-        let clusters = if splits { clusters(&shares, &moves_with, &affinity, &self.rules) } else { Vec::new() };
+        let clusters = if splits { clusters(&heats, &affinity, &self.rules) } else { Vec::new() };
         GroupFindings {
             group,
             share: share.unwrap_or_else(|| crate::share::Tally::default().share_of(&self.hot.whole)),

@@ -2,11 +2,14 @@
 
 use crate::synthetic::{Program, affinity, cluster_names, group, load};
 
+/// First line, last line, and the weight of each field.
+type LoopRow = (u32, u32, &'static [(&'static str, u64)]);
+
 /// A table: for each loop its lines and the weight of each field in it.
 struct Profile {
     array: &'static str,
     fields: &'static [&'static str],
-    loops: &'static [(u32, u32, &'static [(&'static str, u64)])],
+    loops: &'static [LoopRow],
     /// Weight outside of the array.
     elsewhere: u64,
 }

@@ -12,13 +12,13 @@ use slimline_trace::access::{
 use slimline_trace::address::{Avma, Svma};
 
 /// Instructions in every synthetic window.
-pub const WINDOW_INSTRUCTIONS: u32 = 400;
+pub(crate) const WINDOW_INSTRUCTIONS: u32 = 400;
 
 /// A made-up program and what was seen of it.
 #[derive(Clone)]
-pub struct Program {
-    pub tables: Tables,
-    pub batches: Vec<AccessBatch>,
+pub(crate) struct Program {
+    pub(crate) tables: Tables,
+    pub(crate) batches: Vec<AccessBatch>,
     windows: u32,
     objects: u32,
     bases: Vec<(GroupId, u64, u32)>,
@@ -26,32 +26,32 @@ pub struct Program {
 
 /// One instruction's walk, as a window sees it: execution i is at `offset + i · stride` of object number `object`.
 #[derive(Clone, Copy)]
-pub struct Step {
-    pub site: SiteId,
-    pub group: GroupId,
-    pub offset: u64,
-    pub stride: i64,
-    pub bytes: u16,
-    pub kind: AccessKind,
+pub(crate) struct Step {
+    pub(crate) site: SiteId,
+    pub(crate) group: GroupId,
+    pub(crate) offset: u64,
+    pub(crate) stride: i64,
+    pub(crate) bytes: u16,
+    pub(crate) kind: AccessKind,
 }
 
-pub fn load(site: SiteId, group: GroupId, offset: u64, stride: i64) -> Step {
+pub(crate) fn load(site: SiteId, group: GroupId, offset: u64, stride: i64) -> Step {
     Step { site, group, offset, stride, bytes: 8, kind: AccessKind::LOAD }
 }
 
-pub fn store(site: SiteId, group: GroupId, offset: u64, stride: i64) -> Step {
+pub(crate) fn store(site: SiteId, group: GroupId, offset: u64, stride: i64) -> Step {
     Step { kind: AccessKind::STORE, ..load(site, group, offset, stride) }
 }
 
 impl Program {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut tables = Tables::new();
         tables.modules.push(Module { path: "/bin/synthetic".into(), build_id: None, symbols: SymbolSource::DebugInfo });
         Self { tables, batches: Vec::new(), windows: 0, objects: 1, bases: Vec::new() }
     }
 
     /// A C structure of members (name, offset, bytes, type).
-    pub fn structure(&mut self, name: &str, bytes: u64, members: &[(&str, u64, u64, &str)]) -> TypeId {
+    pub(crate) fn structure(&mut self, name: &str, bytes: u64, members: &[(&str, u64, u64, &str)]) -> TypeId {
         let member = |(index, &(name, offset, bytes, type_name)): (usize, &(&str, u64, u64, &str))| Member {
             name: name.into(),
             offset,
@@ -74,18 +74,18 @@ impl Program {
     }
 
     /// A structure of doubles without holes.
-    pub fn doubles(&mut self, name: &str, members: &[&str]) -> TypeId {
+    pub(crate) fn doubles(&mut self, name: &str, members: &[&str]) -> TypeId {
         let rows: Vec<_> = members.iter().enumerate().map(|(i, name)| (*name, i as u64 * 8, 8, "double")).collect();
         self.structure(name, rows.len() as u64 * 8, &rows)
     }
 
     /// One heap block of `bytes` with elements of `element`, where debug information tells.
-    pub fn array(&mut self, name: &str, element: Option<TypeId>, bytes: u64) -> GroupId {
+    pub(crate) fn array(&mut self, name: &str, element: Option<TypeId>, bytes: u64) -> GroupId {
         self.group(name, element, 1, bytes)
     }
 
     /// `count` heap blocks of `bytes` each.
-    pub fn nodes(&mut self, name: &str, element: Option<TypeId>, count: u32, bytes: u64) -> GroupId {
+    pub(crate) fn nodes(&mut self, name: &str, element: Option<TypeId>, count: u32, bytes: u64) -> GroupId {
         self.group(name, element, count, bytes)
     }
 
@@ -111,7 +111,7 @@ impl Program {
     }
 
     /// An outermost loop of `function` in lines `first..=last` of a.c.
-    pub fn a_loop(&mut self, function: &str, first: u32, last: u32) -> LoopId {
+    pub(crate) fn a_loop(&mut self, function: &str, first: u32, last: u32) -> LoopId {
         self.tables.loops.push(Loop {
             module: ModuleId(0),
             header: Svma(0x1000 + u64::from(first)),
@@ -127,7 +127,7 @@ impl Program {
     }
 
     /// An instruction in a loop.
-    pub fn site(&mut self, in_loop: LoopId) -> SiteId {
+    pub(crate) fn site(&mut self, in_loop: LoopId) -> SiteId {
         let Loop { function, first_line, .. } = self.tables.loops[in_loop.index()].clone();
         let svma = Svma(0x10_000 + self.tables.sites.len() as u64 * 4);
         self.tables.sites.push(Site {
@@ -176,12 +176,12 @@ impl Program {
     }
 
     /// A sample without a burst.
-    pub fn sample(&mut self, thread: u32, step: Step, weight: u64) {
+    pub(crate) fn sample(&mut self, thread: u32, step: Step, weight: u64) {
         self.sample_in(thread, step, 0, weight);
     }
 
     /// The same in object number `object` of the group.
-    pub fn sample_in(&mut self, thread: u32, step: Step, object: u32, weight: u64) {
+    pub(crate) fn sample_in(&mut self, thread: u32, step: Step, object: u32, weight: u64) {
         self.windows += 1;
         let row = self.access(step, object, step.offset, weight, Evidence::Cost);
         self.batch(thread).push(row);
@@ -189,7 +189,7 @@ impl Program {
 
     /// A sample blamed on the first step, and a window in which all steps run in turn, `times` times, from iteration
     /// `from` on.
-    pub fn window(&mut self, thread: u32, steps: &[Step], from: i64, times: i64, weight: u64) {
+    pub(crate) fn window(&mut self, thread: u32, steps: &[Step], from: i64, times: i64, weight: u64) {
         self.windows += 1;
         let at = |step: &Step, i: i64| step.offset.wrapping_add_signed((from + i) * step.stride);
         let mut rows = vec![self.access(steps[0], 0, at(&steps[0], 0), weight, Evidence::Cost)];
@@ -203,7 +203,14 @@ impl Program {
     }
 
     /// A window over nodes: at turn i all steps run on object number `order(i)`.
-    pub fn node_window(&mut self, thread: u32, steps: &[Step], order: impl Fn(u32) -> u32, times: u32, weight: u64) {
+    pub(crate) fn node_window(
+        &mut self,
+        thread: u32,
+        steps: &[Step],
+        order: impl Fn(u32) -> u32,
+        times: u32,
+        weight: u64,
+    ) {
         self.windows += 1;
         let mut rows = vec![self.access(steps[0], order(0), steps[0].offset, weight, Evidence::Cost)];
         for i in 0..times {
@@ -215,7 +222,7 @@ impl Program {
         rows.into_iter().for_each(|row| batch.push(row));
     }
 
-    pub fn findings(&self) -> Findings {
+    pub(crate) fn findings(&self) -> Findings {
         let profile = DataProfile::default();
         let mut pass = Pass::new(&profile);
         self.batches.iter().for_each(|batch| pass.push(batch));
@@ -224,19 +231,19 @@ impl Program {
 }
 
 /// The group named so.
-pub fn group<'a>(findings: &'a Findings, program: &Program, name: &str) -> &'a GroupFindings {
+pub(crate) fn group<'a>(findings: &'a Findings, program: &Program, name: &str) -> &'a GroupFindings {
     let named = |found: &&GroupFindings| program.tables.group(found.group).name == name;
     findings.groups.iter().find(named).expect("a group of that name")
 }
 
 /// Clusters by field name.
-pub fn cluster_names(group: &GroupFindings) -> Vec<Vec<&str>> {
+pub(crate) fn cluster_names(group: &GroupFindings) -> Vec<Vec<&str>> {
     let names = |fields: &[usize]| fields.iter().map(|&field| group.fields[field].name.as_str()).collect();
     group.clusters.iter().map(|cluster| names(&cluster.fields)).collect()
 }
 
 /// Affinity of two fields by name; 0 where there is none.
-pub fn affinity(group: &GroupFindings, a: &str, b: &str) -> f64 {
+pub(crate) fn affinity(group: &GroupFindings, a: &str, b: &str) -> f64 {
     let row = |name: &str| group.fields.iter().position(|field| field.name == name).expect("a field of that name");
     let (a, b) = (row(a), row(b));
     group.affinity.iter().find(|tie| (tie.a, tie.b) == (a.min(b), a.max(b))).map_or(0.0, |tie| tie.value)

@@ -1,0 +1,235 @@
+//! New definitions in the program's language.
+
+use std::fmt::Write;
+
+use slimline_attribute::tables::{Language, Member, MemberRole, Type};
+
+use super::Subject;
+
+/// A new structure.
+pub(super) struct Part<'a> {
+    /// Rows of its fields, in their order.
+    pub(super) fields: &'a [usize],
+    /// Whether a pointer to the next part follows.
+    pub(super) pointer: bool,
+}
+
+/// A declaration: (name, type).
+type Declared = (String, String);
+
+/// One structure for each part, and how accesses change.
+pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>]) -> String {
+    let type_name = subject.name();
+    let base = plain_name(&type_name);
+    let mut code = String::new();
+    let mut names = Vec::new();
+    for part in parts {
+        let name = format!("{base}_{}", part_name(subject, part));
+        structure(&mut code, subject, &name, &declarations(subject, part), None);
+        names.push(name);
+    }
+    let array = &subject.tables.group(subject.group.group).name;
+    let first = declarations(subject, &parts[0]).into_iter().next().map(|(name, _)| name).unwrap_or_default();
+    let mark = comment(subject.language());
+    let part = part_name(subject, &parts[0]);
+    let _ = match subject.language() {
+        Language::Rust => writeln!(code, "{mark} one Vec each: {array}[i].{first} becomes {array}_{part}[i].{first}"),
+        _ => writeln!(code, "{mark} one array each: {array}[i].{first} becomes {array}_{part}[i].{first}"),
+    };
+    code
+}
+
+/// The hot part under the old name, with a pointer to the cold part.
+pub(super) fn hot_cold(subject: &Subject<'_>, parts: &[Part<'_>; 2]) -> String {
+    let name = subject.name();
+    let cold = format!("{}_cold", plain_name(&name));
+    let mut code = String::new();
+    let [hot_part, cold_part] = parts;
+    structure(&mut code, subject, &cold, &declarations(subject, cold_part), None);
+    structure(
+        &mut code,
+        subject,
+        plain_name(&name),
+        &declarations(subject, hot_part),
+        hot_part.pointer.then_some(&cold),
+    );
+    let mark = comment(subject.language());
+    let first = declarations(subject, cold_part).into_iter().next().map(|(name, _)| name).unwrap_or_default();
+    let arrow = if matches!(subject.language(), Language::C | Language::Cpp) { "->" } else { "." };
+    let _ = writeln!(code, "{mark} node{arrow}{first} becomes node{arrow}cold{arrow}{first}");
+    let _ =
+        writeln!(code, "{mark} allocate the cold parts from an array of their own: interleaved they would share lines");
+    code
+}
+
+/// The same structure in its new order.
+pub(super) fn reordered(subject: &Subject<'_>, part: &Part<'_>) -> String {
+    let mut code = String::new();
+    structure(&mut code, subject, plain_name(&subject.name()), &declarations(subject, part), None);
+    code
+}
+
+fn comment(language: Language) -> &'static str {
+    if language == Language::Fortran { "!" } else { "//" }
+}
+
+/// The name without the words and paths that a definition can't have.
+fn plain_name(name: &str) -> &str {
+    let name = name.strip_prefix("struct ").or_else(|| name.strip_prefix("class ")).unwrap_or(name);
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+fn part_name(subject: &Subject<'_>, part: &Part<'_>) -> String {
+    /// Names longer than this many fields say less than `rest` does.
+    const SPELLED: usize = 3;
+    let cold = subject.group.clusters.iter().any(|cluster| cluster.cold && cluster.fields == part.fields);
+    let names: Vec<String> = declarations(subject, part).into_iter().map(|(name, _)| name).collect();
+    match names.len() {
+        _ if cold && names.len() > 1 => "rest".to_owned(),
+        0..=SPELLED => names.join("_"),
+        _ => format!("{}_etc", names[..SPELLED].join("_")),
+    }
+}
+
+/// Members that lie wholly in the part as they were declared; of others, the leaves.
+fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
+    let type_ = subject.tables.group(subject.group.group).element.map(|element| subject.tables.type_(element.type_id));
+    let mut declared: Vec<Declared> = Vec::new();
+    let mut done: Vec<u64> = Vec::new();
+    for &row in part.fields {
+        let field = &subject.group.fields[row];
+        let members = type_.map(|type_| members_at(type_, field.offset, field.bytes)).unwrap_or_default();
+        let whole = !members.is_empty() && members.iter().all(|member| is_whole(subject, member, part));
+        if !whole {
+            declared.push((
+                identifier(&field.name, field.offset),
+                leaf_type(subject, field.type_name.as_deref(), field.bytes),
+            ));
+            continue;
+        }
+        // Bit-fields of one unit are several members of one field; a nested structure is one member of several.
+        if !done.contains(&members[0].offset) {
+            done.push(members[0].offset);
+            declared.extend(members.iter().map(|member| member_declaration(member)));
+        }
+    }
+    declared
+}
+
+/// Direct members that share bytes with the range.
+fn members_at(type_: &Type, offset: u64, bytes: u64) -> Vec<&Member> {
+    let overlaps = |member: &&Member| match member.role {
+        MemberRole::FlexibleArray => offset >= member.offset,
+        _ => member.offset < offset + bytes && offset < member.offset + member.bytes,
+    };
+    type_.members.iter().filter(overlaps).collect()
+}
+
+fn is_whole(subject: &Subject<'_>, member: &Member, part: &Part<'_>) -> bool {
+    subject.group.fields.iter().enumerate().all(|(row, field)| {
+        let inside = field.offset >= member.offset && field.offset < member.offset + member.bytes.max(1);
+        !inside || part.fields.contains(&row)
+    })
+}
+
+fn member_declaration(member: &Member) -> Declared {
+    let name = match (member.role, member.bits) {
+        (MemberRole::VirtualTable, _) => "/* virtual table */".to_owned(),
+        (_, Some((_, bits))) => format!("{} : {bits}", member.name),
+        _ => member.name.clone(),
+    };
+    (name, member.type_name.clone())
+}
+
+/// A path as a name: `pos.x` → `pos_x`, `+40` → `at_40`.
+fn identifier(path: &str, offset: u64) -> String {
+    if path.is_empty() || path.starts_with('+') {
+        return format!("at_{offset}");
+    }
+    path.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect::<String>().trim_end_matches('_').to_owned()
+}
+
+/// The spelled type; without debug information, one of the right size.
+fn leaf_type(subject: &Subject<'_>, spelled: Option<&str>, bytes: u64) -> String {
+    match (spelled, subject.language(), bytes) {
+        (Some(spelled), ..) => spelled.to_owned(),
+        (None, _, 1 | 2 | 4 | 8) => format!("uint{}_t", bytes * 8),
+        (None, ..) => format!("unsigned char[{bytes}]"),
+    }
+}
+
+fn structure(code: &mut String, subject: &Subject<'_>, name: &str, fields: &[Declared], cold: Option<&String>) {
+    let language = subject.language();
+    let typedef = language == Language::C && !subject.name().starts_with("struct ");
+    let _ = match language {
+        Language::Rust => writeln!(code, "struct {name} {{"),
+        Language::Fortran => writeln!(code, "type :: {name}"),
+        _ if typedef => writeln!(code, "typedef struct {name} {{"),
+        _ => writeln!(code, "struct {name} {{"),
+    };
+    for (field, type_name) in fields {
+        let _ = match language {
+            Language::Rust => writeln!(code, "    {field}: {type_name},"),
+            Language::Fortran => writeln!(code, "    {type_name} :: {field}"),
+            _ => writeln!(code, "    {};", declarator(type_name, field)),
+        };
+    }
+    if let Some(cold) = cold {
+        let _ = match language {
+            Language::Rust => writeln!(code, "    cold: Box<{cold}>,"),
+            Language::Fortran => writeln!(code, "    type({cold}), pointer :: cold"),
+            Language::C if typedef => writeln!(code, "    {cold} *cold;"),
+            _ => writeln!(code, "    struct {cold} *cold;"),
+        };
+    }
+    let _ = match language {
+        Language::Rust => writeln!(code, "}}"),
+        Language::Fortran => writeln!(code, "end type"),
+        _ if typedef => writeln!(code, "}} {name};"),
+        _ => writeln!(code, "}};"),
+    };
+}
+
+/// A declaration as C writes it: `double *` and `next` → `double *next`, `int[4]` → `int edge[4]`, `void (*)(int)` → `void
+/// (*call)(int)`.
+fn declarator(type_name: &str, name: &str) -> String {
+    if let Some((before, after)) = type_name.split_once("(*)") {
+        return format!("{before}(*{name}){after}");
+    }
+    let (type_name, bounds) = match type_name.find('[') {
+        Some(at) => (type_name[..at].trim_end(), &type_name[at..]),
+        None => (type_name, ""),
+    };
+    let space = if type_name.ends_with('*') || type_name.ends_with('&') { "" } else { " " };
+    format!("{type_name}{space}{name}{bounds}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarators_are_written_as_c_reads_them() {
+        for (type_name, name, expected) in [
+            ("double", "P", "double P"),
+            ("struct zone *", "next", "struct zone *next"),
+            ("int[4]", "edge", "int edge[4]"),
+            ("char [8][2]", "board", "char board[8][2]"),
+            ("void (*)(int)", "call", "void (*call)(int)"),
+            ("unsigned int", "flag : 3", "unsigned int flag : 3"),
+        ] {
+            assert_eq!(declarator(type_name, name), expected);
+        }
+    }
+
+    #[test]
+    fn names_become_identifiers() {
+        assert_eq!(identifier("pos.x", 8), "pos_x");
+        assert_eq!(identifier("edge[2]", 8), "edge_2");
+        assert_eq!(identifier("+40", 40), "at_40");
+        assert_eq!(plain_name("struct zone"), "zone");
+        assert_eq!(plain_name("ns::Node<int>"), "Node");
+        assert_eq!(plain_name("bodies::Body"), "Body");
+    }
+}

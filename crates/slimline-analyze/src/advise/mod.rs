@@ -1,0 +1,326 @@
+//! What to change, from findings alone: no access is looked at here.
+//!
+//! Every group that costs enough gets one piece of advice for its layout: the change with the greatest predicted gain,
+//! or to leave it alone and why. Loops that walk against the layout get one each.
+//!
+//! A gain is predicted by counting cache lines: how many a loop touches per element it visits, before and after, weighted by
+//! the loop's share of time. That much time is saved at most. [`REACHED`] of it is what splitting by hand reached in
+//! the sample programs of this repository (array of structures 0.76 to 1, nodes 0.5), and StructSlim's table 3 has
+//! programs with much less, whose data was in a cache or came ahead of its use: hence the width of the interval.
+
+mod definition;
+mod lines;
+mod order;
+mod split;
+mod walk;
+
+use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables};
+use slimline_trace::access::{GroupId, SiteId};
+
+use crate::findings::{Findings, GroupFindings};
+use crate::structure::ElementFrom;
+
+pub use lines::Packing;
+
+/// Part of the lines saved that is expected to become time saved; the low and the high end of it.
+pub const REACHED: (f64, f64, f64) = (0.35, 0.7, 1.0);
+/// The same for nodes that are allocated one by one: where they lie is the allocator's affair.
+pub const REACHED_BY_NODES: (f64, f64, f64) = (0.0, 0.45, 1.0);
+
+/// From when on something is worth a word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Floors {
+    /// Share of the session's weight from which a group is looked at.
+    pub group_share: f64,
+    /// Part of the session's time that a change must be expected to save.
+    pub gain: f64,
+    /// Data of a group below this size stays in a core's own caches: nothing to win by lines.
+    pub cached_bytes: u64,
+}
+
+impl Default for Floors {
+    fn default() -> Self {
+        Self { group_share: 0.03, gain: 0.01, cached_bytes: 256 << 10 }
+    }
+}
+
+/// What kind of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An array of structures becomes several arrays.
+    Split,
+    /// Hot fields stay in the node, cold ones go behind a pointer.
+    HotColdSplit,
+    /// The same fields in another order.
+    Reorder,
+    /// Walk the data in the order in which it lies.
+    Interchange,
+    /// Nothing, with the reason.
+    LeaveAlone,
+}
+
+/// How sure advice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// Few samples, or a layout that only strides tell, or nodes.
+    Low,
+    /// In between.
+    Medium,
+    /// Many samples, known types, and even the low end of the gain is worth it.
+    High,
+}
+
+/// What a change is expected to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicted {
+    /// Change of the session's cycles: −0.21 is 21 % fewer.
+    pub cycles: f64,
+    /// The end of its interval with the greater gain.
+    pub cycles_low: f64,
+    /// The end with the smaller gain.
+    pub cycles_high: f64,
+    /// Change of the cache lines that the group's loops touch.
+    pub lines: f64,
+    /// How it was predicted, in a sentence.
+    pub method: String,
+}
+
+/// What to change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// What kind of change.
+    pub kind: Kind,
+    /// The group.
+    pub group: GroupId,
+    /// What to do to what, in one sentence.
+    pub title: String,
+    /// Offsets of the fields of each new structure, or in their new order.
+    pub fields: Vec<Vec<u64>>,
+    /// What it is expected to gain; `None` for [`Kind::LeaveAlone`].
+    pub predicted: Option<Predicted>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// The numbers behind it.
+    pub why: String,
+    /// The new definitions in the program's language; empty where nothing is defined anew.
+    pub code: String,
+    /// Where the structure is declared.
+    pub declared_at: Option<SourcePosition>,
+    /// Source lines that touch what moves, most costly first, as (file, line).
+    pub touched_lines: Vec<(String, u32)>,
+}
+
+/// All advice, that with the greatest gain first; groups to leave alone come last, costliest first.
+pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advice> {
+    let mut found: Vec<Advice> = Vec::new();
+    for group in &findings.groups {
+        if group.share.value < floors.group_share {
+            continue;
+        }
+        let subject = Subject { findings, tables, floors, group };
+        let walks = walk::interchanges(&subject);
+        let layout = subject.layout();
+        // Where only the walk is wrong, there is no need to say that the layout is right.
+        if layout.kind != Kind::LeaveAlone || walks.is_empty() {
+            found.push(layout);
+        }
+        found.extend(walks);
+    }
+    let gain = |advice: &Advice| advice.predicted.as_ref().map_or(0.0, |predicted| predicted.cycles);
+    found.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
+    found
+}
+
+/// A group that is looked at.
+struct Subject<'a> {
+    findings: &'a Findings,
+    tables: &'a Tables,
+    floors: &'a Floors,
+    group: &'a GroupFindings,
+}
+
+impl Subject<'_> {
+    /// The best change of layout.
+    fn layout(&self) -> Advice {
+        if let Some(reason) = self.untouchable() {
+            return self.leave_alone(reason);
+        }
+        let mut best: Option<Advice> = None;
+        let mut seen = 0.0_f64;
+        for advice in [split::split(self), order::reorder(self)].into_iter().flatten() {
+            let gain = -advice.predicted.as_ref().map_or(0.0, |predicted| predicted.cycles);
+            seen = seen.max(gain);
+            let better = best.as_ref().and_then(|best| best.predicted.as_ref()).is_none_or(|than| gain > -than.cycles);
+            if gain >= self.floors.gain && better {
+                best = Some(advice);
+            }
+        }
+        best.unwrap_or_else(|| self.leave_alone(self.no_gain(seen)))
+    }
+
+    /// Why no layout is thought about.
+    fn untouchable(&self) -> Option<String> {
+        let row = self.tables.group(self.group.group);
+        match row.kind {
+            GroupKind::Unattributed => return Some("These accesses belong to no known object.".into()),
+            GroupKind::Stack => return Some("Stacks hold unlike things; their layout is the compiler's.".into()),
+            _ => {}
+        }
+        let Some(structure) = self.group.structure else {
+            return Some("Its accesses show no regular structure, and debug information names none.".into());
+        };
+        if structure.element_bytes <= 8 {
+            return Some(format!("Its elements are {} bytes: there is nothing to split.", structure.element_bytes));
+        }
+        if self.group.fields.len() < 2 {
+            return Some("Its elements have a single field.".into());
+        }
+        (row.bytes < self.floors.cached_bytes).then(|| {
+            format!("All of it ({} bytes) fits a core's own caches; its lines are not fetched from far.", row.bytes)
+        })
+    }
+
+    fn no_gain(&self, gain: f64) -> String {
+        let used = self.group.fields.iter().filter(|field| field.is_used()).count();
+        if self.group.clusters.len() == 1 && used == self.group.fields.len() {
+            return format!("All {used} fields are used together.");
+        }
+        format!(
+            "No other layout is expected to save {} of the time (the best {}).",
+            percent(self.floors.gain),
+            percent(gain)
+        )
+    }
+
+    fn leave_alone(&self, why: String) -> Advice {
+        Advice {
+            kind: Kind::LeaveAlone,
+            group: self.group.group,
+            title: format!("Leave {} as it is", self.name()),
+            fields: Vec::new(),
+            predicted: None,
+            confidence: if self.group.share.samples >= MANY_SAMPLES { Confidence::High } else { Confidence::Medium },
+            why,
+            code: String::new(),
+            declared_at: self.declared_at(),
+            touched_lines: Vec::new(),
+        }
+    }
+
+    /// The element type's name, else the group's.
+    fn name(&self) -> String {
+        let row = self.tables.group(self.group.group);
+        row.element.map_or_else(|| row.name.clone(), |element| self.tables.type_(element.type_id).name.clone())
+    }
+
+    fn declared_at(&self) -> Option<SourcePosition> {
+        let element = self.tables.group(self.group.group).element?;
+        self.tables.type_(element.type_id).declared_at.clone()
+    }
+
+    fn language(&self) -> Language {
+        let element = self.tables.group(self.group.group).element;
+        element.map_or(Language::C, |element| self.tables.type_(element.type_id).language)
+    }
+
+    /// What a change of lines means for the session, where the group's loops save these parts of their lines.
+    fn predict(&self, packing: &Packing, reached: (f64, f64, f64)) -> Predicted {
+        let limit = packing.saved_share;
+        // How well the group's own share is known widens the interval.
+        let (low, high) = match self.group.share.value {
+            0.0 => (0.0, 0.0),
+            share => (self.group.share.low / share, self.group.share.high / share),
+        };
+        Predicted {
+            cycles: -limit * reached.1,
+            cycles_low: -(limit * reached.2 * high).min(1.0),
+            cycles_high: -limit * reached.0 * low,
+            lines: packing.change(),
+            method: format!(
+                "cache lines touched per element in each loop, weighted by the loop's time; {} to {} of that is \
+                 expected to be reached",
+                percent(reached.0),
+                percent(reached.2)
+            ),
+        }
+    }
+
+    fn confidence(&self, predicted: &Predicted) -> Confidence {
+        let Some(structure) = self.group.structure else { return Confidence::Low };
+        let known = structure.from == ElementFrom::DebugInfo && structure.confidence >= 0.9;
+        let unsure = structure.is_contradicted()
+            || structure.confidence < 0.8
+            || structure.one_per_object
+            || self.group.share.samples < FEW_SAMPLES
+            || self.spanned_share() > 0.25;
+        if unsure {
+            Confidence::Low
+        } else if known && self.group.share.samples >= MANY_SAMPLES && -predicted.cycles_high >= self.floors.gain {
+            Confidence::High
+        } else {
+            Confidence::Medium
+        }
+    }
+
+    /// Part of the group's time in loops where vector accesses hide which fields are used.
+    fn spanned_share(&self) -> f64 {
+        let spanned: f64 = self
+            .loops()
+            .filter(|(_, of_group)| of_group.fields.iter().any(|field| field.only_spanned))
+            .map(|(_, of_group)| of_group.share)
+            .sum();
+        if self.group.share.value > 0.0 { spanned / self.group.share.value } else { 0.0 }
+    }
+
+    /// The group's loops, by row of the findings.
+    fn loops(&self) -> impl Iterator<Item = (usize, &crate::findings::LoopGroup)> {
+        self.findings.loops.iter().enumerate().filter_map(|(row, found)| {
+            found.groups.iter().find(|of_group| of_group.group == self.group.group).map(|of_group| (row, of_group))
+        })
+    }
+
+    /// Source lines of the sites that touch any of these fields, costliest loop first.
+    fn lines_that_touch(&self, fields: &[usize]) -> Vec<(String, u32)> {
+        let sites = self
+            .loops()
+            .flat_map(|(_, of_group)| &of_group.fields)
+            .filter(|field| fields.contains(&field.field))
+            .flat_map(|field| field.sites.iter().copied());
+        self.lines_of(sites)
+    }
+
+    fn lines_of(&self, sites: impl IntoIterator<Item = SiteId>) -> Vec<(String, u32)> {
+        let mut lines: Vec<(String, u32)> = Vec::new();
+        for site in sites {
+            let Some(at) = self.tables.site(site).position().filter(|at| at.line > 0) else { continue };
+            if !lines.iter().any(|(file, line)| (file, *line) == (&at.file, at.line)) {
+                lines.push((at.file.clone(), at.line));
+            }
+        }
+        lines
+    }
+
+    /// Names of fields in braces.
+    fn braces(&self, fields: &[usize]) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for &field in fields {
+            // Elements of one array are one word.
+            let name = self.group.fields[field].name.split('[').next().unwrap_or_default();
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+        }
+        format!("{{{}}}", names.join(" "))
+    }
+
+    fn offsets(&self, fields: &[usize]) -> Vec<u64> {
+        fields.iter().map(|&field| self.group.fields[field].offset).collect()
+    }
+}
+
+const MANY_SAMPLES: u64 = 100;
+const FEW_SAMPLES: u64 = 20;
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}

@@ -1,0 +1,211 @@
+//! Splitting: an array of structures into several arrays; a node into its hot part and a cold one behind a pointer.
+
+use super::definition::{self, Part};
+use super::lines::{Layout, Packing, block_spacing};
+use super::{Advice, Kind, REACHED, REACHED_BY_NODES, Subject, percent};
+use crate::structure::Structure;
+
+/// Size of the pointer from the hot part to the cold one.
+const POINTER_BYTES: u64 = 8;
+
+/// The split by the group's clusters; `None` where there is but one.
+pub(super) fn split(subject: &Subject<'_>) -> Option<Advice> {
+    let structure = subject.group.structure?;
+    let clusters: Vec<&[usize]> = subject
+        .group
+        .clusters
+        .iter()
+        .map(|cluster| cluster.fields.as_slice())
+        .filter(|fields| !fields.is_empty())
+        .collect();
+    if clusters.len() < 2 {
+        return None;
+    }
+    if structure.one_per_object || points_to_itself(subject) {
+        hot_cold(subject, &structure, &clusters)
+    } else {
+        arrays(subject, &structure, &clusters)
+    }
+}
+
+/// Fields of a structure laid out in their order: (offset, bytes) of each, and the size.
+pub(super) fn laid_out(subject: &Subject<'_>, fields: &[usize]) -> (Vec<(usize, u64, u64)>, u64) {
+    let mut end = 0u64;
+    let mut align = 1;
+    let mut placed = Vec::new();
+    for &field in fields {
+        let shape = &subject.group.fields[field];
+        let alignment = alignment(shape.offset, shape.bytes);
+        align = align.max(alignment);
+        end = end.next_multiple_of(alignment);
+        placed.push((field, end, shape.bytes));
+        end += shape.bytes;
+    }
+    (placed, end.next_multiple_of(align).max(1))
+}
+
+/// Alignment that a field of this size at this offset can have.
+pub(super) fn alignment(offset: u64, bytes: u64) -> u64 {
+    let by_size = 1 << bytes.max(1).trailing_zeros().min(4);
+    let by_offset = if offset == 0 { 16 } else { 1 << offset.trailing_zeros().min(4) };
+    u64::min(by_size, by_offset)
+}
+
+/// The layout as it is, for a loop that uses these fields.
+pub(super) fn as_it_is(subject: &Subject<'_>, structure: &Structure, fields: &[usize]) -> Vec<Layout> {
+    let (spacing, start) = match structure.one_per_object {
+        true => (block_spacing(structure.start + structure.element_bytes), structure.start),
+        false => (structure.element_bytes, 0),
+    };
+    let used = fields.iter().map(|&field| &subject.group.fields[field]);
+    vec![Layout { spacing, used: used.map(|field| (start + field.offset, field.bytes)).collect() }]
+}
+
+fn used_of(placed: &[(usize, u64, u64)], fields: &[usize]) -> Vec<(u64, u64)> {
+    placed.iter().filter(|(field, ..)| fields.contains(field)).map(|&(_, offset, bytes)| (offset, bytes)).collect()
+}
+
+fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> Option<Advice> {
+    let layouts: Vec<_> = clusters.iter().map(|fields| laid_out(subject, fields)).collect();
+    let after = |fields: &[usize]| -> Vec<Layout> {
+        layouts
+            .iter()
+            .map(|(placed, bytes)| Layout { spacing: *bytes, used: used_of(placed, fields) })
+            .filter(|layout| !layout.used.is_empty())
+            .collect()
+    };
+    let packing = Packing::of(subject, |fields| as_it_is(subject, structure, fields), after);
+    let predicted = subject.predict(&packing, REACHED);
+    let all: Vec<usize> = clusters.concat();
+    let parts: Vec<Part<'_>> = clusters.iter().map(|fields| Part { fields, pointer: false }).collect();
+    let words: Vec<String> = clusters.iter().map(|fields| subject.braces(fields)).collect();
+    Some(Advice {
+        kind: Kind::Split,
+        group: subject.group.group,
+        title: format!("Split {} into {}", subject.name(), words.join(" ")),
+        fields: clusters.iter().map(|fields| subject.offsets(fields)).collect(),
+        confidence: subject.confidence(&predicted),
+        why: why(subject, structure, clusters),
+        code: definition::arrays(subject, &parts),
+        declared_at: subject.declared_at(),
+        touched_lines: subject.lines_that_touch(&all),
+        predicted: Some(predicted),
+    })
+}
+
+/// Hot are the first clusters, as many as make the gain greatest.
+fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> Option<Advice> {
+    let candidates = (1..clusters.len()).filter_map(|count| {
+        let mut hot = clusters[..count].concat();
+        let mut cold = clusters[count..].concat();
+        hot.sort_unstable();
+        cold.sort_unstable();
+        let cold_bytes: u64 = cold.iter().map(|&field| subject.group.fields[field].bytes).sum();
+        // Smaller than the pointer that would replace it: nothing is won.
+        (cold_bytes > POINTER_BYTES).then(|| {
+            let packing = hot_cold_packing(subject, structure, &hot, &cold);
+            (subject.predict(&packing, reached(structure)), hot, cold)
+        })
+    });
+    let (predicted, hot, cold) = candidates.min_by(|a, b| a.0.cycles.total_cmp(&b.0.cycles))?;
+    let parts = [Part { fields: &hot, pointer: true }, Part { fields: &cold, pointer: false }];
+    Some(Advice {
+        kind: Kind::HotColdSplit,
+        group: subject.group.group,
+        title: format!(
+            "Keep {} in {} and move {} behind a pointer",
+            subject.braces(&hot),
+            subject.name(),
+            subject.braces(&cold)
+        ),
+        fields: vec![subject.offsets(&hot), subject.offsets(&cold)],
+        confidence: subject.confidence(&predicted),
+        why: why(subject, structure, &[&hot, &cold]),
+        code: definition::hot_cold(subject, &parts),
+        declared_at: subject.declared_at(),
+        touched_lines: subject.lines_that_touch(&cold),
+        predicted: Some(predicted),
+    })
+}
+
+fn reached(structure: &Structure) -> (f64, f64, f64) {
+    if structure.one_per_object { REACHED_BY_NODES } else { REACHED }
+}
+
+fn hot_cold_packing(subject: &Subject<'_>, structure: &Structure, hot: &[usize], cold: &[usize]) -> Packing {
+    let (placed, bytes) = laid_out(subject, hot);
+    let pointer_at = bytes.next_multiple_of(POINTER_BYTES);
+    let hot_bytes = pointer_at + POINTER_BYTES;
+    let spacing = if structure.one_per_object { block_spacing(hot_bytes) } else { hot_bytes };
+    let (cold_placed, cold_bytes) = laid_out(subject, cold);
+    let after = |fields: &[usize]| -> Vec<Layout> {
+        let mut used = used_of(&placed, fields);
+        let cold_used = used_of(&cold_placed, fields);
+        let mut layouts = Vec::new();
+        if !cold_used.is_empty() {
+            used.push((pointer_at, POINTER_BYTES));
+            layouts.push(Layout { spacing: cold_bytes, used: cold_used });
+        }
+        layouts.push(Layout { spacing, used });
+        layouts
+    };
+    Packing::of(subject, |fields| as_it_is(subject, structure, fields), after)
+}
+
+/// Whether the element has a pointer to its own type: a list or a tree, even if its nodes lie in one array.
+fn points_to_itself(subject: &Subject<'_>) -> bool {
+    let name = subject.name();
+    let name = name.strip_prefix("struct ").unwrap_or(&name);
+    let is_link = |type_name: &str| {
+        let mut words = type_name.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        (type_name.contains('*') || type_name.contains("Box<") || type_name.contains("NonNull<"))
+            && words.any(|word| word == name)
+    };
+    subject.group.fields.iter().filter_map(|field| field.type_name.as_deref()).any(is_link)
+}
+
+fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> String {
+    let group = subject.group;
+    let share = |fields: &[usize]| fields.iter().map(|&field| group.fields[field].share).sum::<f64>();
+    let bytes = |fields: &[usize]| fields.iter().map(|&field| group.fields[field].bytes).sum::<u64>();
+    let first = clusters[0];
+    let mut why = format!(
+        "{} takes {} of the time; {} of that goes to {}, {} of its {} bytes.",
+        subject.tables.group(group.group).name,
+        percent(group.share.value),
+        percent(share(first)),
+        subject.braces(first),
+        bytes(first),
+        structure.element_bytes
+    );
+    if let Some((row, of_group)) = subject.loops().next() {
+        let found = &subject.tables.loops[subject.findings.loops[row].loop_id.index()];
+        let used: Vec<usize> =
+            of_group.fields.iter().filter(|field| !field.only_spanned).map(|field| field.field).collect();
+        why += &format!(
+            " Its hottest loop, {} lines {}-{} ({} of the time), uses {}: {} of the {} bytes it passes over.",
+            found.function,
+            found.first_line,
+            found.last_line,
+            percent(of_group.share),
+            subject.braces(&used),
+            bytes(&used),
+            structure.element_bytes
+        );
+    }
+    let strongest = |a: &[usize], b: &[usize]| {
+        let between = |tie: &&crate::affinity::Affinity| {
+            a.contains(&tie.a) && b.contains(&tie.b) || a.contains(&tie.b) && b.contains(&tie.a)
+        };
+        group.affinity.iter().find(between).map_or(0.0, |tie| tie.value)
+    };
+    let across = clusters[1..].iter().map(|other| strongest(first, other)).fold(0.0, f64::max);
+    why += &format!(" No field of the others is used with it at more than affinity {across:.2}.");
+    if subject.spanned_share() > 0.0 {
+        why += &format!(
+            " In {} of its time vector loads span several fields: which of them are used is not visible.",
+            percent(subject.spanned_share())
+        );
+    }
+    why
+}

@@ -1,0 +1,72 @@
+//! Loops that walk against the layout: down the columns of an array that lies in rows.
+
+use super::{Advice, Confidence, Kind, MANY_SAMPLES, Predicted, REACHED, Subject, percent};
+use crate::fields::LINE_BYTES;
+use crate::findings::{LoopGroup, Walk};
+use crate::structure::KNOWN;
+
+/// Part of a walk's distances that must be its stride.
+const REGULAR: f64 = 0.75;
+
+/// Loops of the group whose accesses are more than a line apart while they come back for what lies in between.
+pub(super) fn interchanges(subject: &Subject<'_>) -> Vec<Advice> {
+    subject.loops().filter_map(|(row, of_group)| interchange(subject, row, of_group)).collect()
+}
+
+/// Distance of neighbours and distance walked, where the walk passes over neighbours that the loop visits later.
+fn against(walk: &Walk) -> Option<(u64, u64)> {
+    let stride = walk.motion.stride_bytes?.unsigned_abs();
+    let grain = walk.motion.grain.filter(|grain| grain.confidence >= KNOWN)?.bytes;
+    (walk.motion.regularity >= REGULAR && stride > LINE_BYTES && grain < LINE_BYTES && grain < stride)
+        .then_some((grain, stride))
+}
+
+fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Option<Advice> {
+    let leading = of_group.walks.iter().max_by(|a, b| a.share.total_cmp(&b.share).then(b.site.cmp(&a.site)))?;
+    let (grain, stride) = against(leading)?;
+    // A line for each access now; a line for as many neighbours as it holds then.
+    let saved = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
+    let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
+    let limit = share * saved;
+    if limit * REACHED.1 < subject.floors.gain {
+        return None;
+    }
+    let found = &subject.tables.loops[subject.findings.loops[row].loop_id.index()];
+    let name = &subject.tables.group(subject.group.group).name;
+    let (low, high) = (subject.group.share.low, subject.group.share.high);
+    let certainty = |end: f64| if subject.group.share.value > 0.0 { end / subject.group.share.value } else { 0.0 };
+    Some(Advice {
+        kind: Kind::Interchange,
+        group: subject.group.group,
+        title: format!(
+            "Walk {name} in the order in which it lies: interchange the loop of {} lines {}-{} with the one around it",
+            found.function, found.first_line, found.last_line
+        ),
+        fields: Vec::new(),
+        predicted: Some(Predicted {
+            cycles: -limit * REACHED.1,
+            cycles_low: -(limit * REACHED.2 * certainty(high)).min(1.0),
+            cycles_high: -limit * REACHED.0 * certainty(low),
+            lines: -saved,
+            method: format!(
+                "a line for each access now, one for {} neighbours then; {} to {} of that is expected to be reached",
+                LINE_BYTES / grain,
+                percent(REACHED.0),
+                percent(REACHED.2)
+            ),
+        }),
+        confidence: match subject.group.share.samples {
+            MANY_SAMPLES.. => Confidence::High,
+            _ => Confidence::Medium,
+        },
+        why: format!(
+            "The loop takes {} of the time. Its accesses are {stride} bytes apart, each on a line of its own, and it comes \
+             back for the neighbours, {grain} bytes apart, only after a whole column. Where the loops can't be exchanged, \
+             walk in blocks, or store the array transposed.",
+            percent(of_group.share)
+        ),
+        code: String::new(),
+        declared_at: subject.tables.group(subject.group.group).declared_at.clone(),
+        touched_lines: subject.lines_of(of_group.walks.iter().map(|walk| walk.site)),
+    })
+}

@@ -1,0 +1,185 @@
+//! Advice on synthetic programs: what to do, where, and what not to touch.
+
+use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
+
+use crate::synthetic::{Program, Step, load};
+
+fn advice(program: &Program) -> Vec<Advice> {
+    advise(&program.findings(), &program.tables, &Floors::default())
+}
+
+fn walk(program: &mut Program, steps: &[Step], windows: i64) {
+    for window in 0..windows {
+        program.window(0, steps, window * 1000, 40, 1_000_000);
+    }
+}
+
+/// One hot double in 64 bytes, and a loop over four others: an array is split.
+fn neighbors() -> Program {
+    let mut program = Program::new();
+    let element = program.structure("neighbor", 64, &[("entry", 0, 49, "char[49]"), ("dist", 56, 8, "double")]);
+    let array = program.array("neighbors", Some(element), 64 << 20);
+    let (hot, cold) = (program.a_loop("nearest", 117, 120), program.a_loop("print", 140, 141));
+    let (dist, entry) = (program.site(hot), program.site(cold));
+    walk(&mut program, &[load(dist, array, 56, 64)], 190);
+    walk(&mut program, &[Step { bytes: 1, ..load(entry, array, 0, 64) }], 10);
+    program
+}
+
+#[test]
+fn an_array_is_split_by_clusters() {
+    let program = neighbors();
+    let found = advice(&program);
+    assert_eq!(found.len(), 1);
+    let split = &found[0];
+    assert_eq!((split.kind, split.confidence), (Kind::Split, Confidence::High));
+    assert_eq!(split.title, "Split neighbor into {dist} {entry}");
+    assert_eq!(split.fields, [vec![56], vec![0]]);
+    let predicted = split.predicted.as_ref().expect("a prediction");
+    // 95 % of the time in a loop that touches a line for each 64 bytes, and then for each 8: −7/8; the other loop reads
+    // one byte of an element of 49 bytes instead of 64.
+    assert!((predicted.lines - (0.95 * -0.875 + 0.05 * (49.0 / 64.0 - 1.0))).abs() < 0.005, "{predicted:?}");
+    assert!(predicted.cycles_low < predicted.cycles && predicted.cycles < predicted.cycles_high);
+    assert!(predicted.cycles_high < 0.0);
+    assert_eq!(split.declared_at.as_ref().map(|at| (at.file.as_str(), at.line)), Some(("a.c", 10)));
+    assert_eq!(split.touched_lines, [("a.c".to_owned(), 117), ("a.c".to_owned(), 140)]);
+    assert_eq!(
+        split.code,
+        "typedef struct neighbor_dist {\n    double dist;\n} neighbor_dist;\n\
+         typedef struct neighbor_entry {\n    char entry[49];\n} neighbor_entry;\n\
+         // one array each: neighbors[i].dist becomes neighbors_dist[i].dist\n"
+    );
+}
+
+#[test]
+fn nodes_keep_what_is_hot_and_point_to_the_rest() {
+    let mut program = Program::new();
+    let element = program.structure(
+        "struct tree",
+        56,
+        &[
+            ("sz", 0, 4, "int"),
+            ("x", 8, 8, "double"),
+            ("y", 16, 8, "double"),
+            ("left", 24, 8, "struct tree *"),
+            ("right", 32, 8, "struct tree *"),
+            ("next", 40, 8, "struct tree *"),
+            ("prev", 48, 8, "struct tree *"),
+        ],
+    );
+    let tree = program.nodes("tree", Some(element), 100_000, 56);
+    let in_loop = program.a_loop("tour_length", 65, 67);
+    let steps: Vec<Step> = [8, 16, 40].map(|offset| load(program.site(in_loop), tree, offset, 0)).into();
+    for window in 0..200 {
+        program.node_window(0, &steps, |turn| (window * 977 + turn * 31) % 100_000, 40, 1_000_000);
+    }
+    let found = advice(&program);
+    assert_eq!((found[0].kind, found[0].confidence), (Kind::HotColdSplit, Confidence::Low));
+    assert_eq!(found[0].fields, [vec![8, 16, 40], vec![0, 24, 32, 48]]);
+    let predicted = found[0].predicted.as_ref().expect("a prediction");
+    // Blocks of 56 and 32 bytes are 64 and 48 bytes apart.
+    assert!((predicted.lines - -0.25).abs() < 0.02, "{predicted:?}");
+    assert_eq!(predicted.cycles_high, 0.0);
+    assert!(
+        found[0].code.starts_with("struct tree_cold {\n    int sz;\n    struct tree *left;\n"),
+        "{}",
+        found[0].code
+    );
+    assert!(found[0].code.contains("    struct tree *next;\n    struct tree_cold *cold;\n};\n"), "{}", found[0].code);
+}
+
+#[test]
+fn holes_are_closed_by_reordering() {
+    let mut program = Program::new();
+    let members = [("a", 0, 1, "char"), ("b", 8, 8, "long"), ("c", 16, 1, "char"), ("d", 24, 8, "long")];
+    let element = program.structure("holes", 32, &members);
+    let array = program.array("array", Some(element), 32 << 20);
+    let in_loop = program.a_loop("f", 1, 2);
+    let steps: Vec<Step> = members
+        .map(|(_, offset, bytes, _)| Step { bytes: bytes as u16, ..load(program.site(in_loop), array, offset, 32) })
+        .into();
+    walk(&mut program, &steps, 200);
+    let found = advice(&program);
+    assert_eq!(found[0].kind, Kind::Reorder);
+    assert_eq!(found[0].fields, [[8, 24, 0, 16]]);
+    // 24 bytes instead of 32.
+    assert!((found[0].predicted.as_ref().expect("a prediction").lines - -0.25).abs() < 0.02);
+    assert_eq!(found[0].code, "typedef struct holes {\n    long b;\n    long d;\n    char a;\n    char c;\n} holes;\n");
+}
+
+#[test]
+fn a_column_walk_is_turned() {
+    let mut program = Program::new();
+    let grid = program.array("grid", None, 8 * 4096 * 4096);
+    let in_loop = program.a_loop("column_sum", 29, 30);
+    let site = program.site(in_loop);
+    for column in 0..200 {
+        program.window(0, &[load(site, grid, column * 8, 32_768)], i64::from(column as u32) % 80 * 50, 50, 1_000_000);
+    }
+    let found = advice(&program);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].kind, Kind::Interchange);
+    assert_eq!(found[0].predicted.as_ref().expect("a prediction").lines, -0.875);
+    assert_eq!(found[0].touched_lines, [("a.c".to_owned(), 29)]);
+    assert!(found[0].why.contains("32768 bytes apart"), "{}", found[0].why);
+}
+
+#[test]
+fn without_debug_information_offsets_are_split() {
+    let mut program = Program::new();
+    let cells = program.array("cells", None, 64 << 20);
+    let (one, two) = (program.a_loop("one", 10, 11), program.a_loop("two", 20, 21));
+    let (hot, cold) = (program.site(one), program.site(two));
+    walk(&mut program, &[load(hot, cells, 40, 64)], 180);
+    walk(&mut program, &[load(cold, cells, 0, 64)], 20);
+    let found = advice(&program);
+    assert_eq!((found[0].kind, found[0].confidence), (Kind::Split, Confidence::Medium));
+    assert_eq!(found[0].fields, [[40], [0]]);
+    assert!(found[0].code.contains("uint64_t at_40;"), "{}", found[0].code);
+}
+
+/// What must be left alone, with a word of the reason.
+#[test]
+fn what_is_well_is_left_alone() {
+    let reason = |program: &Program| {
+        let found = advice(program);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].kind, found[0].predicted.is_none()), (Kind::LeaveAlone, true));
+        found[0].why.clone()
+    };
+    // All fields together.
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["a", "b"]);
+    let pairs = program.array("pairs", Some(element), 16 << 20);
+    let in_loop = program.a_loop("f", 1, 2);
+    let steps = [load(program.site(in_loop), pairs, 0, 16), load(program.site(in_loop), pairs, 8, 16)];
+    walk(&mut program, &steps, 100);
+    assert_eq!(reason(&program), "All 2 fields are used together.");
+    // Small enough for the caches.
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["a", "b"]);
+    let pairs = program.array("pairs", Some(element), 64 << 10);
+    let in_loop = program.a_loop("f", 1, 2);
+    let steps = [load(program.site(in_loop), pairs, 0, 16)];
+    walk(&mut program, &steps, 4);
+    assert!(reason(&program).contains("fits a core's own caches"));
+    // No structure.
+    let mut program = Program::new();
+    let numbers = program.array("numbers", None, 64 << 20);
+    let in_loop = program.a_loop("f", 1, 2);
+    let steps = [load(program.site(in_loop), numbers, 0, 8)];
+    walk(&mut program, &steps, 100);
+    assert!(reason(&program).contains("no regular structure"));
+}
+
+#[test]
+fn cold_data_gets_no_advice() {
+    let mut program = neighbors();
+    let other = program.array("other", None, 64 << 20);
+    let in_loop = program.a_loop("g", 1, 2);
+    let site = program.site(in_loop);
+    for sample in 0..20_000 {
+        program.sample(0, load(site, other, sample * 4096 % (64 << 20), 0), 1_000_000);
+    }
+    assert!(advice(&program).iter().all(|advice| program.tables.group(advice.group).name == "other"));
+}

@@ -1,0 +1,207 @@
+//! What windows of consecutive accesses show: strides, structures, fields, paces, traversals.
+
+use slimline_analyze::structure::ElementFrom;
+use slimline_trace::access::AccessKind;
+
+use crate::synthetic::{Program, Step, affinity, cluster_names, group, load, store};
+
+/// Windows all over an array of `elements` at which the steps run 50 times each.
+fn walk(program: &mut Program, steps: &[Step], elements: i64, windows: i64) {
+    for window in 0..windows {
+        let from = window * 7919 % (elements - 50);
+        program.window(0, steps, from, 50, 1_000_000);
+    }
+}
+
+#[test]
+fn a_store_that_never_stalls_has_its_stride_and_its_share() {
+    let mut program = Program::new();
+    let element = program.doubles("body", &["x", "y", "z", "mass"]);
+    let bodies = program.array("bodies", Some(element), 32 * 100_000);
+    let in_loop = program.a_loop("advance", 10, 12);
+    let (read, write) = (program.site(in_loop), program.site(in_loop));
+    walk(&mut program, &[load(read, bodies, 0, 32), store(write, bodies, 24, 32)], 100_000, 20);
+    let findings = program.findings();
+    let bodies = group(&findings, &program, "bodies");
+    let mass = &bodies.fields[3];
+    assert_eq!((mass.blamed_share, mass.share, mass.access_share), (0.0, 0.5, 0.5));
+    assert_eq!((mass.loads, mass.stores, mass.stride_bytes), (0, 1000, Some(32)));
+    assert_eq!(affinity(bodies, "x", "mass"), 1.0);
+    assert_eq!(cluster_names(bodies), [["x", "mass"], ["y", "z"]]);
+    let structure = bodies.structure.expect("an element");
+    assert_eq!((structure.from, structure.element_bytes), (ElementFrom::DebugInfo, 32));
+    assert_eq!((structure.by_stride, structure.is_contradicted()), (Some(32), false));
+}
+
+#[test]
+fn without_debug_information_offsets_stand_for_fields() {
+    let mut program = Program::new();
+    let cells = program.array("cells", None, 48 * 50_000);
+    let (one, two) = (program.a_loop("one", 10, 11), program.a_loop("two", 20, 21));
+    let hot = program.site(one);
+    let (a, b) = (program.site(two), program.site(two));
+    walk(&mut program, &[load(hot, cells, 40, 48)], 50_000, 30);
+    walk(&mut program, &[load(a, cells, 0, 48), Step { bytes: 4, ..load(b, cells, 8, 48) }], 50_000, 10);
+    // A `memset` over all of it says nothing about structure.
+    let clear = program.a_loop("clear", 5, 5);
+    let wide = program.site(clear);
+    walk(&mut program, &[Step { bytes: 32, ..store(wide, cells, 0, 32) }], 70_000, 10);
+    let findings = program.findings();
+    let cells = group(&findings, &program, "cells");
+    let structure = cells.structure.expect("a structure");
+    assert_eq!((structure.element_bytes, structure.from), (48, ElementFrom::Stride));
+    assert!(structure.confidence > 0.95);
+    let fields: Vec<_> = cells.fields.iter().map(|field| (field.name.as_str(), field.bytes)).collect();
+    assert_eq!(fields, [("+0", 8), ("+8", 4), ("+40", 8)]);
+}
+
+#[test]
+fn an_unrolled_loop_is_seen_through() {
+    let mut program = Program::new();
+    let pairs = program.array("pairs", None, 16 * 100_000);
+    let in_loop = program.a_loop("sum", 3, 4);
+    let steps: Vec<Step> = (0..4).map(|copy| load(program.site(in_loop), pairs, copy * 16, 64)).collect();
+    walk(&mut program, &steps, 20_000, 10);
+    let findings = program.findings();
+    assert_eq!(group(&findings, &program, "pairs").structure.expect("a structure").element_bytes, 16);
+}
+
+#[test]
+fn a_loop_that_reads_everything_shows_no_structure() {
+    let mut program = Program::new();
+    let numbers = program.array("numbers", None, 8 * 100_000);
+    let in_loop = program.a_loop("sum", 3, 4);
+    let steps: Vec<Step> = (0..4).map(|copy| load(program.site(in_loop), numbers, copy * 8, 32)).collect();
+    walk(&mut program, &steps, 20_000, 10);
+    let findings = program.findings();
+    assert_eq!(group(&findings, &program, "numbers").structure, None);
+}
+
+#[test]
+fn a_column_walk_is_no_structure() {
+    let mut program = Program::new();
+    let grid = program.array("grid", None, 8 * 4096 * 4096);
+    let in_loop = program.a_loop("column_sum", 29, 30);
+    let site = program.site(in_loop);
+    for column in 0..40 {
+        program.window(0, &[load(site, grid, column * 8, 32_768)], i64::from(column as u32) * 50, 50, 1_000_000);
+    }
+    let findings = program.findings();
+    let walk = &findings.loops[0].groups[0].walks[0];
+    assert_eq!(walk.motion.stride_bytes, Some(32_768));
+    assert_eq!(walk.motion.grain.expect("a grain").bytes, 8);
+    assert_eq!(group(&findings, &program, "grid").structure, None);
+}
+
+#[test]
+fn blocks_of_one_size_are_nodes() {
+    let mut program = Program::new();
+    let list = program.nodes("list", None, 5_000, 40);
+    let in_loop = program.a_loop("chase", 8, 9);
+    let (next, value) = (program.site(in_loop), program.site(in_loop));
+    for window in 0..20 {
+        let steps = [load(next, list, 0, 0), load(value, list, 32, 0)];
+        program.node_window(0, &steps, |turn| (window * 977 + turn * 31) % 5_000, 60, 1_000_000);
+    }
+    let findings = program.findings();
+    let list = group(&findings, &program, "list");
+    let structure = list.structure.expect("nodes");
+    assert_eq!((structure.element_bytes, structure.from), (40, ElementFrom::BlockSize));
+    assert!(structure.one_per_object);
+    assert_eq!(list.fields.iter().map(|field| field.offset).collect::<Vec<_>>(), [0, 32]);
+    assert_eq!(list.fields[0].stride_bytes, None);
+}
+
+/// Two loops take the same time, but one executes ten times as often: by windows alone both would count the same.
+#[test]
+fn pace_takes_the_bias_out_of_counts() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["slow", "fast"]);
+    let pairs = program.array("pairs", Some(element), 16 * 10_000_000);
+    let (slow_loop, fast_loop) = (program.a_loop("slow", 1, 2), program.a_loop("fast", 3, 4));
+    let (slow, fast) = (program.site(slow_loop), program.site(fast_loop));
+    // 20,000 and 200,000 executions a millisecond, each of 8 instructions: 50 executions in 400 instructions.
+    for millisecond in 0..40 {
+        program.window(0, &[load(slow, pairs, 0, 16)], millisecond * 20_000, 50, 1_000_000);
+    }
+    for millisecond in 0..40 {
+        program.window(0, &[load(fast, pairs, 8, 16)], millisecond * 200_000, 50, 1_000_000);
+    }
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    assert!((pairs.fields[1].access_share - 10.0 / 11.0).abs() < 0.005, "{}", pairs.fields[1].access_share);
+    assert!((pairs.fields[0].share - 0.5).abs() < 1e-9);
+    assert_eq!(pairs.paced, 1.0);
+}
+
+/// Walks that start anew between windows give no pace; then counts are by windows and say so.
+#[test]
+fn broken_walks_give_no_pace() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["a", "b"]);
+    let pairs = program.array("pairs", Some(element), 16 * 100_000);
+    let in_loop = program.a_loop("f", 1, 2);
+    let site = program.site(in_loop);
+    for window in 0..60_i64 {
+        program.window(0, &[load(site, pairs, 0, 16)], window * 7919 % 9_000, 50, 1_000_000);
+    }
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    assert_eq!((pairs.paced, pairs.fields[0].access_share), (0.0, 1.0));
+}
+
+/// The outer loop reads `count` of each element, the inner one its `weights` again and again.
+#[test]
+fn an_inner_loop_over_the_same_element_is_one_traversal() {
+    let mut program = Program::new();
+    let element = program.doubles("cell", &["count", "w0", "w1", "unused"]);
+    let cells = program.array("cells", Some(element), 32 * 100_000);
+    let (outer, inner) = (program.a_loop("outer", 1, 9), program.a_loop("inner", 4, 5));
+    let (count, weight) = (program.site(outer), program.site(inner));
+    let steps = [load(count, cells, 0, 32), load(weight, cells, 8, 32), load(weight, cells, 16, 32)];
+    for window in 0..20 {
+        program.window(0, &steps, window * 1000, 40, 1_000_000);
+    }
+    // Elsewhere another loop reads `unused` alone.
+    let other = program.a_loop("other", 20, 21);
+    let alone = program.site(other);
+    for window in 0..20 {
+        program.window(0, &[load(alone, cells, 24, 32)], window * 1000, 40, 1_000_000);
+    }
+    let findings = program.findings();
+    let cells = group(&findings, &program, "cells");
+    assert_eq!(affinity(cells, "count", "w0"), 1.0);
+    assert_eq!(affinity(cells, "count", "unused"), 0.0);
+    assert_eq!(cluster_names(cells), [vec!["count", "w0", "w1"], vec!["unused"]]);
+}
+
+#[test]
+fn a_read_modify_write_is_two_accesses() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["a", "b"]);
+    let pairs = program.array("pairs", Some(element), 16 * 100_000);
+    let in_loop = program.a_loop("f", 1, 2);
+    let (add, read) = (program.site(in_loop), program.site(in_loop));
+    let add = Step { kind: AccessKind::LOAD_STORE, ..load(add, pairs, 0, 16) };
+    walk(&mut program, &[add, load(read, pairs, 8, 16)], 100_000, 10);
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    assert_eq!((pairs.loads, pairs.stores), (1000, 500));
+    assert!((pairs.fields[0].access_share - 2.0 / 3.0).abs() < 1e-9);
+}
+
+/// A vector load that begins in one field reaches the next: counted where it begins, known to span.
+#[test]
+fn wide_accesses_count_where_they_begin() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["a", "b"]);
+    let pairs = program.array("pairs", Some(element), 16 * 100_000);
+    let in_loop = program.a_loop("f", 1, 2);
+    let wide = Step { bytes: 16, ..load(program.site(in_loop), pairs, 0, 16) };
+    walk(&mut program, &[wide], 100_000, 10);
+    let findings = program.findings();
+    let fields = &findings.loops[0].groups[0].fields;
+    assert_eq!((fields[0].field, fields[0].only_spanned), (0, false));
+    assert_eq!((fields[1].field, fields[1].only_spanned), (1, true));
+    assert_eq!(group(&findings, &program, "pairs").fields[0].access_share, 1.0);
+}
