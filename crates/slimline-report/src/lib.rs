@@ -4,6 +4,7 @@
 
 pub mod annotate;
 pub mod assemble;
+pub mod doctor;
 pub mod dot;
 pub mod escape;
 pub mod text;
@@ -11,7 +12,11 @@ pub mod view;
 
 /// The report as JSON, indented, with a line end.
 pub fn json(report: &view::Report) -> String {
-    let mut text = serde_json::to_string_pretty(report).expect("a view holds string keys and finite numbers only");
+    pretty(report)
+}
+
+fn pretty(view: &impl serde::Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(view).expect("a view holds string keys and finite numbers only");
     text.push('\n');
     text
 }

@@ -176,7 +176,7 @@ pub struct Group {
     pub element_from: Option<String>,
     /// How sure, 0 to 1.
     pub element_confidence: Option<f64>,
-    /// Fields with any evidence, by offset.
+    /// All fields that debug information names, else those accessed; by offset.
     pub fields: Vec<Field>,
     /// Pairs with any affinity, strongest first.
     pub affinity: Vec<Affinity>,
@@ -229,6 +229,13 @@ pub struct Field {
     pub stride_bytes: Option<i64>,
     /// Rows of the report's `loops` that touch it, costliest first.
     pub loops: Vec<usize>,
+}
+
+impl Field {
+    /// Whether anything was seen to use it.
+    pub fn is_used(&self) -> bool {
+        self.share > 0.0 || self.loads + self.stores > 0
+    }
 }
 
 /// How much two fields are used together.

@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Advise(Advise),
     Annotate(Annotate),
     Export(Export),
+    Doctor(Doctor),
     Demo(Demo),
     /// The known loop that `record` samples to learn this machine's skid.
     #[command(name = CALIBRATE, hide = true)]
@@ -170,6 +171,17 @@ pub(crate) struct Export {
 pub(crate) enum Tool {
     /// Graphviz: fields, affinities and clusters
     Dot,
+}
+
+/// Say what this machine, and a command on it, allow and why.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  slimline doctor\n  slimline doctor -- ./program")]
+pub(crate) struct Doctor {
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Program to look at; it is not run
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Compile a small program, record it, and print report and advice.

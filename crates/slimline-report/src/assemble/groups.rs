@@ -38,7 +38,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables) -> view::Group {
             .to_owned()
         }),
         element_confidence: structure.map(|structure| structure.confidence),
-        fields: found.fields.iter().filter(|field| field.is_used()).map(|field| self::field(field)).collect(),
+        fields: found.fields.iter().map(field).collect(),
         affinity: found
             .affinity
             .iter()

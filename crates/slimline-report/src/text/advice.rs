@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::number::percent;
-use super::{DIM, STRONG, WIDTH, heading};
+use super::{DIM, STRONG, fold, heading};
 use crate::escape::plain;
 use crate::view::{Advice, Report};
 
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
     if !alone.is_empty() {
         heading(out, "LEAVE ALONE")?;
         for advice in alone {
-            fold(out, &format!("{}: {}", plain(&advice.title), plain(&advice.why)), 2)?;
+            fold(out, &format!("{}: {}", plain(&advice.title), plain(&advice.why)), 2, 2)?;
         }
     }
     Ok(())
@@ -32,7 +32,7 @@ fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
     if let Some(position) = &advice.declared_at {
         writeln!(out, "  {DIM}declared at {}:{}{DIM:#}", plain(&position.file), position.line)?;
     }
-    fold(out, &plain(&advice.why), 2)?;
+    fold(out, &plain(&advice.why), 2, 2)?;
     if let Some(predicted) = &advice.predicted {
         let gain =
             |share: f64| if share <= 0.0 { format!("−{}", percent(-share)) } else { format!("+{}", percent(share)) };
@@ -45,7 +45,7 @@ fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
             plain(&predicted.method),
             advice.confidence,
         );
-        fold(out, &line, 2)?;
+        fold(out, &line, 2, 2)?;
     }
     if !advice.code.is_empty() {
         writeln!(out)?;
@@ -55,7 +55,7 @@ fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
     }
     if !advice.touched_lines.is_empty() {
         writeln!(out)?;
-        fold(out, &format!("Lines that touch moved fields: {}", plain(&advice.touched_lines.join(", "))), 2)?;
+        fold(out, &format!("Lines that touch moved fields: {}", plain(&advice.touched_lines.join(", "))), 2, 2)?;
     }
     Ok(())
 }
@@ -71,29 +71,10 @@ pub(super) fn pointer(out: &mut impl Write, report: &Report) -> fmt::Result {
     let more = titles.len().saturating_sub(3);
     titles.truncate(3);
     for title in titles {
-        fold(out, &title, 2)?;
+        fold(out, &title, 2, 2)?;
     }
     if more > 0 {
         writeln!(out, "  and {more} more")?;
     }
     writeln!(out, "  {DIM}`slimline advise` shows why, the predicted gain and the new definitions{DIM:#}")
-}
-
-/// Text folded at word ends, each line behind `indent` blanks.
-fn fold(out: &mut impl Write, text: &str, indent: usize) -> fmt::Result {
-    for paragraph in text.split('\n') {
-        let mut line = String::new();
-        for word in paragraph.split(' ') {
-            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH - indent {
-                writeln!(out, "{:indent$}{line}", "")?;
-                line.clear();
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        writeln!(out, "{:indent$}{line}", "")?;
-    }
-    Ok(())
 }

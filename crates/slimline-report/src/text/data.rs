@@ -69,11 +69,13 @@ fn file_name(path: &str) -> String {
 
 /// For each structure that matters: its element, fields, affinities and clusters.
 pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
-    let structured = shown(&report.groups, limits).iter().filter(|group| group.fields.len() > 1);
+    let structured = shown(&report.groups, limits)
+        .iter()
+        .filter(|group| group.fields.iter().filter(|field| field.is_used()).count() > 1);
     for group in structured {
         heading(out, title(group))?;
         let mut rows = Rows::new(&field_columns());
-        for field in &group.fields {
+        for field in group.fields.iter().filter(|field| field.is_used()) {
             rows.push(field_cells(report, field));
         }
         rows.write(out, 2)?;
@@ -169,6 +171,7 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     heading(out, "FIELDS")?;
     let mut found: Vec<(&Group, &Field)> =
         report.groups.iter().flat_map(|group| group.fields.iter().map(move |field| (group, field))).collect();
+    found.retain(|(_, field)| field.is_used());
     found.sort_by(|a, b| (b.0.share * b.1.share).total_cmp(&(a.0.share * a.1.share)));
     let mut columns = vec![Column::Number("of all"), Column::Shortened("data", 24)];
     columns.extend(field_columns());

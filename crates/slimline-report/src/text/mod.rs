@@ -91,3 +91,24 @@ pub fn advise(out: &mut impl Write, report: &Report) -> fmt::Result {
 fn heading(out: &mut impl Write, text: impl Display) -> fmt::Result {
     writeln!(out, "\n{HEADING}{text}{HEADING:#}")
 }
+
+/// Text folded at word ends: the first line behind `first` blanks, the others behind `indent`.
+pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize) -> fmt::Result {
+    for paragraph in text.split('\n') {
+        let mut margin = first;
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && margin + line.chars().count() + 1 + word.chars().count() > WIDTH {
+                writeln!(out, "{:margin$}{line}", "")?;
+                line.clear();
+                margin = indent;
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        writeln!(out, "{:margin$}{line}", "")?;
+    }
+    Ok(())
+}

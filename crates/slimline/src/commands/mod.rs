@@ -3,6 +3,7 @@
 mod advise;
 mod annotate;
 mod demo;
+mod doctor;
 
 mod export;
 mod record;
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
 
+        Command::Doctor(options) => doctor::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Calibrate { milliseconds } => {
             slimline_collect::run_stall_kernel(Duration::from_millis(*milliseconds))?;

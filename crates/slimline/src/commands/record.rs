@@ -20,17 +20,22 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     if options.collector == Collector::Pmu {
         bail!("--collector pmu: not in this version; use --collector clock, which needs no hardware counter");
     }
-    let myself = env::current_exe().context("can't find slimline's own program file")?;
     let outcome = slimline_collect::record(&RecordOptions {
         output: options.output.clone(),
         period_ns: 1_000_000_000 / u64::from(options.frequency),
         burst_instructions: options.burst,
         follow_children: !options.no_children,
-        calibration: vec![myself.into_os_string(), cli::CALIBRATE.into()],
+        calibration: calibration()?,
         ..RecordOptions::new(options.command.clone())
     })?;
     say(&outcome);
     Ok(outcome)
+}
+
+/// The command that runs the calibration loop.
+pub(super) fn calibration() -> anyhow::Result<Vec<OsString>> {
+    let myself = env::current_exe().context("can't find slimline's own program file")?;
+    Ok(vec![myself.into_os_string(), cli::CALIBRATE.into()])
 }
 
 fn say(outcome: &Outcome) {

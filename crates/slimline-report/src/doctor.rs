@@ -1,0 +1,90 @@
+//! What a machine and a command allow, for `slimline doctor`.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+
+use crate::escape::plain;
+use crate::text::fold;
+use crate::view::SCHEMA;
+
+/// Everything `doctor` shows, and its JSON.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct Diagnosis {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Facts about the machine, in the order in which they are shown.
+    pub machine: Vec<Fact>,
+    /// One row for each way to collect, best first.
+    pub collectors: Vec<Collector>,
+    /// The command, where one was given.
+    pub command: Option<Command>,
+}
+
+impl Diagnosis {
+    /// A diagnosis of the current schema.
+    pub fn new(machine: Vec<Fact>, collectors: Vec<Collector>, command: Option<Command>) -> Self {
+        Self { schema: SCHEMA, machine, collectors, command }
+    }
+}
+
+/// A fact and its name.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct Fact {
+    /// What it is about.
+    pub name: String,
+    /// The fact.
+    pub value: String,
+}
+
+/// One way to collect.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct Collector {
+    /// Its name.
+    pub name: String,
+    /// `yes`, `no`, or `later`: not in this version.
+    pub available: String,
+    /// Why, or why not.
+    pub reason: String,
+    /// What would make it available.
+    pub remedy: Option<String>,
+}
+
+/// What would become of a command.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct Command {
+    /// The file that would run; `None` where it was not found.
+    pub program: Option<String>,
+    /// Why it can't be recorded.
+    pub obstacle: Option<String>,
+}
+
+/// Writes the diagnosis as text.
+pub fn write(out: &mut impl Write, diagnosis: &Diagnosis) -> fmt::Result {
+    for fact in &diagnosis.machine {
+        writeln!(out, "{:>18}  {}", fact.name, plain(&fact.value))?;
+    }
+    writeln!(out, "\nCOLLECTORS")?;
+    for collector in &diagnosis.collectors {
+        fold(out, &format!("{:<5}  {:<20}  {}", collector.available, collector.name, plain(&collector.reason)), 2, 31)?;
+        if let Some(remedy) = &collector.remedy {
+            fold(out, &format!("to have it: {}", plain(remedy)), 31, 31)?;
+        }
+    }
+    if let Some(command) = &diagnosis.command {
+        writeln!(out, "\nCOMMAND")?;
+        if let Some(program) = &command.program {
+            writeln!(out, "  {}", plain(program))?;
+        }
+        match &command.obstacle {
+            Some(obstacle) => fold(out, &format!("can't be recorded: {}", plain(obstacle)), 2, 2)?,
+            None => writeln!(out, "  can be recorded")?,
+        }
+    }
+    Ok(())
+}
+
+/// The diagnosis as JSON, indented, with a line end.
+pub fn json(diagnosis: &Diagnosis) -> String {
+    crate::pretty(diagnosis)
+}

@@ -1,0 +1,63 @@
+//! `slimline doctor`
+
+use slimline_collect::{Availability, Capability, Diagnosis};
+use slimline_report::doctor::{self, Collector, Command, Fact};
+
+use super::{print, record};
+use crate::cli::{self, Format};
+
+pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
+    let found = slimline_collect::doctor(options.command.first(), &record::calibration()?);
+    let command = found.command.as_ref().map(|command| Command {
+        program: command.program.as_ref().map(|path| path.display().to_string()),
+        obstacle: command.obstacle.clone(),
+    });
+    let view = doctor::Diagnosis::new(facts(&found), found.capabilities.iter().map(collector).collect(), command);
+    match options.format {
+        Format::Json => print(&doctor::json(&view))?,
+        Format::Text => {
+            let mut out = String::new();
+            doctor::write(&mut out, &view)?;
+            print(&out)?;
+        }
+    }
+    Ok(0)
+}
+
+fn facts(found: &Diagnosis) -> Vec<Fact> {
+    let machine = &found.machine;
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: String| facts.push(Fact { name: name.to_owned(), value });
+    add("machine", format!("{}, {} logical CPUs", machine.cpu, machine.logical_cpus));
+    add("kernel", format!("Linux {} {}", machine.kernel, machine.architecture));
+    add("C library", found.libc.clone().unwrap_or_else(|| "not known".to_owned()));
+    add(
+        "perf_event_paranoid",
+        found.perf_event_paranoid.map_or_else(|| "not readable".to_owned(), |level| level.to_string()),
+    );
+    add(
+        "shared memory",
+        match &found.run_directory {
+            Ok((path, free)) => format!("{}, {} MiB free", path.display(), free >> 20),
+            Err(error) => error.clone(),
+        },
+    );
+    let skid = &found.skid;
+    let measured = if skid.calibrated { "measured" } else { "assumed" };
+    add("skid", format!("{} instruction(s), {measured}: {}", skid.instructions, skid.note));
+    facts
+}
+
+fn collector(capability: &Capability) -> Collector {
+    Collector {
+        name: capability.collector.to_owned(),
+        available: match capability.availability {
+            Availability::Available => "yes",
+            Availability::Unavailable => "no",
+            Availability::NotInThisVersion => "later",
+        }
+        .to_owned(),
+        reason: capability.reason.clone(),
+        remedy: capability.remedy.clone(),
+    }
+}
