@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use slimline_analyze::advise::{Floors, advise};
 use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
 use slimline_analyze::quality::SampleQuality;
@@ -36,5 +37,6 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     }
     let resolution = resolver.finish();
     let findings = pass.finish(&resolution.tables);
-    Ok(assemble::report(session.info(), &quality, &resolution.tables, &findings))
+    let advice = advise(&findings, &resolution.tables, &Floors::default());
+    Ok(assemble::report(session.info(), &quality, &resolution.tables, &findings, &advice))
 }

@@ -1,11 +1,13 @@
 //! From findings to the view. Numbers are taken over and named, never computed.
 
+mod advice;
 mod breakdowns;
 mod groups;
 mod layout;
 mod loops;
 mod session;
 
+use slimline_analyze::advise::Advice;
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::tables::Tables;
@@ -14,13 +16,19 @@ use slimline_trace::session::SessionInfo;
 use crate::view::{Report, SCHEMA};
 
 /// The view of a session.
-pub fn report(info: &SessionInfo, quality: &SampleQuality, tables: &Tables, findings: &Findings) -> Report {
+pub fn report(
+    info: &SessionInfo,
+    quality: &SampleQuality,
+    tables: &Tables,
+    findings: &Findings,
+    advice: &[Advice],
+) -> Report {
     Report {
         schema: SCHEMA,
         session: session::view(info, quality, findings.hot.threads.len() as u64),
         groups: findings.groups.iter().map(|found| groups::view(found, tables)).collect(),
         loops: findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
         breakdowns: breakdowns::view(&findings.hot, tables),
-        advice: Vec::new(),
+        advice: advice.iter().map(advice::view).collect(),
     }
 }

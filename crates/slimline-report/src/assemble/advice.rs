@@ -1,0 +1,37 @@
+//! Advice.
+
+use slimline_analyze::advise::{Advice, Confidence, Kind};
+
+use crate::view;
+
+pub(super) fn view(advice: &Advice) -> view::Advice {
+    view::Advice {
+        kind: match advice.kind {
+            Kind::Split => "split",
+            Kind::HotColdSplit => "hot_cold_split",
+            Kind::Reorder => "reorder",
+            Kind::Interchange => "interchange",
+            Kind::LeaveAlone => "leave_alone",
+        }
+        .to_owned(),
+        group: advice.group.0,
+        title: advice.title.clone(),
+        fields: advice.fields.clone(),
+        predicted: advice.predicted.as_ref().map(|predicted| view::Predicted {
+            cycles: predicted.cycles,
+            cycles_interval: view::Interval { low: predicted.cycles_low, high: predicted.cycles_high },
+            lines: predicted.lines,
+            method: predicted.method.clone(),
+        }),
+        confidence: match advice.confidence {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
+        }
+        .to_owned(),
+        why: advice.why.clone(),
+        code: advice.code.clone(),
+        declared_at: advice.declared_at.as_ref().map(|at| view::Position { file: at.file.clone(), line: at.line }),
+        touched_lines: advice.touched_lines.iter().map(|(file, line)| format!("{file}:{line}")).collect(),
+    }
+}
