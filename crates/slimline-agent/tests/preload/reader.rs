@@ -27,6 +27,7 @@ pub(crate) struct Process {
     pub(crate) trigger_errno: u32,
     pub(crate) threads_without_ring: u32,
     pub(crate) user_ns: u64,
+    pub(crate) sampling_ns: u64,
     pub(crate) failure: String,
     pub(crate) begun: BTreeSet<u32>,
     pub(crate) ended: BTreeSet<u32>,
@@ -99,6 +100,7 @@ impl Reader {
                 process.trigger_errno = word(offset_of!(ProcessHeader, trigger_errno));
                 process.threads_without_ring = word(offset_of!(ProcessHeader, threads_without_ring));
                 process.user_ns = read(&file, offset_of!(ProcessHeader, user_ns));
+                process.sampling_ns = read(&file, offset_of!(ProcessHeader, sampling_ns));
                 let failure: [u8; 256] = read(&file, offset_of!(ProcessHeader, failure));
                 process.failure = String::from_utf8_lossy(&failure).trim_end_matches('\0').to_owned();
                 process.dropped_weight_ns = (0..SLOTS)
