@@ -37,6 +37,10 @@ pub struct Allocation {
     pub holder: Option<String>,
 }
 
+/// Largest start of the first element: an array cookie (8 or 16 bytes), reference counts (16), a small header. What points
+/// farther in is a place in the array, not the array.
+const MAX_START: i64 = 64;
+
 /// Names of type parameters that are what a container holds, in order of preference.
 const ELEMENT_PARAMETERS: [&str; 3] = ["T", "_Tp", "_Ty"];
 
@@ -102,7 +106,7 @@ impl Function<'_, '_> {
 
     /// Whether blocks of `bytes` can be arrays of the pointer's target from `start` on.
     fn fits(&self, pointer: Pointer, start: i64, bytes: u64) -> bool {
-        let Ok(start) = u64::try_from(start) else { return false };
+        let Some(start) = (0..=MAX_START).contains(&start).then_some(start as u64) else { return false };
         let Some(room) = bytes.checked_sub(start).filter(|_| pointer.bytes > 0) else { return false };
         let flexible = self.info.is_structure(pointer.target)
             && self.info.fields(pointer.target).last().is_some_and(|last| last.role == MemberRole::FlexibleArray);
@@ -111,7 +115,7 @@ impl Function<'_, '_> {
 
     /// Who holds the block: a member or static it is stored to, else a variable.
     fn holder(&self, uses: &[Use]) -> Option<String> {
-        let typed = |each: &&Use| each.pointer.bytes > 0;
+        let typed = |each: &&Use| each.pointer.bytes > 0 && (0..=MAX_START).contains(&each.start);
         let named = |kind| {
             uses.iter()
                 .filter(typed)
