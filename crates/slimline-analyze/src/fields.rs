@@ -17,6 +17,7 @@ use slimline_attribute::typing::leaves::leaves;
 
 use crate::places::Places;
 use crate::streams::{REPRESENTED_ONE, Stream};
+use crate::stride::gcd;
 use crate::structure::{ElementFrom, Motion, Structure};
 
 /// Cache lines are taken to be this large; an element is taken to start on one.
@@ -56,10 +57,37 @@ pub struct Use {
     pub stride_bytes: Option<i64>,
     /// Executions of that stream.
     leading: f64,
+    /// An offset that the field's streams walk through, and what all their offsets are congruent by: the streams of an
+    /// unrolled loop have a multiple of its stride each.
+    phases: Option<(u64, u64)>,
     /// Whether only wide accesses that begin in an earlier field reach it.
     pub only_spanned: bool,
     /// Sites that access it.
     pub sites: Vec<slimline_trace::access::SiteId>,
+}
+
+impl Use {
+    /// Takes in where a stream walks, unless it starts again at other phases (a column walk).
+    fn note_phase(&mut self, stream: &Stream, motion: &Motion) {
+        let Some(stride) = motion.stride_bytes.map(i64::unsigned_abs).filter(|&stride| stride != 0) else { return };
+        if motion.grain.is_none_or(|grain| grain.bytes != stride) {
+            return;
+        }
+        let Some((offset, _)) = stream.executed().next() else { return };
+        self.phases = Some(match self.phases {
+            None => (offset, stride),
+            Some((first, common)) => (first, gcd(gcd(common, stride), offset.abs_diff(first))),
+        });
+    }
+
+    /// The stride of all streams together: the source loop's, where the compiler unrolled it.
+    fn join_phases(&mut self) {
+        if let (Some(stride), Some((_, common))) = (self.stride_bytes, self.phases)
+            && stride.unsigned_abs().is_multiple_of(common)
+        {
+            self.stride_bytes = Some(stride.signum() * common as i64);
+        }
+    }
 }
 
 /// Fields of a group and their uses.
@@ -175,6 +203,7 @@ pub(crate) fn uses(
     for (stream, motion, place) in streams {
         found.add(structure, stream, motion, *place, places);
     }
+    found.uses.values_mut().for_each(Use::join_phases);
     found.weigh_lines();
     found
 }
@@ -224,6 +253,7 @@ impl FieldUses {
                 used.leading = executions * part;
                 used.stride_bytes = motion.stride_bytes.filter(|&stride| stride != 0);
             }
+            used.note_phase(stream, motion);
         }
         if executed.is_empty()
             && let (Some(&field), Some(grain)) = (blamed.keys().next(), motion.grain)
