@@ -13,7 +13,7 @@ mod reader;
 mod run;
 
 use run::Target;
-use slimline_trace::wire::TriggerKind;
+use slimline_trace::wire::{RunConfig, TriggerKind};
 
 /// One way to run a kernel, with what was measured in each round.
 struct Way {
@@ -41,17 +41,17 @@ fn main() {
         let mut handler_ns = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..rounds {
             for (way, handler_ns) in ways.iter_mut().zip(&mut handler_ns) {
-                let before = run::children_cpu_seconds();
+                let before = children_cpu_seconds();
                 match way.burst_instructions {
                     None => drop(run::alone(target.command(arguments))),
                     Some(burst_instructions) => {
-                        let config = run::Config { burst_instructions, ..run::config(TriggerKind::PerfSigtrap) };
+                        let config = RunConfig { burst_instructions, ..run::config(TriggerKind::PerfSigtrap) };
                         let run = run::recorded(target.command(arguments), config);
                         let process = &run.processes[0];
                         handler_ns.push(process.sampling_ns as f64 / process.samples.len().max(1) as f64);
                     }
                 }
-                way.seconds.push(run::children_cpu_seconds() - before);
+                way.seconds.push(children_cpu_seconds() - before);
             }
         }
         println!("{name}: {:.3} s of CPU time alone, {rounds} rounds", median(ways[0].seconds.clone()));
@@ -62,4 +62,17 @@ fn main() {
             println!("  {:<24} {:.4} of it; handler {:.1} µs a sample", way.name, median(ratios), own / 1000.0);
         }
     }
+}
+
+/// CPU time of all children that have ended, the runs' own and the compiler's.
+#[allow(unsafe_code)] // getrusage
+fn children_cpu_seconds() -> f64 {
+    // SAFETY: integers, which the call fills.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }

@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use slimline_trace::wire::RunConfig as Config;
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind, VERSION};
 use tempfile::TempDir;
 
@@ -92,19 +91,6 @@ pub(crate) fn config(trigger: TriggerKind) -> RunConfig {
 pub(crate) fn alone(mut command: Command) -> Output {
     let (child, output) = start(&mut command);
     output(child)
-}
-
-/// CPU time of all children that have ended, the runs' own and the compiler's.
-#[allow(unsafe_code)]
-pub(crate) fn children_cpu_seconds() -> f64 {
-    // SAFETY: integers, which the call fills.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
 /// What came of a recorded run.
