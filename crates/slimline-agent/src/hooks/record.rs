@@ -219,13 +219,13 @@ pub(super) unsafe extern "C" fn reallocarray(
     sp: u64,
     bp: u64,
 ) -> *mut c_void {
-    let reallocation = Reallocation::begin(block);
-    let below = if next::is_early(block) { next::reallocarray_early } else { next::REALLOCARRAY.get() };
-    // SAFETY: the caller's own request; the function checks the product.
-    let new = unsafe { below(block, count, bytes) };
-    // A product that overflows fails, so it is no size of 0.
-    reallocation.end(new, count.saturating_mul(bytes), sp, bp);
-    new
+    match count.checked_mul(bytes) {
+        // The C library's calls `realloc`, which would come back here: so call that at once.
+        // SAFETY: the caller's own request.
+        Some(total) => unsafe { realloc(block, total, sp, bp) },
+        // SAFETY: the caller's own request, which fails.
+        None => unsafe { (next::REALLOCARRAY.get())(block, count, bytes) },
+    }
 }
 
 pub(super) unsafe extern "C" fn free(block: *mut c_void, sp: u64, bp: u64) {

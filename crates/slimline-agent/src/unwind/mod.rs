@@ -185,3 +185,126 @@ impl Frame {
         Some(Step { caller, used_bp: true, bp_slot, sp_slot: 0, through_signal: false, guessed: true })
     }
 }
+
+#[cfg(test)]
+#[allow(unsafe_code)] // steps through code and forges stacks
+mod tests {
+    use super::*;
+    use core::arch::asm;
+    use core::ffi::{c_int, c_void};
+    use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+    const ROOM: usize = 64;
+    static BELOW: [AtomicU64; ROOM] = [const { AtomicU64::new(0) }; ROOM];
+    static BELOW_COUNT: AtomicUsize = AtomicUsize::new(0);
+    static STEPS: AtomicU32 = AtomicU32::new(0);
+    static WRONG: AtomicU32 = AtomicU32::new(0);
+    static FIRST_WRONG: AtomicU64 = AtomicU64::new(0);
+
+    extern "C" fn stepped(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+        if BELOW_COUNT.load(Relaxed) == 0 {
+            return;
+        }
+        // SAFETY: the kernel passes it.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let register = |number: c_int| registers[number as usize] as u64;
+        let mut frames = [0; ROOM];
+        let (ip, mut window) = (register(libc::REG_RIP), Window::new());
+        let (count, cut) = walk(ip, register(libc::REG_RSP), register(libc::REG_RBP), &mut window, &mut frames);
+        let below = BELOW_COUNT.load(Relaxed);
+        let is_right = cut == WHOLE
+            && count >= below
+            && frames[count - below..count].iter().zip(&BELOW).all(|(frame, known)| *frame == known.load(Relaxed));
+        STEPS.fetch_add(1, Relaxed);
+        if !is_right && WRONG.fetch_add(1, Relaxed) == 0 {
+            FIRST_WRONG.store(ip, Relaxed);
+        }
+    }
+
+    extern "C" fn compare(left: *const c_void, right: *const c_void) -> c_int {
+        // SAFETY: `qsort` passes elements.
+        unsafe { (*left.cast::<i32>()).cmp(&*right.cast::<i32>()) as c_int }
+    }
+
+    /// Runs under the trap flag: the library's and our own code, with prologues, leaves, callbacks, tail calls.
+    #[inline(never)]
+    fn work() -> usize {
+        let mut numbers = [5, 3, 8, 1, 9, 2, 7];
+        // SAFETY: as many elements of that size.
+        unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 4, Some(compare)) };
+        let text = std::format!("{numbers:?} {:.3} {}", 1.5f64, i128::MAX);
+        let words: std::vec::Vec<&str> = text.split(' ').collect();
+        let sorted: std::collections::BTreeMap<&str, usize> = words.into_iter().zip(0..).collect();
+        // SAFETY: a NUL-terminated name.
+        sorted.len() + usize::from(unsafe { libc::getenv(c"HOME".as_ptr()).is_null() })
+    }
+
+    /// A frame's own registers at some instruction of it.
+    #[inline(always)]
+    fn registers_here() -> (u64, u64, u64) {
+        let (ip, sp, bp);
+        // SAFETY: reads registers.
+        unsafe { asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp) };
+        (ip, sp, bp)
+    }
+
+    #[test]
+    fn every_instruction_unwinds_to_the_same_callers() {
+        start();
+        let mut frames = [0; ROOM];
+        let (ip, sp, bp) = registers_here();
+        let (count, cut) = walk(ip, sp, bp, &mut Window::new(), &mut frames);
+        assert!(cut == WHOLE && count > 3, "{count} frames, cut {cut}");
+        frames.iter().zip(&BELOW).for_each(|(frame, known)| known.store(*frame, Relaxed));
+        BELOW_COUNT.store(count, Relaxed);
+        // SAFETY: the handler only reads; the flag makes every instruction trap until it is cleared again.
+        let result = unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = stepped as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut());
+            asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+            let result = work();
+            // What follows moves the stack pointer and has no unwind information.
+            BELOW_COUNT.store(0, Relaxed);
+            asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq");
+            result
+        };
+        assert!(result > 5);
+        let (steps, wrong) = (STEPS.load(Relaxed), WRONG.load(Relaxed));
+        assert!(steps > 3000, "{steps} instructions");
+        assert_eq!(wrong, 0, "of {steps}; the first at {:#x}", FIRST_WRONG.load(Relaxed));
+    }
+
+    #[test]
+    fn a_broken_stack_ends_the_walk() {
+        start();
+        let mut frames = [0; 8];
+        let stack = [0x1234_5678_9abcu64; 64];
+        let sp = stack.as_ptr() as u64;
+        // The return address found there is in no code, and the frame pointer leads nowhere.
+        let at = libc::qsort as *const () as u64;
+        assert_eq!(walk(at, sp, 0, &mut Window::new(), &mut frames), (1, FAILED));
+        assert_eq!(frames[0], stack[0]);
+        assert_eq!(walk(at, 8, 0, &mut Window::new(), &mut frames), (0, FAILED), "no stack at all");
+        assert_eq!(walk(sp, sp, 0, &mut Window::new(), &mut frames), (0, FAILED), "no code");
+    }
+
+    #[test]
+    fn code_without_unwind_information_is_left_by_its_frame_pointer_and_marked() {
+        start();
+        let mut frames = [0; ROOM];
+        let (ip, sp, bp) = registers_here();
+        // As if code made at run time had pushed rbp and called on: bp points at the pair.
+        let mut stack = [0u64; 4];
+        stack[2] = bp;
+        stack[3] = ip;
+        let made = stack.as_ptr() as u64;
+        let nowhere = &raw const BELOW as u64;
+        let mut window = Window::new();
+        let (count, cut) = walk(nowhere, made, made + 16, &mut window, &mut frames);
+        assert_eq!((frames[0], cut), (ip, GUESSED));
+        assert!(count >= 1);
+        let _ = sp;
+    }
+}

@@ -9,6 +9,10 @@
 use crate::kernel;
 
 const PAGE: u64 = 4096;
+/// Below the stack pointer a leaf function keeps data, and a function that is about to end has popped registers.
+const RED_ZONE: u64 = 128;
+/// A stack pointer further down than this begins anew.
+const MAX_DESCENT: u64 = 256 << 10;
 /// A frame further away than this from those seen so far is not believed.
 const MAX_STEP: u64 = 64 << 20;
 
@@ -34,11 +38,25 @@ impl Window {
     /// Begins a walk at stack pointer `sp`, on the stack of the last walk or on another.
     #[inline]
     pub(crate) fn enter(&mut self, sp: u64) {
-        if sp < self.low || sp >= self.high {
-            self.high = 0;
-            self.low = sp & !(PAGE - 1);
-            self.high = self.low;
+        if sp.wrapping_sub(RED_ZONE) < self.low || sp >= self.high {
+            self.open(sp);
         }
+    }
+
+    #[cold]
+    fn open(&mut self, sp: u64) {
+        let page = |address: u64| address & !(PAGE - 1);
+        let lowest = page(sp.wrapping_sub(RED_ZONE));
+        // The same stack, further down: what is known further up stays true.
+        let is_below = sp < self.high && self.low - lowest.min(self.low) <= MAX_DESCENT;
+        if is_below && (lowest..self.low).step_by(PAGE as usize).all(kernel::readable) {
+            self.low = lowest;
+            return;
+        }
+        self.high = 0;
+        // The page below the stack pointer's is needed for the red zone only, and may be a guard.
+        self.low = if lowest != page(sp) && kernel::readable(lowest) { lowest } else { page(sp) };
+        self.high = self.low;
     }
 
     /// Whether the eight bytes at `address` and all between the entered stack pointer and them are known already.
@@ -93,8 +111,11 @@ mod tests {
         assert!(window.covers(sp, start + 2 * 4096 - 8) && !window.covers(sp, start + 2 * 4096));
         assert_eq!(window.read(start + 3 * 4096 - 8), Some(77));
         assert_eq!(window.read(start + 3 * 4096), None, "the guard");
-        assert_eq!(window.read(start), None, "below the stack pointer's page");
+        assert_eq!(window.read(start), Some(0), "the red zone is in the page below");
         assert_eq!(window.read(sp + 4), None, "not aligned");
+        window.enter(start + 200);
+        assert!(window.covers(start + 200, start + 2 * 4096), "what was known further up");
+        assert_eq!(window.read(start - 8), None, "below the stack pointer's page");
         let here = &raw const window as u64 & !7;
         window.enter(here);
         assert!(window.read(here).is_some() && window.read(sp).is_none(), "another stack");

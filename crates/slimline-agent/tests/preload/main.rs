@@ -3,6 +3,7 @@
 //! Programs in `targets/` are compiled with `cc` and run alone and under the preload, with a configuration as the
 //! collector would write it and a reader that drains the rings meanwhile.
 
+mod heap;
 mod reader;
 mod run;
 

@@ -7,8 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::wire::{
-    AccessRecord, FILE_BYTES, MAGIC, MapsHead, MessageHeader, MessageKind, ProcessHeader, RING_BYTES, RINGS_OFFSET,
-    RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SampleHead, SlotHeader, SlotState, ThreadEvent,
+    AccessRecord, BlockRecord, FILE_BYTES, MAGIC, MapsHead, MessageHeader, MessageKind, ProcessHeader, RING_BYTES,
+    RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SampleHead, SlotHeader, SlotState, StackEntry,
+    ThreadEvent,
 };
 
 /// A sample and what follows it.
@@ -16,6 +17,7 @@ pub(crate) struct Sample {
     pub(crate) tid: u32,
     pub(crate) head: SampleHead,
     pub(crate) frames: Vec<u64>,
+    pub(crate) blocks: Vec<BlockRecord>,
     pub(crate) accesses: Vec<AccessRecord>,
 }
 
@@ -33,6 +35,13 @@ pub(crate) struct Process {
     pub(crate) ended: BTreeSet<u32>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) ranges: Vec<RangeEvent>,
+    /// Who told the range of the same row.
+    pub(crate) range_threads: Vec<u32>,
+    /// Allocation call paths, and how each was cut; number 1 first.
+    pub(crate) stacks: Vec<(Vec<u64>, u8)>,
+    pub(crate) allocations: u64,
+    pub(crate) frees: u64,
+    pub(crate) dropped: u64,
     pub(crate) maps: String,
     pub(crate) dropped_weight_ns: u64,
     pub(crate) slots_used: usize,
@@ -106,13 +115,33 @@ impl Reader {
                 process.dropped_weight_ns = (0..SLOTS)
                     .map(|slot| read::<u64>(&file, slot_offset(slot) + offset_of!(SlotHeader, dropped_weight_ns)))
                     .sum();
-                assert!(
-                    read::<u64>(&file, offset_of!(ProcessHeader, stack_words)) <= (RINGS_OFFSET - STACKS_OFFSET) as u64
-                );
+                process.dropped = (0..SLOTS)
+                    .map(|slot| read::<u64>(&file, slot_offset(slot) + offset_of!(SlotHeader, dropped)))
+                    .sum();
+                process.allocations = read(&file, offset_of!(ProcessHeader, allocations));
+                process.frees = read(&file, offset_of!(ProcessHeader, frees));
+                process.stacks = stacks(&file);
+                assert_eq!(process.stacks.len(), word(offset_of!(ProcessHeader, stacks)) as usize);
                 process
             })
             .collect()
     }
+}
+
+fn stacks(file: &File) -> Vec<(Vec<u64>, u8)> {
+    let words: u64 = read(file, offset_of!(ProcessHeader, stack_words));
+    assert!(words <= ((RINGS_OFFSET - STACKS_OFFSET) / 8) as u64);
+    let mut bytes = vec![0; words as usize * 8];
+    file.read_exact_at(&mut bytes, STACKS_OFFSET as u64).unwrap();
+    let mut words = bytes.chunks_exact(8).map(record::<u64>);
+    let mut stacks = Vec::new();
+    while let Some(first) = words.next() {
+        let entry = StackEntry(first);
+        let frames: Vec<u64> = words.by_ref().take(entry.frames()).collect();
+        assert_eq!(frames.len(), entry.frames(), "whole");
+        stacks.push((frames, entry.cut()));
+    }
+    stacks
 }
 
 fn slot_offset(slot: usize) -> usize {
@@ -172,12 +201,14 @@ fn take(kind: u16, body: &[u8], tid: u32, process: &mut Process) -> bool {
                 tid,
                 head,
                 frames: (0..frames).map(|row| record(&body[frames_at + row * 8..])).collect(),
+                blocks: (0..blocks).map(|row| record(&body[frames_at + frames * 8 + row * 16..])).collect(),
                 accesses: (0..accesses).map(|row| record(&body[accesses_at + row * 16..])).collect(),
             });
             true
         }
         RANGE if body.len() == size_of::<RangeEvent>() => {
             process.ranges.push(record(body));
+            process.range_threads.push(tid);
             true
         }
         MAPS => {

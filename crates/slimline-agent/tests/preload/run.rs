@@ -52,16 +52,27 @@ impl Drop for Target {
 impl Target {
     /// Compiles `targets/<name>.c`.
     pub(crate) fn compile(name: &str) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/targets").join(name).with_extension("c");
+        Self::compile_with(&format!("{name}.c"), "cc", &["-O1", "-pthread"])
+    }
+
+    /// Compiles a file of `targets/`.
+    pub(crate) fn compile_with(file: &str, compiler: &str, flags: &[&str]) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/targets").join(file);
+        let name = file.split('.').next().unwrap();
         // Tests run at the same time: each has its own copy.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let directory = build_directory().join(format!("{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let program = directory.join(name);
-        let status = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
+        let status = Command::new(compiler).args(flags).arg("-o").arg(&program).arg(source).status().unwrap();
         assert!(status.success());
         Self(program)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
@@ -99,7 +110,7 @@ pub(crate) struct Recorded {
     pub(crate) processes: Vec<Process>,
 }
 
-/// Runs a command with the agent, draining its rings meanwhile.
+/// Runs a command with the agent, draining its rings meanwhile. What the command preloads itself comes behind it.
 pub(crate) fn recorded(mut command: Command, config: RunConfig) -> Recorded {
     let directory = prepare(&mut command, &config);
     let (child, output) = start(&mut command);
@@ -132,7 +143,13 @@ pub(crate) fn killed_after_samples(command: &mut Command, config: RunConfig, sam
 fn prepare(command: &mut Command, config: &RunConfig) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join(CONFIG_FILE), bytes(config)).unwrap();
-    command.env("LD_PRELOAD", agent()).env(RUN_DIRECTORY_VARIABLE, directory.path());
+    let own = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
+    let mut preload = agent().as_os_str().to_owned();
+    if let Some(own) = own {
+        preload.push(":");
+        preload.push(own);
+    }
+    command.env("LD_PRELOAD", preload).env(RUN_DIRECTORY_VARIABLE, directory.path());
     directory
 }
 

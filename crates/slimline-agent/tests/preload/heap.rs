@@ -1,0 +1,232 @@
+//! Allocations: each with the path that led to it, and the allocation functions as they are without the agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use crate::reader::Process;
+use crate::run::{self, Target, alone, recorded};
+use crate::same;
+use slimline_trace::wire::{LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, TriggerKind};
+
+/// What a target says of one allocation: the block and the return addresses from the allocating function outwards.
+struct Told {
+    block: u64,
+    path: Vec<u64>,
+}
+
+fn told(output: &[u8]) -> BTreeMap<u32, Vec<Told>> {
+    let mut threads = BTreeMap::<u32, Vec<Told>>::new();
+    for line in std::str::from_utf8(output).unwrap().lines() {
+        let mut words = line.split(' ');
+        let thread = words.next().unwrap().parse().unwrap();
+        let mut words = words.map(|word| u64::from_str_radix(word, 16).unwrap());
+        let told = Told { block: words.next().unwrap(), path: words.collect() };
+        threads.entry(thread).or_default().push(told);
+    }
+    threads
+}
+
+/// The target's own unwinder found `expected`, first the allocating function itself. The agent's path begins further in,
+/// with the return addresses of the allocation functions' callers, and goes as far out as it keeps.
+fn check_path(found: &(Vec<u64>, u8), expected: &[u64]) {
+    let (frames, cut) = found;
+    // In the allocating function both stand at different calls; from its caller on they must be the same.
+    let begin = frames.iter().position(|frame| *frame == expected[1]).expect("the allocating function's caller");
+    assert!(begin <= 6, "{begin} frames inside the allocating function");
+    // The C library's unwinder names the start of the thread once more, by a null address.
+    let expected: Vec<u64> = expected[1..].iter().copied().filter(|address| *address != 0).collect();
+    let frames = &frames[begin..];
+    let common = frames.len().min(expected.len());
+    assert_eq!(frames[..common], expected[..common]);
+    match cut {
+        0 => assert!(frames.len() >= expected.len(), "whole, but {} of {}", frames.len(), expected.len()),
+        1 => assert!(frames.len() + begin == 16, "as deep as paths are kept"),
+        cut => panic!("cut by {cut}: {frames:x?} of {expected:x?}"),
+    }
+}
+
+fn check_paths(target: &Target, threads: usize) {
+    let run = recorded(target.command(&[]), run::config(TriggerKind::Off));
+    assert!(run.output.status.success());
+    let [process] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
+    assert_eq!((process.dropped, process.broken), (0, 0));
+    let told = told(&run.output.stdout);
+    assert_eq!(told.len(), threads);
+    for (thread, told) in &told {
+        let allocated: Vec<_> = of_thread(process, *thread, RangeKind::Allocated);
+        assert_eq!(allocated.len(), told.len());
+        assert_eq!(of_thread(process, *thread, RangeKind::Freed).len(), told.len());
+        for ((block, stack), told) in allocated.iter().zip(told) {
+            assert_eq!(*block, told.block);
+            check_path(&process.stacks[*stack as usize - 1], &told.path);
+        }
+    }
+    let distinct: BTreeSet<_> = process.stacks.iter().collect();
+    assert_eq!(distinct.len(), process.stacks.len(), "each path once");
+}
+
+fn of_thread(process: &Process, thread: u32, kind: RangeKind) -> Vec<(u64, u32)> {
+    let rows = process.ranges.iter().zip(&process.range_threads);
+    // What the target's start-up maps comes before and is none of its own blocks.
+    rows.filter(|(event, told_by)| event.kind == kind as u32 && **told_by == thread)
+        .map(|(event, _)| (event.base, event.stack))
+        .collect()
+}
+
+#[test]
+fn paths_are_right_however_frames_are_laid_out() {
+    let variants: [&[&str]; 6] = [
+        &["-O0"],
+        &["-O1", "-fno-omit-frame-pointer"],
+        &["-O2", "-fomit-frame-pointer"],
+        &["-O2", "-fno-omit-frame-pointer", "-fcf-protection=full"],
+        &["-O3", "-fno-plt", "-fomit-frame-pointer"],
+        &["-Os", "-no-pie"],
+    ];
+    for flags in variants {
+        let flags = [&["-pthread"], flags].concat();
+        check_paths(&Target::compile_with("callpaths.c", "cc", &flags), 3);
+    }
+}
+
+#[test]
+fn paths_are_right_through_cpp() {
+    for flags in [&["-O2"][..], &["-O2", "-static-libstdc++", "-static-libgcc"], &["-O0"]] {
+        check_paths(&Target::compile_with("callpaths.cpp", "c++", flags), 1);
+    }
+}
+
+#[test]
+fn paths_are_right_through_rust() {
+    for flags in [["--edition=2024", "-O"], ["--edition=2024", "-Cforce-frame-pointers=yes"]] {
+        check_paths(&Target::compile_with("callpaths.rs", "rustc", &flags), 3);
+    }
+}
+
+/// As [`same`], with another library preloaded below the agent.
+fn same_above(below: &Path, target: &Target) -> Process {
+    let command = || {
+        let mut command = target.command(&[]);
+        command.env("LD_PRELOAD", below);
+        command
+    };
+    let expected = alone(command());
+    let mut run = recorded(command(), run::config(TriggerKind::PerfSigtrap));
+    assert_eq!(String::from_utf8_lossy(&run.output.stdout), String::from_utf8_lossy(&expected.stdout));
+    assert_eq!(run.output.status, expected.status);
+    assert!(expected.status.success());
+    run.processes.remove(0)
+}
+
+fn semantics() -> Target {
+    Target::compile_with("semantics.c", "cc", &["-O1", "-fno-builtin", "-w"])
+}
+
+#[test]
+fn edges_answer_as_without_the_agent() {
+    same(&semantics(), &[], TriggerKind::Off);
+}
+
+#[test]
+fn another_preloaded_allocator_stays_the_allocator() {
+    let below = Target::compile_with("below.c", "cc", &["-O1", "-shared", "-fPIC", "-fno-builtin"]);
+    let process = same_above(below.path(), &semantics());
+    assert!(process.allocations > 100 && process.frees > 50);
+    // Its blocks lie at multiples of 8; C++ comes through `malloc` here.
+    same_above(below.path(), &Target::compile("hand_over"));
+    let mut command = Target::compile_with("callpaths.cpp", "c++", &["-O2"]);
+    check_above(below.path(), &mut command);
+}
+
+#[test]
+fn jemalloc_below_is_seen_through_its_own_operators() {
+    let path = Path::new("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2");
+    assert!(path.exists(), "the package libjemalloc2 is needed: `cargo xtask test` installs it");
+    same_above(path, &semantics());
+    same_above(path, &Target::compile("hand_over"));
+    check_above(path, &mut Target::compile_with("callpaths.cpp", "c++", &["-O2"]));
+}
+
+/// Large blocks of a C++ program are told with their paths whichever allocator serves them.
+fn check_above(below: &Path, target: &mut Target) {
+    let mut command = target.command(&[]);
+    command.env("LD_PRELOAD", below);
+    let run = recorded(command, run::config(TriggerKind::Off));
+    let process = &run.processes[0];
+    let told = told(&run.output.stdout);
+    let (thread, told) = told.iter().next().unwrap();
+    let allocated = of_thread(process, *thread, RangeKind::Allocated);
+    // The first of each operator comes while it is looked for.
+    let mut allocated = allocated.iter();
+    let seen = told.iter().filter(|told| {
+        let found = allocated.clone().position(|(block, _)| *block == told.block);
+        found.is_some_and(|index| {
+            let (_, stack) = allocated.nth(index).unwrap();
+            check_path(&process.stacks[*stack as usize - 1], &told.path);
+            true
+        })
+    });
+    assert!(seen.count() >= told.len() - 2);
+}
+
+#[test]
+fn blocks_of_samples_carry_their_path_also_in_a_child() {
+    let target = Target::compile("hand_over");
+    let run = same(&target, &[], TriggerKind::PerfSigtrap);
+    let bytes: u32 = String::from_utf8_lossy(&run.output.stdout).split(' ').next().unwrap().parse().unwrap();
+    let mut paths = Vec::new();
+    // Parent and last child walk over nodes; each names the path by a row of its own file.
+    for process in &run.processes {
+        let nodes = process.samples.iter().filter_map(|sample| {
+            let block = sample.blocks.get(usize::from(sample.head.block)).filter(|_| sample.head.block != NO_BLOCK)?;
+            (block.bytes == bytes).then_some((sample, block))
+        });
+        let rows: BTreeSet<u32> = nodes.clone().map(|(_, block)| block.stack).collect();
+        if nodes.clone().count() > 30 {
+            assert_eq!(rows.len(), 1, "all nodes come from one line");
+            paths.push(process.stacks[*rows.first().unwrap() as usize - 1].clone());
+        }
+        for (sample, block) in nodes {
+            assert!(sample.head.address >= block.base && sample.head.address < block.base + u64::from(bytes));
+        }
+    }
+    assert_eq!(paths.len(), 2, "parent and child");
+    assert_eq!(paths[0], paths[1]);
+    assert!(paths[0].0.len() >= 2);
+}
+
+#[test]
+fn programs_of_the_system_allocate_as_alone() {
+    let script = "create table t(a integer primary key, b text); \
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000) \
+        insert into t select i, hex(i * 7919) from n; create index x on t(b); \
+        select count(*), max(b) from t; select substr(b, 1, 2), count(*) from t group by 1;";
+    let programs: [&[&str]; 4] = [
+        &["sqlite3", ":memory:", script],
+        &["perl", "-e", "my %h; push @{$h{$_ % 997}}, {n => $_, s => \"x$_\"} for 1..50000; print scalar(%h), qq(\\n)"],
+        &["python3", "-c", "import json; d = [{'a': [i] * 5} for i in range(20000)]; print(len(json.dumps(d)))"],
+        &["sort", "--parallel=2", "-k2", "/etc/services"],
+    ];
+    for words in programs {
+        let (program, arguments) = words.split_first().unwrap();
+        let command = || {
+            let mut command = Command::new(program);
+            command.args(arguments).env("PYTHONMALLOC", "malloc").env("LC_ALL", "C");
+            command
+        };
+        let expected = alone(command());
+        assert!(expected.status.success(), "{program}: {}", String::from_utf8_lossy(&expected.stderr));
+        let run = recorded(command(), run::config(TriggerKind::PerfSigtrap));
+        assert_eq!(run.output.stdout, expected.stdout, "{program}");
+        assert_eq!(run.output.status, expected.status);
+        let process = run.processes.iter().max_by_key(|process| process.allocations).unwrap();
+        assert!(process.allocations > 0, "{program}");
+        let whole = process.stacks.iter().filter(|(_, cut)| *cut <= 1).count();
+        assert!(whole * 100 >= process.stacks.len() * 99, "{program}: {whole} of {} paths", process.stacks.len());
+        assert!(process.ranges.iter().all(|event| {
+            let is_block = event.kind == RangeKind::Allocated as u32;
+            !is_block || event.bytes >= LARGE_BLOCK_BYTES
+        }));
+    }
+}
