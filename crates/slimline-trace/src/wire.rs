@@ -141,13 +141,13 @@ pub struct ProcessHeader {
     pub stack_words: AtomicU64,
     /// Allocation call paths in the stack area.
     pub stacks: AtomicU32,
-    /// Call paths that no longer fitted; their blocks have context 0.
+    /// Allocations whose call path no longer fitted; their blocks have context 0.
     pub stacks_dropped: AtomicU32,
     /// Threads that found no free ring.
     pub threads_without_ring: AtomicU32,
     /// Triggers that came while the thread was inside the agent: counted, not sampled.
     pub triggers_in_agent: AtomicU32,
-    /// Blocks that the live-heap index could not take (out of memory).
+    /// Blocks that the live-heap index could not keep: no memory, not 8-aligned, or another began in the same 16 bytes.
     pub blocks_unindexed: AtomicU64,
     /// Allocations seen (calls that returned memory).
     pub allocations: AtomicU64,
@@ -309,7 +309,8 @@ pub struct SampleHead {
     pub quality: u8,
     /// A [`BurstEnd`].
     pub burst_end: u8,
-    /// 1 where the call stack was cut at [`MAX_FRAMES`], 2 where unwinding failed before its end, else 0.
+    /// 1 where the call stack was cut at [`MAX_FRAMES`] (of an allocation earlier), 2 where unwinding failed before its end,
+    /// 3 where a step had no unwind information and was guessed from the frame pointer, else 0.
     pub stack_cut: u8,
     /// Zero.
     pub reserved: u32,
