@@ -23,6 +23,9 @@ pub(crate) struct Bottom<V, const K: usize> {
     entries: Vec<Entry<V>>,
     /// Entry found last: most sites that stay in place touch one key again and again.
     last: usize,
+    /// Greatest hash that can still get in: that of the last entry once there are `K`. Here because most keys of a full
+    /// sample get no further than this comparison.
+    limit: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +37,7 @@ struct Entry<V> {
 
 impl<V, const K: usize> Default for Bottom<V, K> {
     fn default() -> Self {
-        Self { entries: Vec::new(), last: 0 }
+        Self { entries: Vec::new(), last: 0, limit: u64::MAX }
     }
 }
 
@@ -42,18 +45,17 @@ impl<V: Add, const K: usize> Bottom<V, K> {
     /// Adds `value` to what `key` has.
     #[inline]
     pub(crate) fn add(&mut self, key: u64, value: V) {
+        let hash = mix(key);
+        if hash <= self.limit {
+            self.add_hashed(hash, key, value);
+        }
+    }
+
+    fn add_hashed(&mut self, hash: u64, key: u64, value: V) {
         if let Some(entry) = self.entries.get_mut(self.last).filter(|entry| entry.key == key) {
             entry.value.add(value);
             return;
         }
-        let hash = mix(key);
-        if self.entries.len() == K && hash > self.entries[K - 1].hash {
-            return;
-        }
-        self.add_hashed(hash, key, value);
-    }
-
-    fn add_hashed(&mut self, hash: u64, key: u64, value: V) {
         match self.entries.binary_search_by_key(&hash, |entry| entry.hash) {
             Ok(at) => {
                 self.entries[at].value.add(value);
@@ -66,6 +68,9 @@ impl<V: Add, const K: usize> Bottom<V, K> {
                 }
                 self.entries.insert(at, Entry { hash, key, value });
                 self.last = at;
+                if self.entries.len() == K {
+                    self.limit = self.entries[K - 1].hash;
+                }
             }
         }
     }
@@ -77,6 +82,9 @@ impl<V: Add, const K: usize> Bottom<V, K> {
             return;
         }
         for entry in other.entries {
+            if entry.hash > self.limit {
+                break;
+            }
             self.add_hashed(entry.hash, entry.key, entry.value);
         }
     }

@@ -88,7 +88,7 @@ pub struct Grain {
 impl Motion {
     /// What `stream` shows.
     pub fn of(stream: &Stream) -> Self {
-        let offsets = stream.offsets();
+        let offsets = stream.some_offsets();
         let voted = stream.voted().filter(|&(_, agreeing)| agreeing * 2 > stream.steps);
         let regularity = voted.map_or(0.0, |(_, agreeing)| agreeing as f64 / stream.steps as f64);
         let stride_bytes = voted.map(|(stride, _)| stride);
@@ -181,7 +181,7 @@ fn by_stride(streams: &[(&Stream, Motion, usize)]) -> Option<(u64, f64)> {
         .iter()
         .filter_map(|&(stream, motion, place)| {
             let grain = motion.grain.filter(|grain| grain.confidence >= KNOWN)?;
-            let first = stream.offsets().first().copied()?;
+            let first = stream.some_offsets().first().copied()?;
             Some(Witness {
                 place,
                 grain: grain.bytes,
