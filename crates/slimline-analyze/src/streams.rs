@@ -19,7 +19,7 @@ use crate::share::Tally;
 
 /// Offsets kept of a stream, of its samples and of its executions: more than the robust GCD needs (see its table), and
 /// all there are in a structure allocated node by node.
-const OFFSETS: usize = 256;
+const OFFSETS: usize = 128;
 /// Different strides kept of a stream. One that has more is irregular.
 const STRIDES: usize = 256;
 /// Different distances told apart within one window.
