@@ -27,21 +27,28 @@ pub struct Affinity {
 /// For each place of a group the traversal it belongs to: the least number of the places that take turns on the same
 /// elements.
 ///
-/// Two places belong together where at least half of the turns between them stay on the same stretch of an object.
+/// Two places belong together where at least half of the turns between them stay on the same stretch of an object, and
+/// where neither of them goes on to other elements more than twice as often as they take such turns. A search that looks
+/// at twenty nodes and then hands one of them over is no traversal together with what uses that one.
 pub(crate) fn traversals(transitions: &[Transitions], places: &Places) -> BTreeMap<usize, usize> {
     let mut turns: BTreeMap<(usize, usize), (u64, u64)> = BTreeMap::new();
-    let mut traversal: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut moves: BTreeMap<usize, u64> = BTreeMap::new();
     for turn in transitions {
         let (from, to) = (places.of(turn.from), places.of(turn.to));
-        traversal.insert(from, from);
-        traversal.insert(to, to);
-        let (near, far) = turns.entry((from.min(to), from.max(to))).or_default();
-        *near += turn.near;
-        *far += turn.far;
+        moves.entry(from).or_default();
+        moves.entry(to).or_default();
+        if from == to {
+            *moves.entry(from).or_default() += turn.far;
+        } else {
+            let (near, far) = turns.entry((from.min(to), from.max(to))).or_default();
+            *near += turn.near;
+            *far += turn.far;
+        }
     }
+    let mut traversal: BTreeMap<usize, usize> = moves.keys().map(|&place| (place, place)).collect();
     for ((a, b), (near, far)) in turns {
         // One turn may be where a loop ends and another begins.
-        if a == b || near < far || near < 2 {
+        if near < far || near < 2 || moves[&a].max(moves[&b]) > 2 * near {
             continue;
         }
         let (a, b) = (traversal[&a], traversal[&b]);

@@ -10,7 +10,7 @@
 //! - **executions**: how often it was accessed, with the bias of clock-started windows taken out where
 //!   [paces](crate::pace) are known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_attribute::tables::{GroupKind, MemberRole, Tables, TypeKind};
 use slimline_attribute::typing::leaves::leaves;
@@ -53,10 +53,10 @@ pub struct Use {
     pub loads: f64,
     /// Stores seen in windows.
     pub stores: f64,
-    /// Stride of the stream with the most executions, where regular.
+    /// Stride of the streams with the most executions, where regular; that of all copies of an unrolled loop together.
     pub stride_bytes: Option<i64>,
-    /// Executions of that stream.
-    leading: f64,
+    /// Streams by stride: executions, and where in the stride each begins.
+    walks: BTreeMap<Option<i64>, (f64, BTreeSet<u64>)>,
     /// An offset that the field's streams walk through, and what all their offsets are congruent by: the streams of an
     /// unrolled loop have a multiple of its stride each.
     phases: Option<(u64, u64)>,
@@ -205,7 +205,22 @@ pub(crate) fn uses(
     }
     found.uses.values_mut().for_each(Use::join_phases);
     found.weigh_lines();
+    found.uses.values_mut().for_each(|used| used.stride_bytes = used.stride());
     found
+}
+
+impl Use {
+    /// Sites that go by the same stride and are evenly spaced are copies that unrolling made.
+    fn stride(&self) -> Option<i64> {
+        let (stride, (_, phases)) = self.walks.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+        let stride = (*stride)?;
+        let copies = phases.len().max(1) as u64;
+        let spacing = stride.unsigned_abs() / copies;
+        let phases: Vec<u64> = phases.iter().copied().collect();
+        let even =
+            stride.unsigned_abs().is_multiple_of(copies) && phases.windows(2).all(|pair| pair[1] - pair[0] == spacing);
+        Some(if even { stride / copies as i64 } else { stride })
+    }
 }
 
 impl FieldUses {
@@ -249,20 +264,19 @@ impl FieldUses {
             used.accesses += executions * part * stream.accesses_per_execution();
             used.loads += stream.loads as f64 * part;
             used.stores += stream.stores as f64 * part;
-            if executions * part > used.leading {
-                used.leading = executions * part;
-                used.stride_bytes = motion.stride_bytes.filter(|&stride| stride != 0);
-            }
+            let stride = motion.stride_bytes.filter(|&stride| stride != 0);
+            let (walked, phases) = used.walks.entry(stride).or_default();
+            *walked += executions * part;
+            phases
+                .extend(stride.zip(stream.some_offsets().first()).map(|(stride, first)| first % stride.unsigned_abs()));
             used.note_phase(stream, motion);
         }
+        // No windows: the GCD's answer, where it is one.
         if executed.is_empty()
             && let (Some(&field), Some(grain)) = (blamed.keys().next(), motion.grain)
+            && grain.confidence >= crate::structure::KNOWN
         {
-            // No windows: the GCD's answer, where it is one.
-            let used = self.of(place, field, stream);
-            if used.leading == 0.0 && grain.confidence >= crate::structure::KNOWN {
-                used.stride_bytes = Some(grain.bytes as i64);
-            }
+            self.of(place, field, stream).walks.entry(Some(grain.bytes as i64)).or_default();
         }
         self.span(stream, place, blamed.keys().chain(executed.keys()).copied().collect());
     }

@@ -56,7 +56,7 @@ pub struct GroupFindings {
     pub elsewhere: f64,
     /// Share of the group's accesses whose loop's pace is known.
     pub paced: f64,
-    /// Pairs of fields used together, strongest first.
+    /// Pairs of fields used together, strongest first; without the cold rest.
     pub affinity: Vec<FieldAffinity>,
     /// Fields that belong together: new structures, hottest first, the cold rest last.
     pub clusters: Vec<Cluster>,
@@ -244,7 +244,7 @@ impl<'a> Builder<'a> {
             .sum();
         let fields = self.fields(&uses, weight, executions, loop_rows);
         let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
-        let affinity = affinities(&uses, &traversals(&transitions, &self.places));
+        let mut affinity = affinities(&uses, &traversals(&transitions, &self.places));
         let heat = |field: &Field| {
             let &Field { share, access_share, moves_with, .. } = field;
             Heat { share, access_share, moves_with }
@@ -253,6 +253,10 @@ impl<'a> Builder<'a> {
         // What is known of an anonymous heap of unlike things makes no structure.
         let splits = structure.is_some() && self.tables.group(group).kind != GroupKind::Unattributed;
         let clusters = if splits { clusters(&heats, &affinity, &self.rules) } else { Vec::new() };
+        // Ties of cold fields are all 0 or 1, by the few accesses that there are.
+        let cold: Vec<usize> =
+            clusters.iter().filter(|cluster| cluster.cold).flat_map(|cluster| cluster.fields.clone()).collect();
+        affinity.retain(|tie| !cold.contains(&tie.a) && !cold.contains(&tie.b));
         GroupFindings {
             group,
             share: share.unwrap_or_else(|| crate::share::Tally::default().share_of(&self.hot.whole)),

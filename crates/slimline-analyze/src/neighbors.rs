@@ -11,7 +11,7 @@ use slimline_trace::access::{GroupId, SiteId};
 /// that runs on its own leaves it soon.
 const STRETCH_BYTES: u64 = 256;
 
-/// How often one site followed another on a group.
+/// How often one site followed another, or itself, on a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transitions {
     /// The group.
@@ -20,7 +20,7 @@ pub struct Transitions {
     pub from: SiteId,
     /// The site after.
     pub to: SiteId,
-    /// On the same stretch of the same object.
+    /// On the same stretch of the same object; not counted for a site and itself.
     pub near: u64,
     /// Elsewhere.
     pub far: u64,
@@ -57,10 +57,14 @@ impl Neighbors {
         }
         let now = Latest { window: self.window, site: site.0, object, stretch: offset / STRETCH_BYTES };
         let before = std::mem::replace(&mut self.latest[group.index()], now);
-        if before.window != now.window || before.site == now.site {
+        if before.window != now.window {
             return;
         }
         let near = before.object == now.object && before.stretch == now.stretch;
+        // A site that stays on its element says nothing; one that goes on measures how long a traversal stays.
+        if near && before.site == now.site {
+            return;
+        }
         let row = self.find(group, SiteId(before.site), site);
         row.near += u64::from(near);
         row.far += u64::from(!near);

@@ -17,8 +17,8 @@ pub(super) struct Part<'a> {
 /// A declaration: (name, type).
 type Declared = (String, String);
 
-/// One structure for each part, and how accesses change.
-pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>]) -> String {
+/// One structure for each part, and how accesses change: by index, or where pointers lead into the array, from those.
+pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>], by_pointer: bool) -> String {
     let type_name = subject.name();
     let base = plain_name(&type_name);
     let mut code = String::new();
@@ -28,13 +28,27 @@ pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>]) -> String {
         structure(&mut code, subject, &name, &declarations(subject, part), None);
         names.push(name);
     }
-    let array = &subject.tables.group(subject.group.group).name;
+    let name = &subject.tables.group(subject.group.group).name;
+    // Groups that no variable names are called by where they are allocated.
+    let array = if is_identifier(name) { name } else { "array" };
     let first = declarations(subject, &parts[0]).into_iter().next().map(|(name, _)| name).unwrap_or_default();
     let mark = comment(subject.language());
     let part = part_name(subject, &parts[0]);
-    let _ = match subject.language() {
-        Language::Rust => writeln!(code, "{mark} one Vec each: {array}[i].{first} becomes {array}_{part}[i].{first}"),
-        _ => writeln!(code, "{mark} one array each: {array}[i].{first} becomes {array}_{part}[i].{first}"),
+    let (rest, last) = match parts.last() {
+        Some(rest) => {
+            let first = declarations(subject, rest).into_iter().next().map(|(name, _)| name).unwrap_or_default();
+            (part_name(subject, rest), first)
+        }
+        None => Default::default(),
+    };
+    let kind = if subject.language() == Language::Rust { "Vec" } else { "array" };
+    let _ = match by_pointer {
+        true => writeln!(
+            code,
+            "{mark} one {kind} each; with node pointing into {array}_{part}, node->{last} becomes \
+                                {array}_{rest}[node - {array}_{part}].{last}"
+        ),
+        false => writeln!(code, "{mark} one {kind} each: {array}[i].{first} becomes {array}_{part}[i].{first}"),
     };
     code
 }
@@ -84,7 +98,8 @@ fn part_name(subject: &Subject<'_>, part: &Part<'_>) -> String {
     /// Names longer than this many fields say less than `rest` does.
     const SPELLED: usize = 3;
     let cold = subject.group.clusters.iter().any(|cluster| cluster.cold && cluster.fields == part.fields);
-    let names: Vec<String> = declarations(subject, part).into_iter().map(|(name, _)| name).collect();
+    let word = |(name, _): Declared| name.split(' ').next().unwrap_or_default().to_owned();
+    let names: Vec<String> = declarations(subject, part).into_iter().map(word).collect();
     match names.len() {
         _ if cold && names.len() > 1 => "rest".to_owned(),
         0..=SPELLED => names.join("_"),
@@ -135,11 +150,17 @@ fn is_whole(subject: &Subject<'_>, member: &Member, part: &Part<'_>) -> bool {
 
 fn member_declaration(member: &Member) -> Declared {
     let name = match (member.role, member.bits) {
-        (MemberRole::VirtualTable, _) => "/* virtual table */".to_owned(),
+        (MemberRole::VirtualTable, _) => "virtual_table".to_owned(),
+        // A base class can't be split: it becomes a member.
+        (MemberRole::Base, _) => plain_name(&member.name).to_lowercase(),
         (_, Some((_, bits))) => format!("{} : {bits}", member.name),
         _ => member.name.clone(),
     };
     (name, member.type_name.clone())
+}
+
+fn is_identifier(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
 /// A path as a name: `pos.x` → `pos_x`, `+40` → `at_40`.

@@ -21,8 +21,8 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Lines touched per visit when every `step`th element is visited in turn: a line that the neighbour touched already
-    /// costs nothing.
-    pub(super) fn lines_per_visit(&self, step: u64) -> f64 {
+    /// costs nothing. Also the lines an element takes up of a cache that holds them all.
+    fn in_turn(&self, step: u64) -> f64 {
         let mut lines = BTreeSet::new();
         for visit in 0..ELEMENTS {
             let start = visit * step * self.spacing;
@@ -34,6 +34,28 @@ impl Layout {
         }
         lines.len() as f64 / ELEMENTS as f64
     }
+
+    /// Lines touched per visit when elements are visited in no order: neighbours don't help.
+    fn in_disorder(&self) -> f64 {
+        let mut count = 0;
+        for element in 0..ELEMENTS {
+            let start = element * self.spacing;
+            let of = |&(offset, bytes): &(u64, u64)| {
+                (start + offset) / LINE_BYTES..=(start + offset + bytes.max(1) - 1) / LINE_BYTES
+            };
+            count += self.used.iter().flat_map(of).collect::<BTreeSet<u64>>().len();
+        }
+        count as f64 / ELEMENTS as f64
+    }
+}
+
+/// How a loop visits elements.
+#[derive(Clone, Copy)]
+enum Visits {
+    /// Every so many, in turn.
+    InTurn(u64),
+    /// As some index or pointer leads.
+    InDisorder,
 }
 
 /// Distance of blocks of this size that are allocated one after another.
@@ -48,12 +70,19 @@ pub struct Packing {
     after: f64,
     /// Part of the session's time in which the lines that are saved are fetched.
     pub saved_share: f64,
+    /// Part of `before` in loops without order.
+    disordered: f64,
 }
 
 impl Packing {
     /// Change of the lines touched, weighted by time: −0.5 is half.
     pub fn change(&self) -> f64 {
         if self.before > 0.0 { self.after / self.before - 1.0 } else { 0.0 }
+    }
+
+    /// Whether most of it is in loops that visit elements in no order.
+    pub(super) fn is_disordered(&self) -> bool {
+        self.disordered * 2.0 > self.before
     }
 
     /// Counts the group's loops; `before` and `after` give the layouts for the fields a loop uses.
@@ -63,30 +92,45 @@ impl Packing {
         after: impl Fn(&[usize]) -> Vec<Layout>,
     ) -> Self {
         let mut packing = Self::default();
-        let lines = |layouts: Vec<Layout>, step| layouts.iter().map(|of| of.lines_per_visit(step)).sum::<f64>();
+        let sum = |layouts: &[Layout], of: &dyn Fn(&Layout) -> f64| layouts.iter().map(of).sum::<f64>();
         for (_, of_group) in subject.loops() {
             let fields: Vec<usize> =
                 of_group.fields.iter().filter(|field| !field.only_spanned).map(|field| field.field).collect();
             if fields.is_empty() || of_group.share <= 0.0 {
                 continue;
             }
-            let step = step(subject, of_group);
-            let (old, new) = (lines(before(&fields), step), lines(after(&fields), step));
+            let (old, new) = (before(&fields), after(&fields));
+            let ratio = |of: &dyn Fn(&Layout) -> f64| sum(&new, of) / sum(&old, of);
+            let left = match visits(subject, of_group) {
+                Visits::InTurn(step) => ratio(&|layout| layout.in_turn(step)),
+                // Between two bounds: nothing stays in a cache, or all that is hot does and takes less room.
+                Visits::InDisorder => (ratio(&Layout::in_disorder) + ratio(&|layout| layout.in_turn(1))) / 2.0,
+            };
             packing.before += of_group.share;
-            packing.after += of_group.share * new / old;
-            packing.saved_share += of_group.share * (1.0 - new / old);
+            packing.after += of_group.share * left;
+            packing.saved_share += of_group.share * (1.0 - left);
+            if matches!(visits(subject, of_group), Visits::InDisorder) {
+                packing.disordered += of_group.share;
+            }
         }
         packing
     }
 }
 
-/// By how many elements the loop advances.
-fn step(subject: &Subject<'_>, of_group: &LoopGroup) -> u64 {
-    let Some(structure) = subject.group.structure else { return 1 };
-    let leading = of_group.fields.iter().filter(|field| !field.only_spanned).find_map(|field| field.stride_bytes);
-    match leading.map(i64::unsigned_abs) {
-        // A loop inside of the element, or one whose stride is not known, is taken to visit every element.
-        Some(stride) if stride >= structure.element_bytes => (stride / structure.element_bytes).min(LINE_BYTES),
-        _ => 1,
+/// How a loop visits the group's elements: as the first field that it uses with some regularity.
+fn visits(subject: &Subject<'_>, of_group: &LoopGroup) -> Visits {
+    let Some(structure) = subject.group.structure else { return Visits::InTurn(1) };
+    // Nodes are taken to lie in the order in which they are visited: that is as good as it gets, and the interval says so.
+    if structure.one_per_object {
+        return Visits::InTurn(1);
+    }
+    let hottest = of_group.fields.iter().find(|field| !field.only_spanned && field.executions > 0.0);
+    match hottest.map(|field| field.stride_bytes.map(i64::unsigned_abs)) {
+        Some(Some(stride)) if stride >= structure.element_bytes => {
+            Visits::InTurn((stride / structure.element_bytes).min(LINE_BYTES))
+        }
+        Some(None) => Visits::InDisorder,
+        // A loop inside of the element, or one that no window showed.
+        _ => Visits::InTurn(1),
     }
 }

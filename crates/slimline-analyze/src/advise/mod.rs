@@ -17,15 +17,16 @@ mod walk;
 use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables};
 use slimline_trace::access::{GroupId, SiteId};
 
-use crate::findings::{Findings, GroupFindings};
+use crate::findings::{Findings, GroupFindings, LoopGroup};
 use crate::structure::ElementFrom;
 
 pub use lines::Packing;
 
 /// Part of the lines saved that is expected to become time saved; the low and the high end of it.
 pub const REACHED: (f64, f64, f64) = (0.35, 0.7, 1.0);
-/// The same for nodes that are allocated one by one: where they lie is the allocator's affair.
-pub const REACHED_BY_NODES: (f64, f64, f64) = (0.0, 0.45, 1.0);
+/// The same for nodes that are allocated one by one, where they lie being the allocator's affair, and for elements visited
+/// in no order, where it depends on how much of the data the caches hold.
+pub const REACHED_IN_DISORDER: (f64, f64, f64) = (0.0, 0.45, 1.0);
 
 /// From when on something is worth a word.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -224,7 +225,9 @@ impl Subject<'_> {
     }
 
     /// What a change of lines means for the session, where the group's loops save these parts of their lines.
-    fn predict(&self, packing: &Packing, reached: (f64, f64, f64)) -> Predicted {
+    fn predict(&self, packing: &Packing) -> Predicted {
+        let nodes = self.group.structure.is_some_and(|structure| structure.one_per_object);
+        let reached = if nodes || packing.is_disordered() { REACHED_IN_DISORDER } else { REACHED };
         let limit = packing.saved_share;
         // How well the group's own share is known widens the interval.
         let (low, high) = match self.group.share.value {
@@ -252,28 +255,41 @@ impl Subject<'_> {
             || structure.confidence < 0.8
             || structure.one_per_object
             || self.group.share.samples < FEW_SAMPLES
-            || self.spanned_share() > 0.25;
+            || self.spanned_share() > 0.75;
+        let visible = self.spanned_share() < 0.1;
         if unsure {
             Confidence::Low
-        } else if known && self.group.share.samples >= MANY_SAMPLES && -predicted.cycles_high >= self.floors.gain {
+        } else if known
+            && visible
+            && self.group.share.samples >= MANY_SAMPLES
+            && -predicted.cycles_high >= self.floors.gain
+        {
             Confidence::High
         } else {
             Confidence::Medium
         }
     }
 
-    /// Part of the group's time in loops where vector accesses hide which fields are used.
+    /// Part of the group's time in loops where vector accesses reach from one cluster into another: whether those fields
+    /// are used is not visible.
     fn spanned_share(&self) -> f64 {
         let spanned: f64 = self
             .loops()
-            .filter(|(_, of_group)| of_group.fields.iter().any(|field| field.only_spanned))
+            .filter(|(_, of_group)| self.spans_clusters(of_group))
             .map(|(_, of_group)| of_group.share)
             .sum();
         if self.group.share.value > 0.0 { spanned / self.group.share.value } else { 0.0 }
     }
 
+    fn spans_clusters(&self, of_group: &LoopGroup) -> bool {
+        let cluster = |field: usize| self.group.clusters.iter().position(|cluster| cluster.fields.contains(&field));
+        let begun: Vec<_> =
+            of_group.fields.iter().filter(|field| !field.only_spanned).map(|f| cluster(f.field)).collect();
+        of_group.fields.iter().any(|field| field.only_spanned && !begun.contains(&cluster(field.field)))
+    }
+
     /// The group's loops, by row of the findings.
-    fn loops(&self) -> impl Iterator<Item = (usize, &crate::findings::LoopGroup)> {
+    fn loops(&self) -> impl Iterator<Item = (usize, &LoopGroup)> {
         self.findings.loops.iter().enumerate().filter_map(|(row, found)| {
             found.groups.iter().find(|of_group| of_group.group == self.group.group).map(|of_group| (row, of_group))
         })

@@ -3,7 +3,7 @@
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
 use super::split::{alignment, as_it_is, laid_out};
-use super::{Advice, Kind, REACHED, REACHED_BY_NODES, Subject, percent};
+use super::{Advice, Kind, Subject, percent};
 use crate::structure::ElementFrom;
 
 /// The fields cluster by cluster, in each the strictest alignment first; `None` where that is no other order or where
@@ -36,8 +36,7 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
         vec![Layout { spacing, used: used.map(|&(_, offset, bytes)| (start + offset, bytes)).collect() }]
     };
     let packing = Packing::of(subject, |fields| as_it_is(subject, &structure, fields), after);
-    let reached = if structure.one_per_object { REACHED_BY_NODES } else { REACHED };
-    let predicted = subject.predict(&packing, reached);
+    let predicted = subject.predict(&packing);
     let smaller = match structure.element_bytes - bytes {
         0 => String::new(),
         saved => format!(" Without holes it is {bytes} bytes, not {} ({saved} fewer).", structure.element_bytes),

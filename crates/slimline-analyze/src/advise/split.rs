@@ -2,7 +2,7 @@
 
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
-use super::{Advice, Kind, REACHED, REACHED_BY_NODES, Subject, percent};
+use super::{Advice, Kind, Subject, percent};
 use crate::structure::Structure;
 
 /// Size of the pointer from the hot part to the cold one.
@@ -21,10 +21,12 @@ pub(super) fn split(subject: &Subject<'_>) -> Option<Advice> {
     if clusters.len() < 2 {
         return None;
     }
-    if structure.one_per_object || points_to_itself(subject) {
+    // In one array a pointer to an element is as good as its index.
+    let linked = points_to_itself(subject);
+    if structure.one_per_object || linked && subject.tables.group(subject.group.group).objects > 1 {
         hot_cold(subject, &structure, &clusters)
     } else {
-        arrays(subject, &structure, &clusters)
+        arrays(subject, &structure, &clusters, linked)
     }
 }
 
@@ -65,7 +67,7 @@ fn used_of(placed: &[(usize, u64, u64)], fields: &[usize]) -> Vec<(u64, u64)> {
     placed.iter().filter(|(field, ..)| fields.contains(field)).map(|&(_, offset, bytes)| (offset, bytes)).collect()
 }
 
-fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> Option<Advice> {
+fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]], linked: bool) -> Option<Advice> {
     let layouts: Vec<_> = clusters.iter().map(|fields| laid_out(subject, fields)).collect();
     let after = |fields: &[usize]| -> Vec<Layout> {
         layouts
@@ -75,7 +77,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -
             .collect()
     };
     let packing = Packing::of(subject, |fields| as_it_is(subject, structure, fields), after);
-    let predicted = subject.predict(&packing, REACHED);
+    let predicted = subject.predict(&packing);
     let all: Vec<usize> = clusters.concat();
     let parts: Vec<Part<'_>> = clusters.iter().map(|fields| Part { fields, pointer: false }).collect();
     let words: Vec<String> = clusters.iter().map(|fields| subject.braces(fields)).collect();
@@ -86,7 +88,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -
         fields: clusters.iter().map(|fields| subject.offsets(fields)).collect(),
         confidence: subject.confidence(&predicted),
         why: why(subject, structure, clusters),
-        code: definition::arrays(subject, &parts),
+        code: definition::arrays(subject, &parts, linked),
         declared_at: subject.declared_at(),
         touched_lines: subject.lines_that_touch(&all),
         predicted: Some(predicted),
@@ -104,7 +106,7 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
         // Smaller than the pointer that would replace it: nothing is won.
         (cold_bytes > POINTER_BYTES).then(|| {
             let packing = hot_cold_packing(subject, structure, &hot, &cold);
-            (subject.predict(&packing, reached(structure)), hot, cold)
+            (subject.predict(&packing), hot, cold)
         })
     });
     let (predicted, hot, cold) = candidates.min_by(|a, b| a.0.cycles.total_cmp(&b.0.cycles))?;
@@ -126,10 +128,6 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
         touched_lines: subject.lines_that_touch(&cold),
         predicted: Some(predicted),
     })
-}
-
-fn reached(structure: &Structure) -> (f64, f64, f64) {
-    if structure.one_per_object { REACHED_BY_NODES } else { REACHED }
 }
 
 fn hot_cold_packing(subject: &Subject<'_>, structure: &Structure, hot: &[usize], cold: &[usize]) -> Packing {
@@ -201,7 +199,7 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
     };
     let across = clusters[1..].iter().map(|other| strongest(first, other)).fold(0.0, f64::max);
     why += &format!(" No field of the others is used with it at more than affinity {across:.2}.");
-    if subject.spanned_share() > 0.0 {
+    if subject.spanned_share() >= 0.01 {
         why += &format!(
             " In {} of its time vector loads span several fields: which of them are used is not visible.",
             percent(subject.spanned_share())

@@ -205,3 +205,38 @@ fn wide_accesses_count_where_they_begin() {
     assert_eq!((fields[1].field, fields[1].only_spanned), (1, true));
     assert_eq!(group(&findings, &program, "pairs").fields[0].access_share, 1.0);
 }
+
+/// A search looks at twenty nodes for each that is used: what is used then is not used together with the keys.
+#[test]
+fn what_a_search_hands_over_is_no_part_of_it() {
+    let mut program = Program::new();
+    let element = program.doubles("node", &["key", "left", "value"]);
+    let nodes = program.array("nodes", Some(element), 24 * 100_000);
+    let (find, caller) = (program.a_loop("find", 1, 2), program.a_loop("caller", 5, 9));
+    let (key, left, value) = (program.site(find), program.site(find), program.site(caller));
+    let mut steps = Vec::new();
+    for depth in 0..20 {
+        let node = depth * 24_000;
+        steps.extend([load(key, nodes, node, 24), load(left, nodes, node + 8, 24)]);
+    }
+    steps.push(load(value, nodes, 19 * 24_000 + 16, 24));
+    for window in 0..20 {
+        program.window(0, &steps, window * 17, 3, 1_000_000);
+    }
+    let findings = program.findings();
+    let nodes = group(&findings, &program, "nodes");
+    assert_eq!((affinity(nodes, "key", "left"), affinity(nodes, "key", "value")), (1.0, 0.0));
+    assert_eq!(cluster_names(nodes), [vec!["key", "left"], vec!["value"]]);
+}
+
+#[test]
+fn unrolled_copies_have_the_stride_of_the_loop() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["a", "b"]);
+    let pairs = program.array("pairs", Some(element), 16 * 100_000);
+    let in_loop = program.a_loop("sum", 3, 4);
+    let steps: Vec<Step> = (0..4).map(|copy| load(program.site(in_loop), pairs, copy * 16, 64)).collect();
+    walk(&mut program, &steps, 20_000, 10);
+    let findings = program.findings();
+    assert_eq!(group(&findings, &program, "pairs").fields[0].stride_bytes, Some(16));
+}

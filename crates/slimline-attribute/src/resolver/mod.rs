@@ -190,6 +190,7 @@ impl<'a> Resolver<'a> {
             let place =
                 self.place(process, &mut cursor, part.blocks, samples.block[row], samples.address[row], time_ns);
             let weight = samples.weight_ns[row];
+            batch.begin_window(window, time_ns, samples.burst_instructions[row]);
             batch.push(Access {
                 window,
                 site,
