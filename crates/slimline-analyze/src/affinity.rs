@@ -4,8 +4,8 @@
 //!   A_ij = Σ over loops that use both i and j of (l_i + l_j)  /  Σ over all loops of (l_i + l_j)
 //! ```
 //!
-//! l is a field's weight in a loop. A loop uses a field also where it was seen to access it without ever stalling on it.
-//! A traversal that reaches from an outer loop into inner ones, or into functions it calls, counts as one loop.
+//! l is a field's weight in a loop. A loop uses a field also where it was seen to access it without ever stalling on
+//! it. A traversal that reaches from an outer loop into inner ones, or into functions it calls, counts as one loop.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ pub struct Affinity {
 /// elements.
 ///
 /// Two places belong together where at least half of the turns between them stay on the same stretch of an object, and
-/// where neither of them goes on to other elements more than twice as often as they take such turns. A search that looks
-/// at twenty nodes and then hands one of them over is no traversal together with what uses that one.
+/// where neither of them goes on to other elements more than twice as often as they take such turns. A search that
+/// looks at twenty nodes and then hands one of them over is no traversal together with what uses that one.
 pub(crate) fn traversals(transitions: &[Transitions], places: &Places) -> BTreeMap<usize, usize> {
     let mut turns: BTreeMap<(usize, usize), (u64, u64)> = BTreeMap::new();
     let mut moves: BTreeMap<usize, u64> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Clusters: which fields make a new structure (StructSlim §5.2).
 //!
-//! Fields are merged as long as every pair of them has at least [`Rules::together`]; the strongest tie first. Fields that
-//! nothing uses, or hardly anything, stay together in one cold rest.
+//! Fields are merged as long as every pair of them has at least [`Rules::together`]; the strongest tie first. Fields
+//! that nothing uses, or hardly anything, stay together in one cold rest.
 
 use std::collections::BTreeMap;
 

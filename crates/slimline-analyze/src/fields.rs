@@ -2,11 +2,11 @@
 //!
 //! Three figures, and what each means:
 //!
-//! - **blamed**: weight of the samples blamed on the field. The first access to a cache line takes the line's whole cost, so
-//!   how it divides among the fields of one line is an accident of their order in the code.
-//! - **weight** (the `share` of reports): in each loop, the weight of each cache line, divided among its fields by how often
-//!   the loop was seen to access them. Fields that never stall, as most stores, get their part. Where no window showed the
-//!   loop, it is the blamed weight.
+//! - **blamed**: weight of the samples blamed on the field. The first access to a cache line takes the line's whole
+//!   cost, so how it divides among the fields of one line is an accident of their order in the code.
+//! - **weight** (the `share` of reports): in each loop, the weight of each cache line, divided among its fields by how
+//!   often the loop was seen to access them. Fields that never stall, as most stores, get their part. Where no window
+//!   showed the loop, it is the blamed weight.
 //! - **executions**: how often it was accessed, with the bias of clock-started windows taken out where
 //!   [paces](crate::pace) are known.
 

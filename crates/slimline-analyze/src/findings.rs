@@ -73,8 +73,8 @@ pub struct Field {
     pub name: String,
     /// Its type as the language spells it, where known.
     pub type_name: Option<String>,
-    /// Share of the group's weight: each cache line's weight in each loop, divided among the line's fields by how often the
-    /// loop accesses them. This is the `share` of reports.
+    /// Share of the group's weight: each cache line's weight in each loop, divided among the line's fields by how
+    /// often the loop accesses them. This is the `share` of reports.
     pub share: f64,
     /// Share of the group's weight as samples were blamed: within one cache line the first access takes all.
     pub blamed_share: f64,

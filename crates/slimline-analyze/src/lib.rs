@@ -7,8 +7,8 @@
 //!                      └─ neighbors  which sites share elements  ──┘
 //! ```
 //!
-//! [`findings`] runs it all in one pass. Nothing here does I/O or prints. Answers depend on what was observed, never on how
-//! it was cut into shards: see [`analysis`].
+//! [`findings`] runs it all in one pass. Nothing here does I/O or prints. Answers depend on what was observed, never
+//! on how it was cut into shards: see [`analysis`].
 
 pub mod advise;
 pub mod affinity;

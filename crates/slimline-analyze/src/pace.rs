@@ -1,16 +1,17 @@
 //! Pace: how fast code runs, told by how far a walk came from one window to the next.
 //!
-//! A clock starts the windows, so a loop gets windows for its time, not for its executions: counts seen in windows favour
-//! slow code. Where a site walks an array with a steady stride, two successive windows of its thread tell how often it
-//! ran in between, and with the instructions a window has per execution, how many instructions the thread executed:
+//! A clock starts the windows, so a loop gets windows for its time, not for its executions: counts seen in windows
+//! favour slow code. Where a site walks an array with a steady stride, two successive windows of its thread tell how
+//! often it ran in between, and with the instructions a window has per execution, how many instructions the thread
+//! executed:
 //!
 //! ```text
 //!   window 1             window 2          executions = (second address − first address) / stride
 //!   a a+s a+2s …  ····   b b+s …           pace = executions · instructions per execution / CPU time in between
 //! ```
 //!
-//! That holds only if the walk was the same all the time. It was not where the address went back or is no whole number of
-//! strides away; and where more than a third of the pairs fail so, the others are not trusted either. The pace of a
+//! That holds only if the walk was the same all the time. It was not where the address went back or is no whole number
+//! of strides away; and where more than a third of the pairs fail so, the others are not trusted either. The pace of a
 //! loop is the median over its pairs.
 
 use std::collections::BTreeMap;

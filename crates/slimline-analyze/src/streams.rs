@@ -3,9 +3,9 @@
 //! Tables come after the stream of accesses, so nothing here knows loops, types or element sizes yet. What is kept of a
 //! stream is enough to ask for any of them later: sums, the strides seen inside windows, and a sample of its offsets.
 //!
-//! Inside a window all accesses were seen, so the distance between an instruction's consecutive accesses is a fact. Each
-//! window casts one vote for the distance that most of them have. Distances between accesses to different objects (a
-//! list's nodes) are counted apart: they tell where the allocator put things.
+//! Inside a window all accesses were seen, so the distance between an instruction's consecutive accesses is a fact.
+//! Each window casts one vote for the distance that most of them have. Distances between accesses to different objects
+//! (a list's nodes) are counted apart: they tell where the allocator put things.
 
 use rustc_hash::FxHashMap;
 use slimline_attribute::tables::Tables;

@@ -2,8 +2,8 @@
 //!
 //! Debug information names the element type where it can; what the accesses say is then a check. Without it, a group of
 //! many small blocks of one size has elements of that size, and an array's element is the GCD of its streams' strides.
-//! Streams that walk over everything (unit stride, a `memset`, a loop that reads all fields) say nothing about structure
-//! and are left out.
+//! Streams that walk over everything (unit stride, a `memset`, a loop that reads all fields) say nothing about
+//! structure and are left out.
 
 use std::collections::BTreeMap;
 

@@ -17,40 +17,39 @@ pub(super) struct Part<'a> {
 /// A declaration: (name, type).
 type Declared = (String, String);
 
-/// One structure for each part, and how accesses change: by index, or where pointers lead into the array, from those.
-pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>], by_pointer: bool) -> String {
+/// One structure for each part, and how accesses change.
+///
+/// Where elements are `linked` by pointers, the hottest part keeps the old name, so that those stay as they are.
+pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>], linked: bool) -> String {
     let type_name = subject.name();
     let base = plain_name(&type_name);
     let mut code = String::new();
-    let mut names = Vec::new();
-    for part in parts {
-        let name = format!("{base}_{}", part_name(subject, part));
+    for (number, part) in parts.iter().enumerate() {
+        let name = match linked && number == 0 {
+            true => base.to_owned(),
+            false => format!("{base}_{}", part_name(subject, part)),
+        };
         structure(&mut code, subject, &name, &declarations(subject, part), None);
-        names.push(name);
     }
     let name = &subject.tables.group(subject.group.group).name;
     // Groups that no variable names are called by where they are allocated.
     let array = if is_identifier(name) { name } else { "array" };
-    let first = declarations(subject, &parts[0]).into_iter().next().map(|(name, _)| name).unwrap_or_default();
     let mark = comment(subject.language());
-    let part = part_name(subject, &parts[0]);
-    let (rest, last) = match parts.last() {
-        Some(rest) => {
-            let first = declarations(subject, rest).into_iter().next().map(|(name, _)| name).unwrap_or_default();
-            (part_name(subject, rest), first)
-        }
-        None => Default::default(),
-    };
     let kind = if subject.language() == Language::Rust { "Vec" } else { "array" };
-    let _ = match by_pointer {
-        true => writeln!(
-            code,
-            "{mark} one {kind} each; with node pointing into {array}_{part}, node->{last} becomes \
-                                {array}_{rest}[node - {array}_{part}].{last}"
-        ),
-        false => writeln!(code, "{mark} one {kind} each: {array}[i].{first} becomes {array}_{part}[i].{first}"),
+    let moved = if linked { parts.last() } else { parts.first() };
+    let Some(moved) = moved else { return code };
+    let (part, field) = (part_name(subject, moved), first_name(subject, moved));
+    let _ = match linked {
+        true => {
+            writeln!(code, "{mark} one {kind} each: node->{field} becomes {array}_{part}[node - {array}].{field}")
+        }
+        false => writeln!(code, "{mark} one {kind} each: {array}[i].{field} becomes {array}_{part}[i].{field}"),
     };
     code
+}
+
+fn first_name(subject: &Subject<'_>, part: &Part<'_>) -> String {
+    declarations(subject, part).into_iter().next().map(|(name, _)| name).unwrap_or_default()
 }
 
 /// The hot part under the old name, with a pointer to the cold part.
@@ -68,7 +67,7 @@ pub(super) fn hot_cold(subject: &Subject<'_>, parts: &[Part<'_>; 2]) -> String {
         hot_part.pointer.then_some(&cold),
     );
     let mark = comment(subject.language());
-    let first = declarations(subject, cold_part).into_iter().next().map(|(name, _)| name).unwrap_or_default();
+    let first = first_name(subject, cold_part);
     let arrow = if matches!(subject.language(), Language::C | Language::Cpp) { "->" } else { "." };
     let _ = writeln!(code, "{mark} node{arrow}{first} becomes node{arrow}cold{arrow}{first}");
     let _ =
@@ -212,8 +211,8 @@ fn structure(code: &mut String, subject: &Subject<'_>, name: &str, fields: &[Dec
     };
 }
 
-/// A declaration as C writes it: `double *` and `next` → `double *next`, `int[4]` → `int edge[4]`, `void (*)(int)` → `void
-/// (*call)(int)`.
+/// A declaration as C writes it: `double *` and `next` → `double *next`, `int[4]` → `int edge[4]`, `void (*)(int)` →
+/// `void (*call)(int)`.
 fn declarator(type_name: &str, name: &str) -> String {
     if let Some((before, after)) = type_name.split_once("(*)") {
         return format!("{before}(*{name}){after}");

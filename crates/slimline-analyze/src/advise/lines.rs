@@ -20,8 +20,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Lines touched per visit when every `step`th element is visited in turn: a line that the neighbour touched already
-    /// costs nothing. Also the lines an element takes up of a cache that holds them all.
+    /// Lines touched per visit when every `step`th element is visited in turn: a line that the neighbour touched
+    /// already costs nothing. Also the lines an element takes up of a cache that holds them all.
     fn in_turn(&self, step: u64) -> f64 {
         let mut lines = BTreeSet::new();
         for visit in 0..ELEMENTS {
@@ -120,7 +120,7 @@ impl Packing {
 /// How a loop visits the group's elements: as the first field that it uses with some regularity.
 fn visits(subject: &Subject<'_>, of_group: &LoopGroup) -> Visits {
     let Some(structure) = subject.group.structure else { return Visits::InTurn(1) };
-    // Nodes are taken to lie in the order in which they are visited: that is as good as it gets, and the interval says so.
+    // Nodes are taken to lie in the order in which they are visited: it can't be better, and the interval says so.
     if structure.one_per_object {
         return Visits::InTurn(1);
     }

@@ -3,10 +3,11 @@
 //! Every group that costs enough gets one piece of advice for its layout: the change with the greatest predicted gain,
 //! or to leave it alone and why. Loops that walk against the layout get one each.
 //!
-//! A gain is predicted by counting cache lines: how many a loop touches per element it visits, before and after, weighted by
-//! the loop's share of time. That much time is saved at most. [`REACHED`] of it is what splitting by hand reached in
-//! the sample programs of this repository (array of structures 0.76 to 1, nodes 0.5), and StructSlim's table 3 has
-//! programs with much less, whose data was in a cache or came ahead of its use: hence the width of the interval.
+//! A gain is predicted by counting cache lines: how many a loop touches per element it visits, before and after,
+//! weighted by the loop's share of time. That much time is saved at most. [`REACHED`] of it is what splitting by hand
+//! reached in the sample programs of this repository (array of structures 0.76 to 1, nodes 0.5), and StructSlim's
+//! table 3 has programs with much less, whose data was in a cache or came ahead of its use: hence the width of the
+//! interval.
 
 mod definition;
 mod lines;
@@ -24,8 +25,8 @@ pub use lines::Packing;
 
 /// Part of the lines saved that is expected to become time saved; the low and the high end of it.
 pub const REACHED: (f64, f64, f64) = (0.35, 0.7, 1.0);
-/// The same for nodes that are allocated one by one, where they lie being the allocator's affair, and for elements visited
-/// in no order, where it depends on how much of the data the caches hold.
+/// The same for nodes that are allocated one by one, where they lie being the allocator's affair, and for elements
+/// visited in no order, where it depends on how much of the data the caches hold.
 pub const REACHED_IN_DISORDER: (f64, f64, f64) = (0.0, 0.45, 1.0);
 
 /// From when on something is worth a word.
@@ -270,8 +271,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Part of the group's time in loops where vector accesses reach from one cluster into another: whether those fields
-    /// are used is not visible.
+    /// Part of the group's time in loops where vector accesses reach from one cluster into another: whether those
+    /// fields are used is not visible.
     fn spanned_share(&self) -> f64 {
         let spanned: f64 = self
             .loops()

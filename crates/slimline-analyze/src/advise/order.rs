@@ -48,7 +48,8 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
         fields: vec![subject.offsets(&order)],
         confidence: subject.confidence(&predicted),
         why: format!(
-            "{} takes {} of the time. Fields that are used together lie side by side then: {} fewer lines in its loops.{smaller}",
+            "{} takes {} of the time. Fields that are used together lie side by side then: {} fewer lines in its \
+             loops.{smaller}",
             subject.tables.group(subject.group.group).name,
             percent(subject.group.share.value),
             percent(-predicted.lines),

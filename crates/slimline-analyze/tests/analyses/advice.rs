@@ -183,3 +183,28 @@ fn cold_data_gets_no_advice() {
     }
     assert!(advice(&program).iter().all(|advice| program.tables.group(advice.group).name == "other"));
 }
+
+/// In one array a pointer to an element tells its index: no pointer to the cold part is needed.
+#[test]
+fn a_list_in_one_array_is_split_in_place() {
+    let mut program = Program::new();
+    let members = [
+        ("zoneId", 0, 8, "long"),
+        ("partId", 8, 8, "long"),
+        ("value", 16, 8, "double"),
+        ("nextZone", 24, 8, "struct zone *"),
+    ];
+    let element = program.structure("struct zone", 32, &members);
+    let zones = program.array("zones", Some(element), 32 << 20);
+    let in_loop = program.a_loop("update_part", 51, 52);
+    let steps = [load(program.site(in_loop), zones, 16, 32), load(program.site(in_loop), zones, 24, 32)];
+    walk(&mut program, &steps, 200);
+    let found = advice(&program);
+    assert_eq!((found[0].kind, found[0].predicted.as_ref().expect("a prediction").lines), (Kind::Split, -0.5));
+    assert_eq!(
+        found[0].code,
+        "struct zone {\n    double value;\n    struct zone *nextZone;\n};\n\
+         struct zone_rest {\n    long zoneId;\n    long partId;\n};\n\
+         // one array each: node->zoneId becomes zones_rest[node - zones].zoneId\n"
+    );
+}
