@@ -143,10 +143,16 @@ fn parts<'a>(
         .collect()
 }
 
+/// Lines at the end of a loop's body that may be gone from the line table.
+const LINES_WITHOUT_CODE: u32 = 2;
+
 fn judge_loop(times: &Times, stated: &TrueLoop, report: &Report, wrong: &mut Vec<String>) {
     let (Some(function), Some([first, last])) = (&stated.function, stated.lines) else { return };
-    let here =
-        |found: &&Loop| function_is(&found.function, function) && (found.first_line, found.last_line) == (first, last);
+    // The last lines of a body may leave no statement of their own: a conditional assignment becomes a move.
+    let last_fits = |found: u32| found <= last && last - found <= LINES_WITHOUT_CODE;
+    let here = |found: &&Loop| {
+        function_is(&found.function, function) && found.first_line == first && last_fits(found.last_line)
+    };
     // Inlined twice or cloned, one loop of the source is several of the binary.
     let found: Vec<&Loop> = report.loops.iter().filter(here).collect();
     if found.is_empty() {
