@@ -29,6 +29,8 @@ pub(crate) const TESTS: &[Package] = &[
     package("sqlite3", "sqlite3"),
     package("redis-server", "redis-server"),
     package("redis-tools", "redis-cli"),
+    // An allocator to be preloaded below the agent's.
+    Package { name: "libjemalloc2", executable: None },
     // The separate debug file of a system library, for the look-up by build-id.
     Package { name: "libc6-dbg", executable: None },
 ];
