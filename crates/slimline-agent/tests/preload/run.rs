@@ -141,7 +141,8 @@ pub(crate) fn killed_after_samples(command: &mut Command, config: RunConfig, sam
 }
 
 fn prepare(command: &mut Command, config: &RunConfig) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    // In memory, as the collector's.
+    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     std::fs::write(directory.path().join(CONFIG_FILE), bytes(config)).unwrap();
     let own = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
     let mut preload = agent().as_os_str().to_owned();
