@@ -78,10 +78,11 @@ fn programs(rounds: usize) {
         std::regex r(\"a(b|c)*d\"); return m[\"x\"] + std::regex_match(\"abcd\", r); }\n";
     std::fs::write(source.path(), text).expect("room for a small file");
     let path = source.path().to_str().expect("a UTF-8 path");
-    let programs: [(&str, &[&str], &[(&str, &str)]); 5] = [
-        ("perl", &["perl", "-e", perl], &[]),
+    let all_by_malloc: &[(&str, &str)] = &[("PYTHONMALLOC", "malloc")];
+    let programs = [
+        ("perl", &["perl", "-e", perl][..], &[][..]),
         ("python3", &["/usr/bin/python3", "-c", python], &[]),
-        ("python3, all by malloc", &["/usr/bin/python3", "-c", python], &[("PYTHONMALLOC", "malloc")]),
+        ("python3, all by malloc", &["/usr/bin/python3", "-c", python], all_by_malloc),
         ("sqlite3", &["sqlite3", ":memory:", sql], &[]),
         ("g++ -O2 (cc1plus)", &["g++", "-O2", "-S", "-o", "/dev/null", path], &[]),
     ];

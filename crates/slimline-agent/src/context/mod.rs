@@ -333,3 +333,146 @@ fn branch_key(key: u64, serial: u32, difference: Difference) -> u64 {
 fn index(key: u64) -> usize {
     (key >> (64 - ENTRIES.ilog2())) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::paths::tests::{TestArea, table};
+    use super::*;
+    use crate::unwind::{self, DEEPER, Frame};
+    use core::arch::naked_asm;
+    use core::hint::black_box;
+    use std::vec::Vec;
+
+    /// A cache, and what it is checked with.
+    struct Rig {
+        cache: &'static mut Cache,
+        window: Window,
+        area: &'static TestArea,
+        stacks: Vec<(Vec<u64>, u8)>,
+        random: u64,
+        calls: u64,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            unwind::start();
+            let area = TestArea::new();
+            let memory = kernel::map(size_of::<Cache>()).unwrap().cast::<Cache>();
+            // SAFETY: fresh zeroes; never freed.
+            let cache = unsafe {
+                Cache::init(memory.as_ptr(), table(), area);
+                &mut *memory.as_ptr()
+            };
+            Self { cache, window: Window::new(), area, stacks: Vec::new(), random: 7, calls: 0 }
+        }
+
+        fn below(&mut self, bound: u64) -> u64 {
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.random >> 33) % bound
+        }
+    }
+
+    /// As an allocation function is entered.
+    #[unsafe(naked)]
+    extern "C" fn enter(rig: &mut Rig) {
+        naked_asm!("mov rsi, rsp", "mov rdx, rbp", "jmp {check}", check = sym check)
+    }
+
+    /// Asks the cache as the hooks do, and unwinds all the way for comparison.
+    extern "C" fn check(rig: &mut Rig, sp: u64, bp: u64) {
+        // SAFETY: the entry's stack pointer.
+        let known = unsafe { rig.cache.known(sp, bp, &rig.window) };
+        let number = known.unwrap_or_else(|| rig.cache.number(sp, bp, &mut rig.window));
+        // SAFETY: the return address is there.
+        let ip = unsafe { (sp as *const u64).read() };
+        let mut frame = Frame { ip, sp: sp + 8, bp, slot: sp, exact: false };
+        let mut expected = ([ip].to_vec(), DEEPER);
+        loop {
+            let mut window = Window::new();
+            window.enter(sp);
+            match frame.step(&mut window, true) {
+                Ok(_) if expected.0.len() == MAX_PATH_FRAMES => break,
+                Ok(step) => frame = step.caller,
+                Err(end) => {
+                    expected.1 = end.code();
+                    break;
+                }
+            }
+            expected.0.push(frame.ip);
+        }
+        if number as usize > rig.stacks.len() {
+            rig.stacks = rig.area.stacks();
+        }
+        assert_eq!(rig.stacks[number as usize - 1], expected);
+        rig.calls += 1;
+    }
+
+    /// Allocates as most programs do: through a function of its own.
+    #[inline(never)]
+    fn wrapper(rig: &mut Rig) {
+        enter(rig);
+        black_box(());
+    }
+
+    /// Callers at one depth and of one frame size, so that the wrapper's return address and stack pointer are the same.
+    #[inline(never)]
+    fn from<const CALLER: usize>(rig: &mut Rig) {
+        wrapper(rig);
+        black_box(CALLER);
+    }
+
+    #[inline(never)]
+    fn wander<const BYTES: usize>(rig: &mut Rig, more: u64) -> u64 {
+        black_box([0u8; BYTES]);
+        // Two calls at one depth: paths that differ in one return address.
+        // Paths that differ in one return address, further in and further out.
+        match rig.below(3) {
+            0 => enter(rig),
+            1 => from::<1>(rig),
+            _ => from::<2>(rig),
+        }
+        if more == 0 {
+            return 1;
+        }
+        let next = match rig.below(6) {
+            0 => wander::<1>(rig, more - 1),
+            1 => wander::<40>(rig, more - 1),
+            2 => wander::<5000>(rig, more - 1),
+            3 => wander::<BYTES>(rig, more - 1),
+            // The same frame size from another place.
+            4 => wander::<41>(rig, more - 1),
+            _ => 0,
+        };
+        let other = if rig.below(3) == 0 { wander::<200>(rig, more / 2) } else { 0 };
+        black_box(next + other + 1)
+    }
+
+    #[test]
+    fn agrees_with_unwinding_all_the_way() {
+        let mut rig = Rig::new();
+        for round in 0..150 {
+            wander::<8>(&mut rig, round % 40);
+        }
+        let counts = rig.cache.counts();
+        assert!(rig.calls > 3000, "{}", rig.calls);
+        assert!(counts.misses < rig.calls && counts.reused > counts.misses, "{counts:?} of {}", rig.calls);
+    }
+
+    #[test]
+    fn a_path_in_use_is_found_without_unwinding() {
+        let mut rig = Rig::new();
+        for turn in 0..1000 {
+            // Four paths in turns, at one stack position.
+            match turn % 4 {
+                0 => from::<0>(&mut rig),
+                1 => from::<1>(&mut rig),
+                2 => from::<2>(&mut rig),
+                _ => from::<3>(&mut rig),
+            }
+        }
+        assert_eq!(rig.cache.counts().misses, 4);
+        rig.cache.forget();
+        from::<0>(&mut rig);
+        assert_eq!(rig.cache.counts().misses, 5);
+    }
+}

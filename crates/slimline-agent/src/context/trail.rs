@@ -71,20 +71,21 @@ impl Unwound {
         };
         let frame = Frame { ip, sp: sp + 8, bp, slot: sp, exact: false };
         self.push(Footprint { frame, used_bp: false, bp_slot: 0, sp_slot: 0 });
-        while self.count < MAX_PATH_FRAMES {
+        loop {
             let frame = self.footprints[self.count - 1].frame;
             while known.get(next_known).is_some_and(|footprint| footprint.frame.slot < frame.slot) {
                 next_known += 1;
             }
             if known.get(next_known).is_some_and(|footprint| footprint.frame == frame) {
-                let same = known[next_known + 1..].iter().take_while(|footprint| footprint.is_there(window));
+                let room = MAX_PATH_FRAMES - self.count;
+                let behind = known[next_known + 1..].iter().take(room);
                 let before = self.count;
-                same.take(MAX_PATH_FRAMES - before).for_each(|footprint| self.push(*footprint));
+                behind.take_while(|footprint| footprint.is_there(window)).for_each(|footprint| self.push(*footprint));
                 let reused = self.count - before;
                 counts.reused += reused as u64;
                 next_known += reused + 1;
-                // What came behind the old path's last frame is known too, unless it was cut at the limit.
-                if next_known == known.len() && old.end.is_some() {
+                // What came behind the old path's last frame is known too, unless it was cut while this has room.
+                if next_known == known.len() && (old.end.is_some() || self.count == MAX_PATH_FRAMES) {
                     self.end = old.end;
                     break;
                 }
@@ -94,6 +95,7 @@ impl Unwound {
             }
             counts.steps += 1;
             match frame.step(window, true) {
+                Ok(_) if self.count == MAX_PATH_FRAMES => break,
                 Ok(step) => {
                     self.guessed |= step.guessed;
                     self.uncheckable |= step.guessed | step.through_signal;

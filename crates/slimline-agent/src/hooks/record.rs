@@ -1,6 +1,8 @@
 //! What is recorded of each allocation: the block in the live-heap index with its call path, counts, and an event for
 //! a large one.
 //!
+//! A block that was resized has the path of the last `realloc`: that is where it came to be as large as it is.
+//!
 //! Order matters, because the address may be given to another thread as soon as the function below has it back: a
 //! block leaves the index before it is freed, and enters it after it was allocated.
 #![allow(unsafe_code)] // calls the allocator below; pointers of the target
