@@ -7,15 +7,11 @@ use crate::unwind;
 
 /// Plans kept for each thread, a power of two; 400 bytes each. An interpreter has a few thousand sampled instructions.
 const PLANS: usize = 2048;
-/// First this much before the sampled instruction is looked at: enough where the one directly before it accesses
-/// memory, which nothing can beat. Decoding from the middle falls into step within a few instructions.
-const NEAR_BYTES: u64 = 96;
-/// Otherwise the whole function, up to this size.
+/// The whole function is looked at, up to this size.
 const WHOLE_FUNCTION_BYTES: u64 = 1536;
 /// Of larger ones, and of code without unwind information, this much on each side: about 5 µs of decoding, and still
 /// almost every loop.
 const SIDE_BYTES: u64 = 512;
-const LONGEST_INSTRUCTION: u64 = 15;
 /// Code bytes before the sampled instruction that a kept plan is checked against: they change when code is generated,
 /// or another library comes to the same place.
 const CHECKED_BYTES: usize = 16;
@@ -61,17 +57,6 @@ fn valid(entry: &Entry) -> &Plan {
 
 fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
     let bounds = unwind::function_bounds(ip).filter(|&(start, end)| start <= ip && ip < end);
-    if skid > 0 {
-        let near = bounds.map_or(0, |(start, _)| start).max(ip.saturating_sub(NEAR_BYTES));
-        let code = pages.slice(near, ip + LONGEST_INSTRUCTION);
-        if near + code.len() as u64 > ip {
-            let plan = plan(code, near, near, ip, 1);
-            // At distance 0 it is a repeated instruction's own.
-            if plan.blamed_ip().is_some() && plan.distance() <= 1 {
-                return Some(plan);
-            }
-        }
-    }
     let (start, end) = window(ip, bounds);
     let code = pages.slice(start, end);
     let (start, code) = if start + code.len() as u64 > ip {

@@ -22,7 +22,6 @@ extern crate std;
 
 // The recorder's side.
 mod blame;
-mod budget;
 mod burst;
 mod clock;
 mod descriptors;

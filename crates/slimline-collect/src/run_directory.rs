@@ -113,8 +113,7 @@ pub(crate) fn plain_config(trigger: TriggerKind) -> RunConfig {
         track_allocations: 1,
         follow_children: 1,
         root_pid: 0,
-        budget_ppm: 1_000_000,
-        reserved: [0; 2],
+        reserved: [0; 3],
     }
 }
 
@@ -130,14 +129,13 @@ fn config_bytes(config: &RunConfig) -> Vec<u8> {
         track_allocations,
         follow_children,
         root_pid,
-        budget_ppm,
         reserved,
     } = *config;
     debug_assert!(magic == MAGIC && version == VERSION);
     let mut bytes = magic.to_ne_bytes().to_vec();
     bytes.extend([version, trigger].iter().flat_map(|field| field.to_ne_bytes()));
     bytes.extend(period_ns.to_ne_bytes());
-    let rest = [burst_instructions, skid, track_allocations, follow_children, root_pid, budget_ppm];
+    let rest = [burst_instructions, skid, track_allocations, follow_children, root_pid];
     bytes.extend(rest.iter().chain(&reserved).flat_map(|field| field.to_ne_bytes()));
     bytes
 }
@@ -211,8 +209,7 @@ mod tests {
             track_allocations: 5,
             follow_children: 6,
             root_pid: 7,
-            budget_ppm: 8,
-            reserved: [9, 10],
+            reserved: [8, 9, 10],
         };
         let bytes = config_bytes(&config);
         let u32_at = |offset: usize| u32::from_ne_bytes(bytes[offset..offset + 4].try_into().unwrap());
@@ -222,8 +219,7 @@ mod tests {
         assert_eq!(u32_at(offset_of!(RunConfig, period_ns)), 2);
         assert_eq!(u32_at(offset_of!(RunConfig, skid)), 4);
         assert_eq!(u32_at(offset_of!(RunConfig, root_pid)), 7);
-        assert_eq!(u32_at(offset_of!(RunConfig, budget_ppm)), 8);
-        assert_eq!(u32_at(offset_of!(RunConfig, reserved)), 9);
+        assert_eq!(u32_at(offset_of!(RunConfig, reserved)), 8);
     }
 
     #[test]

@@ -1,35 +1,48 @@
 //! Which access a clock sample pays for.
 //!
-//! A timer interrupt is taken after the stalled instruction retires, so a sample's instruction
-//! pointer is one past it (the skid, which the caller calibrates). Policy: blame the nearest
-//! preceding memory instruction along control-flow predecessors, at most [`MAX_BACK`] back, and
-//! recover its address by undoing what lies between.
+//! A timer interrupt is taken after the instruction that the core waited for retires, so a sample's
+//! instruction pointer is one past it (the skid, which the caller calibrates). That instruction is the
+//! *waiting* one. Policy, along control-flow predecessors and at most [`MAX_BACK`] back:
 //!
+//! 1. If the waiting instruction has a strong memory operand, it is blamed itself.
+//! 2. Otherwise it waited for a result (everything before it had retired, though perhaps in the same
+//!    cycle): the nearest load with a strong operand is blamed that its operands depend on, through
+//!    registers, flags and stack slots. After a mispredicted branch this is the load that it was decided by.
+//! 3. If there is none, the nearest memory instruction is blamed, be it weak.
+//!
+//! - A *weak* operand is nearly always in the nearest cache: a stack slot (`push`, `ret`, `[rsp+8]`,
+//!   `[rbp-8]`), an address without a general register (constants for `xorpd` or `mulsd`, but also
+//!   scalar globals, which 3. leaves their due) and the pointer of an indirect call or jump. All else is
+//!   strong, indexed and atomic operands always: see the module `blame_flow`.
 //! - Predecessors are the instruction that falls through to a place and every direct branch to
 //!   it within the code given. Indirect jumps and calls from elsewhere are not seen.
-//! - Of several candidates the nearest wins; at equal distance one reached over a back edge (a branch
-//!   at or after its target), because a sample at a loop's head comes from the loop.
+//! - Of several paths one that ends by 1. or 2. wins, then one over a back edge (a conditional branch at or
+//!   after its target), because a sample at a loop's head comes from the loop, then the shortest.
 //! - A repeated string instruction at the sampled address itself is blamed whatever the skid: an
 //!   interrupt in its middle leaves the pointer on it. Its address is then that of the next element.
-//! - A call in between is a memory instruction (it stores the return address) and so ends the walk.
+//! - A call in between is a memory instruction (it stores the return address) and ends the walk: what
+//!   the callee did is not known.
 //!
-//! The address of a masked access is that of its first element, active or not.
+//! Then the address is recovered by undoing what lies between. That of a masked access is of its first
+//! element, active or not.
 //!
 //! When the address register is lost (`mov rdi, [rdi+8]`) the plan still names the instruction:
 //! its next execution in a burst from the sample gives the next instance's address.
 
 use crate::access::AccessKind;
-use crate::lower::lower_bytes;
+use crate::blame_code::{Code, may_branch_to};
+use crate::blame_flow::{Step, Strength};
+use crate::blame_search::Search;
+use crate::lower::MAX_INSTRUCTION_BYTES;
 use crate::op::{Op, Place, Repeat, Work};
 use crate::state::{State, ZERO};
-use crate::undo::{Inverse, direct_target, falls_through, memory_operand};
+use crate::undo::{Inverse, memory_operand};
 
 /// Farthest distance, in instructions, from the sampled one to the blamed one.
 pub const MAX_BACK: usize = 12;
-/// Predecessor searches: each finds paths with one more taken branch.
-const SWEEPS: usize = 3;
-/// Places whose predecessors one sweep looks for; more are dropped, the farthest first.
-const MAX_PLACES: usize = 24;
+/// Code before the sampled instruction that is looked at first. Decoding from the middle falls into step within
+/// a few instructions.
+const NEAR_BYTES: usize = 96;
 
 /// How an address was obtained from a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +68,6 @@ pub struct Plan {
     kind: AccessKind,
     found: bool,
     distance: u8,
-    undone: u8,
     steps: [Inverse; MAX_BACK],
 }
 
@@ -75,7 +87,6 @@ impl Plan {
         kind: AccessKind::Load,
         found: false,
         distance: 0,
-        undone: 0,
         steps: [Inverse::NOTHING; MAX_BACK],
     };
 
@@ -105,7 +116,7 @@ impl Plan {
             return None;
         }
         let mut registers = state.registers;
-        for step in self.steps.iter().take(self.undone as usize) {
+        for step in self.steps.iter().take(self.distance as usize) {
             step.apply(&mut registers);
         }
         self.place.address(&registers)
@@ -114,7 +125,7 @@ impl Plan {
     /// Address and how it was obtained.
     pub fn locate(&self, state: &State) -> (Option<u64>, Quality) {
         let address = self.address(state);
-        let changed = self.steps.iter().take(self.undone as usize).fold(0, |all, step| all | step.changed());
+        let changed = self.steps.iter().take(self.distance as usize).fold(0, |all, step| all | step.changed());
         let quality = match address {
             _ if !self.found => Quality::NoMemoryInstruction,
             None => Quality::Lost,
@@ -125,214 +136,54 @@ impl Plan {
     }
 }
 
-/// Instructions on the way back from the sampled one, nearest first.
-#[derive(Clone, Copy)]
-struct Path {
-    ips: [u64; MAX_BACK],
-    length: usize,
-}
-
-impl Path {
-    fn with(mut self, ip: u64) -> Option<Path> {
-        *self.ips.get_mut(self.length)? = ip;
-        self.length += 1;
-        Some(self)
-    }
-}
-
-/// A place whose predecessors are sought, and the way there.
-#[derive(Clone, Copy)]
-struct Sought {
-    ip: u64,
-    path: Path,
-    /// The instruction before it in memory was already looked at.
-    branches_only: bool,
-}
-
-/// What the sweep remembers of an instruction.
-#[derive(Clone, Copy)]
-struct Seen {
-    ip: u64,
-    memory: bool,
-    falls_through: bool,
-}
-
-struct Best {
-    path: Option<Path>,
-    back_edge: bool,
-}
-
-impl Best {
-    fn distance(&self) -> usize {
-        self.path.map_or(MAX_BACK + 1, |path| path.length)
-    }
-
-    fn offer(&mut self, path: Path, back_edge: bool) {
-        if path.length < self.distance() || path.length == self.distance() && back_edge && !self.back_edge {
-            *self = Best { path: Some(path), back_edge };
-        }
-    }
-}
-
-/// Instructions before the current one of a sweep.
-struct Ring {
-    seen: [Seen; MAX_BACK],
-    next: usize,
-    filled: usize,
-}
-
-impl Ring {
-    fn push(&mut self, seen: Seen) {
-        self.seen[self.next % MAX_BACK] = seen;
-        self.next = (self.next + 1) % MAX_BACK;
-        self.filled = (self.filled + 1).min(MAX_BACK);
-    }
-
-    /// The `back`-th instruction before the current one, 0 = directly before.
-    fn get(&self, back: usize) -> Option<Seen> {
-        (back < self.filled).then(|| self.seen[(self.next + MAX_BACK - 1 - back) % MAX_BACK])
-    }
-}
-
 /// Finds what to blame for a sample at `sampled_ip`.
 ///
-/// `code` holds the bytes from `code_start` and should cover the function of `sampled_ip` to its end;
-/// it is swept linearly from `function_start`, up to three times: the cost is that of decoding it, so
-/// keep the plan. `skid` is the number of instructions that a sample
-/// is late: 1 blames the preceding instruction or one before it, 0 the sampled one itself if it is a
-/// memory instruction.
+/// `code` holds the bytes from `code_start` and should cover the function of `sampled_ip` to its end; only
+/// 2 KiB around the sampled instruction count. It is decoded from `function_start`, which costs the most, so
+/// keep the plan. `skid` is the number of instructions that a sample is late: 1 blames the preceding
+/// instruction or one before it, 0 the sampled one itself if it is a memory instruction.
+///
+/// At most 2048 instructions are decoded, then 1600 steps taken back. Where a strong memory instruction lies
+/// directly before one that no branch leads to, it is less than 100 and a look at the bytes.
 pub fn plan(code: &[u8], code_start: u64, function_start: u64, sampled_ip: u64, skid: u8) -> Plan {
-    let at = |ip: u64| {
-        let offset = usize::try_from(ip.checked_sub(code_start)?).ok()?;
-        code.get(offset..).filter(|rest| !rest.is_empty()).map(|rest| lower_bytes(rest, ip))
-    };
-    if let Some(op) = at(sampled_ip) {
-        let repeats = matches!(op.work, Work::Text(_, repeat) if repeat != Repeat::Once);
-        if (skid == 0 || repeats) && memory_operand(&op).is_some() {
-            return finish(&Path { ips: [sampled_ip; MAX_BACK], length: 0 }, &op, sampled_ip, &at);
-        }
-    }
-    let skid = usize::from(skid.max(1));
-    let start = Path { ips: [0; MAX_BACK], length: 0 };
-    let mut best = Best { path: None, back_edge: false };
-    let mut sought = [Sought { ip: sampled_ip, path: start, branches_only: false }; MAX_PLACES];
-    let mut count = 1;
-    for _ in 0..SWEEPS {
-        let mut further = [sought[0]; MAX_PLACES];
-        let mut further_count = 0;
-        sweep(code, code_start, function_start, |op, ip, ring: &Ring| {
-            for place in &sought[..count] {
-                let falls = place.ip == ip && !place.branches_only;
-                let branches = direct_target(op) == Some(place.ip);
-                if falls {
-                    let first = Walk { best: &mut best, further: &mut further, count: &mut further_count, skid };
-                    first.back(ring, place.path, false);
-                }
-                if branches {
-                    let Some(path) = place.path.with(ip) else {
-                        continue;
-                    };
-                    let walk = Walk { best: &mut best, further: &mut further, count: &mut further_count, skid };
-                    walk.over_branch(ring, path, ip, ip >= place.ip);
-                }
-            }
-            // A direct predecessor that is a memory instruction cannot be beaten.
-            best.distance() > 1
-        });
-        let reach = best.distance();
-        sought = further;
-        count = 0;
-        for index in 0..further_count {
-            // One step back at least: only what could still be nearer, or as near over a back edge.
-            if sought[index].path.length < reach {
-                sought[count] = sought[index];
-                count += 1;
-            }
-        }
-        if count == 0 {
-            break;
-        }
-    }
-    let Some(path) = best.path else {
+    let offset_of = |ip: u64| ip.checked_sub(code_start).and_then(|offset| usize::try_from(offset).ok());
+    let first = offset_of(function_start.max(code_start)).unwrap_or(usize::MAX);
+    let (Some(code), Some(sampled)) = (code.get(first..), offset_of(sampled_ip)) else {
         return Plan::NONE;
     };
-    let blamed = path.ips[path.length - 1];
-    match at(blamed) {
-        Some(op) => finish(&path, &op, blamed, &at),
-        None => Plan::NONE,
-    }
-}
-
-/// One walk back from a predecessor.
-struct Walk<'a> {
-    best: &'a mut Best,
-    further: &'a mut [Sought; MAX_PLACES],
-    count: &'a mut usize,
-    skid: usize,
-}
-
-impl Walk<'_> {
-    /// Walks from a branch at `ip`, the last of `path`.
-    fn over_branch(mut self, ring: &Ring, path: Path, ip: u64, back_edge: bool) {
-        self.seek(ip, path);
-        self.back(ring, path, back_edge);
-    }
-
-    /// Walks over the instructions of the ring while each falls through to the next.
-    fn back(mut self, ring: &Ring, mut path: Path, back_edge: bool) {
-        let mut back = 0;
-        while let Some(seen) = ring.get(back).filter(|seen| seen.falls_through) {
-            let Some(longer) = path.with(seen.ip) else {
-                return;
-            };
-            path = longer;
-            if seen.memory && path.length >= self.skid {
-                self.best.offer(path, back_edge);
-                return;
-            }
-            self.seek(seen.ip, path);
-            back += 1;
-        }
-    }
-
-    fn seek(&mut self, ip: u64, path: Path) {
-        if *self.count < MAX_PLACES {
-            self.further[*self.count] = Sought { ip, path, branches_only: true };
-            *self.count += 1;
-        }
-    }
-}
-
-/// Decodes from `start` to the end of the code, until `visit` says false.
-fn sweep(code: &[u8], code_start: u64, start: u64, mut visit: impl FnMut(&Op, u64, &Ring) -> bool) {
-    let mut ring = Ring { seen: [Seen { ip: 0, memory: false, falls_through: false }; MAX_BACK], next: 0, filled: 0 };
-    let Some(mut offset) = start.checked_sub(code_start).and_then(|offset| usize::try_from(offset).ok()) else {
-        return;
-    };
-    while let Some(rest) = code.get(offset..).filter(|rest| !rest.is_empty()) {
-        let ip = code_start.wrapping_add(offset as u64);
-        let op = lower_bytes(rest, ip);
-        if !visit(&op, ip, &ring) {
-            return;
-        }
-        ring.push(Seen { ip, memory: memory_operand(&op).is_some(), falls_through: falls_through(&op) });
-        offset += usize::from(op.length.max(1));
-    }
-    // The place right behind the code has predecessors too.
-    visit(&Op::EMPTY, code_start.wrapping_add(offset as u64), &ring);
-}
-
-fn finish(path: &Path, blamed: &Op, ip: u64, at: &impl Fn(u64) -> Option<Op>) -> Plan {
-    let Some((place, bytes, kind)) = memory_operand(blamed) else {
+    let (start, Some(sampled)) = (code_start + first as u64, sampled.checked_sub(first)) else {
         return Plan::NONE;
     };
-    let mut plan = Plan { ip, place, bytes, kind, found: true, distance: path.length as u8, ..Plan::NONE };
-    for (step, &ip) in plan.steps.iter_mut().zip(&path.ips[..path.length]) {
-        let Some(op) = at(ip) else { return Plan::NONE };
-        *step = Inverse::of(&op);
+    if sampled > code.len() {
+        return Plan::NONE;
     }
-    plan.undone = path.length as u8;
-    plan
+    let near = sampled.saturating_sub(NEAR_BYTES)..code.len().min(sampled + MAX_INSTRUCTION_BYTES);
+    let near_start = start + near.start as u64;
+    let near = Code::new(&code[near], near_start, sampled_ip);
+    let search = match near.at(sampled_ip) {
+        Some(op) if skid == 0 || is_repeated(&op) => Search::at(&Step::of(&op)),
+        _ => Search::behind(skid),
+    };
+    let direct = skid == 1
+        && near.before(sampled_ip).is_some_and(|before| Step::of(&before.op).strength == Strength::Strong)
+        && !may_branch_to(code, start, sampled_ip);
+    let code = if direct { near } else { Code::new(code, start, sampled_ip) };
+    search.run(&code, sampled_ip).and_then(|path| finish(path.ips(), &code, sampled_ip)).unwrap_or(Plan::NONE)
+}
+
+fn is_repeated(op: &Op) -> bool {
+    matches!(op.work, Work::Text(_, repeat) if repeat != Repeat::Once)
+}
+
+fn finish(path: &[u64], code: &Code, sampled_ip: u64) -> Option<Plan> {
+    let ip = path.last().copied().unwrap_or(sampled_ip);
+    let (place, bytes, kind) = memory_operand(&code.at(ip)?)?;
+    let distance = path.len() as u8;
+    let mut plan = Plan { ip, place, bytes, kind, found: true, distance, ..Plan::NONE };
+    for (step, &ip) in plan.steps.iter_mut().zip(path) {
+        *step = Inverse::of(&code.at(ip)?);
+    }
+    Some(plan)
 }
 
 #[cfg(test)]
@@ -403,6 +254,18 @@ mod tests {
     }
 
     #[test]
+    fn what_the_loop_waits_for_wins_over_what_comes_before_it() {
+        // 0: mov rax, [rdi]; 3: (head) inc rcx; 6: cmp rdx, [rsi]; 9: jne 3
+        let code = [0x48, 0x8b, 0x07, 0x48, 0xff, 0xc1, 0x48, 0x3b, 0x16, 0x75, 0xf8];
+        blames(&code, 3, 6);
+        // With jmp 3 at 9 it is no loop's end but, as far as one can tell, an unlikely block's.
+        let code = [0x48, 0x8b, 0x07, 0x48, 0xff, 0xc1, 0x48, 0x3b, 0x16, 0xeb, 0xf8];
+        blames(&code, 3, 0);
+        // Without a way back the load before is all there is.
+        blames(&code[..9], 3, 0);
+    }
+
+    #[test]
     fn no_memory_instruction() {
         // lea rax, [rdi]; nop [rax]; prefetcht0 [rdi]; nop
         let code = [0x48, 0x8d, 0x07, 0x0f, 0x1f, 0x00, 0x0f, 0x18, 0x0f, 0x90];
@@ -418,6 +281,118 @@ mod tests {
         check(&code, 1, 1, Some(1), &state(&[(RDI, 0x77)]), (Some(0x77), Quality::Exact));
         let code = [0x50, 0x90];
         check(&code, 1, 1, Some(0), &state(&[(RSP, 0x70)]), (Some(0x70), Quality::Inverted));
+    }
+
+    /// What a sample at `sampled` with a skid of 1 blames.
+    #[track_caller]
+    fn blames(code: &[u8], sampled: u64, blamed: u64) {
+        assert_eq!(plan(code, START, START, START + sampled, 1).blamed_ip(), Some(START + blamed));
+    }
+
+    #[test]
+    fn constant_operand_after_the_load_waits_for_the_load() {
+        // 0: movsd xmm0, [rdi]; 4: mulsd xmm0, [rip+0x100]; c: nop
+        let code = [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x59, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90];
+        check(&code, 12, 1, Some(0), &state(&[(RDI, 0x300)]), (Some(0x300), Quality::Exact));
+        // Sampled without skid: the multiplication itself waits.
+        check(&code, 4, 0, Some(0), &state(&[(RDI, 0x300)]), (Some(0x300), Quality::Exact));
+    }
+
+    #[test]
+    fn of_two_loads_that_feed_an_addition_the_nearest_strong_one_is_blamed() {
+        // 0: movsd xmm0, [rdi]; 4: movsd xmm1, [rsi]; 8: movsd xmm2, [rdx]; c: addsd xmm0, xmm1; 10: nop
+        let code =
+            [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x10, 0x0e, 0xf2, 0x0f, 0x10, 0x12, 0xf2, 0x0f, 0x58, 0xc1, 0x90];
+        blames(&code, 0x10, 4);
+        // 0: movsd xmm0, [rdi]; 4: movsd xmm1, [rsp+8]; a: addsd xmm0, xmm1; e: nop
+        let code = [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x10, 0x4c, 0x24, 0x08, 0xf2, 0x0f, 0x58, 0xc1, 0x90];
+        blames(&code, 0xe, 0);
+    }
+
+    #[test]
+    fn dependence_goes_through_moves_and_conversions() {
+        // 0: mov eax, [rdi+4]; 3: mov ecx, eax; 5: mov rdx, [rsi]; 8: pxor xmm0, xmm0; c: cvtsi2sd xmm0, ecx;
+        // 10: mulsd xmm0, [rip+0x100]; 18: nop
+        let code = [
+            0x8b, 0x47, 0x04, 0x89, 0xc1, 0x48, 0x8b, 0x16, 0x66, 0x0f, 0xef, 0xc0, 0xf2, 0x0f, 0x2a, 0xc1, 0xf2, 0x0f,
+            0x59, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90,
+        ];
+        blames(&code, 0x18, 0);
+        // After the conversion too, and after the move.
+        blames(&code, 0x10, 0);
+        blames(&code, 5, 0);
+    }
+
+    #[test]
+    fn without_dependence_the_nearest_memory_instruction_is_blamed() {
+        // 0: movsd xmm0, [rdi]; 4: pxor xmm0, xmm0; 8: addsd xmm0, [rip+0x100]; 10: lea rax, [rcx]; 13: nop
+        let code = [
+            0xf2, 0x0f, 0x10, 0x07, 0x66, 0x0f, 0xef, 0xc0, 0xf2, 0x0f, 0x58, 0x05, 0x00, 0x01, 0x00, 0x00, 0x48, 0x8d,
+            0x01, 0x90,
+        ];
+        // The zeroed register does not wait: a global keeps what it costs.
+        check(&code, 0x10, 1, Some(8), &state(&[]), (Some(START + 0x110), Quality::Exact));
+        blames(&code, 0x13, 8);
+        // Here nothing lies between.
+        blames(&code, 8, 0);
+    }
+
+    #[test]
+    fn dependence_goes_over_the_back_edge_of_a_loop() {
+        // 0: (head) andpd xmm0, [rip+0x100]; 8: addsd xmm4, xmm0; c: movsd xmm0, [rdi]; 10: mov rax, [rsi]; 13: jne 0;
+        // 15: ret
+        let code = [
+            0x66, 0x0f, 0x54, 0x05, 0x00, 0x01, 0x00, 0x00, 0xf2, 0x0f, 0x58, 0xe0, 0xf2, 0x0f, 0x10, 0x07, 0x48, 0x8b,
+            0x06, 0x75, 0xeb, 0xc3,
+        ];
+        check(&code, 8, 1, Some(0xc), &state(&[(RDI, 0x300)]), (Some(0x300), Quality::Exact));
+        blames(&code, 0xc, 0xc);
+        // Nothing decided the branch within sight.
+        blames(&code, 0, 0x10);
+    }
+
+    #[test]
+    fn a_branch_waits_for_what_decides_it() {
+        // 0: movsd xmm0, [rdi]; 4: mov rax, [rsi]; 7: comisd xmm5, xmm0; b: jbe 15; d: xorpd xmm0, [rip+0x100]; 15: nop
+        let code = [
+            0xf2, 0x0f, 0x10, 0x07, 0x48, 0x8b, 0x06, 0x66, 0x0f, 0x2f, 0xe8, 0x76, 0x08, 0x66, 0x0f, 0x57, 0x05, 0x00,
+            0x01, 0x00, 0x00, 0x90,
+        ];
+        blames(&code, 0xd, 0);
+        blames(&code, 0x15, 0);
+    }
+
+    #[test]
+    fn a_spilled_register_waits_for_its_load() {
+        // 0: mov rax, [rdi]; 3: mov [rsp+8], rax; 8: mov rcx, [rsi]; b: add rdx, [rsp+8]; 10: nop
+        let code =
+            [0x48, 0x8b, 0x07, 0x48, 0x89, 0x44, 0x24, 0x08, 0x48, 0x8b, 0x0e, 0x48, 0x03, 0x54, 0x24, 0x08, 0x90];
+        blames(&code, 0x10, 0);
+        blames(&code, 8, 0);
+        // The same with push rbx at b: [rsp+8] is another slot then.
+        let code = [
+            0x48, 0x8b, 0x07, 0x48, 0x89, 0x44, 0x24, 0x08, 0x48, 0x8b, 0x0e, 0x53, 0x48, 0x03, 0x54, 0x24, 0x08, 0x90,
+        ];
+        blames(&code, 0x11, 0xc);
+    }
+
+    #[test]
+    fn strength_of_operands() {
+        // 0: mov rax, [rdi]; 3: add rax, [rbp-8]; 7: nop; then with [rbp+8] and [rsp+rcx*8]
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x45, 0xf8, 0x90], 7, 0);
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x45, 0x08, 0x90], 7, 3);
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x04, 0xcc, 0x90], 7, 3);
+        // 0: mov rax, [rdi]; 3: xadd [rip+0x100], rax; b: nop; then with lock
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x0f, 0xc1, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xb, 0);
+        blames(&[0x48, 0x8b, 0x07, 0xf0, 0x48, 0x0f, 0xc1, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xc, 3);
+        // 0: mov rax, [rdi]; 3: call [rax+0x18]: sampled without skid, it waits for the object, not the vtable.
+        assert_eq!(plan(&[0x48, 0x8b, 0x07, 0xff, 0x50, 0x18], START, START, START + 3, 0).blamed_ip(), Some(START));
+    }
+
+    #[test]
+    fn a_call_ends_the_walk() {
+        // 0: mov rbx, [rdi]; 3: call 8; 8: add rax, rbx; b: nop
+        blames(&[0x48, 0x8b, 0x1f, 0xe8, 0x00, 0x00, 0x00, 0x00, 0x48, 0x01, 0xd8, 0x90], 0xb, 3);
     }
 
     use crate::state::RSI;

@@ -230,7 +230,7 @@ fn register_bit(operand: Operand) -> u16 {
 }
 
 /// General-purpose registers that the instruction writes.
-fn written(op: &Op) -> u16 {
+pub(crate) fn written(op: &Op) -> u16 {
     let (a, b) = (register_bit(op.a), register_bit(op.b));
     match op.work {
         Work::Nothing | Work::BitTest(BitTest::Test) | Work::Alu(Alu::Cmp | Alu::Test) => 0,

@@ -94,8 +94,7 @@ pub(crate) fn config(trigger: TriggerKind) -> RunConfig {
         track_allocations: 1,
         follow_children: 1,
         root_pid: 0,
-        budget_ppm: 1_000_000,
-        reserved: [0; 2],
+        reserved: [0; 3],
     }
 }
 
@@ -167,7 +166,7 @@ fn bytes(config: &RunConfig) -> Vec<u8> {
         config.track_allocations,
         config.follow_children,
         config.root_pid,
-        config.budget_ppm,
+        0,
         0,
         0,
     ] {

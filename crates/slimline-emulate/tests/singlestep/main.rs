@@ -184,12 +184,24 @@ fn check_plan(tracee: &mut Tracee, steps: &[Predicted]) -> Option<String> {
     let (sampled, before) = steps.split_last()?;
     let mut line = before.len();
     let mut next = sampled.before.rip;
+    let mut back_to = 0;
     while line > 0 && before.len() - line < MAX_BACK {
         let ip = before[line - 1].before.rip;
         // Steps of a repeated string instruction or a taken branch do not lie in a line, nor does a
         // jump through a table that happens to lead to the next instruction, as in an unbound PLT.
         let instruction = decode(tracee, ip);
         if instruction.next_ip() != next || instruction.flow_control() == FlowControl::IndirectBranch {
+            break;
+        }
+        // A branch within the line that was not taken: the plan can't know, and may think that it was.
+        if instruction.flow_control() == FlowControl::ConditionalBranch {
+            let over = instruction.near_branch_target();
+            if ip < over && over <= sampled.before.rip {
+                break;
+            }
+            back_to = back_to.max(over).min(ip);
+        }
+        if ip <= back_to {
             break;
         }
         next = ip;
@@ -209,8 +221,16 @@ fn check_plan(tracee: &mut Tracee, steps: &[Predicted]) -> Option<String> {
             .all(|step| step.before.rip != blamed)
             .then(|| format!("blamed {blamed:#x}, which was not executed")),
         (None, None, None) => None,
-        (Some(blamed), Some(step), Some(address)) => {
-            let masked = step.before.rip != blamed || decode(tracee, blamed).op_mask() != Register::None;
+        (Some(blamed), Some(_), Some(address)) => {
+            // The blamed one need not be the last: it may be what the sampled one waited for.
+            let step = before.len().checked_sub(usize::from(plan.distance())).and_then(|at| before.get(at));
+            let Some(step) = step.filter(|step| step.before.rip == blamed) else {
+                return Some(format!(
+                    "blamed {blamed:#x} at distance {}, which was not executed there",
+                    plan.distance()
+                ));
+            };
+            let masked = decode(tracee, blamed).op_mask() != Register::None;
             let right = step.accesses.iter().any(|access| access.address == address);
             (!right && !masked)
                 .then(|| format!("{quality:?} {address:#x} for {blamed:#x}, really {:x?}", step.accesses))

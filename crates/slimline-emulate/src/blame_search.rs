@@ -1,0 +1,133 @@
+//! The search back from a sampled instruction for the one to blame.
+
+use crate::blame::MAX_BACK;
+use crate::blame_code::{Code, Predecessor};
+use crate::blame_flow::{Found, Step, Strength, Wanted};
+
+/// Ways of one length that are followed at once. With [`MAX_BACK`] it bounds the search.
+const MAX_PATHS: usize = 16;
+
+/// Instructions on the way back from the sampled one, nearest first.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    ips: [u64; MAX_BACK],
+    length: usize,
+    /// What the waiting instruction waits for before the last of them.
+    wanted: Wanted,
+    /// A memory instruction is among them.
+    memory: bool,
+    /// It comes round a loop.
+    back_edge: bool,
+}
+
+impl Path {
+    const EMPTY: Path =
+        Path { ips: [0; MAX_BACK], length: 0, wanted: Wanted::NOTHING, memory: false, back_edge: false };
+
+    pub(crate) fn ips(&self) -> &[u64] {
+        &self.ips[..self.length]
+    }
+
+    fn with(mut self, ip: u64, back_edge: bool) -> Option<Path> {
+        *self.ips.get_mut(self.length)? = ip;
+        self.length += 1;
+        self.back_edge |= back_edge;
+        Some(self)
+    }
+}
+
+/// The best way to a memory instruction so far.
+struct Best {
+    path: Path,
+    /// By the first or second rule.
+    waited_for: bool,
+}
+
+impl Best {
+    /// Less is better.
+    fn rank(&self) -> (bool, bool, usize) {
+        (!self.waited_for, !self.path.back_edge, self.path.length)
+    }
+}
+
+/// The search and its result.
+pub(crate) struct Search {
+    skid: usize,
+    start: Path,
+    best: Option<Best>,
+}
+
+impl Search {
+    /// From an instruction `skid` after the waiting one.
+    pub(crate) fn behind(skid: u8) -> Search {
+        Search { skid: skid.into(), start: Path::EMPTY, best: None }
+    }
+
+    /// From the waiting instruction itself, which may be the one to blame.
+    pub(crate) fn at(waiting: &Step) -> Search {
+        let start =
+            Path { wanted: Wanted::before(waiting), memory: waiting.strength != Strength::Absent, ..Path::EMPTY };
+        let waited_for = waiting.strength == Strength::Strong;
+        Search { skid: 0, start, best: start.memory.then_some(Best { path: start, waited_for }) }
+    }
+
+    /// The way to the blamed instruction from the one at `sampled_ip`; empty if it is that one.
+    pub(crate) fn run(mut self, code: &Code, sampled_ip: u64) -> Option<Path> {
+        let (mut paths, mut count) = ([self.start; MAX_PATHS], 1);
+        if !self.may_improve_by(&self.start) {
+            count = 0;
+        }
+        // All ways of one length before any longer one.
+        while count > 0 {
+            let (mut longer, mut longer_count) = ([Path::EMPTY; MAX_PATHS], 0);
+            for path in &paths[..count] {
+                let ip = path.ips().last().copied().unwrap_or(sampled_ip);
+                for predecessor in code.before(ip).into_iter().chain(code.branches_to(ip)) {
+                    if let Some(path) = self.step(*path, &predecessor)
+                        && let Some(room) = longer.get_mut(longer_count)
+                    {
+                        *room = path;
+                        longer_count += 1;
+                    }
+                }
+            }
+            (paths, count) = (longer, longer_count);
+        }
+        self.best.map(|best| best.path)
+    }
+
+    /// One instruction back; None where the path ends.
+    fn step(&mut self, path: Path, predecessor: &Predecessor) -> Option<Path> {
+        let mut path = path.with(predecessor.ip, predecessor.back_edge)?;
+        if path.length < self.skid {
+            return Some(path);
+        }
+        let step = Step::of(&predecessor.op);
+        let waited_for = if path.length == self.skid {
+            path.wanted = Wanted::by(&step);
+            step.strength == Strength::Strong
+        } else {
+            path.wanted.back(&step) == Found::Source
+        };
+        if step.strength != Strength::Absent {
+            path.memory = true;
+            let offered = Best { path, waited_for };
+            if self.best.as_ref().is_none_or(|best| offered.rank() < best.rank()) {
+                self.best = Some(offered);
+            }
+        }
+        (!waited_for && self.may_improve_by(&path)).then_some(path)
+    }
+
+    /// Whether going on along the path may lead to something better.
+    fn may_improve_by(&self, path: &Path) -> bool {
+        let to_source = !path.wanted.is_empty();
+        if path.length == MAX_BACK || path.memory && !to_source {
+            return false;
+        }
+        self.best.as_ref().is_none_or(|best| {
+            let farthest = Best { path: Path { length: path.length + 1, ..*path }, waited_for: to_source };
+            farthest.rank() < best.rank()
+        })
+    }
+}
