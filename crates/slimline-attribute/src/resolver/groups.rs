@@ -302,23 +302,20 @@ impl Groups {
         if let Some(&group) = self.by_key.get(&key) {
             return group;
         }
-        // A path that was cut joins the first that goes on as it does, and the other way round.
-        let joined = if path.cut {
-            self.by_key
-                .iter()
-                .filter_map(|(key, &group)| match (key, kind) {
-                    (GroupKey::Heap(own), GroupKind::Heap) | (GroupKey::Mapped(own), GroupKind::Mapping) => {
-                        own.starts_with(&path.own).then_some(group)
-                    }
-                    _ => None,
-                })
-                .min()
-        } else {
-            self.cut
-                .iter()
-                .find(|(other, own, _)| *other == kind && path.own.starts_with(own))
-                .map(|&(_, _, group)| group)
-        };
+        // A path that was cut joins the first that goes on as it does, and the other way round. Both may be cut: each of
+        // them shows a different part of a recursion.
+        let longer = self.by_key.iter().filter(|_| path.cut).filter_map(|(key, &group)| match (key, kind) {
+            (GroupKey::Heap(own), GroupKind::Heap) | (GroupKey::Mapped(own), GroupKind::Mapping) => {
+                own.starts_with(&path.own).then_some(group)
+            }
+            _ => None,
+        });
+        let shorter = self
+            .cut
+            .iter()
+            .filter(|(other, own, _)| *other == kind && path.own.starts_with(own))
+            .map(|&(_, _, group)| group);
+        let joined = longer.chain(shorter).min();
         let group = joined.unwrap_or_else(|| {
             let group = self.push(Group {
                 name: name_of(path.allocated_at.as_ref()),
@@ -409,7 +406,8 @@ impl Groups {
     /// Numbers frames: the same source position is the same frame; without one, the address in the module tells.
     fn number(&mut self, frame: &Frame, svma: Svma) -> u32 {
         let next = self.frames.len() as u32;
-        let mut key = frame.clone();
+        // Whether a compiler inlined the function at this call makes no other data structure.
+        let mut key = Frame { inlined: false, ..frame.clone() };
         if frame.position.is_none() {
             key.function = format!("{} {svma}", key.function);
         }

@@ -8,6 +8,7 @@
 //! ```
 
 mod groups;
+mod naming;
 mod sites;
 mod typed;
 mod unresolved;

@@ -11,6 +11,7 @@ use slimline_trace::access::{GroupId, SiteId};
 use slimline_trace::address::{Avma, Svma};
 
 use super::groups::{Groups, Origin};
+use super::naming::{Candidates, Reached};
 use super::sites::Sites;
 use super::{ProcessState, Tally};
 use crate::data::address_space::Modules;
@@ -49,7 +50,9 @@ pub(super) fn fill(
     let mut typing = Typing { modules, infos: FxHashMap::default(), table: TypeTable::new() };
     typing.sites(sites);
     let mut votes: BTreeMap<GroupId, Vec<Vote>> = BTreeMap::new();
+    let mut reached: BTreeMap<GroupId, Reached> = BTreeMap::new();
     for (&(group, site), used) in uses {
+        reached.entry(group).or_default().add(sites.row(site).variable.as_deref(), used.tally.accesses);
         if let Some(accessed) = sites.row(site).accessed {
             let weight = used.tally.accesses;
             votes.entry(group).or_default().push(Vote { accessed, offset: used.offset, weight });
@@ -57,7 +60,8 @@ pub(super) fn fill(
     }
     for (id, origin) in groups.origins() {
         let cast = votes.remove(&id).unwrap_or_default();
-        typing.group(groups.row_mut(id), &origin, processes, cast);
+        let reached = reached.remove(&id).unwrap_or_default();
+        typing.group(groups.row_mut(id), &origin, processes, cast, &reached);
     }
     typing.table.into_rows()
 }
@@ -85,30 +89,42 @@ impl<'a> Typing<'_, 'a> {
         }
     }
 
-    fn group(&mut self, row: &mut Group, origin: &Origin, processes: &[ProcessState<'_>], mut votes: Vec<Vote>) {
+    fn group(
+        &mut self,
+        row: &mut Group,
+        origin: &Origin,
+        processes: &[ProcessState<'_>],
+        mut votes: Vec<Vote>,
+        reached: &Reached,
+    ) {
         // The map that the votes come from has no order.
         votes.sort_by_key(|vote| (vote.accessed.type_id, vote.accessed.offset, vote.offset, vote.weight));
-        let mut declared = None;
         match *origin {
             Origin::Static(number, svma) => {
                 let module = self.modules.get(number);
-                if let Some(variable) =
-                    info(&mut self.infos, number, module).and_then(|info| info.static_at(svma, &mut self.table))
-                {
-                    row.declared_at = variable.declared_at;
-                    declared = Some(variable.element);
-                }
+                let variable =
+                    info(&mut self.infos, number, module).and_then(|info| info.static_at(svma, &mut self.table));
+                let declared = variable.as_ref().map(|variable| variable.element);
+                row.declared_at = variable.and_then(|variable| variable.declared_at);
+                row.element = element(self.table.rows(), declared, &votes);
             }
             Origin::Path(process, stack, time_ns) => {
                 let process = &processes[process.0];
                 let found = self.allocation(process, process.tables.stacks.frames(stack), time_ns, row.object_bytes);
-                declared = found.element;
-                if let Some(holder) = found.holder {
-                    row.name = holder;
+                row.element = element(self.table.rows(), found.element, &votes);
+                let types = self.table.rows();
+                let candidates = Candidates {
+                    holder: found.holder.as_ref(),
+                    reached,
+                    element: row.element.map(|element| (element, types[element.type_id.index()].name.as_str())),
+                    objects: row.objects,
+                    object_bytes: row.object_bytes,
+                };
+                if let Some(name) = candidates.best() {
+                    row.name = name.to_owned();
                 }
             }
         }
-        row.element = element(self.table.rows(), declared, &votes);
     }
 
     fn allocation(&mut self, process: &ProcessState<'_>, stack: &[Avma], time_ns: u64, bytes: u64) -> Allocation {

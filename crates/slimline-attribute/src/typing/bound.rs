@@ -110,6 +110,9 @@ impl Bounds {
         let library: Vec<bool> = scope.inlined.iter().map(|inlined| info.is_library(inlined.origin)).collect();
         let name_of = |fact: &Fact, object| {
             let text = info.name(fact.die).filter(|_| !library[fact.inlined as usize])?;
+            if is_compilers_own(text, info.language(fact.die.unit)) {
+                return None;
+            }
             Some(names.variable(text, object))
         };
         let bound = |fact: &Fact| bound(info, fact, name_of(fact, false), name_of(fact, true));
@@ -167,6 +170,14 @@ impl FrameVariable {
 
     pub(super) fn moved(self, by: i64) -> Self {
         Self { at: self.at.wrapping_add(by), ..self }
+    }
+}
+
+/// Whether a compiler made up the variable: what walks a range in a `for` loop.
+fn is_compilers_own(name: &str, language: Language) -> bool {
+    match language {
+        Language::Rust => name == "iter",
+        _ => name.starts_with("__"),
     }
 }
 

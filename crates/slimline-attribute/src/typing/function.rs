@@ -1,6 +1,6 @@
 //! One function, and what its variables add to what the flow knows.
 
-use super::bound::{Bound, Bounds, Names};
+use super::bound::{Bound, Bounds, FrameVariable, Names};
 use super::debug_info::{DebugInfo, Die};
 use super::flow::Flow;
 use super::location::Gpr;
@@ -25,10 +25,30 @@ pub(super) enum UseKind {
     Stored,
     /// In a variable.
     Variable,
+    /// Stored to a member of an object of the type that the block itself is: one node's link to the next.
+    Linked,
     /// Passed on as an argument.
     Argument,
     /// Returned.
     Returned,
+    /// Stored where the caller wants a large result, at that offset: a `Vec` that is returned.
+    Built(i64),
+}
+
+/// The call whose block is followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    pub(super) return_address: u64,
+    pub(super) handed: Handed,
+}
+
+/// How a call hands its block to the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Handed {
+    /// It returns its address.
+    Returned,
+    /// It stores its address at that offset of its result, for which the caller passes room.
+    Built(i64),
 }
 
 /// One function with all that inference needs of it.
@@ -39,8 +59,7 @@ pub(super) struct Function<'i, 'a> {
     pub(super) flow: Flow,
     pub(super) bounds: Bounds,
     pub(super) names: Names,
-    /// Return address of the call whose result is followed.
-    pub(super) watch: Option<u64>,
+    pub(super) watch: Option<Watch>,
 }
 
 impl Function<'_, '_> {
@@ -50,8 +69,10 @@ impl Function<'_, '_> {
 
     /// Lets the variables in place at an instruction add to what is known.
     pub(super) fn apply_bounds(&self, state: &mut State, index: usize, uses: &mut Vec<Use>) {
+        if self.watch.is_some() {
+            self.note_variables(state, index, uses);
+        }
         let mut best: [Option<Pointer>; 16] = [None; 16];
-        let mut held = [false; 16];
         for bound in self.bounds.at(index) {
             let (register, pointer) = match *bound {
                 Bound::Register(register, pointer) => (register, pointer),
@@ -67,18 +88,43 @@ impl Function<'_, '_> {
             let known = &mut best[usize::from(register.0)];
             if known.is_none_or(|known| self.rank(known) < self.rank(pointer)) {
                 *known = Some(pointer);
-                held[usize::from(register.0)] = matches!(bound, Bound::Register(..));
             }
         }
         for (number, pointer) in best.into_iter().enumerate() {
             let Some(pointer) = pointer else { continue };
-            let known = state.registers[number];
-            if let Value::Fresh(at) = known
-                && held[number]
-            {
-                uses.push(Use { pointer, start: at.wrapping_sub(pointer.offset), kind: UseKind::Variable });
+            state.registers[number] = self.reconcile(state.registers[number], pointer);
+        }
+    }
+
+    /// Notes which variables in place at an instruction hold the block.
+    fn note_variables(&self, state: &State, index: usize, uses: &mut Vec<Use>) {
+        for bound in self.bounds.at(index) {
+            match *bound {
+                Bound::Register(register, pointer) => {
+                    if let Value::Fresh(at) = state.get(register) {
+                        uses.push(Use { pointer, start: at.wrapping_sub(pointer.offset), kind: UseKind::Variable });
+                    }
+                }
+                // Its scope may begin after the store that fills it in.
+                Bound::Frame(variable) => self.note_words(state, variable, uses),
+                Bound::Address(register, variable, _) => {
+                    if let Value::Frame(at) = state.get(register) {
+                        self.note_words(state, variable.moved(at), uses);
+                    }
+                }
+                _ => {}
             }
-            state.registers[number] = self.reconcile(known, pointer);
+        }
+    }
+
+    /// Notes the pointers inside of a variable in the frame that hold the block.
+    fn note_words(&self, state: &State, variable: FrameVariable, uses: &mut Vec<Use>) {
+        for (at, start) in state.fresh_slots(variable.at, variable.bytes) {
+            let inside = variable.inside.cast_signed().wrapping_add(at.wrapping_sub(variable.at));
+            let to = self.info.pointer_to(Some(variable.type_), variable.type_.unit);
+            if let Some(pointer) = self.pointer_in(Pointer { offset: inside, name: variable.name, ..to }) {
+                uses.push(Use { pointer, start, kind: UseKind::Variable });
+            }
         }
     }
 

@@ -5,13 +5,19 @@
 //! - the type argument of an allocating function or container (`RawVec<T>`, `Box<T>`, `std::allocator<T>`), inlined or
 //!   not;
 //! - what becomes of the pointer that the call returns: which variable holds it, which member or static it is stored
-//!   to, what it is returned as. That is followed through wrappers (`xmalloc`) as long as they return the pointer.
+//!   to, what it is returned as. That is followed through wrappers (`xmalloc`) as long as they return the pointer, alone
+//!   or in a larger result that they build where their caller has room for it (`Vec`).
+//!
+//! A variable holds it where its location does, whichever part of the variable that is, at any instruction in its
+//! scope. A compiler fills in a variable of the frame before its scope begins; so a word of the frame that got the
+//! pointer earlier counts once a variable is said to be there.
 
 use slimline_trace::address::Svma;
 
 use super::debug_info::{DebugInfo, Die};
-use super::function::{Function, Use, UseKind};
+use super::function::{Function, Handed, Use, UseKind, Watch};
 use super::layout::TypeTable;
+use super::location::Gpr;
 use super::value::{Pointer, Value};
 use crate::tables::{Element, MemberRole};
 
@@ -34,7 +40,28 @@ pub struct Allocation {
     /// What the block is an array of. Its `agreement` is 1: accesses have not been asked.
     pub element: Option<Element>,
     /// The variable, member or container that holds the block: `nodes`, `net->neurons`.
-    pub holder: Option<String>,
+    pub holder: Option<Holder>,
+}
+
+/// Who holds a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The variable, member or container: `nodes`, `net->neurons`.
+    pub name: String,
+    /// Where that is.
+    pub held_in: HeldIn,
+}
+
+/// Where the pointer to a block is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldIn {
+    /// A static or a member of an object.
+    Memory,
+    /// A local variable.
+    Variable,
+    /// A local variable of a function that returns the block, and no caller is known to call it otherwise: what a
+    /// constructor calls the one it makes.
+    Constructor,
 }
 
 /// Largest start of the first element: an array cookie (8 or 16 bytes), reference counts (16), a small header. What points
@@ -48,12 +75,10 @@ const ELEMENT_PARAMETERS: [&str; 3] = ["T", "_Tp", "_Ty"];
 /// against which element sizes are checked.
 pub fn allocation(frames: &[AllocationFrame<'_, '_>], bytes: u64, table: &mut TypeTable) -> Allocation {
     let mut found = Allocation::default();
-    // Whether the frame's call returns the block.
-    let mut returned = true;
+    let mut handed = Some(Handed::Returned);
     for frame in frames {
-        let Some(function) =
-            frame.info.and_then(|info| info.function(frame.code, frame.begin, Some(frame.return_address.0)))
-        else {
+        let watch = handed.map(|handed| Watch { return_address: frame.return_address.0, handed });
+        let Some(function) = frame.info.and_then(|info| info.function(frame.code, frame.begin, watch)) else {
             // Allocators without debug information return what they allocate.
             continue;
         };
@@ -61,30 +86,39 @@ pub fn allocation(frames: &[AllocationFrame<'_, '_>], bytes: u64, table: &mut Ty
         let mut container = None;
         let uses = function.walk(&solved, |index, state, _| {
             if function.flow.instructions[index].next_ip() == frame.return_address.0 {
-                container = function.name_of(state.get(super::location::Gpr::RDI));
+                container = function.name_of(state.get(Gpr::RDI));
             }
         });
-        let uses = if returned { uses } else { Vec::new() };
         if found.element.is_none() {
             found.element = function.element_used(&uses, bytes, table);
         }
         if found.element.is_none() {
             found.element = function.generic_element(frame.return_address.0 - 1, bytes, table);
         }
+        let was_handed = handed.is_some();
+        handed = handed.and_then(|_| handed_on(&uses));
         let own = !function.info.is_library(function.die);
         if own {
+            // The container whose method allocates: its caller passes it.
+            let container = container.filter(|_| found.element.is_some() && !was_handed);
             // A caller of a function that returns the block knows better what it is for.
-            found.holder = function.holder(&uses).or(found.holder).or_else(|| {
-                // The container whose method allocates: its caller passes it.
-                container.filter(|_| found.element.is_some() && !returned)
-            });
+            let holder = function.holder(&uses, handed.is_some()).or(found.holder);
+            found.holder = holder.or(container.map(|name| Holder { name, held_in: HeldIn::Memory }));
         }
-        returned &= uses.iter().any(|each| each.kind == UseKind::Returned);
-        if own && !returned {
+        if own && handed.is_none() {
             break;
         }
     }
     found
+}
+
+/// How a function that uses the block so hands it to its caller; `None` where it keeps it.
+fn handed_on(uses: &[Use]) -> Option<Handed> {
+    let built = |each: &Use| if let UseKind::Built(offset) = each.kind { Some(Handed::Built(offset)) } else { None };
+    if uses.iter().any(|each| each.kind == UseKind::Returned) {
+        return Some(Handed::Returned);
+    }
+    uses.iter().find_map(built)
 }
 
 impl Function<'_, '_> {
@@ -114,15 +148,14 @@ impl Function<'_, '_> {
     }
 
     /// Who holds the block: a member or static it is stored to, else a variable.
-    fn holder(&self, uses: &[Use]) -> Option<String> {
+    fn holder(&self, uses: &[Use], handed_on: bool) -> Option<Holder> {
         let typed = |each: &&Use| each.pointer.bytes > 0 && (0..=MAX_START).contains(&each.start);
-        let named = |kind| {
-            uses.iter()
-                .filter(typed)
-                .filter(move |each| each.kind == kind)
-                .find_map(|each| Some(self.names.text(each.pointer.name?)))
+        let named = |kind, held_in| {
+            let mut of_kind = uses.iter().filter(typed).filter(|each| each.kind == kind);
+            of_kind.find_map(|each| Some(Holder { name: self.names.text(each.pointer.name?), held_in }))
         };
-        named(UseKind::Stored).or_else(|| named(UseKind::Variable))
+        let variable = if handed_on { HeldIn::Constructor } else { HeldIn::Variable };
+        named(UseKind::Stored, HeldIn::Memory).or_else(|| named(UseKind::Variable, variable))
     }
 
     /// The object that a pointer is to, by name: a variable, or a member of what a variable points to.

@@ -11,7 +11,7 @@ use slimline_trace::address::Svma;
 use super::bound::{Bounds, Names};
 use super::debug_info::DebugInfo;
 use super::flow::Flow;
-use super::function::{Function, Use};
+use super::function::{Function, Use, Watch};
 use super::layout::TypeTable;
 use super::state::State;
 use crate::tables::TypeRef;
@@ -124,7 +124,7 @@ impl<'a> DebugInfo<'a> {
         answers
     }
 
-    pub(super) fn function<'i>(&'i self, code: &[u8], begin: Svma, watch: Option<u64>) -> Option<Function<'i, 'a>> {
+    pub(super) fn function<'i>(&'i self, code: &[u8], begin: Svma, watch: Option<Watch>) -> Option<Function<'i, 'a>> {
         let die = self.function_at(begin.0)?;
         let scope = self.function_scope(die)?;
         let flow = Flow::new(code, begin.0);

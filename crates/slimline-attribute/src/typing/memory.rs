@@ -6,12 +6,17 @@ use super::bound::{Bound, FrameVariable};
 use super::debug_info::Die;
 use super::function::{Function, Use, UseKind};
 use super::infer::Reason;
-use super::location::gpr;
+use super::location::{Gpr, gpr};
+use super::shape::Shape;
 use super::state::State;
 use super::value::{Pointer, Value, gcd};
+use crate::tables::Language;
 
 /// Pointers of a structure that are looked at where its offset runs.
 const MAX_ALTERNATIVES: usize = 64;
+
+/// Larger results are returned in memory (System V).
+const MAX_REGISTER_RESULT_BYTES: u64 = 16;
 
 impl Function<'_, '_> {
     /// The variable at a frame offset: one in place now, else the only one that ever is there.
@@ -65,7 +70,7 @@ impl Function<'_, '_> {
     }
 
     /// The pointer that lies in memory where `place` points.
-    fn pointer_in(&self, place: Pointer) -> Option<Pointer> {
+    pub(super) fn pointer_in(&self, place: Pointer) -> Option<Pointer> {
         let offset = match self.info.offset_in_target(place) {
             Ok(offset) => offset,
             Err(Reason::OffsetRuns) => return self.any_pointer_in(place),
@@ -173,7 +178,19 @@ impl Function<'_, '_> {
     }
 
     pub(super) fn store(&self, state: &mut State, index: usize, bytes: u64, value: Value, uses: &mut Vec<Use>) {
-        let address = self.address(state, index);
+        self.store_at(state, index, self.address(state, index), bytes, value, uses);
+    }
+
+    /// Stores to an address.
+    pub(super) fn store_at(
+        &self,
+        state: &mut State,
+        index: usize,
+        address: Value,
+        bytes: u64,
+        value: Value,
+        uses: &mut Vec<Use>,
+    ) {
         let place = match address {
             Value::Frame(offset) => {
                 if let Value::Fresh(start) = value
@@ -185,12 +202,32 @@ impl Function<'_, '_> {
                 return;
             }
             Value::Pointer(place) => place,
+            Value::Scaled { symbol, factor: 1, plus, .. } => {
+                if let Value::Fresh(start) = value
+                    && symbol == State::at_entry_in(Gpr::RDI)
+                    && let Some(result) = self.result_in_memory()
+                    && let Some(pointer) = self.pointer_in(Pointer { offset: plus, ..result })
+                {
+                    uses.push(Use { pointer, start, kind: UseKind::Built(plus) });
+                }
+                return;
+            }
             _ => return,
         };
         if let Value::Fresh(start) = value
             && let Some(pointer) = self.pointer_in(place)
         {
-            uses.push(Use { pointer, start, kind: UseKind::Stored });
+            let kind = if pointer.target == place.target { UseKind::Linked } else { UseKind::Stored };
+            uses.push(Use { pointer, start, kind });
         }
+    }
+
+    /// What the first argument points to where the function returns a large result in memory: room for that.
+    fn result_in_memory(&self) -> Option<Pointer> {
+        let type_ = self.info.type_of(self.die)?;
+        let Shape::Aggregate { bytes, .. } = self.info.shape(type_)? else { return None };
+        // C++ returns what has a destructor or a copy constructor of its own so, however small.
+        (bytes > MAX_REGISTER_RESULT_BYTES || self.language() == Language::Cpp)
+            .then(|| self.info.pointer_to(Some(type_), type_.unit))
     }
 }

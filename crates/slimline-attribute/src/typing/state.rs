@@ -24,10 +24,15 @@ impl State {
     pub(super) fn at_entry() -> Self {
         let mut registers = [Value::Unknown(Reason::FromCaller); 16];
         for (number, register) in registers.iter_mut().enumerate() {
-            *register = register.with_symbol(Symbol::Paths(u32::MAX, number as u8));
+            *register = register.with_symbol(Self::at_entry_in(Gpr(number as u8)));
         }
         registers[usize::from(Gpr::RSP.0)] = Value::Frame(-8);
         Self { registers, slots: BTreeMap::new(), vectors: [Value::Unknown(Reason::FromCaller); 16], reached: true }
+    }
+
+    /// What stands for the word that the caller left in a register.
+    pub(super) fn at_entry_in(register: Gpr) -> Symbol {
+        Symbol::Paths(u32::MAX, register.0)
     }
 
     /// Where code is reached in ways not known: the frame is as `prologue` leaves it.
@@ -48,6 +53,14 @@ impl State {
     /// What is known of the frame's word at `at`.
     pub(super) fn slot(&self, at: i64) -> Option<Value> {
         self.slots.get(&at).copied()
+    }
+
+    /// The words in those bytes of the frame that point into the watched call's block, and where in it.
+    pub(super) fn fresh_slots(&self, at: i64, bytes: u64) -> impl Iterator<Item = (i64, i64)> {
+        self.slots.range(at..at.saturating_add_unsigned(bytes)).filter_map(|(&at, value)| match *value {
+            Value::Fresh(start) => Some((at, start)),
+            _ => None,
+        })
     }
 
     /// The low 8 bytes of the vector register with that number.

@@ -3,7 +3,7 @@
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 
 use super::debug_info::Die;
-use super::function::{Function, Use, UseKind};
+use super::function::{Function, Handed, Use, UseKind, Watch};
 use super::infer::Reason;
 use super::location::{Gpr, gpr};
 use super::shape::Shape;
@@ -208,10 +208,17 @@ impl Function<'_, '_> {
             let name = self.info.name(callee).unwrap_or("");
             RETURN_FIRST.contains(&name.strip_prefix("__builtin_").unwrap_or(name))
         });
+        if let Some(Watch { return_address, handed: Handed::Built(offset) }) = self.watch
+            && return_address == after
+        {
+            let room = first.plus(Value::Constant(offset));
+            self.store_at(state, index, room, 8, Value::Fresh(0), uses);
+        }
         for number in CLOBBERED {
             state.registers[usize::from(number)] = Value::Unknown(Reason::CallResult);
         }
-        let result = if self.watch == Some(after) {
+        let returned = |watch: Watch| watch.return_address == after && watch.handed == Handed::Returned;
+        let result = if self.watch.is_some_and(returned) {
             Some(Value::Fresh(0))
         } else if returns_first {
             Some(first)

@@ -14,6 +14,9 @@
 use super::debug_info::Die;
 use super::infer::Reason;
 
+/// Below it nothing is ever mapped: a constant is no address of a block.
+const LOWEST_ADDRESS: i64 = 4096;
+
 /// Handle of a name of one function's inference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct NameId(pub(super) u32);
@@ -222,6 +225,14 @@ impl Value {
             // A null pointer points into whatever the other path's pointer does.
             (Self::Constant(0), pointer @ (Self::Pointer(_) | Self::Fresh(_)))
             | (pointer @ (Self::Pointer(_) | Self::Fresh(_)), Self::Constant(0)) => pointer,
+            // Whoever holds it may hold something else where another path was taken.
+            (fresh @ Self::Fresh(_), Self::Pointer(_)) | (Self::Pointer(_), fresh @ Self::Fresh(_)) => fresh,
+            // Rust's empty vector points to its alignment.
+            (Self::Constant(small), fresh @ Self::Fresh(_)) | (fresh @ Self::Fresh(_), Self::Constant(small))
+                if (0..LOWEST_ADDRESS).contains(&small) =>
+            {
+                fresh
+            }
             (Self::Pointer(a), Self::Pointer(b)) if a.target == b.target => {
                 let apart = a.offset.wrapping_sub(b.offset).unsigned_abs();
                 let name = match (a.name, b.name) {
