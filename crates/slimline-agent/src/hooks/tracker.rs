@@ -10,7 +10,6 @@ use crate::unwind::Window;
 use crate::{kernel, thread};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use slimline_trace::wire::{STACK_WORDS, STACKS_OFFSET};
 
 /// A thread adds its counts to the process's after so many allocations.
 const FLUSH_EVERY: u64 = 4096;
@@ -39,18 +38,9 @@ pub(crate) struct Tracker {
 struct SharedArea;
 
 impl StackArea for SharedArea {
-    fn words(&self) -> &'static [AtomicU64] {
-        let Some(header) = recorder::header() else { return &[] };
-        let start = core::ptr::from_ref(header).cast::<u8>();
-        // SAFETY: mapped behind the header in this size, as long as anything is recorded.
-        unsafe { core::slice::from_raw_parts(start.add(STACKS_OFFSET).cast(), STACK_WORDS) }
-    }
-
-    fn append(&self, frames: &[u64], cut: u8) -> Option<(u32, usize)> {
+    fn append(&self, frames: &[u64], cut: u8) -> Option<u32> {
         let number = recorder::append_stack(frames, cut);
-        // Nobody appends in between: all do so through the one table of paths.
-        let end = recorder::header()?.stack_words.load(Relaxed) as usize;
-        (number != 0).then(|| (number, end.saturating_sub(frames.len() + 1)))
+        (number != 0).then_some(number)
     }
 }
 

@@ -6,6 +6,7 @@ mod window;
 
 pub(crate) use window::Window;
 
+pub(crate) use rule::Code;
 use rule::{CallerRbp, Cfa, Rule};
 
 /// Not cut: the start of the thread was reached.
@@ -30,6 +31,18 @@ pub(crate) fn forget_code() {
 /// The function around `ip` as its unwind information says: first address and the first behind. Async-signal-safe.
 pub(crate) fn function_bounds(ip: u64) -> Option<(u64, u64)> {
     rule::bounds(ip)
+}
+
+/// What is known of the code at `address`; None without unwind information. Not async-signal-safe.
+#[inline(always)]
+pub(crate) fn code_at(address: u64) -> Option<Code> {
+    rule::find(address, true)
+}
+
+/// The same as far as it is known at once.
+#[inline(always)]
+pub(crate) fn known_code_at(address: u64) -> Option<Code> {
+    rule::find_known(address)
 }
 
 /// Return addresses of the calling thread from the stopped instruction `ip` outwards, innermost first, and whether the
@@ -70,12 +83,10 @@ pub(crate) struct Frame {
     pub(crate) exact: bool,
 }
 
-/// A step from a frame to its caller, and what it depended on besides the frame's `ip`, `sp` and the caller's slot.
+/// A step from a frame to its caller, and what it depended on besides the frame's registers and the caller's slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) caller: Frame,
-    /// The caller's slot was found by means of the frame pointer.
-    pub(crate) used_bp: bool,
     /// Slot that the caller's frame pointer was loaded from; 0: it is the frame's own.
     pub(crate) bp_slot: u64,
     /// Slot that held the caller's stack pointer, where the frame's size is not constant; 0: none.
@@ -112,12 +123,17 @@ const SIGNAL_RSP: u64 = 160;
 const SIGNAL_RIP: u64 = 168;
 
 impl Frame {
+    /// The instruction whose rule counts. A return address may be the first byte behind its function: the call is what
+    /// counts.
+    #[inline(always)]
+    pub(crate) fn instruction(&self) -> u64 {
+        if self.exact { self.ip } else { self.ip.wrapping_sub(1) }
+    }
+
     /// The caller's frame. With `may_lock` the list of modules may be renewed: never from a signal handler.
     #[inline]
     pub(crate) fn step(&self, window: &mut Window, may_lock: bool) -> Result<Step, End> {
-        // A return address may be the first byte behind its function: the call is what counts.
-        let instruction = if self.exact { self.ip } else { self.ip.wrapping_sub(1) };
-        match rule::find(instruction, may_lock) {
+        match rule::find(self.instruction(), may_lock).map(Code::rule) {
             Some(Rule::Frame { cfa, rbp }) => self.step_by_rule(cfa, rbp, window).ok_or(End::Lost)?,
             Some(Rule::Outermost) => Err(End::Outermost),
             Some(Rule::SignalFrame) => self.step_over_signal(window).ok_or(End::Lost),
@@ -128,11 +144,11 @@ impl Frame {
     #[inline]
     fn step_by_rule(&self, cfa: Cfa, rbp: CallerRbp, window: &mut Window) -> Option<Result<Step, End>> {
         let at = |base: u64, offset: i32| base.wrapping_add_signed(offset.into());
-        let (cfa, used_bp, sp_slot) = match cfa {
-            Cfa::Rsp(offset) => (at(self.sp, offset), false, 0),
-            Cfa::Rbp(offset) => (at(self.bp, offset), true, 0),
-            Cfa::AtRsp(offset) => (window.read(at(self.sp, offset))?, false, at(self.sp, offset)),
-            Cfa::AtRbp(offset) => (window.read(at(self.bp, offset))?, true, at(self.bp, offset)),
+        let (cfa, sp_slot) = match cfa {
+            Cfa::Rsp(offset) => (at(self.sp, offset), 0),
+            Cfa::Rbp(offset) => (at(self.bp, offset), 0),
+            Cfa::AtRsp(offset) => (window.read(at(self.sp, offset))?, at(self.sp, offset)),
+            Cfa::AtRbp(offset) => (window.read(at(self.bp, offset))?, at(self.bp, offset)),
         };
         // Stacks grow downwards: a caller's frame is further up, or the walk would not end.
         if cfa <= self.sp {
@@ -140,18 +156,17 @@ impl Frame {
         }
         let slot = cfa - 8;
         let ip = window.read(slot)?;
-        let (bp_slot, used_for_bp) = match rbp {
-            CallerRbp::Kept => (0, false),
-            CallerRbp::AtCfa(offset) => (at(cfa, offset), false),
-            CallerRbp::AtRbp(offset) => (at(self.bp, offset), true),
+        let bp_slot = match rbp {
+            CallerRbp::Kept => 0,
+            CallerRbp::AtCfa(offset) => at(cfa, offset),
+            CallerRbp::AtRbp(offset) => at(self.bp, offset),
         };
         let bp = if bp_slot == 0 { self.bp } else { window.read(bp_slot)? };
         if ip == 0 {
             return Some(Err(End::Outermost));
         }
         let caller = Frame { ip, sp: cfa, bp, slot, exact: false };
-        let used_bp = used_bp | used_for_bp;
-        Some(Ok(Step { caller, used_bp, bp_slot, sp_slot, through_signal: false, guessed: false }))
+        Some(Ok(Step { caller, bp_slot, sp_slot, through_signal: false, guessed: false }))
     }
 
     #[cold]
@@ -164,7 +179,7 @@ impl Frame {
         if sp < self.sp || sp - self.sp > 1 << 20 {
             window.enter(sp);
         }
-        Some(Step { caller, used_bp: false, bp_slot: 0, sp_slot: 0, through_signal: true, guessed: false })
+        Some(Step { caller, bp_slot: 0, sp_slot: 0, through_signal: true, guessed: false })
     }
 
     /// For code without CFI (made at run time, hand-written): if the register holds what a frame pointer would hold,
@@ -182,7 +197,7 @@ impl Frame {
         }
         let caller = Frame { ip, sp: self.bp + 16, bp, slot: self.bp + 8, exact: false };
         let bp_slot = self.bp;
-        Some(Step { caller, used_bp: true, bp_slot, sp_slot: 0, through_signal: false, guessed: true })
+        Some(Step { caller, bp_slot, sp_slot: 0, through_signal: false, guessed: true })
     }
 }
 

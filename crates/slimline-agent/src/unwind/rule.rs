@@ -53,76 +53,165 @@ pub(super) enum Rule {
     Outermost,
 }
 
-const OFFSET_BITS: u32 = 28;
+/// What is known of an instruction, in one word that is never 0: the rule, and where the instruction's function begins.
+///
+/// ```text
+///   63 CFA offset 43 │ 42 rbp offset 30 │ 29 bytes from the function's start 5 │ 4 kind of rbp rule 3 │ 2 kind 0
+/// ```
+///
+/// Offsets in words: stacks are aligned so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code(u64);
 
-impl Rule {
-    /// One word, never 0: bits 0–2 kind, 4–5 kind of frame pointer rule, 8–35 its offset, 36–63 offset of the CFA.
-    #[inline]
-    fn pack(self) -> u64 {
-        let Self::Frame { cfa, rbp } = self else { return if self == Self::SignalFrame { 5 } else { 6 } };
-        let (kind, offset) = match cfa {
-            Cfa::Rsp(offset) => (1, offset),
-            Cfa::Rbp(offset) => (2, offset),
-            Cfa::AtRsp(offset) => (3, offset),
-            Cfa::AtRbp(offset) => (4, offset),
+const CFA_SHIFT: u32 = 43;
+const RBP_SHIFT: u32 = 30;
+const START_SHIFT: u32 = 5;
+/// Functions are shorter.
+const MAX_START: u64 = (1 << (RBP_SHIFT - START_SHIFT)) - 1;
+
+impl Code {
+    const BY_RSP: u64 = 1;
+    const BY_RBP: u64 = 2;
+    const AT_RSP: u64 = 3;
+    const AT_RBP: u64 = 4;
+    const SIGNAL_FRAME: u64 = 5;
+    const OUTERMOST: u64 = 6;
+    const RBP_AT_CFA: u64 = 1 << 3;
+    const RBP_AT_RBP: u64 = 2 << 3;
+
+    /// None where something is larger than it has room for, which no compiler makes.
+    fn new(rule: Rule, bytes_from_start: u64) -> Option<Self> {
+        let offset = |bytes: i32, bits: u32| {
+            let words = i64::from(bytes) / 8;
+            (bytes % 8 == 0 && words.unsigned_abs() < 1 << (bits - 1)).then_some(words as u64 & ((1 << bits) - 1))
         };
-        let (rbp_kind, rbp_offset) = match rbp {
-            CallerRbp::Kept => (0, 0),
-            CallerRbp::AtCfa(offset) => (1, offset),
-            CallerRbp::AtRbp(offset) => (2, offset),
+        let rule = match rule {
+            Rule::SignalFrame => Self::SIGNAL_FRAME,
+            Rule::Outermost => Self::OUTERMOST,
+            Rule::Frame { cfa, rbp } => {
+                let (kind, cfa_offset) = match cfa {
+                    Cfa::Rsp(offset) => (Self::BY_RSP, offset),
+                    Cfa::Rbp(offset) => (Self::BY_RBP, offset),
+                    Cfa::AtRsp(offset) => (Self::AT_RSP, offset),
+                    Cfa::AtRbp(offset) => (Self::AT_RBP, offset),
+                };
+                let (rbp_kind, rbp_offset) = match rbp {
+                    CallerRbp::Kept => (0, 0),
+                    CallerRbp::AtCfa(offset) => (Self::RBP_AT_CFA, offset),
+                    CallerRbp::AtRbp(offset) => (Self::RBP_AT_RBP, offset),
+                };
+                let (cfa_offset, rbp_offset) =
+                    (offset(cfa_offset, 64 - CFA_SHIFT)?, offset(rbp_offset, CFA_SHIFT - RBP_SHIFT)?);
+                kind | rbp_kind | rbp_offset << RBP_SHIFT | cfa_offset << CFA_SHIFT
+            }
         };
-        let low = |offset: i32| offset as u64 & ((1 << OFFSET_BITS) - 1);
-        kind | rbp_kind << 4 | low(rbp_offset) << 8 | low(offset) << (8 + OFFSET_BITS)
+        (bytes_from_start <= MAX_START).then_some(Self(rule | bytes_from_start << START_SHIFT))
+    }
+
+    #[inline(always)]
+    fn cfa_offset(self) -> i64 {
+        (self.0 as i64 >> CFA_SHIFT) * 8
+    }
+
+    #[inline(always)]
+    fn rbp_offset(self) -> i64 {
+        ((self.0 << (64 - CFA_SHIFT)) as i64 >> (64 - CFA_SHIFT + RBP_SHIFT)) * 8
+    }
+
+    /// Where the function begins that has this instruction.
+    #[inline(always)]
+    pub(crate) fn function(self, instruction: u64) -> u64 {
+        instruction - (self.0 >> START_SHIFT & MAX_START)
     }
 
     #[inline]
-    fn unpack(word: u64) -> Self {
-        let offset = (word as i64 >> (8 + OFFSET_BITS)) as i32;
-        let rbp_offset = ((word << OFFSET_BITS) as i64 >> (8 + OFFSET_BITS)) as i32;
-        let rbp = match word >> 4 & 3 {
+    pub(super) fn rule(self) -> Rule {
+        let (offset, rbp_offset) = (self.cfa_offset() as i32, self.rbp_offset() as i32);
+        let rbp = match self.0 & (3 << 3) {
             0 => CallerRbp::Kept,
-            1 => CallerRbp::AtCfa(rbp_offset),
+            Self::RBP_AT_CFA => CallerRbp::AtCfa(rbp_offset),
             _ => CallerRbp::AtRbp(rbp_offset),
         };
-        match word & 7 {
-            1 => Self::Frame { cfa: Cfa::Rsp(offset), rbp },
-            2 => Self::Frame { cfa: Cfa::Rbp(offset), rbp },
-            3 => Self::Frame { cfa: Cfa::AtRsp(offset), rbp },
-            4 => Self::Frame { cfa: Cfa::AtRbp(offset), rbp },
-            5 => Self::SignalFrame,
-            _ => Self::Outermost,
+        match self.0 & 7 {
+            Self::BY_RSP => Rule::Frame { cfa: Cfa::Rsp(offset), rbp },
+            Self::BY_RBP => Rule::Frame { cfa: Cfa::Rbp(offset), rbp },
+            Self::AT_RSP => Rule::Frame { cfa: Cfa::AtRsp(offset), rbp },
+            Self::AT_RBP => Rule::Frame { cfa: Cfa::AtRbp(offset), rbp },
+            Self::SIGNAL_FRAME => Rule::SignalFrame,
+            _ => Rule::Outermost,
+        }
+    }
+
+    /// Whether the caller is found by means of the frame pointer register.
+    pub(crate) fn uses_bp(self) -> bool {
+        matches!(self.0 & 7, Self::BY_RBP | Self::AT_RBP) || self.0 & (3 << 3) == Self::RBP_AT_RBP
+    }
+
+    /// In a frame of constant size, given its stack pointer: the CFA, and the slot of the caller's frame pointer, 0 if
+    /// that is in the register still. None for other frames.
+    #[inline(always)]
+    pub(crate) fn constant_frame(self, sp: u64) -> Option<(u64, u64)> {
+        let cfa = sp.wrapping_add_signed(self.cfa_offset());
+        match self.0 & (3 << 3 | 7) {
+            Self::BY_RSP => Some((cfa, 0)),
+            kind if kind == Self::BY_RSP | Self::RBP_AT_CFA => Some((cfa, cfa.wrapping_add_signed(self.rbp_offset()))),
+            _ => None,
         }
     }
 }
 
-/// A rule and its instruction, readable without a lock: `check` is the instruction's address xor the rule, so a pair
-/// that was torn apart by a writer fits no address.
+/// An instruction and what is known of it, readable without a lock: what a writer left torn fits no address.
+#[repr(C, align(16))]
 struct Cell {
     check: AtomicU64,
-    rule: AtomicU64,
+    code: AtomicU64,
 }
 
-/// 512 KiB, sparse: an instruction that is asked for has one place.
-const CELLS: usize = 1 << 15;
-static CACHE: [Cell; CELLS] = [const { Cell { check: AtomicU64::new(0), rule: AtomicU64::new(0) } }; CELLS];
-
-/// The rule for the instruction at `address`; None where there is no CFI, or none that is understood.
-#[inline]
-pub(super) fn find(address: u64, may_lock: bool) -> Option<Rule> {
-    let cell = &CACHE[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CELLS.ilog2())) as usize];
-    let word = cell.rule.load(Acquire);
-    if word != 0 && cell.check.load(Relaxed) ^ word == address {
-        return Some(Rule::unpack(word));
+impl Cell {
+    /// Multiplied, because addresses and codes differ in few bits: one difference must not undo the other.
+    #[inline(always)]
+    fn check(address: u64, code: u64) -> u64 {
+        address ^ code.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
-    let word = read(address, may_lock)?.pack();
-    cell.check.store(address ^ word, Relaxed);
-    cell.rule.store(word, Release);
-    Some(Rule::unpack(word))
+}
+
+/// 1 MiB, sparse. The place of an instruction is near that of its neighbours, so that little code touches few pages.
+const CELLS: usize = 1 << 16;
+static CACHE: [Cell; CELLS] = [const { Cell { check: AtomicU64::new(0), code: AtomicU64::new(0) } }; CELLS];
+
+#[inline(always)]
+fn cell(address: u64) -> &'static Cell {
+    // A call has five bytes or more, but for those through registers.
+    &CACHE[((address >> 2) ^ (address >> 18)) as usize % CELLS]
+}
+
+/// What the cache knows of the instruction at `address`.
+#[inline(always)]
+pub(super) fn find_known(address: u64) -> Option<Code> {
+    let cell = cell(address);
+    let code = cell.code.load(Acquire);
+    (code != 0 && cell.check.load(Relaxed) == Cell::check(address, code)).then_some(Code(code))
+}
+
+/// What is known of the instruction at `address`; None where there is no CFI, or none that is understood.
+#[inline(always)]
+pub(super) fn find(address: u64, may_lock: bool) -> Option<Code> {
+    find_known(address).or_else(|| find_anew(address, may_lock))
+}
+
+#[cold]
+#[inline(never)]
+fn find_anew(address: u64, may_lock: bool) -> Option<Code> {
+    let code = read(address, may_lock)?;
+    let cell = cell(address);
+    cell.check.store(Cell::check(address, code.0), Relaxed);
+    cell.code.store(code.0, Release);
+    Some(code)
 }
 
 /// Forgets all rules: an object was unloaded, another may take its place.
 pub(super) fn forget() {
-    CACHE.iter().for_each(|cell| cell.rule.store(0, Release));
+    CACHE.iter().for_each(|cell| cell.code.store(0, Release));
 }
 
 /// Room for a row of any compiler's CFI: x86-64 has 17 columns, and states are seldom nested more than once.
@@ -163,21 +252,24 @@ pub(super) fn bounds(address: u64) -> Option<(u64, u64)> {
     Some((entry.initial_address(), entry.end_address()))
 }
 
-#[cold]
-fn read(address: u64, may_lock: bool) -> Option<Rule> {
-    let Function { frames, bases, entry } = function(address, may_lock)?;
+fn read(address: u64, may_lock: bool) -> Option<Code> {
+    let function = function(address, may_lock)?;
+    Code::new(rule_at(&function, address)?, address - function.entry.initial_address())
+}
+
+fn rule_at(Function { frames, bases, entry }: &Function, address: u64) -> Option<Rule> {
     if entry.is_signal_trampoline() {
         return Some(Rule::SignalFrame);
     }
     let mut context = UnwindContext::<_, Storage>::new_in();
-    let row = entry.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
+    let row = entry.unwind_info_for_address(frames, bases, &mut context, address).ok()?;
     match row.register(X86_64::RA) {
         Some(RegisterRule::Undefined) => return Some(Rule::Outermost),
         Some(RegisterRule::Offset(-8)) => {}
         _ => return None,
     }
     let evaluate =
-        |expression: UnwindExpression<usize>| evaluate(expression.get(&frames).ok()?, entry.cie().encoding(), address);
+        |expression: UnwindExpression<usize>| evaluate(expression.get(frames).ok()?, entry.cie().encoding(), address);
     let cfa = match row.cfa() {
         CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => Cfa::Rsp(narrow(*offset)?),
         CfaRule::RegisterAndOffset { register: X86_64::RBP, offset } => Cfa::Rbp(narrow(*offset)?),
@@ -203,7 +295,7 @@ fn read(address: u64, may_lock: bool) -> Option<Rule> {
 }
 
 fn narrow(offset: i64) -> Option<i32> {
-    (offset.unsigned_abs() < 1 << (OFFSET_BITS - 1)).then_some(offset as i32)
+    i32::try_from(offset).ok()
 }
 
 /// A value as a function of the frame's registers; the instruction pointer is known.
@@ -281,14 +373,40 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_rule_survives_packing(cfa in 0..4, rbp in 0..3, offset in -(1i32 << 27) + 1..1 << 27, rbp_offset in -(1i32 << 27) + 1..1 << 27) {
+        fn a_rule_survives_packing(
+            cfa in 0..4,
+            rbp in 0..3,
+            offset in -(1i32 << 20) + 1..1 << 20,
+            rbp_offset in -(1i32 << 12) + 1..1 << 12,
+            from_start in 0..=MAX_START,
+        ) {
+            let (offset, rbp_offset) = (offset * 8, rbp_offset * 8);
             let cfa = [Cfa::Rsp(offset), Cfa::Rbp(offset), Cfa::AtRsp(offset), Cfa::AtRbp(offset)][cfa as usize];
             let rbp = [CallerRbp::Kept, CallerRbp::AtCfa(rbp_offset), CallerRbp::AtRbp(rbp_offset)][rbp as usize];
             for rule in [Rule::Frame { cfa, rbp }, Rule::SignalFrame, Rule::Outermost] {
-                prop_assert!(rule.pack() != 0);
-                prop_assert_eq!(Rule::unpack(rule.pack()), rule);
+                let code = Code::new(rule, from_start).unwrap();
+                prop_assert!(code.0 != 0);
+                prop_assert_eq!((code.rule(), code.function(1 << 30)), (rule, (1 << 30) - from_start));
+                let slot = match (rule, rbp) {
+                    (Rule::Frame { cfa: Cfa::Rsp(_), .. }, CallerRbp::Kept) => Some(0),
+                    (Rule::Frame { cfa: Cfa::Rsp(_), .. }, CallerRbp::AtCfa(_)) => {
+                        Some((1u64 << 40).wrapping_add_signed((offset + rbp_offset).into()))
+                    }
+                    _ => None,
+                };
+                let expected = slot.map(|slot| ((1u64 << 40).wrapping_add_signed(offset.into()), slot));
+                prop_assert_eq!(code.constant_frame(1 << 40), expected);
             }
         }
+    }
+
+    #[test]
+    fn what_no_compiler_makes_is_not_held() {
+        let by_rsp = |offset| Rule::Frame { cfa: Cfa::Rsp(offset), rbp: CallerRbp::Kept };
+        assert_eq!(Code::new(by_rsp(12), 0), None);
+        assert_eq!(Code::new(by_rsp(8 << 20), 0), None);
+        assert!(Code::new(by_rsp(-8), 0).is_some());
+        assert_eq!(Code::new(by_rsp(8), MAX_START + 1), None);
     }
 
     fn check(expression: &'static [u8], address: u64, expected: Option<Symbolic>) {
@@ -319,8 +437,9 @@ mod tests {
         let at = libc::qsort as *const () as u64;
         let (start, end) = bounds(at).unwrap();
         assert!(start == at && end > at);
-        assert_eq!(find(at, true), Some(Rule::Frame { cfa: Cfa::Rsp(8), rbp: CallerRbp::Kept }), "at its entry");
-        assert_eq!(find(at, true), read(at, true), "from the cache");
+        let rule = Rule::Frame { cfa: Cfa::Rsp(8), rbp: CallerRbp::Kept };
+        let expected = Code::new(rule, 0);
+        assert_eq!((find(at, true), find_known(at)), (expected, expected), "at its entry");
         assert_eq!(bounds(&raw const start as u64), None);
         assert_eq!(find(8, true), None);
     }

@@ -65,6 +65,12 @@ impl Window {
         sp >= self.low && address <= self.high.wrapping_sub(8) && self.high != 0
     }
 
+    /// End of what is known to be readable; from the entered stack pointer on there are no gaps.
+    #[inline]
+    pub(crate) fn high(&self) -> u64 {
+        self.high
+    }
+
     /// Reads a word of the stack; None where it is none, or not aligned.
     #[inline]
     pub(crate) fn read(&mut self, address: u64) -> Option<u64> {

@@ -9,10 +9,17 @@ use crate::run::{self, Target, alone, recorded};
 use crate::same;
 use slimline_trace::wire::{LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, TriggerKind};
 
+/// A return address, and where its function begins.
+#[derive(Clone, Copy)]
+struct Frame {
+    ip: u64,
+    function: u64,
+}
+
 /// What a target says of one allocation: the block and the return addresses from the allocating function outwards.
 struct Told {
     block: u64,
-    path: Vec<u64>,
+    path: Vec<Frame>,
 }
 
 fn told(output: &[u8]) -> BTreeMap<u32, Vec<Told>> {
@@ -20,31 +27,51 @@ fn told(output: &[u8]) -> BTreeMap<u32, Vec<Told>> {
     for line in std::str::from_utf8(output).unwrap().lines() {
         let mut words = line.split(' ');
         let thread = words.next().unwrap().parse().unwrap();
-        let mut words = words.map(|word| u64::from_str_radix(word, 16).unwrap());
-        let told = Told { block: words.next().unwrap(), path: words.collect() };
-        threads.entry(thread).or_default().push(told);
+        let words: Vec<u64> = words.map(|word| u64::from_str_radix(word, 16).unwrap()).collect();
+        let (&block, path) = words.split_first().unwrap();
+        let path = path.chunks_exact(2).map(|pair| Frame { ip: pair[0], function: pair[1] }).collect();
+        threads.entry(thread).or_default().push(Told { block, path });
     }
     threads
 }
 
+/// After the innermost frame of each function what called its outermost one.
+fn folded(path: &[Frame]) -> Vec<u64> {
+    let (mut kept, mut next) = (Vec::new(), 0);
+    while let Some(frame) = path.get(next) {
+        kept.push(frame.ip);
+        next = path.iter().rposition(|other| other.function == frame.function).unwrap() + 1;
+    }
+    kept
+}
+
 /// The target's own unwinder found `expected`, first the allocating function itself. The agent's path begins further in,
-/// with the return addresses of the allocation functions' callers, and goes as far out as it keeps.
-fn check_path(found: &(Vec<u64>, u8), expected: &[u64]) {
+/// with the return addresses of the allocation functions' callers, and goes as far out as it keeps or looks.
+fn check_path(found: &(Vec<u64>, u8), expected: &[Frame]) {
     let (frames, cut) = found;
     // In the allocating function both stand at different calls; from its caller on they must be the same.
-    let begin = frames.iter().position(|frame| *frame == expected[1]).expect("the allocating function's caller");
-    assert!(begin <= 6, "{begin} frames inside the allocating function");
+    let begin = frames.iter().position(|frame| *frame == expected[1].ip).expect("the allocating function's caller");
+    assert!((1..=6).contains(&begin), "{begin} frames inside the allocating function");
     // The C library's unwinder names the start of the thread once more, by a null address.
-    let expected: Vec<u64> = expected[1..].iter().copied().filter(|address| *address != 0).collect();
+    let expected: Vec<Frame> = expected.iter().copied().filter(|frame| frame.ip != 0).collect();
+    let whole = folded(&expected);
     let frames = &frames[begin..];
-    let common = frames.len().min(expected.len());
-    assert_eq!(frames[..common], expected[..common]);
     match cut {
-        0 => assert!(frames.len() >= expected.len(), "whole, but {} of {}", frames.len(), expected.len()),
-        1 => assert!(frames.len() + begin == 16, "as deep as paths are kept"),
-        cut => panic!("cut by {cut}: {frames:x?} of {expected:x?}"),
+        0 => assert!(frames.starts_with(&whole[1..]), "{frames:x?} of {whole:x?}"),
+        1 => {
+            // As many of the stack's frames as were looked at, from the allocating function on.
+            let looked_at = (1..=expected.len()).rev().find(|count| folded(&expected[..*count])[1..] == *frames);
+            let looked_at = looked_at.unwrap_or_else(|| panic!("{frames:x?} of {whole:x?}"));
+            let is_full = begin + frames.len() == MAX_KEPT;
+            assert!(is_full || begin - 1 + looked_at >= MAX_WALKED, "{is_full} {begin} {looked_at}");
+        }
+        cut => panic!("cut by {cut}: {frames:x?} of {whole:x?}"),
     }
 }
+
+/// Most frames of a path, and most that the agent looks at.
+const MAX_KEPT: usize = 16;
+const MAX_WALKED: usize = 24;
 
 fn check_paths(target: &Target, threads: usize) {
     let run = recorded(target.command(&[]), run::config(TriggerKind::Off));

@@ -1,5 +1,6 @@
 /* Allocates large blocks (they are told as events) from frames of many shapes, and says from where: for each the return
-   addresses that the C compiler's own unwinder finds. One line each: thread, block, return addresses. */
+   addresses that the C compiler's own unwinder finds, and where their functions begin. One line each: thread, block,
+   and pairs of these. */
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <malloc.h>
@@ -17,7 +18,7 @@ enum { LIMIT = 600, THREADS = 3, FRAMES = 48 };
 struct note {
     void *block;
     int frames;
-    uintptr_t path[FRAMES];
+    uintptr_t path[FRAMES], function[FRAMES];
 };
 
 struct thread {
@@ -39,6 +40,7 @@ static unsigned rnd(unsigned below) {
 static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *data) {
     struct note *note = data;
     if (note->frames == FRAMES) return _URC_END_OF_STACK;
+    note->function[note->frames] = _Unwind_GetRegionStart(context);
     note->path[note->frames++] = _Unwind_GetIP(context);
     return _URC_NO_REASON;
 }
@@ -152,7 +154,7 @@ int main(void) {
         for (int j = 0; j < LIMIT; j++) {
             struct note *note = &threads[i].note[j];
             printf("%ld %lx", threads[i].tid, (unsigned long)note->block);
-            for (int k = 0; k < note->frames; k++) printf(" %lx", (unsigned long)note->path[k]);
+            for (int k = 0; k < note->frames; k++) printf(" %lx %lx", (unsigned long)note->path[k], (unsigned long)note->function[k]);
             putchar('\n');
         }
     return 0;

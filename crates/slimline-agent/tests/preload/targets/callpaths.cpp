@@ -21,7 +21,8 @@ static unsigned rnd(unsigned below) {
 
 static _Unwind_Reason_Code frame(_Unwind_Context *context, void *) {
     char text[32];
-    std::snprintf(text, sizeof text, " %lx", (unsigned long)_Unwind_GetIP(context));
+    std::snprintf(text, sizeof text, " %lx %lx", (unsigned long)_Unwind_GetIP(context),
+                  (unsigned long)_Unwind_GetRegionStart(context));
     told += text;
     return _URC_NO_REASON;
 }

@@ -7,12 +7,13 @@ use std::fmt::Write;
 unsafe extern "C" {
     fn _Unwind_Backtrace(visit: extern "C" fn(*mut c_void, *mut c_void) -> i32, data: *mut c_void) -> i32;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    fn _Unwind_GetRegionStart(context: *mut c_void) -> usize;
     fn gettid() -> i32;
 }
 
 extern "C" fn frame(context: *mut c_void, data: *mut c_void) -> i32 {
     let told = unsafe { &mut *data.cast::<String>() };
-    write!(told, " {:x}", unsafe { _Unwind_GetIP(context) }).unwrap();
+    write!(told, " {:x} {:x}", unsafe { _Unwind_GetIP(context) }, unsafe { _Unwind_GetRegionStart(context) }).unwrap();
     0
 }
 
