@@ -1,7 +1,6 @@
 //! `cargo xtask …`: set up a fresh machine, run all tests, measure, check the house rules.
 
 mod agreement;
-mod foreign;
 mod measure;
 mod oracle;
 mod overhead;
@@ -80,6 +79,9 @@ enum Bench {
     },
     /// Field access shares of `slimline report` against the oracle's exact counts; a Markdown table.
     Agreement {
+        /// Recorded runs of each program.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
         /// Only these programs.
         only: Vec<String>,
     },
@@ -117,7 +119,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),
         Task::Bench(Bench::Overhead { runs, only }) => overhead::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
-        Task::Bench(Bench::Agreement { only }) => agreement::run(&only),
+        Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Robust { times, only } => robust::run(times, &only),
     }
 }

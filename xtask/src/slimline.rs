@@ -18,8 +18,9 @@ pub(crate) struct Report {
 /// A data structure of a report.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Group {
-    pub(crate) name: String,
     pub(crate) allocated_at: Option<AllocatedAt>,
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
     pub(crate) fields: Vec<Field>,
 }
 
@@ -30,14 +31,14 @@ pub(crate) struct AllocatedAt {
     pub(crate) stack: Vec<String>,
 }
 
-/// A field of a group's element, with the accesses seen in bursts.
+/// A field of a group's element.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Field {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     pub(crate) name: String,
-    pub(crate) loads: u64,
-    pub(crate) stores: u64,
+    /// Its part of the accesses seen in the bursts, as corrected for how fast code runs.
+    pub(crate) access_share: f64,
 }
 
 /// The built binary.
