@@ -1,67 +1,201 @@
 //! Pace: how fast code runs, told by how far a walk came from one window to the next.
 //!
 //! A clock starts the windows, so a loop gets windows for its time, not for its executions: counts seen in windows
-//! favour slow code. Where a site walks an array with a steady stride, two successive windows of its thread tell how
-//! often it ran in between, and with the instructions a window has per execution, how many instructions the thread
-//! executed:
+//! favour slow code. Where a site walks steadily over an object, two windows of its thread tell how often it ran in
+//! between, and with the instructions a window has per execution, how many instructions the thread executed:
 //!
 //! ```text
-//!   window 1             window 2          executions = (second address − first address) / stride
+//!   window 1             window 2          executions = (second address − first address) / mean step
 //!   a a+s a+2s …  ····   b b+s …           pace = executions · instructions per execution / CPU time in between
 //! ```
 //!
-//! That holds only if the walk was the same all the time. It was not where the address went back or is no whole number
-//! of strides away; and where more than a third of the pairs fail so, the others are not trusted either. The pace of a
-//! loop is the median over its pairs.
+//! Steps need not be equal (a loop that skips some elements), only go one way. The step is the mean of those inside of
+//! windows; of a loop body longer than a window, which has none, it is what the site's offsets are congruent by. The
+//! windows between two executions of such a site count as well: else the body would seem shorter than it is.
+//!
+//! All that holds only if the walk was the same all the time. It was not where the address went back or to another
+//! object; where most of a site's pairs fail so, the others are chance too. Walks that restarted in between at a later
+//! place scatter. Each site is judged alone, since in one loop one pointer may walk an array and another wrap
+//! around in a buffer; the pace of a loop is the median over the pairs of the sites that hold.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use slimline_trace::access::{SiteId, Window};
 
 use crate::streams::Walk;
 
-/// Executions of a site in a window below which its instructions per execution are too uncertain.
-const LEAST_EXECUTIONS: u32 = 4;
 /// Pairs of windows that a pace rests on, at least.
 const LEAST_PAIRS: u64 = 5;
-/// Buckets of the histogram per factor of two: 2.2 % each.
+/// Steps inside of windows that their mean rests on, at least.
+const LEAST_STEPS: u64 = 8;
+/// Executions in a window, on average, from which their distance is taken for the walk's step.
+const LEAST_PER_WINDOW: f64 = 2.0;
+/// Windows from one execution to the next, at most: then other code runs that has nothing to do with the walk.
+const MOST_WINDOWS: u64 = 16;
+/// Buckets of a histogram per factor of two: 2.2 % each.
 const PER_OCTAVE: f64 = 32.0;
+/// Buckets between the quartiles of the paces of one walk, at most: a factor of two.
+const MOST_SPREAD: i32 = 32;
 
-/// Pairs of successive windows of one site.
+/// Instructions a nanosecond that code can run at: eight a cycle at 6 GHz, and one main memory access after the other,
+/// with no address translation cached, at the other end. What is beyond was no walk.
+const POSSIBLE: RangeInclusive<f64> = 0.005..=48.0;
+
+/// Pairs by the logarithm of what they tell.
+type Histogram = BTreeMap<i32, u64>;
+
+/// Pairs of windows of one site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// Pairs by the logarithm of the pace they tell.
-    histogram: BTreeMap<i16, u64>,
-    /// Pairs that can't be of one walk.
-    broken: u64,
+    /// Those with the later address above, and those with it below.
+    ways: [Pairs; 2],
+    /// Pairs of successive windows that the site was in another object in.
+    elsewhere: u64,
+    /// Steps inside of windows, and their sums with and without sign.
+    steps: u64,
+    advance: i64,
+    travelled: u64,
+    /// All its executions.
+    executions: u64,
+}
+
+/// Pairs of windows that go the same way.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Pairs {
+    /// By bytes a nanosecond.
+    speeds: Histogram,
+    /// Those of successive windows.
+    successive: u64,
+    /// Instructions of the windows from the first of each pair up to the second, and the site's executions in them.
+    instructions: u64,
+    executions: u64,
+}
+
+impl Pairs {
+    fn number(&self) -> u64 {
+        self.speeds.values().sum()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        add(&mut self.speeds, &other.speeds, 0);
+        self.successive += other.successive;
+        self.instructions += other.instructions;
+        self.executions += other.executions;
+    }
 }
 
 impl Pace {
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (bucket, count) in &other.histogram {
-            *self.histogram.entry(*bucket).or_default() += count;
-        }
-        self.broken += other.broken;
+        self.ways.iter_mut().zip(&other.ways).for_each(|(way, other)| way.merge(other));
+        self.elsewhere += other.elsewhere;
+        self.steps += other.steps;
+        self.advance += other.advance;
+        self.travelled += other.travelled;
+        self.executions += other.executions;
     }
 
-    /// Instructions a nanosecond; `None` where the pairs don't tell.
-    pub(crate) fn instructions_per_ns(&self) -> Option<f64> {
-        let pairs: u64 = self.histogram.values().sum();
-        if pairs < LEAST_PAIRS || self.broken * 2 > pairs {
+    /// What the pairs tell, if they are of one walk. `grain` is what the site's offsets are congruent by, if that is
+    /// more than one access.
+    fn steady(&self, grain: Option<u64>) -> Option<Steady<'_>> {
+        let steps_known = self.steps >= LEAST_STEPS;
+        // Most of the way is gone back again: a search, not a walk.
+        if steps_known && self.advance.unsigned_abs() * 2 <= self.travelled {
             return None;
         }
-        let quantile = |part: f64| {
-            let mut left = (pairs as f64 * part) as u64;
-            self.histogram.iter().find_map(|(&bucket, &count)| {
-                let here = left < count;
-                left = left.saturating_sub(count);
-                here.then(|| f64::from(bucket))
-            })
+        let forward = if steps_known { self.advance > 0 } else { self.ways[0].number() > self.ways[1].number() };
+        let [ahead, back] = if forward { [&self.ways[0], &self.ways[1]] } else { [&self.ways[1], &self.ways[0]] };
+        let broken = back.successive + self.elsewhere;
+        let enough = ahead.number() >= LEAST_PAIRS || broken == 0;
+        if broken > ahead.number() || !enough || !is_narrow(&ahead.speeds) {
+            return None;
+        }
+        // Of a site executed now and then while others walk on, the distance is not its own.
+        let per_window = ahead.executions as f64 / ahead.number() as f64;
+        let step = match steps_known && per_window >= LEAST_PER_WINDOW {
+            true => Step::Mean {
+                bytes: self.advance.unsigned_abs() as f64 / self.steps as f64,
+                instructions: ahead.instructions as f64 / ahead.executions as f64,
+            },
+            false => Step::Grain(grain?),
         };
-        // Walks that restarted in between at a later place scatter: a spread of more than a factor of two tells.
-        let (low, middle, high) = (quantile(0.25)?, quantile(0.5)?, quantile(0.75)?);
-        (high - low <= PER_OCTAVE).then(|| ((middle + 0.5) / PER_OCTAVE).exp2())
+        Some(Steady { speeds: &ahead.speeds, step })
     }
+}
+
+/// A site's walk that held.
+struct Steady<'a> {
+    speeds: &'a Histogram,
+    step: Step,
+}
+
+/// The sites of a loop that go by the same grain.
+#[derive(Default)]
+struct Body {
+    sites: u64,
+    executions: u64,
+    instructions: u64,
+}
+
+/// From one execution to the next.
+enum Step {
+    /// As seen inside of windows.
+    Mean { bytes: f64, instructions: f64 },
+    /// The loop's body is longer than a window.
+    Grain(u64),
+}
+
+/// The pace of a place in instructions a nanosecond, from those of its sites, each with what its offsets are congruent
+/// by; `None` where they don't tell.
+pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64> {
+    // Windows begin where the code stalls, so of a body longer than they are some sites are seen each time and others
+    // hardly ever. All sites that go by the same grain together have each part of the body once; the windows that any of
+    // them follows up are those of the loop.
+    let mut bodies: BTreeMap<u64, Body> = BTreeMap::new();
+    for (pace, grain) in sites {
+        if let Some(grain) = grain {
+            let body = bodies.entry(*grain).or_default();
+            body.sites += 1;
+            body.executions += pace.executions;
+            body.instructions = body.instructions.max(pace.ways.iter().map(|pairs| pairs.instructions).sum());
+        }
+    }
+    let mut all = Histogram::new();
+    for site in sites.iter().filter_map(|(pace, grain)| pace.steady(*grain)) {
+        let instructions_per_byte = match site.step {
+            Step::Mean { bytes, instructions } => instructions / bytes,
+            Step::Grain(grain) => {
+                let body = &bodies[&grain];
+                body.instructions as f64 * body.sites as f64 / body.executions as f64 / grain as f64
+            }
+        };
+        add(&mut all, site.speeds, (instructions_per_byte.log2() * PER_OCTAVE).round() as i32);
+    }
+    if all.values().sum::<u64>() < LEAST_PAIRS || !is_narrow(&all) {
+        return None;
+    }
+    quantile(&all, 0.5)
+        .map(|bucket| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2())
+        .filter(|pace| POSSIBLE.contains(pace))
+}
+
+fn add(into: &mut Histogram, from: &Histogram, shift: i32) {
+    for (bucket, count) in from {
+        *into.entry(bucket + shift).or_default() += count;
+    }
+}
+
+fn is_narrow(histogram: &Histogram) -> bool {
+    quantile(histogram, 0.25).zip(quantile(histogram, 0.75)).is_some_and(|(low, high)| high - low <= MOST_SPREAD)
+}
+
+fn quantile(histogram: &Histogram, part: f64) -> Option<i32> {
+    let mut left = (histogram.values().sum::<u64>() as f64 * part) as u64;
+    histogram.iter().find_map(|(&bucket, &count)| {
+        let here = left < count;
+        left = left.saturating_sub(count);
+        here.then_some(bucket)
+    })
 }
 
 /// Paces by site, and where each site's walk was in the latest window.
@@ -69,10 +203,13 @@ impl Pace {
 pub(crate) struct PaceTable {
     paces: BTreeMap<SiteId, Pace>,
     latest: Vec<Latest>,
+    /// Windows before this one are not followed up: they are of another batch, or the time since is not known.
+    first_window: u64,
     window: u64,
-    /// CPU time since the window before; 0 where there is none or it is not known.
-    elapsed_ns: u64,
-    instructions: u32,
+    /// CPU time up to the current window, and instructions of all windows before it, from an arbitrary start.
+    time_ns: u64,
+    instructions: u64,
+    instructions_here: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,28 +218,29 @@ struct Latest {
     group: u32,
     object: u32,
     address: u64,
-    stride: i64,
-    instructions_per_execution: f64,
+    executions: u32,
+    time_ns: u64,
+    instructions: u64,
 }
 
 impl PaceTable {
     /// No window of another batch is followed up.
     pub(crate) fn begin_batch(&mut self) {
-        self.window += 1;
+        self.first_window = self.window + 1;
     }
 
     pub(crate) fn begin_window(&mut self, window: &Window) {
         self.window += 1;
-        self.elapsed_ns = window.weight;
-        self.instructions = window.instructions;
+        self.instructions += self.instructions_here;
+        self.instructions_here = u64::from(window.instructions);
+        self.time_ns += window.weight;
+        if window.weight == 0 || window.instructions == 0 {
+            self.first_window = self.window;
+        }
     }
 
     /// Takes in how a site walked through the current window.
     pub(crate) fn walk(&mut self, site: SiteId, walk: &Walk) {
-        let Some(stride) = walk.steady_stride() else { return };
-        if walk.executions < LEAST_EXECUTIONS || self.instructions == 0 {
-            return;
-        }
         if site.index() >= self.latest.len() {
             self.latest.resize(site.index() + 1, Latest::default());
         }
@@ -111,23 +249,37 @@ impl PaceTable {
             group: walk.group,
             object: walk.object,
             address: walk.first,
-            stride,
-            instructions_per_execution: f64::from(self.instructions) / f64::from(walk.executions),
+            executions: walk.executions,
+            time_ns: self.time_ns,
+            instructions: self.instructions,
         };
         let before = std::mem::replace(&mut self.latest[site.index()], now);
-        if before.window + 1 != self.window || before.window == 0 || self.elapsed_ns == 0 {
-            return;
-        }
         let pace = self.paces.entry(site).or_default();
-        let distance = now.address.wrapping_sub(before.address) as i64;
-        let same_walk = (before.group, before.object, before.stride) == (now.group, now.object, now.stride);
-        if !same_walk || distance % stride != 0 || distance / stride <= 0 {
-            pace.broken += 1;
+        pace.executions += u64::from(walk.executions);
+        if let Some((steps, advance)) = walk.in_one_object() {
+            pace.steps += u64::from(steps);
+            pace.advance = pace.advance.saturating_add(advance);
+            pace.travelled = pace.travelled.saturating_add(advance.unsigned_abs());
+        }
+        let apart = now.window - before.window;
+        if before.window < self.first_window || before.window == 0 || apart > MOST_WINDOWS {
             return;
         }
-        let per_execution = (before.instructions_per_execution + now.instructions_per_execution) / 2.0;
-        let per_ns = (distance / stride) as f64 * per_execution / self.elapsed_ns as f64;
-        *pace.histogram.entry((per_ns.log2() * PER_OCTAVE).floor() as i16).or_default() += 1;
+        if (before.group, before.object) != (now.group, now.object) || walk.in_one_object().is_none() {
+            pace.elsewhere += u64::from(apart == 1);
+            return;
+        }
+        let distance = now.address.wrapping_sub(before.address) as i64;
+        // A scalar, or a walk too slow to tell.
+        if distance == 0 {
+            return;
+        }
+        let pairs = &mut pace.ways[usize::from(distance < 0)];
+        let speed = distance.unsigned_abs() as f64 / (now.time_ns - before.time_ns) as f64;
+        *pairs.speeds.entry((speed.log2() * PER_OCTAVE).floor() as i32).or_default() += 1;
+        pairs.successive += u64::from(apart == 1);
+        pairs.instructions += now.instructions - before.instructions;
+        pairs.executions += u64::from(before.executions);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

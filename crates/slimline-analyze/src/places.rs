@@ -6,8 +6,9 @@ use slimline_attribute::tables::{LoopId, ModuleId, Tables};
 use slimline_trace::access::SiteId;
 
 use crate::fields::represented;
-use crate::pace::Pace;
+use crate::pace::{Pace, instructions_per_ns};
 use crate::streams::{Stream, StreamFindings};
+use crate::structure::{KNOWN, Motion};
 
 /// A loop, or a function's code outside of its loops.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,13 +49,14 @@ impl Places {
             });
             places.by_site.insert(stream.site, number);
         }
-        let mut paces = vec![Pace::default(); places.rows.len()];
+        let grains = grains(&found.streams);
+        let mut paces: Vec<Vec<(&Pace, Option<u64>)>> = vec![Vec::new(); places.rows.len()];
         for (site, pace) in &found.paces {
             if let Some(&place) = places.by_site.get(site) {
-                paces[place].merge(pace);
+                paces[place].push((pace, grains.get(site).copied()));
             }
         }
-        places.paces = paces.iter().map(Pace::instructions_per_ns).collect();
+        places.paces = paces.iter().map(|sites| instructions_per_ns(sites)).collect();
         // Where every window's time and length are known. A full trace has neither and needs no correction.
         places.timed = found.streams.iter().all(|stream| stream.executions == 0 || stream.represented > 0)
             && found.streams.iter().any(|stream| stream.represented > 0);
@@ -91,4 +93,21 @@ impl Places {
     pub(crate) fn is_paced(&self, place: usize) -> bool {
         self.timed && self.paces[place].is_some()
     }
+}
+
+/// What the offsets of each site's main stream are congruent by, where that is sure and more than one access.
+fn grains(streams: &[Stream]) -> BTreeMap<SiteId, u64> {
+    let mut main: BTreeMap<SiteId, &Stream> = BTreeMap::new();
+    for stream in streams {
+        let known = main.entry(stream.site).or_insert(stream);
+        if stream.executions > known.executions {
+            *known = stream;
+        }
+    }
+    main.into_iter()
+        .filter_map(|(site, stream)| {
+            let grain = Motion::of(stream).grain.filter(|grain| grain.confidence >= KNOWN)?;
+            (grain.bytes > u64::from(stream.bytes.1)).then_some((site, grain.bytes))
+        })
+        .collect()
 }

@@ -222,10 +222,9 @@ impl Walk {
         self.distances.into_iter().find(|(_, count)| count * 2 > self.steps)
     }
 
-    /// The stride of a walk that never left it nor its object.
-    pub(crate) fn steady_stride(&self) -> Option<i64> {
-        let (stride, agreeing) = self.stride()?;
-        (agreeing == self.steps && self.hops == 0 && stride != 0).then_some(stride)
+    /// The number of steps and their sum, of a walk that never left its object.
+    pub(crate) fn in_one_object(&self) -> Option<(u32, i64)> {
+        (self.hops == 0).then(|| (self.steps, self.last.wrapping_sub(self.first) as i64))
     }
 }
 

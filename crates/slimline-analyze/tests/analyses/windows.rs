@@ -1,7 +1,7 @@
 //! What windows of consecutive accesses show: strides, structures, fields, paces, traversals.
 
 use slimline_analyze::structure::ElementFrom;
-use slimline_trace::access::AccessKind;
+use slimline_trace::access::{AccessKind, SiteId};
 
 use crate::synthetic::{Program, Step, affinity, cluster_names, group, load, store};
 
@@ -132,6 +132,60 @@ fn pace_takes_the_bias_out_of_counts() {
     assert!((pairs.fields[1].access_share - 10.0 / 11.0).abs() < 0.005, "{}", pairs.fields[1].access_share);
     assert!((pairs.fields[0].share - 0.5).abs() < 1e-9);
     assert_eq!(pairs.paced, 1.0);
+}
+
+/// The same with a walk of uneven steps, and beside it a pointer that wraps around in a buffer.
+#[test]
+fn pace_of_uneven_steps_beside_a_wrapping_pointer() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["slow", "fast"]);
+    let pairs = program.array("pairs", Some(element), 16 * 10_000_000);
+    let buffer = program.array("buffer", None, 5_000);
+    let (slow_loop, fast_loop) = (program.a_loop("slow", 1, 2), program.a_loop("fast", 3, 4));
+    let (slow, fast) = (program.site(slow_loop), program.site(fast_loop));
+    let (slow_wrap, fast_wrap) = (program.site(slow_loop), program.site(fast_loop));
+    // Of each three elements two are visited. Where the buffer's pointer is at a window's start is chance.
+    for (site, wrap, offset, turns) in [(slow, slow_wrap, 0, 10_000), (fast, fast_wrap, 8, 100_000)] {
+        for millisecond in 0..40_i64 {
+            let from = millisecond * turns;
+            let wrapped = (millisecond * 7919 % 4_900 - from) as u64;
+            let steps =
+                [load(site, pairs, offset, 48), load(site, pairs, offset + 16, 48), load(wrap, buffer, wrapped, 1)];
+            program.window(0, &steps, from, 25, 1_000_000);
+        }
+    }
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    assert!((pairs.fields[1].access_share - 10.0 / 11.0).abs() < 0.01, "{}", pairs.fields[1].access_share);
+    assert_eq!(pairs.paced, 1.0);
+}
+
+/// A loop whose body is four windows long, each of which shows two of its eight sites; most begin at the same one.
+#[test]
+fn pace_of_a_body_longer_than_a_window() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["slow", "fast"]);
+    let pairs = program.array("pairs", Some(element), 16 * 10_000_000);
+    let (slow_loop, fast_loop) = (program.a_loop("slow", 1, 2), program.a_loop("fast", 3, 4));
+    let slow: Vec<SiteId> = (0..8).map(|_| program.site(slow_loop)).collect();
+    let fast = program.site(fast_loop);
+    // 250 turns a millisecond, give or take some, of 1,600 instructions: 0.4 a nanosecond.
+    for millisecond in 0..160_i64 {
+        let begin = if millisecond % 2 == 0 { 2 } else { (millisecond / 2 % 8) as usize };
+        let steps = [begin, begin + 1].map(|at| {
+            let turn = (at / 8) as u64 * 160;
+            load(slow[at % 8], pairs, turn + (at % 8) as u64 * 16, 160)
+        });
+        program.window(0, &steps, millisecond * 250 + millisecond * 7 % 5, 1, 1_000_000);
+    }
+    for millisecond in 0..160 {
+        program.window(0, &[load(fast, pairs, 8, 16)], millisecond * 200_000, 50, 1_000_000);
+    }
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    // 1.6 a nanosecond against 0.4; windows show 50 executions against 2, so 200 for each 2.
+    assert_eq!(pairs.paced, 1.0);
+    assert!((pairs.fields[1].access_share - 200.0 / 202.0).abs() < 0.003, "{}", pairs.fields[1].access_share);
 }
 
 /// Walks that start anew between windows give no pace; then counts are by windows and say so.
