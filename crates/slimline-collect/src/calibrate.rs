@@ -17,10 +17,10 @@ use crate::ring::ProcessFile;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::stall_kernel::{LOAD_BYTES, NOPS};
 
-/// Time between two samples of the kernel: about 40 of its load in [`QUICK_MS`], the rest falls on its flushes.
+/// Time between two samples of the kernel: some 60 in [`QUICK_MS`].
 const PERIOD_NS: u64 = 50_000;
 /// How long the kernel runs at first …
-const QUICK_MS: u32 = 20;
+const QUICK_MS: u32 = 3;
 /// … and where that gave too few samples, as with a trigger at the kernel's tick (250 Hz or less).
 const SLOW_MS: u32 = 200;
 /// Samples of the load that a verdict needs, and the share that must agree. Measured: 88 to 100 % do, so that eight of

@@ -167,7 +167,7 @@ macro_rules! table {
                 use $crate::tables::{Layout, column};
                 let columns = vec![$(column::column_type::<$type>(stringify!($column))?,)+];
                 let layouts = [$((stringify!($column), Layout::$layout)),+];
-                $crate::tables::write_file($name, columns, &layouts, |group| {
+                $crate::tables::write_file($name, self.len(), columns, &layouts, |group| {
                     $(column::write_column(group, &self.$column)?;)+
                     Ok(())
                 })
@@ -199,16 +199,23 @@ fn expect_rows(found: usize, expected: usize) -> Result<(), TableError> {
 
 type RowGroup<'a> = parquet::file::writer::SerializedRowGroupWriter<'a, Vec<u8>>;
 
+/// Rows below which a table is not compressed: setting up the compressor for each column takes longer than writing them,
+/// and a build or a script starts hundreds of processes.
+const COMPRESSED_ROWS: usize = 1024;
+
 fn write_file(
     table: &str,
+    rows: usize,
     columns: Vec<parquet::schema::types::TypePtr>,
     layouts: &[(&str, Layout)],
     write: impl FnOnce(&mut RowGroup<'_>) -> Result<(), ParquetError>,
 ) -> Result<Vec<u8>, ParquetError> {
+    let compression =
+        if rows < COMPRESSED_ROWS { Compression::UNCOMPRESSED } else { Compression::ZSTD(ZstdLevel::try_new(1)?) };
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_created_by(concat!("slimline ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true);
     for &(name, layout) in layouts {
