@@ -1,6 +1,6 @@
 //! How well a session was seen: how addresses were found and how long bursts were.
 
-use slimline_trace::tables::Samples;
+use slimline_trace::tables::{Samples, StackEnd, Stacks};
 use slimline_trace::wire::{BurstEnd, Quality};
 
 /// Sums over samples; start from the default, merge by [`SampleQuality::merge`].
@@ -14,6 +14,10 @@ pub struct SampleQuality {
     pub weight_by_quality: [u64; 6],
     /// Samples whose address is not known.
     pub unresolved: u64,
+    /// Samples whose call path is deeper than was recorded.
+    pub deep_stacks: u64,
+    /// Samples whose call path ends where unwinding failed.
+    pub broken_stacks: u64,
     /// Bursts that were started.
     pub bursts: u64,
     /// Instructions in them.
@@ -25,14 +29,19 @@ pub struct SampleQuality {
 }
 
 impl SampleQuality {
-    /// Takes samples in.
-    pub fn update(&mut self, samples: &Samples) {
+    /// Takes samples in; `stacks` are those of their process.
+    pub fn update(&mut self, samples: &Samples, stacks: &Stacks) {
         for row in 0..samples.len() {
             let (weight, quality, end) = (samples.weight_ns[row], samples.quality[row], samples.burst_end[row]);
             self.samples += 1;
             self.weight += weight;
             self.weight_by_quality[quality as usize] += weight;
             self.unresolved += u64::from(quality >= Quality::Lost);
+            match samples.stack[row].map(|stack| stacks.end(stack)) {
+                Some(StackEnd::Depth) => self.deep_stacks += 1,
+                Some(StackEnd::Unwinding) => self.broken_stacks += 1,
+                Some(StackEnd::Outermost) | None => {}
+            }
             if end != BurstEnd::NotStarted {
                 self.bursts += 1;
                 self.burst_instructions += u64::from(samples.burst_instructions[row]);
@@ -47,6 +56,8 @@ impl SampleQuality {
         self.samples += other.samples;
         self.weight += other.weight;
         self.unresolved += other.unresolved;
+        self.deep_stacks += other.deep_stacks;
+        self.broken_stacks += other.broken_stacks;
         self.bursts += other.bursts;
         self.burst_instructions += other.burst_instructions;
         self.burst_accesses += other.burst_accesses;
@@ -83,6 +94,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slimline_trace::address::Avma;
     use slimline_trace::tables::Sample;
 
     fn samples(rows: &[(u64, Quality, BurstEnd, u32)]) -> Samples {
@@ -95,7 +107,6 @@ mod tests {
 
     fn blank() -> Sample {
         use slimline_trace::access::AccessKind;
-        use slimline_trace::address::Avma;
         use slimline_trace::tables::ThreadRow;
         Sample {
             time_ns: 0,
@@ -119,9 +130,10 @@ mod tests {
     #[test]
     fn shares_are_of_weight_and_merge() {
         let mut all = SampleQuality::default();
-        all.update(&samples(&[(3, Quality::Exact, BurstEnd::Limit, 300), (1, Quality::Lost, BurstEnd::Syscall, 100)]));
+        let rows = [(3, Quality::Exact, BurstEnd::Limit, 300), (1, Quality::Lost, BurstEnd::Syscall, 100)];
+        all.update(&samples(&rows), &Stacks::default());
         let mut more = SampleQuality::default();
-        more.update(&samples(&[(4, Quality::NoCode, BurstEnd::NotStarted, 0)]));
+        more.update(&samples(&[(4, Quality::NoCode, BurstEnd::NotStarted, 0)]), &Stacks::default());
         all.merge(&more);
         assert_eq!((all.samples, all.weight, all.unresolved), (3, 8, 2));
         assert_eq!(all.share(Quality::Exact), 0.375);
@@ -129,5 +141,20 @@ mod tests {
         assert_eq!(all.mean_burst(), 200.0);
         assert_eq!(all.end_share(BurstEnd::Limit), 0.5);
         assert_eq!(all.burst_accesses, 4);
+    }
+
+    #[test]
+    fn call_paths_that_stop_early_are_counted_by_sample() {
+        let mut stacks = Stacks::default();
+        let whole = stacks.push(&[Avma(1)], StackEnd::Outermost);
+        let deep = stacks.push(&[Avma(2)], StackEnd::Depth);
+        let broken = stacks.push(&[Avma(3)], StackEnd::Unwinding);
+        let mut samples = Samples::default();
+        for stack in [Some(whole), Some(deep), Some(broken), Some(deep), None] {
+            samples.push(Sample { stack, ..blank() });
+        }
+        let mut quality = SampleQuality::default();
+        quality.update(&samples, &stacks);
+        assert_eq!((quality.deep_stacks, quality.broken_stacks), (2, 1));
     }
 }

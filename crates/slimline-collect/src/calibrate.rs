@@ -12,7 +12,7 @@ use slimline_trace::wire::{
 };
 
 use crate::message::{Message, messages};
-use crate::recorder::trigger_of;
+use crate::process_summary::trigger_of;
 use crate::ring::ProcessFile;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::stall_kernel::{LOAD_BYTES, NOPS};
@@ -137,8 +137,11 @@ fn verdict(at_distance: Vec<u64>) -> Skid {
     let total: u64 = at_distance.iter().sum();
     let best = (0..at_distance.len()).max_by_key(|&distance| at_distance[distance]).unwrap_or(0);
     let share = at_distance.get(best).map_or(0.0, |&samples| samples as f64 / total.max(1) as f64);
-    let note =
-        format!("{:.0} % of {total} samples of a stalled load point {best} instructions after it", share * 100.0);
+    let note = format!(
+        "{:.0} % of {total} samples of a stalled load point {best} instruction{} after it",
+        share * 100.0,
+        if best == 1 { "" } else { "s" }
+    );
     if total >= MIN_SAMPLES && share >= MIN_SHARE && best <= 1 {
         Skid { instructions: best as u32, calibrated: true, samples_at_distance: at_distance, note }
     } else {
@@ -164,7 +167,7 @@ mod tests {
     fn a_clear_majority_decides() {
         let skid = verdict(vec![3, 197, 0, 0]);
         assert_eq!((skid.instructions, skid.calibrated), (1, true));
-        assert_eq!(skid.note, "98 % of 200 samples of a stalled load point 1 instructions after it");
+        assert_eq!(skid.note, "98 % of 200 samples of a stalled load point 1 instruction after it");
         let skid = verdict(vec![200, 0, 0, 0]);
         assert_eq!((skid.instructions, skid.calibrated), (0, true));
     }

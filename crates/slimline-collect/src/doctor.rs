@@ -64,6 +64,8 @@ pub enum Availability {
 pub struct CommandDiagnosis {
     /// The file that would run; `None` where it was not found.
     pub program: Option<PathBuf>,
+    /// The file whose code would run: `program`, or the interpreter of a script. `None` where it can't be recorded.
+    pub runs: Option<PathBuf>,
     /// Why it can't be recorded, in one line with the remedy.
     pub obstacle: Option<String>,
 }
@@ -157,12 +159,16 @@ fn hardware_counters(sources: &Path) -> String {
 }
 
 fn diagnose(program: &OsString) -> CommandDiagnosis {
-    match program::find(program) {
+    let (program, checked) = match program::find(program) {
         Ok(program) => {
-            let obstacle = program::check_preloadable(&program).err().map(|error| error.to_string());
-            CommandDiagnosis { program: Some(program), obstacle }
+            let checked = program::check_preloadable(&program);
+            (Some(program), checked)
         }
-        Err(error) => CommandDiagnosis { program: None, obstacle: Some(error.to_string()) },
+        Err(error) => (None, Err(error)),
+    };
+    match checked {
+        Ok(runs) => CommandDiagnosis { program, runs: Some(runs), obstacle: None },
+        Err(error) => CommandDiagnosis { program, runs: None, obstacle: Some(error.to_string()) },
     }
 }
 

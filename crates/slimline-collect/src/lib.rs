@@ -19,6 +19,7 @@ mod error;
 mod machine;
 mod mapping_history;
 mod message;
+mod process_summary;
 mod program;
 mod range_life;
 mod record;
@@ -30,6 +31,7 @@ mod stack_interner;
 mod stall_kernel;
 #[cfg(test)]
 mod synthetic;
+mod thread_roll;
 mod writer_thread;
 
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};

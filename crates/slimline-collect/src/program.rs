@@ -64,15 +64,16 @@ fn access_error(path: &Path, error: io::Error) -> RecordError {
     }
 }
 
-/// Refuses a program into which the agent can't be preloaded. Of a script, it is the interpreter that counts.
-pub(crate) fn check_preloadable(program: &Path) -> Result<(), RecordError> {
+/// Refuses a program into which the agent can't be preloaded. Of a script, it is the interpreter that counts: returns
+/// the file whose code will run.
+pub(crate) fn check_preloadable(program: &Path) -> Result<PathBuf, RecordError> {
     let mut program = program.to_owned();
     for _ in 0..=MAX_INTERPRETERS {
         check_privileges(&program)?;
         let mut file = match File::open(&program) {
             Ok(file) => file,
             // Executable but not readable: the kernel runs it, we can't look. The loader may well preload.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(program),
             Err(error) => return Err(access_error(&program, error)),
         };
         match interpreter_of_script(&mut file).map_err(|error| access_error(&program, error))? {
@@ -80,7 +81,7 @@ pub(crate) fn check_preloadable(program: &Path) -> Result<(), RecordError> {
                 check_executable(&interpreter)?;
                 program = interpreter;
             }
-            None => return check_elf(&program, file),
+            None => return check_elf(&program, file).map(|()| program),
         }
     }
     Err(RecordError::NotAProgram(program))

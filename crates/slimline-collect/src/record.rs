@@ -173,6 +173,9 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         let what = if error.is_out_of_space() { "no space left" } else { "writing failed" };
         info.stopped_early = Some(format!("{what} {when} ({error}); kept is what was written before"));
     }
+    if info.processes.is_empty() && info.stopped_early.is_none() {
+        info.stopped_early = Some("the agent never started in it: its loader ignored LD_PRELOAD".to_owned());
+    }
     info.complete = info.stopped_early.is_none();
     if let Err(error) = session.update(&info)
         && info.stopped_early.is_none()

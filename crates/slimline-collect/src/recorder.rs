@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use std::mem::{self, offset_of};
 
 use slimline_trace::address::Avma;
-use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
+use slimline_trace::session::ProcessSummary;
 use slimline_trace::tables::{
-    Access, Accesses, Block, BlockRow, Blocks, Mappings, Ranges, Sample, Samples, StackFrames, Thread, ThreadRow,
-    Threads,
+    Access, Accesses, Block, BlockRow, Blocks, Mappings, Ranges, Sample, Samples, StackFrames, Threads,
 };
-use slimline_trace::wire::{self, BlockRecord, ProcessHeader, SLOTS, SlotState, ThreadEvent, TriggerKind};
+use slimline_trace::wire::{self, BlockRecord, ProcessHeader, SLOTS, SlotState};
 
 use crate::mapping_history::MappingHistory;
 use crate::message::{Message, SampleMessage, messages};
+use crate::process_summary::{Counts, Recorded};
 use crate::range_life::{self, RangeLives};
 use crate::ring::ProcessFile;
 use crate::stack_interner::StackInterner;
+use crate::thread_roll::ThreadRoll;
 
 /// A part is due at this many accesses: 0.3 s of a loaded two-thread target at the default rate, 6 MB of columns.
 const PART_ACCESSES: usize = 256 << 10;
@@ -50,9 +51,7 @@ pub(crate) struct Recorder {
     stacks: StackInterner,
     ranges: RangeLives,
     mappings: MappingHistory,
-    threads: Threads,
-    /// The thread that owns each slot.
-    owners: HashMap<usize, ThreadRow>,
+    threads: ThreadRoll,
     blocks: Blocks,
     block_rows: HashMap<BlockRecord, BlockRow>,
     samples: Samples,
@@ -65,16 +64,6 @@ pub(crate) struct Recorder {
     words: Vec<u64>,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    parts: u32,
-    samples: u64,
-    weight_ns: u64,
-    accesses: u64,
-    damaged_messages: u64,
-    unwritten_samples: u64,
-}
-
 impl Recorder {
     /// Starts recording the process behind `file` into the session's subdirectory `directory`.
     pub(crate) fn new(file: ProcessFile, directory: String, executable: Option<String>) -> Self {
@@ -85,8 +74,7 @@ impl Recorder {
             stacks: StackInterner::default(),
             ranges: RangeLives::default(),
             mappings: MappingHistory::default(),
-            threads: Threads::default(),
-            owners: HashMap::new(),
+            threads: ThreadRoll::default(),
             blocks: Blocks::default(),
             block_rows: HashMap::new(),
             samples: Samples::default(),
@@ -174,7 +162,7 @@ impl Recorder {
                 }
                 Ok(Message::Maps(maps)) => self.mappings.push(maps),
                 Ok(Message::Thread(event)) => {
-                    self.take_thread(slot, &event);
+                    self.threads.take(slot, &event);
                     Ok(())
                 }
                 Err(damaged) => Err(damaged),
@@ -191,7 +179,7 @@ impl Recorder {
             self.counts.unwritten_samples += 1;
             return;
         }
-        let thread = self.owner(slot, tid, sample.time_ns);
+        let thread = self.threads.owner(slot, tid, sample.time_ns);
         let stack = self.stacks.sampled(sample.frames, sample.stack_cut);
         let blocks: Vec<BlockRow> = sample.blocks().map(|block| self.block_row(block)).collect();
         let rows = self.accesses.len();
@@ -227,7 +215,7 @@ impl Recorder {
             burst_end: sample.burst_end,
         });
         self.next_window += 1;
-        self.threads.samples[thread.index()] += 1;
+        self.threads.count_sample(thread);
         self.counts.samples += 1;
         self.counts.weight_ns = self.counts.weight_ns.saturating_add(sample.weight_ns);
         self.counts.accesses += u64::from(accesses);
@@ -241,40 +229,6 @@ impl Recorder {
         let row = BlockRow::new(self.blocks.len());
         self.blocks.push(Block { base: Avma(record.base), bytes: record.bytes.into(), stack });
         self.block_rows.insert(record, row);
-        row
-    }
-
-    fn take_thread(&mut self, slot: usize, event: &ThreadEvent) {
-        let began = event.ended == 0;
-        let known = self.owners.get(&slot).copied().filter(|row| {
-            let row = row.index();
-            self.threads.tid[row] == event.tid && !(began && self.threads.ended_ns[row].is_some())
-        });
-        let row = known.unwrap_or_else(|| self.add_thread(slot, event.tid, event.time_ns)).index();
-        let end = event.name.iter().position(|&byte| byte == 0).unwrap_or(event.name.len());
-        if end > 0 {
-            self.threads.name[row] = String::from_utf8_lossy(&event.name[..end]).into_owned();
-        }
-        self.threads.cpu_ns[row] = self.threads.cpu_ns[row].max(event.cpu_ns);
-        if began {
-            self.threads.began_ns[row] = event.time_ns;
-        } else {
-            self.threads.ended_ns[row] = Some(event.time_ns);
-        }
-    }
-
-    /// The thread that owns `slot`, also where the message that it began was dropped.
-    fn owner(&mut self, slot: usize, tid: u32, time_ns: u64) -> ThreadRow {
-        match self.owners.get(&slot) {
-            Some(&row) if self.threads.ended_ns[row.index()].is_none() => row,
-            _ => self.add_thread(slot, tid, time_ns),
-        }
-    }
-
-    fn add_thread(&mut self, slot: usize, tid: u32, began_ns: u64) -> ThreadRow {
-        let row = ThreadRow::new(self.threads.len());
-        self.threads.push(Thread { tid, name: String::new(), began_ns, ended_ns: None, cpu_ns: 0, samples: 0 });
-        self.owners.insert(slot, row);
         row
     }
 
@@ -302,7 +256,7 @@ impl Recorder {
             dead_ranges: mem::take(&mut self.ranges.dead),
             live_ranges: self.ranges.live(),
             mappings: self.mappings.mappings.clone(),
-            threads: self.threads.clone(),
+            threads: self.threads.rows().clone(),
         }
     }
 
@@ -313,66 +267,14 @@ impl Recorder {
 
     /// The process as `session.json` tells it.
     pub(crate) fn summary(&self, now_ns: u64, is_alive: bool) -> ProcessSummary {
-        let u64_of = |offset| self.file.header_u64(offset);
-        let u32_of = |offset| self.file.header_u32(offset);
-        let state = match self.file.state() {
-            state if state == wire::ProcessState::Exited as u32 => ProcessState::Exited,
-            state if state == wire::ProcessState::Failed as u32 => ProcessState::Failed,
-            _ if is_alive => ProcessState::Running,
-            _ => ProcessState::Gone,
+        let recorded = Recorded {
+            file: &self.file,
+            directory: &self.directory,
+            executable: self.executable.as_deref().or(self.mappings.executable()).unwrap_or_default(),
+            counts: &self.counts,
+            threads_unended: self.threads.unended(),
         };
-        let exited = state == ProcessState::Exited;
-        let (mut dropped_messages, mut dropped_samples, mut dropped_weight_ns) = (0_u64, 0_u64, 0_u64);
-        for dropped in
-            (0..SLOTS).map(|slot| self.file.slot(slot)).filter(|slot| !slot.is_untouched()).map(|slot| slot.dropped())
-        {
-            dropped_messages = dropped_messages.saturating_add(dropped.0);
-            dropped_samples = dropped_samples.saturating_add(dropped.1);
-            dropped_weight_ns = dropped_weight_ns.saturating_add(dropped.2);
-        }
-        ProcessSummary {
-            directory: self.directory.clone(),
-            pid: self.pid(),
-            parent_pid: u32_of(offset_of!(ProcessHeader, parent_pid)),
-            executable: self.executable.as_deref().or(self.mappings.executable()).unwrap_or_default().to_owned(),
-            state,
-            failure: (state == ProcessState::Failed).then(|| self.file.failure()),
-            trigger: trigger_of(u32_of(offset_of!(ProcessHeader, trigger))),
-            trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
-            started_ns: u64_of(offset_of!(ProcessHeader, started_ns)),
-            ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
-            parts: self.counts.parts,
-            samples: self.counts.samples,
-            weight_ns: self.counts.weight_ns,
-            accesses: self.counts.accesses,
-            allocations: u64_of(offset_of!(ProcessHeader, allocations)),
-            allocated_bytes: u64_of(offset_of!(ProcessHeader, allocated_bytes)),
-            frees: u64_of(offset_of!(ProcessHeader, frees)),
-            user_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, user_ns))),
-            system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),
-            losses: Losses {
-                dropped_samples,
-                dropped_weight_ns,
-                dropped_messages,
-                damaged_messages: self.counts.damaged_messages,
-                triggers_in_agent: u32_of(offset_of!(ProcessHeader, triggers_in_agent)).into(),
-                threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
-                stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),
-                blocks_unindexed: u64_of(offset_of!(ProcessHeader, blocks_unindexed)),
-                unwritten_samples: self.counts.unwritten_samples,
-            },
-        }
-    }
-}
-
-/// The trigger that an agent says it uses; a number that is none reads as off.
-pub(crate) fn trigger_of(number: u32) -> Trigger {
-    const PERF_SIGTRAP: u32 = TriggerKind::PerfSigtrap as u32;
-    const THREAD_TIMER: u32 = TriggerKind::ThreadTimer as u32;
-    match number {
-        PERF_SIGTRAP => Trigger::PerfSigtrap,
-        THREAD_TIMER => Trigger::ThreadTimer,
-        _ => Trigger::Off,
+        recorded.summary(now_ns, is_alive)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::escape::plain;
+use crate::text::{WIDTH, shorten_end};
 use crate::view::{Group, Layout, LayoutMember, Report};
 
 /// Bytes of a cache line: where the layout is ruled off. 64 on every x86-64.
@@ -49,7 +50,9 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
         } else {
             write!(out, "{text:<COST_COLUMN$}")?;
         }
-        writeln!(out, " {:>6} {:>5}  {}", member.offset, member.bytes, cost(report, group, member))?;
+        // 14 columns for offset and size, the rest of the page for the cost.
+        let cost = shorten_end(&cost(report, group, member), WIDTH - COST_COLUMN - 15);
+        writeln!(out, " {:>6} {:>5}  {cost}", member.offset, member.bytes)?;
     }
     writeln!(out, "}};")?;
     let lines = layout.bytes.div_ceil(LINE_BYTES);
@@ -118,7 +121,8 @@ fn observed(out: &mut impl Write, report: &Report, group: &Group) -> fmt::Result
     for field in &group.fields {
         let member = LayoutMember { offset: field.offset, bytes: field.bytes, ..LayoutMember::default() };
         let text = format!("    {}", plain(&field.name));
-        writeln!(out, "{text:<COST_COLUMN$} {:>6} {:>5}  {}", field.offset, field.bytes, cost(report, group, &member))?;
+        let cost = shorten_end(&cost(report, group, &member), WIDTH - COST_COLUMN - 15);
+        writeln!(out, "{text:<COST_COLUMN$} {:>6} {:>5}  {cost}", field.offset, field.bytes)?;
     }
     writeln!(out, "}}")
 }

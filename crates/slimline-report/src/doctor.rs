@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use crate::escape::plain;
-use crate::text::fold;
+use crate::text::{fold, labelled};
 use crate::view::SCHEMA;
 
 /// Everything `doctor` shows, and its JSON.
@@ -57,12 +57,19 @@ pub struct Command {
     pub program: Option<String>,
     /// Why it can't be recorded.
     pub obstacle: Option<String>,
+    /// What is known of the file whose code would run, in the order in which it is shown.
+    pub facts: Vec<Fact>,
+    /// What a report will lack, each with the remedy where there is one.
+    pub lacks: Vec<String>,
 }
+
+/// Columns of the labels before facts.
+const LABEL_WIDTH: usize = 19;
 
 /// Writes the diagnosis as text.
 pub fn write(out: &mut impl Write, diagnosis: &Diagnosis) -> fmt::Result {
     for fact in &diagnosis.machine {
-        writeln!(out, "{:>18}  {}", fact.name, plain(&fact.value))?;
+        labelled(out, &fact.name, LABEL_WIDTH, &plain(&fact.value))?;
     }
     writeln!(out, "\nCOLLECTORS")?;
     for collector in &diagnosis.collectors {
@@ -74,11 +81,16 @@ pub fn write(out: &mut impl Write, diagnosis: &Diagnosis) -> fmt::Result {
     if let Some(command) = &diagnosis.command {
         writeln!(out, "\nCOMMAND")?;
         if let Some(program) = &command.program {
-            writeln!(out, "  {}", plain(program))?;
+            labelled(out, "program", LABEL_WIDTH, &plain(program))?;
         }
-        match &command.obstacle {
-            Some(obstacle) => fold(out, &format!("can't be recorded: {}", plain(obstacle)), 2, 2)?,
-            None => writeln!(out, "  can be recorded")?,
+        for fact in &command.facts {
+            labelled(out, &fact.name, LABEL_WIDTH, &plain(&fact.value))?;
+        }
+        let verdict = command.obstacle.as_ref().map_or("yes".to_owned(), |obstacle| format!("no: {}", plain(obstacle)));
+        labelled(out, "can be recorded", LABEL_WIDTH, &verdict)?;
+        for (number, lack) in command.lacks.iter().enumerate() {
+            let label = if number == 0 { "report will lack" } else { "" };
+            labelled(out, label, LABEL_WIDTH, &plain(lack))?;
         }
     }
     Ok(())

@@ -61,12 +61,25 @@ pub struct Session {
     pub user_ns: u64,
     /// See `user_ns`. No samples are taken there.
     pub system_ns: u64,
+    /// CPU time that slimline's samples took of the program's threads, without the interrupts themselves.
+    pub sampling_ns: u64,
+    /// Allocations, the bytes that they asked for, and frees.
+    pub allocations: u64,
+    /// See `allocations`.
+    pub allocated_bytes: u64,
+    /// See `allocations`.
+    pub frees: u64,
+    /// Share of the accesses in bursts that lie in loops whose pace is known: their counts are free of the clock's bias
+    /// for slow code.
+    pub paced: f64,
     /// Share of weight by how the address was found; sums to 1.
     pub quality: Quality,
     /// Mean instructions in a burst, and why bursts ended, as shares that sum to 1.
     pub bursts: Bursts,
     /// What was lost.
     pub lost: Lost,
+    /// What has no name in this report, and why; costliest first.
+    pub unnamed: Vec<Unnamed>,
     /// Instructions between the stalled and the sampled one, and the share of calibration samples that agree.
     pub skid: u32,
     /// See `skid`; none where calibration gave no answer and 1 was assumed.
@@ -129,6 +142,29 @@ pub struct Lost {
     pub stacks: u64,
     /// Heap blocks that the live-heap index could not take.
     pub blocks: u64,
+    /// Samples that could not be written: the disk was full or too slow.
+    pub unwritten: u64,
+    /// Samples whose call path is deeper than was recorded.
+    pub deep_stacks: u64,
+    /// Samples whose call path ends where unwinding failed.
+    pub broken_stacks: u64,
+    /// Threads that did not end by themselves (killed, or gone by `exec`): of each, up to 4095 allocations are missing
+    /// from `Session::allocations`, and the frees since.
+    pub uncounted_threads: u64,
+}
+
+/// Code or data without a name, for one reason.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Unnamed {
+    /// `no_address`, `no_mapping`, `no_call_path`, `no_variable`, `code_in_no_file`, `unreadable_module`,
+    /// `no_function`, `no_line`, `split_debug_info`, `damaged_debug_info`.
+    pub reason: String,
+    /// Path of the module that it is about; empty where it is about none.
+    pub module: String,
+    /// Share of the session's weight.
+    pub share: f64,
+    /// Accesses concerned, samples and bursts together.
+    pub accesses: u64,
 }
 
 /// A share with its 95 % interval.

@@ -54,12 +54,23 @@ fn art() -> Report {
             weight_total: 2_384_000_000,
             user_ns: 2_390_000_000,
             system_ns: 20_000_000,
+            sampling_ns: 36_000_000,
+            allocations: 12_345,
+            allocated_bytes: 64_200_000,
+            frees: 12_300,
+            paced: 0.93,
             quality: Quality { exact: 0.62, inverted: 0.2, next_instance: 0.17, lost: 0.01, ..Quality::default() },
             bursts: Bursts {
                 mean_instructions: 243.0,
                 ends: vec![Named { name: "limit".into(), share: 0.94 }, Named { name: "syscall".into(), share: 0.06 }],
             },
-            lost: Lost { unresolved: 24, ..Lost::default() },
+            lost: Lost { unresolved: 24, deep_stacks: 3, uncounted_threads: 1, ..Lost::default() },
+            unnamed: vec![
+                unnamed("no_line", "/lib/libc.so.6", 0.05),
+                unnamed("no_address", "", 0.01),
+                unnamed("no_line", "/lib/libm.so.6", 0.002),
+                unnamed("no_function", "/opt/vendor.so", 0.001),
+            ],
             skid: 1,
             skid_agreement: Some(0.97),
             notes: Vec::new(),
@@ -158,6 +169,10 @@ fn art() -> Report {
     }
 }
 
+fn unnamed(reason: &str, module: &str, share: f64) -> Unnamed {
+    Unnamed { reason: reason.into(), module: module.into(), share, accesses: 100 }
+}
+
 fn as_text(by: By) -> String {
     let mut out = String::new();
     text::report(&mut out, &art(), by, Limits::default()).unwrap();
@@ -245,4 +260,55 @@ fn json_round_trips_and_keeps_its_names() {
     insta::assert_snapshot!(text);
     let back: Report = serde_json::from_str(&text).unwrap();
     assert_eq!(back, art());
+}
+
+/// A structure with more fields than a table has rows, and with long names: everything stays on the page.
+#[test]
+fn wide_and_long_structures_are_shortened() {
+    let mut report = art();
+    let group = &mut report.groups[0];
+    group.fields = (0..50)
+        .map(|n| Field {
+            offset: n * 8,
+            bytes: 8,
+            name: format!("outer.inner_structure.field_number_{n}"),
+            share: 0.02,
+            access_share: 0.02,
+            loads: 100 + n,
+            loops: vec![0, 1, 2],
+            ..Field::default()
+        })
+        .collect();
+    group.affinity = (1..9).map(|n| Affinity { a: 0, b: n * 8, value: 0.9 }).collect();
+    group.clusters = vec![vec![0, 8], (2..50).map(|n| n * 8).collect()];
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
+}
+
+#[test]
+fn what_this_machine_and_a_program_allow() {
+    use slimline_report::doctor::{Collector, Command, Diagnosis, Fact, write};
+    let fact = |name: &str, value: &str| Fact { name: name.into(), value: value.into() };
+    let command = Command {
+        program: Some("/usr/bin/tool".into()),
+        obstacle: None,
+        facts: vec![fact("build-id", "deadbeef"), fact("debug information", "none; stripped")],
+        lacks: vec![
+            "names of most functions and variables, lines, types and field names; compile with -g, or install its \
+             debug symbols"
+                .into(),
+            "the script's own lines".into(),
+        ],
+    };
+    let collector = Collector {
+        name: "clock/perf-sigtrap".into(),
+        available: "no".into(),
+        reason: "the kernel refused it: Permission denied".into(),
+        remedy: Some("sysctl kernel.perf_event_paranoid=2".into()),
+    };
+    let mut out = String::new();
+    let diagnosis = Diagnosis::new(vec![fact("kernel", "Linux 6.1")], vec![collector], Some(command));
+    write(&mut out, &diagnosis).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
 }

@@ -63,6 +63,10 @@ pub const RINGS_OFFSET: usize = STACKS_OFFSET + STACK_WORDS * 8;
 /// Size of a process file. Sparse.
 pub const FILE_BYTES: usize = RINGS_OFFSET + SLOTS * RING_BYTES;
 
+/// A thread adds what it counted to [`ProcessHeader::allocations`] and the like after this many allocations, and when it
+/// ends. The counts of a thread that has not ended lag behind by up to as many.
+pub const COUNTS_EVERY: u64 = 4096;
+
 /// What the collector asks of every agent of a run: the whole content of [`CONFIG_FILE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]

@@ -3,9 +3,11 @@
 mod cli;
 mod commands;
 mod disk;
+mod inspect;
 mod pipeline;
 
-use std::io::{self, ErrorKind};
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -18,10 +20,15 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("slimline: {error:#}");
+            say(format_args!("slimline: {error:#}"));
             ExitCode::from(BAD_INPUT)
         }
     }
+}
+
+/// One line on standard error. Where that is closed or full there is nobody left to tell.
+fn say(line: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// `slimline report | head` is no failure.

@@ -1,18 +1,23 @@
 //! From a session directory to a report.
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use slimline_analyze::advise::{Floors, advise};
 use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::module::store::FileStore;
-use slimline_attribute::resolver::{ProcessTables, Resolver};
+use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
 use slimline_report::assemble;
 use slimline_report::view::Report;
-use slimline_trace::session::Session;
+use slimline_trace::session::{Machine, Session};
 
 use crate::disk::Disk;
+
+/// Parts that are decoded before they are asked for; each takes some 10 MB.
+const READ_AHEAD: usize = 2;
 
 /// Reads, attributes and analyzes the session in `directory`.
 pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
@@ -27,16 +32,37 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let mut quality = SampleQuality::default();
     let profile = DataProfile::default();
     let mut pass = Pass::new(&profile);
-    for (pid, process) in &processes {
-        let id = resolver.add_process(ProcessTables::new(*pid, process));
-        for part in process.parts() {
+    let ids: Vec<ProcessId> =
+        processes.iter().map(|(pid, process)| resolver.add_process(ProcessTables::new(*pid, process))).collect();
+    thread::scope(|scope| {
+        // Decoding is half of the work: it goes on while the part before is resolved.
+        let (sender, parts) = mpsc::sync_channel(READ_AHEAD);
+        let processes = &processes;
+        scope.spawn(move || {
+            let numbered = processes.iter().enumerate();
+            // Sending fails where a damaged part has ended the reading.
+            let _ = numbered
+                .flat_map(|(index, (_, process))| process.parts().map(move |part| (index, part)))
+                .try_for_each(|part| sender.send(part));
+        });
+        for (index, part) in parts {
             let part = part?;
-            quality.update(&part.samples);
-            resolver.resolve(id, (&part).into(), |batch| pass.push(batch));
+            quality.update(&part.samples, &processes[index].1.stacks);
+            resolver.resolve(ids[index], (&part).into(), |batch| pass.push(batch));
         }
-    }
+        anyhow::Ok(())
+    })?;
     let resolution = resolver.finish();
     let findings = pass.finish(&resolution.tables);
-    let advice = advise(&findings, &resolution.tables, &Floors::default());
-    Ok(assemble::report(session.info(), &quality, &resolution.tables, &findings, &advice))
+    let advice = advise(&findings, &resolution.tables, &floors(&session.info().machine));
+    Ok(assemble::report(session.info(), &quality, &resolution, &findings, &advice))
+}
+
+/// What a core of the recorded machine keeps to itself decides below which size data is left alone.
+fn floors(machine: &Machine) -> Floors {
+    let own = machine.caches.iter().filter(|cache| cache.level == 2 && cache.kind != "Instruction");
+    match own.map(|cache| cache.bytes).max() {
+        Some(cached_bytes) if cached_bytes > 0 => Floors { cached_bytes, ..Floors::default() },
+        _ => Floors::default(),
+    }
 }

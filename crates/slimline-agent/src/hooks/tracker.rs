@@ -12,7 +12,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// A thread adds its counts to the process's after so many allocations.
-const FLUSH_EVERY: u64 = 4096;
+const FLUSH_EVERY: u64 = slimline_trace::wire::COUNTS_EVERY;
 
 /// A thread's state; about 3 MiB, touched as far as used. Its own thread's alone: whoever wants it must be inside the
 /// agent ([`Thread::enter`]), so that no signal handler of this thread finds it in the middle of a change.

@@ -11,6 +11,7 @@ mod demangled;
 pub mod image;
 pub mod store;
 pub mod symbols;
+pub mod units;
 
 use std::cell::OnceCell;
 
@@ -31,6 +32,7 @@ pub struct Module<'a> {
     source: SymbolSource,
     image: Option<Image<'a>>,
     separate: Option<Image<'a>>,
+    debug_path: Option<String>,
     alternate: Option<Image<'a>>,
     store: &'a FileStore<'a>,
     symbols: OnceCell<Symbols<'a>>,
@@ -44,6 +46,7 @@ impl<'a> Module<'a> {
         // The kernel marks what was unlinked or replaced since: what is at the path now is another file.
         let image = if path.ends_with(" (deleted)") { None } else { store.open(path).and_then(Image::parse) };
         let mut separate = None;
+        let mut debug_path = None;
         let mut alternate = None;
         let mut source = SymbolSource::Unreadable;
         if let Some(image) = &image {
@@ -52,6 +55,7 @@ impl<'a> Module<'a> {
             } else {
                 separate = debug::find_separate(store, path, image).map(|DebugFile { image, path }| {
                     alternate = debug::find_alternate(store, &path, &image);
+                    debug_path = Some(path);
                     image
                 });
                 match &separate {
@@ -74,6 +78,7 @@ impl<'a> Module<'a> {
             source,
             image,
             separate,
+            debug_path,
             alternate,
             store,
             symbols: OnceCell::new(),
@@ -94,6 +99,11 @@ impl<'a> Module<'a> {
     /// Where its names come from.
     pub fn source(&self) -> SymbolSource {
         self.source
+    }
+
+    /// Its separate debug file; `None` where the file has debug information itself, or nothing was found.
+    pub fn debug_path(&self) -> Option<&str> {
+        self.debug_path.as_deref()
     }
 
     /// What tells the same file in two processes: the build-id, else the path.

@@ -10,7 +10,7 @@ mod session;
 use slimline_analyze::advise::Advice;
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
-use slimline_attribute::tables::Tables;
+use slimline_attribute::resolver::Resolution;
 use slimline_trace::session::SessionInfo;
 
 use crate::view::{Report, SCHEMA};
@@ -19,13 +19,14 @@ use crate::view::{Report, SCHEMA};
 pub fn report(
     info: &SessionInfo,
     quality: &SampleQuality,
-    tables: &Tables,
+    resolution: &Resolution,
     findings: &Findings,
     advice: &[Advice],
 ) -> Report {
+    let tables = &resolution.tables;
     Report {
         schema: SCHEMA,
-        session: session::view(info, quality, findings.hot.threads.len() as u64),
+        session: session::view(info, quality, &resolution.unresolved, findings),
         groups: findings.groups.iter().map(|found| groups::view(found, tables)).collect(),
         loops: findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
         breakdowns: breakdowns::view(&findings.hot, tables),

@@ -1,7 +1,9 @@
 //! The head of a report, from what the session says of itself.
 
+use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
-use slimline_trace::session::{End, SessionInfo, Trigger};
+use slimline_attribute::resolver::{Reason, Unresolved};
+use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use crate::view;
@@ -17,7 +19,14 @@ const ENDS: [(BurstEnd, &str); 7] = [
     (BurstEnd::Full, "full"),
 ];
 
-pub(super) fn view(info: &SessionInfo, quality: &SampleQuality, threads: u64) -> view::Session {
+pub(super) fn view(
+    info: &SessionInfo,
+    quality: &SampleQuality,
+    unresolved: &[Unresolved],
+    findings: &Findings,
+) -> view::Session {
+    // Agents count in memory that their target can scribble over: sums must not overflow.
+    let sum = |of: fn(&ProcessSummary) -> u64| info.processes.iter().map(of).fold(0, u64::saturating_add);
     let collector = &info.collector;
     let skid = &collector.skid;
     let calibration: u64 = skid.samples_at_distance.iter().sum();
@@ -42,12 +51,17 @@ pub(super) fn view(info: &SessionInfo, quality: &SampleQuality, threads: u64) ->
         },
         complete: info.complete,
         processes: info.processes.len() as u64,
-        threads,
+        threads: findings.hot.threads.len() as u64,
         samples: quality.samples,
         accesses: quality.burst_accesses,
         weight_total: quality.weight,
-        user_ns: info.processes.iter().filter_map(|process| process.user_ns).sum(),
-        system_ns: info.processes.iter().filter_map(|process| process.system_ns).sum(),
+        user_ns: sum(|process| process.user_ns.unwrap_or(0)),
+        system_ns: sum(|process| process.system_ns.unwrap_or(0)),
+        sampling_ns: sum(|process| process.sampling_ns),
+        allocations: sum(|process| process.allocations),
+        allocated_bytes: sum(|process| process.allocated_bytes),
+        frees: sum(|process| process.frees),
+        paced: findings.paced,
         quality: view::Quality {
             exact: quality.share(Found::Exact),
             inverted: quality.share(Found::Inverted),
@@ -65,6 +79,7 @@ pub(super) fn view(info: &SessionInfo, quality: &SampleQuality, threads: u64) ->
                 .collect(),
         },
         lost: lost(info, quality),
+        unnamed: unresolved.iter().map(|row| unnamed(row, quality.weight)).collect(),
         skid: skid.instructions,
         skid_agreement: (skid.calibrated && calibration > 0).then(|| agreeing as f64 / calibration as f64),
         notes: notes(info),
@@ -72,18 +87,51 @@ pub(super) fn view(info: &SessionInfo, quality: &SampleQuality, threads: u64) ->
 }
 
 fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
-    let mut lost = view::Lost { unresolved: quality.unresolved, ..view::Lost::default() };
+    let mut lost = view::Lost {
+        unresolved: quality.unresolved,
+        deep_stacks: quality.deep_stacks,
+        broken_stacks: quality.broken_stacks,
+        ..view::Lost::default()
+    };
     for process in &info.processes {
         let losses = &process.losses;
-        lost.dropped += losses.dropped_samples;
-        lost.dropped_weight += losses.dropped_weight_ns;
-        lost.throttled += losses.triggers_in_agent;
-        lost.messages += losses.dropped_messages.saturating_sub(losses.dropped_samples) + losses.damaged_messages;
-        lost.threads += losses.threads_without_ring;
-        lost.stacks += losses.stacks_dropped;
-        lost.blocks += losses.blocks_unindexed;
+        let messages = losses.dropped_messages.saturating_sub(losses.dropped_samples);
+        for (into, more) in [
+            (&mut lost.dropped, losses.dropped_samples),
+            (&mut lost.dropped_weight, losses.dropped_weight_ns),
+            (&mut lost.throttled, losses.triggers_in_agent),
+            (&mut lost.messages, messages.saturating_add(losses.damaged_messages)),
+            (&mut lost.threads, losses.threads_without_ring),
+            (&mut lost.stacks, losses.stacks_dropped),
+            (&mut lost.blocks, losses.blocks_unindexed),
+            (&mut lost.unwritten, losses.unwritten_samples),
+            (&mut lost.uncounted_threads, losses.threads_uncounted),
+        ] {
+            *into = into.saturating_add(more);
+        }
     }
     lost
+}
+
+fn unnamed(row: &Unresolved, weight: u64) -> view::Unnamed {
+    let reason = match row.reason {
+        Reason::NoAddress => "no_address",
+        Reason::NoMapping => "no_mapping",
+        Reason::NoCallPath => "no_call_path",
+        Reason::NoVariable => "no_variable",
+        Reason::CodeInNoFile => "code_in_no_file",
+        Reason::UnreadableModule => "unreadable_module",
+        Reason::NoFunction => "no_function",
+        Reason::NoLine => "no_line",
+        Reason::SplitDebugInfo => "split_debug_info",
+        Reason::DamagedDebugInfo => "damaged_debug_info",
+    };
+    view::Unnamed {
+        reason: reason.to_owned(),
+        module: row.module.clone(),
+        share: row.weight as f64 / weight.max(1) as f64,
+        accesses: row.accesses,
+    }
 }
 
 /// What a reader must know before trusting the numbers.

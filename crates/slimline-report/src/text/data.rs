@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use super::number::{bytes, count, percent, plus_minus};
 use super::table::{Column, Rows, shorten, shorten_path};
-use super::{Limits, heading};
+use super::{Limits, fold, heading};
 use crate::escape::plain;
 use crate::view::{Field, Group, Loop, Report};
 
@@ -15,12 +15,12 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     let mut rows = Rows::new(&[
         Column::Number("time"),
         Column::Text("±"),
-        Column::Shortened("data", 28),
+        Column::Shortened("data", 24),
         Column::Text("kind"),
         Column::Number("bytes"),
         Column::Number("objects"),
         Column::Number("element"),
-        Column::Text("allocated or declared at"),
+        Column::Text("allocated, declared"),
     ]);
     let shown = shown(&report.groups, limits);
     for group in shown {
@@ -28,7 +28,7 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
             percent(group.share),
             plus_minus(group.share_interval),
             plain(&group.name),
-            group.kind.replace('_', "-"),
+            kind(group).to_owned(),
             if group.bytes == 0 { String::new() } else { bytes(group.bytes) },
             if group.blocks == 0 { String::new() } else { count(group.blocks) },
             group.element_bytes.map(|n| format!("{n} B")).unwrap_or_default(),
@@ -50,11 +50,22 @@ fn shown(groups: &[Group], limits: Limits) -> &[Group] {
     &groups[..enough.min(limits.rows)]
 }
 
+/// In few letters; nothing where the name says it already.
+fn kind(group: &Group) -> &str {
+    match group.kind.as_str() {
+        "thread_local" => "thread",
+        "unattributed" => "",
+        kind if kind == group.name => "",
+        kind => kind,
+    }
+}
+
+/// The line comes first: what does not fit the page is cut at its end.
 fn origin(group: &Group) -> String {
     let place = group.allocated_at.as_ref();
     match (place, &group.declared_at) {
         (Some(place), _) => match &place.file {
-            Some(file) => format!("{} {}:{}", shorten(&plain(&place.function), 24), file_name(file), place.line),
+            Some(file) => format!("{}:{} {}", file_name(file), place.line, plain(&place.function)),
             None => plain(&place.function),
         },
         (None, Some(position)) => format!("{}:{}", file_name(&position.file), position.line),
@@ -75,8 +86,15 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
     for group in structured {
         heading(out, title(group))?;
         let mut rows = Rows::new(&field_columns());
-        for field in group.fields.iter().filter(|field| field.is_used()) {
+        let used: Vec<&Field> = group.fields.iter().filter(|field| field.is_used()).collect();
+        let hottest = hottest(&used, limits.rows);
+        for field in &hottest {
             rows.push(field_cells(report, field));
+        }
+        if hottest.len() < used.len() {
+            let mut cells = vec![String::new(); 8];
+            cells[2] = format!("{} more", count((used.len() - hottest.len()) as u64));
+            rows.push(cells);
         }
         rows.write(out, 2)?;
         let names = names(group);
@@ -88,18 +106,37 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             .map(|pair| format!("{}–{} {:.2}", names(pair.a), names(pair.b), pair.value))
             .collect();
         if !strong.is_empty() {
-            writeln!(out, "  used together (0 to 1): {}", strong.join("  "))?;
+            fold(out, &format!("used together (0 to 1): {}", strong.join(", ")), 2, 4)?;
         }
         if group.clusters.len() > 1 {
-            let clusters: Vec<String> = group
-                .clusters
-                .iter()
-                .map(|cluster| format!("{{{}}}", cluster.iter().map(|&at| names(at)).collect::<Vec<_>>().join(" ")))
-                .collect();
-            writeln!(out, "  belong together: {}", clusters.join(" "))?;
+            let clusters: Vec<String> = group.clusters.iter().map(|cluster| braced(cluster, &names)).collect();
+            fold(out, &format!("belong together: {}", clusters.join(" ")), 2, 4)?;
         }
     }
     Ok(())
+}
+
+/// The `most` fields that cost most, by offset again.
+fn hottest<'a>(used: &[&'a Field], most: usize) -> Vec<&'a Field> {
+    let mut hottest = used.to_vec();
+    let weight = |field: &Field| (field.share, field.access_share);
+    hottest.sort_by(|a, b| {
+        let (a, b) = (weight(a), weight(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
+    hottest.truncate(most);
+    hottest.sort_by_key(|field| field.offset);
+    hottest
+}
+
+/// A cluster: `{x y z}`; of a long one, which is the cold rest of a large structure, the first fields only.
+fn braced(cluster: &[u64], names: &impl Fn(u64) -> String) -> String {
+    const MOST: usize = 12;
+    let mut inside: Vec<String> = cluster.iter().take(MOST).map(|&at| names(at)).collect();
+    if cluster.len() > MOST {
+        inside.push(format!("… {} more", count((cluster.len() - MOST) as u64)));
+    }
+    format!("{{{}}}", inside.join(" "))
 }
 
 fn title(group: &Group) -> String {

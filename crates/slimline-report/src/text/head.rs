@@ -2,13 +2,13 @@
 
 use std::fmt::{self, Write};
 
-use super::number::{count, duration, percent, plural};
-use super::{HEADING, STRONG};
+use super::number::{bytes, count, duration, percent, plural};
+use super::{STRONG, labelled};
 use crate::escape::{command_line, plain};
-use crate::view::{Bursts, Lost, Quality, Session};
+use crate::view::{Bursts, Lost, Quality, Session, Unnamed};
 
-/// Widest value: the page less the labels.
-const VALUE_WIDTH: usize = super::WIDTH - 12;
+/// Columns of the labels.
+const LABEL_WIDTH: usize = 10;
 
 pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
     line(out, "command", &command_line(&session.command))?;
@@ -62,7 +62,46 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
             &format!("{} in the kernel ({} of CPU time)", duration(session.system_ns), percent(share)),
         )?;
     }
+    if session.sampling_ns > 0 {
+        // Of a program that was killed, the samples' own time is all that is known.
+        let whole = if cpu_ns > 0 { cpu_ns } else { session.weight_total };
+        let share = session.sampling_ns as f64 / whole.max(1) as f64;
+        line(
+            out,
+            "slimline",
+            &format!(
+                "{} in its own samples ({} of CPU time), without the interrupts",
+                duration(session.sampling_ns),
+                percent(share)
+            ),
+        )?;
+    }
+    if session.allocations > 0 {
+        line(
+            out,
+            "heap",
+            &format!(
+                "{} of {}, {}",
+                plural(session.allocations, "allocation"),
+                bytes(session.allocated_bytes),
+                plural(session.frees, "free"),
+            ),
+        )?;
+    }
+    if session.accesses > 0 && session.paced < 0.9995 {
+        line(
+            out,
+            "counts",
+            &format!(
+                "{} of the accesses lie in loops of known pace; the other counts favour slow code",
+                percent(session.paced)
+            ),
+        )?;
+    }
     line(out, "lost", &lost(&session.lost))?;
+    for told in unnamed(&session.unnamed) {
+        line(out, "not named", &told)?;
+    }
     if !session.complete {
         line(out, "incomplete", "the collector did not close this session; it holds what was written until then")?;
     }
@@ -88,16 +127,7 @@ fn empty(out: &mut impl Write, session: &Session) -> fmt::Result {
 
 /// One labelled value, folded at word ends.
 fn line(out: &mut impl Write, label: &str, value: &str) -> fmt::Result {
-    let mut label = label;
-    let mut rest = value;
-    while rest.chars().count() > VALUE_WIDTH {
-        let limit = rest.char_indices().nth(VALUE_WIDTH).map_or(rest.len(), |(at, _)| at);
-        let cut = rest[..limit].rfind(' ').filter(|&at| at > 0).unwrap_or(limit);
-        writeln!(out, "{HEADING}{label:>10}{HEADING:#}  {}", &rest[..cut])?;
-        rest = rest[cut..].trim_start();
-        label = "";
-    }
-    writeln!(out, "{HEADING}{label:>10}{HEADING:#}  {rest}")
+    labelled(out, label, LABEL_WIDTH, value)
 }
 
 fn quality(quality: &Quality) -> String {
@@ -128,6 +158,14 @@ fn lost(lost: &Lost) -> String {
         (lost.threads, "thread not sampled", "threads not sampled"),
         (lost.stacks, "call path dropped", "call paths dropped"),
         (lost.blocks, "heap block not indexed", "heap blocks not indexed"),
+        (lost.unwritten, "sample not written", "samples not written"),
+        (lost.deep_stacks, "call path too deep to keep whole", "call paths too deep to keep whole"),
+        (
+            lost.uncounted_threads,
+            "thread whose last allocations are not counted",
+            "threads whose last allocations are not counted",
+        ),
+        (lost.broken_stacks, "call path not unwound to its end", "call paths not unwound to their end"),
     ];
     let told = join(
         parts
@@ -140,4 +178,48 @@ fn lost(lost: &Lost) -> String {
 
 fn join(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(", ")
+}
+
+/// Shares below this are told in JSON only.
+const LEAST_UNNAMED: f64 = 0.005;
+/// Modules named with each reason.
+const MODULES: usize = 3;
+
+/// One line a reason, costliest first. Samples without an address are told as such above.
+fn unnamed(rows: &[Unnamed]) -> Vec<String> {
+    let mut reasons: Vec<(&str, f64, Vec<&str>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.reason != "no_address") {
+        let name = row.module.rsplit('/').next().unwrap_or_default();
+        match reasons.iter_mut().find(|(reason, ..)| *reason == row.reason) {
+            Some((_, share, modules)) => {
+                *share += row.share;
+                modules.push(name);
+            }
+            None => reasons.push((&row.reason, row.share, vec![name])),
+        }
+    }
+    reasons.retain(|(_, share, _)| *share >= LEAST_UNNAMED);
+    reasons.sort_by(|a, b| b.1.total_cmp(&a.1));
+    reasons.iter().map(|(reason, share, modules)| format!("{} {}", percent(*share), because(reason, modules))).collect()
+}
+
+fn because(reason: &str, modules: &[&str]) -> String {
+    let modules: Vec<&str> = modules.iter().copied().filter(|name| !name.is_empty()).collect();
+    let mut list = modules.iter().take(MODULES).map(|name| plain(name)).collect::<Vec<_>>().join(", ");
+    if modules.len() > MODULES {
+        list += &format!(" and {} more", modules.len() - MODULES);
+    }
+    let of = |what: &str| if list.is_empty() { what.to_owned() } else { format!("{what} of {list}") };
+    match reason {
+        "no_mapping" => "at addresses in no mapping that was seen".to_owned(),
+        "no_call_path" => "in heap blocks without a call path".to_owned(),
+        "no_variable" => of("in data without a symbol"),
+        "code_in_no_file" => "in code that was generated at run time".to_owned(),
+        "unreadable_module" => of("in code that can no longer be read"),
+        "no_function" => of("in stripped code"),
+        "no_line" => of("in code without lines (no debug information)"),
+        "split_debug_info" => of("in code whose lines are in .dwo files, which are not read,"),
+        "damaged_debug_info" => of("in code with damaged or partly missing debug information"),
+        other => of(other),
+    }
 }

@@ -13,6 +13,7 @@ use std::fmt::{self, Display, Write};
 
 use anstyle::{AnsiColor, Style};
 
+pub(crate) use self::table::shorten_end;
 use crate::view::Report;
 
 /// Widest line written.
@@ -111,4 +112,12 @@ pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize
         writeln!(out, "{:margin$}{line}", "")?;
     }
     Ok(())
+}
+
+/// A value behind its label, which is set to the right of `width` columns; folded below itself.
+pub(crate) fn labelled(out: &mut impl Write, label: &str, width: usize, value: &str) -> fmt::Result {
+    let margin = width + 2;
+    let mut lines = String::new();
+    fold(&mut lines, value, margin, margin)?;
+    write!(out, "{HEADING}{label:>width$}{HEADING:#}  {}", &lines[margin..])
 }

@@ -74,7 +74,8 @@ pub(super) fn shorten(text: &str, width: usize) -> String {
     text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
 }
 
-fn shorten_end(text: &str, width: usize) -> String {
+/// What the end says is said elsewhere, too: `art.c:607-608 art.c:…`.
+pub(crate) fn shorten_end(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

@@ -201,6 +201,9 @@ pub struct ProcessSummary {
     pub user_ns: Option<u64>,
     /// CPU time in the kernel, which has no samples; known once it exited.
     pub system_ns: Option<u64>,
+    /// CPU time that the agent's samples took, in all threads, without the interrupts themselves.
+    #[serde(default)]
+    pub sampling_ns: u64,
     /// What is missing.
     pub losses: Losses,
 }
@@ -226,4 +229,8 @@ pub struct Losses {
     pub blocks_unindexed: u64,
     /// Samples that were drained and could not be written: the disk was full.
     pub unwritten_samples: u64,
+    /// Threads that did not end by themselves, but were killed with their process or left running: the counts of
+    /// allocations and frees lack up to [`COUNTS_EVERY`](crate::wire::COUNTS_EVERY) of each.
+    #[serde(default)]
+    pub threads_uncounted: u64,
 }

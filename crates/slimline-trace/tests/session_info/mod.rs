@@ -55,6 +55,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         frees: 0,
         user_ns: None,
         system_ns: None,
+        sampling_ns: 0,
         losses: Losses::default(),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use slimline_trace::session::{DEFAULT_DIRECTORY, End};
 
 use super::{advise, record, report};
-use crate::cli;
+use crate::{cli, say};
 
 /// The same program in two languages: one compiler is always at hand where slimline was built.
 const SOURCES: [Source; 2] = [
@@ -46,17 +46,17 @@ pub(crate) fn run(options: &cli::Demo) -> anyhow::Result<u8> {
     };
     let program = compile(&directory)?;
     let session = directory.join(DEFAULT_DIRECTORY);
-    eprintln!("slimline record -- {}", program.display());
+    say(format_args!("slimline record -- {}", program.display()));
     let outcome = record::record(&cli::Record::of(program.into_os_string(), session.clone()))?;
     if outcome.end() != (End::Exited { status: 0 }) {
         bail!("the demo program failed: {:?}", outcome.end());
     }
-    eprintln!("slimline report");
+    say("slimline report");
     report::run(&cli::Report::of(session.clone()))?;
-    eprintln!("\nslimline advise");
+    say("\nslimline advise");
     advise::run(&cli::Advise::of(session))?;
     if scratch.is_none() {
-        eprintln!("\nKept in {}: source, program and session.", directory.display());
+        say(format_args!("\nKept in {}: source, program and session.", directory.display()));
     }
     Ok(0)
 }
@@ -71,7 +71,7 @@ fn compile(directory: &Path) -> anyhow::Result<PathBuf> {
             if !output.status.success() {
                 bail!("{compiler} could not compile the demo:\n{}", String::from_utf8_lossy(&output.stderr));
             }
-            eprintln!("{compiler} {}", source.arguments.join(" "));
+            say(format_args!("{compiler} {}", source.arguments.join(" ")));
             return Ok(directory.join("bodies"));
         }
     }

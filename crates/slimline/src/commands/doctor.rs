@@ -1,17 +1,15 @@
 //! `slimline doctor`
 
-use slimline_collect::{Availability, Capability, Diagnosis};
+use slimline_collect::{Availability, Capability, CommandDiagnosis, Diagnosis};
 use slimline_report::doctor::{self, Collector, Command, Fact};
 
 use super::{print, record};
 use crate::cli::{self, Format};
+use crate::inspect;
 
 pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
     let found = slimline_collect::doctor(options.command.first(), &record::calibration()?);
-    let command = found.command.as_ref().map(|command| Command {
-        program: command.program.as_ref().map(|path| path.display().to_string()),
-        obstacle: command.obstacle.clone(),
-    });
+    let command = found.command.as_ref().map(command);
     let view = doctor::Diagnosis::new(facts(&found), found.capabilities.iter().map(collector).collect(), command);
     match options.format {
         Format::Json => print(&doctor::json(&view))?,
@@ -44,8 +42,17 @@ fn facts(found: &Diagnosis) -> Vec<Fact> {
     );
     let skid = &found.skid;
     let measured = if skid.calibrated { "measured" } else { "assumed" };
-    add("skid", format!("{} instruction(s), {measured}: {}", skid.instructions, skid.note));
+    add("skid, instructions", format!("{}, {measured}: {}", skid.instructions, skid.note));
     facts
+}
+
+fn command(found: &CommandDiagnosis) -> Command {
+    let (facts, lacks) = match (&found.program, &found.runs) {
+        (Some(program), Some(runs)) => inspect::inspect(program, runs),
+        _ => Default::default(),
+    };
+    let program = found.program.as_ref().map(|path| path.display().to_string());
+    Command { program, obstacle: found.obstacle.clone(), facts, lacks }
 }
 
 fn collector(capability: &Capability) -> Collector {

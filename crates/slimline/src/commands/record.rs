@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use slimline_collect::{Outcome, RecordOptions};
 
 use crate::cli::{self, Collector};
+use crate::say;
 
 /// Records, says on standard error what was written, and ends as the target ended.
 pub(crate) fn run(options: &cli::Record) -> anyhow::Result<u8> {
@@ -28,7 +29,7 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         calibration: calibration()?,
         ..RecordOptions::new(options.command.clone())
     })?;
-    say(&outcome);
+    tell(&outcome);
     Ok(outcome)
 }
 
@@ -38,22 +39,23 @@ pub(super) fn calibration() -> anyhow::Result<Vec<OsString>> {
     Ok(vec![myself.into_os_string(), cli::CALIBRATE.into()])
 }
 
-fn say(outcome: &Outcome) {
+fn tell(outcome: &Outcome) {
     let info = &outcome.info;
     let samples: u64 = info.processes.iter().map(|process| process.samples).sum();
     let accesses: u64 = info.processes.iter().map(|process| process.accesses).sum();
     let directory = outcome.directory.display();
-    let more = match info.processes.len() {
+    let processes = match info.processes.len() {
         0 | 1 => String::new(),
         n => format!(", {n} processes"),
     };
-    anstream::eprintln!("slimline: {directory}: {samples} samples, {accesses} accesses{more}");
-    if let Some(reason) = &info.stopped_early {
-        anstream::eprintln!("slimline: recording stopped before the program did: {reason}");
-    }
+    let early = match &info.stopped_early {
+        Some(reason) => format!("; recording stopped before the program did: {reason}"),
+        None => String::new(),
+    };
+    say(format_args!("slimline: {directory}: {samples} samples, {accesses} accesses{processes}{early}"));
     for process in &info.processes {
         if let Some(failure) = &process.failure {
-            anstream::eprintln!("slimline: process {} was not recorded: {failure}", process.pid);
+            say(format_args!("slimline: process {} was not recorded: {failure}", process.pid));
         }
     }
 }

@@ -1,0 +1,97 @@
+//! What `session.json` tells of one process: what its agent counted, and what the collector did.
+
+use std::mem::offset_of;
+
+use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
+use slimline_trace::wire::{self, ProcessHeader, SLOTS, TriggerKind};
+
+use crate::ring::ProcessFile;
+
+/// What the collector took in of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) parts: u32,
+    pub(crate) samples: u64,
+    pub(crate) weight_ns: u64,
+    pub(crate) accesses: u64,
+    pub(crate) damaged_messages: u64,
+    pub(crate) unwritten_samples: u64,
+}
+
+/// What there is to tell of a process.
+#[derive(Debug)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) file: &'a ProcessFile,
+    pub(crate) directory: &'a str,
+    pub(crate) executable: &'a str,
+    pub(crate) counts: &'a Counts,
+    pub(crate) threads_unended: u64,
+}
+
+impl Recorded<'_> {
+    /// As it is now.
+    pub(crate) fn summary(&self, now_ns: u64, is_alive: bool) -> ProcessSummary {
+        let u64_of = |offset| self.file.header_u64(offset);
+        let u32_of = |offset| self.file.header_u32(offset);
+        let state = match self.file.state() {
+            state if state == wire::ProcessState::Exited as u32 => ProcessState::Exited,
+            state if state == wire::ProcessState::Failed as u32 => ProcessState::Failed,
+            _ if is_alive => ProcessState::Running,
+            _ => ProcessState::Gone,
+        };
+        let exited = state == ProcessState::Exited;
+        let (mut dropped_messages, mut dropped_samples, mut dropped_weight_ns) = (0_u64, 0_u64, 0_u64);
+        for dropped in
+            (0..SLOTS).map(|slot| self.file.slot(slot)).filter(|slot| !slot.is_untouched()).map(|slot| slot.dropped())
+        {
+            dropped_messages = dropped_messages.saturating_add(dropped.0);
+            dropped_samples = dropped_samples.saturating_add(dropped.1);
+            dropped_weight_ns = dropped_weight_ns.saturating_add(dropped.2);
+        }
+        ProcessSummary {
+            directory: self.directory.to_owned(),
+            pid: u32_of(offset_of!(ProcessHeader, pid)),
+            parent_pid: u32_of(offset_of!(ProcessHeader, parent_pid)),
+            executable: self.executable.to_owned(),
+            state,
+            failure: (state == ProcessState::Failed).then(|| self.file.failure()),
+            trigger: trigger_of(u32_of(offset_of!(ProcessHeader, trigger))),
+            trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
+            started_ns: u64_of(offset_of!(ProcessHeader, started_ns)),
+            ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
+            parts: self.counts.parts,
+            samples: self.counts.samples,
+            weight_ns: self.counts.weight_ns,
+            accesses: self.counts.accesses,
+            allocations: u64_of(offset_of!(ProcessHeader, allocations)),
+            allocated_bytes: u64_of(offset_of!(ProcessHeader, allocated_bytes)),
+            frees: u64_of(offset_of!(ProcessHeader, frees)),
+            user_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, user_ns))),
+            system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),
+            sampling_ns: u64_of(offset_of!(ProcessHeader, sampling_ns)),
+            losses: Losses {
+                dropped_samples,
+                dropped_weight_ns,
+                dropped_messages,
+                damaged_messages: self.counts.damaged_messages,
+                triggers_in_agent: u32_of(offset_of!(ProcessHeader, triggers_in_agent)).into(),
+                threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
+                stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),
+                blocks_unindexed: u64_of(offset_of!(ProcessHeader, blocks_unindexed)),
+                unwritten_samples: self.counts.unwritten_samples,
+                threads_uncounted: self.threads_unended,
+            },
+        }
+    }
+}
+
+/// The trigger that an agent says it uses; a number that is none reads as off.
+pub(crate) fn trigger_of(number: u32) -> Trigger {
+    const PERF_SIGTRAP: u32 = TriggerKind::PerfSigtrap as u32;
+    const THREAD_TIMER: u32 = TriggerKind::ThreadTimer as u32;
+    match number {
+        PERF_SIGTRAP => Trigger::PerfSigtrap,
+        THREAD_TIMER => Trigger::ThreadTimer,
+        _ => Trigger::Off,
+    }
+}

@@ -1,0 +1,6 @@
+//! How every command ends where something is wrong: one clear line, the documented exit status, no panic, and no part
+//! of a session that looks whole.
+
+mod reading;
+mod recording;
+mod scratch;

@@ -1,0 +1,332 @@
+//! `slimline record`: what is refused, and how a recording ends that something or somebody cuts short.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use slimline_report::view::Report;
+use slimline_trace::session::{End, Session};
+
+use crate::scratch::{NOBODY, Scratch, WALK, check_refused, copy_for_everybody, is_root, stderr, stdout};
+
+fn record(scratch: &Scratch, command: &[&str]) -> Output {
+    scratch.slimline(["record", "--"].iter().chain(command)).output().unwrap()
+}
+
+/// `record` refuses the command; nothing is written.
+#[track_caller]
+fn check_not_recorded(scratch: &Scratch, command: &[&str], expected: &str) {
+    check_refused(&record(scratch, command), expected);
+    assert!(!scratch.session().exists(), "a session was left behind");
+}
+
+/// What a report says of the session.
+#[track_caller]
+fn report(scratch: &Scratch) -> Report {
+    let output = scratch.slimline(["report", "--format", "json"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn usage_errors_are_claps() {
+    let scratch = Scratch::new();
+    for arguments in [&["record"][..], &["record", "-F", "0", "true"], &["no-such-command"], &["report", "--by", "x"]] {
+        let output = scratch.slimline(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).starts_with("error: "), "{arguments:?}: {}", stderr(&output));
+    }
+    let output = scratch.slimline(["record", "--collector", "pmu", "true"]).output().unwrap();
+    check_refused(&output, "not in this version; use --collector clock");
+}
+
+#[test]
+fn what_is_no_program_is_refused() {
+    let scratch = Scratch::new();
+    check_not_recorded(&scratch, &["no-such-program-4711"], "no-such-program-4711: command not found in PATH");
+    check_not_recorded(&scratch, &["./no-such-program"], "./no-such-program: command not found");
+    check_not_recorded(&scratch, &["/etc"], "/etc: is a directory, not a program");
+    check_not_recorded(&scratch, &["/etc/passwd"], "/etc/passwd: not executable (chmod +x /etc/passwd)");
+    let plain = scratch.write_program("plain", "echo no shebang\n");
+    check_not_recorded(&scratch, &[text(&plain)], "neither an ELF program nor a script");
+    let script = scratch.write_program("script", "#!/no/such/interpreter\n");
+    check_not_recorded(&scratch, &[text(&script)], "/no/such/interpreter: command not found");
+    let empty = scratch.write_program("empty", "");
+    check_not_recorded(&scratch, &[text(&empty)], "neither an ELF program nor a script");
+}
+
+#[test]
+fn what_the_agent_can_not_enter_is_refused() {
+    let scratch = Scratch::new();
+    let source = "int main(void) { return 0; }";
+    let fixed = scratch.compile("static", source, &["-static"]);
+    check_not_recorded(&scratch, &[text(&fixed)], "statically linked");
+    let original = fs::read(scratch.compile("program", source, &[])).unwrap();
+    let spoilt = |name: &str, at: usize, byte: u8| {
+        let mut content = original.clone();
+        content[at] = byte;
+        scratch.write_program(name, content)
+    };
+    // Offsets of the ELF header: 4 class, 18 machine (183 is AArch64).
+    check_not_recorded(&scratch, &[text(&spoilt("arm", 18, 183))], "a program for AArch64");
+    check_not_recorded(&scratch, &[text(&spoilt("small", 4, 1))], "a program for a 32-bit CPU");
+    let cut = scratch.write_program("cut", &original[..100]);
+    check_not_recorded(&scratch, &[text(&cut)], "damaged ELF file");
+    if is_root() {
+        let other = scratch.write_program("other", &original);
+        std::os::unix::fs::chown(&other, Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o4755)).unwrap();
+        check_not_recorded(&scratch, &[text(&other)], "set-user-id, so the system ignores preloaded libraries");
+    }
+}
+
+/// As somebody without root's rights: directories that may not be searched or written, and a program that may be run
+/// but not read, so that only the run shows that it can't be preloaded.
+#[test]
+fn what_permissions_forbid_is_told() {
+    if !is_root() {
+        return; // nobody to become
+    }
+    let scratch = Scratch::new();
+    let slimline = copy_for_everybody(&scratch.path(""));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(&slimline);
+        command.args(arguments).current_dir(scratch.path("")).uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    fs::create_dir(scratch.path("closed")).unwrap();
+    let hidden = scratch.write_program("closed/program", "#!/bin/sh\n");
+    fs::set_permissions(scratch.path("closed"), Permissions::from_mode(0o700)).unwrap();
+    check_refused(&run(&["record", "-o", "/tmp/never", "--", text(&hidden)]), "permission denied");
+    // The scratch directory itself belongs to root.
+    check_refused(&run(&["record", "--", "true"]), "slimline.data: Permission denied");
+
+    fs::create_dir(scratch.path("open")).unwrap();
+    fs::set_permissions(scratch.path("open"), Permissions::from_mode(0o777)).unwrap();
+    let unreadable = scratch.compile("unreadable", "int main(void) { return 0; }", &["-static"]);
+    fs::set_permissions(&unreadable, Permissions::from_mode(0o711)).unwrap();
+    let session = scratch.path("open/s");
+    let output = run(&["record", "-o", text(&session), "--", text(&unreadable)]);
+    check_refused(&output, "its loader ignored LD_PRELOAD");
+    assert!(!Session::open(&session).unwrap().info().complete);
+    // The session is nobody's, and private.
+    fs::set_permissions(&session, Permissions::from_mode(0o700)).unwrap();
+    let output = scratch.slimline(["report", text(&session)]).output().unwrap();
+    assert!(output.status.success() && stdout(&output).contains("none: there is nothing to report"), "{output:?}");
+}
+
+#[test]
+fn a_session_that_can_not_be_written_is_refused_before_the_program_starts() {
+    let scratch = Scratch::new();
+    let ran = scratch.path("ran");
+    let record = |output: &str| {
+        let output = scratch.slimline(["record", "-o", output, "--", "touch", text(&ran)]).output().unwrap();
+        assert!(!ran.exists(), "the program was started all the same");
+        output
+    };
+    check_refused(&record("/proc/slimline.data"), "/proc/slimline.data: ");
+    check_refused(&record("/no/such/directory/s"), "/no/such/directory/s: No such file or directory");
+    fs::write(scratch.path("file"), "precious").unwrap();
+    check_refused(&record("file"), "file: not a directory");
+    fs::create_dir(scratch.path("full")).unwrap();
+    fs::write(scratch.path("full/precious"), "").unwrap();
+    check_refused(&record("full"), "full: not a slimline session");
+    assert!(scratch.path("full/precious").exists());
+}
+
+/// In a mount namespace of its own, so that it can do to `/tmp` what a hardened container does.
+fn in_other_mounts(scratch: &Scratch, mounts: &str, record: &str) -> Option<Output> {
+    let can = Command::new("unshare").args(["-m", "true"]).output().is_ok_and(|output| output.status.success());
+    let script = format!("{mounts}\n{record}");
+    can.then(|| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "bash", "-ec", &script]).env("SLIMLINE", env!("CARGO_BIN_EXE_slimline"));
+        command.current_dir(scratch.path("")).env_remove("TMPDIR").env_remove("XDG_RUNTIME_DIR");
+        command.output().unwrap()
+    })
+}
+
+#[test]
+fn without_a_place_for_the_agent_recording_is_refused() {
+    // The scratch directory must not be under what is mounted over.
+    let scratch = Scratch::new();
+    let mount =
+        |options: &str| format!("cd /; for d in /dev/shm /var/tmp /tmp; do mount -t tmpfs -o {options} none $d; done");
+    let record = "$SLIMLINE record -o /dev/shm/s -- true";
+    let Some(output) = in_other_mounts(&scratch, &mount("noexec,size=256m"), record) else { return };
+    check_refused(&output, "no usable directory for the agent: ");
+    assert!(stderr(&output).contains("/tmp is mounted noexec") && stderr(&output).contains("set TMPDIR"));
+    let output = in_other_mounts(&scratch, &mount("size=1m"), record).unwrap();
+    check_refused(&output, "no usable directory for the shared memory: ");
+    let gone =
+        "cd /; mount -t tmpfs -o ro none /dev/shm; mount -t tmpfs -o ro none /var/tmp; mount -t tmpfs -o ro none /tmp";
+    let output = in_other_mounts(&scratch, gone, record).unwrap();
+    check_refused(&output, "no usable directory for the shared memory: ");
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_recording_and_not_the_program() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("walk", WALK, &["-O1"]);
+    let mounts = "mkdir disk && mount -t tmpfs -o size=24k none disk";
+    let record = format!(
+        "cd disk; $SLIMLINE record -- {} && status=0 || status=$?; $SLIMLINE report > ../report; exit $status",
+        program.display()
+    );
+    let Some(output) = in_other_mounts(&scratch, mounts, &record) else { return };
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert_eq!(stdout(&output), "0\n", "the program printed its result");
+    assert!(message.contains("recording stopped before the program did: no space left"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    let report = fs::read_to_string(scratch.path("report")).unwrap();
+    assert!(report.contains("incomplete") || report.contains("nothing to report"), "{report}");
+}
+
+#[test]
+fn a_file_size_limit_reached_while_recording_is_like_a_full_disk() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("walk", WALK, &["-O1"]);
+    let script = format!("echo ready; read go; {}", program.display());
+    let mut command = scratch.slimline(["record", "--", "bash", "-c", &script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut results = BufReader::new(child.stdout.take().unwrap());
+    results.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    // Of slimline only: what it has started keeps the limit that it got.
+    let limit = Command::new("prlimit").args(["--fsize=512", "--pid", &child.id().to_string()]).status().unwrap();
+    assert!(limit.success());
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    check_status_and_line(&output, 2, "recording stopped before the program did: ");
+    assert!(!Session::open(&scratch.session()).unwrap().info().complete);
+    assert!(!report(&scratch).session.complete);
+}
+
+#[track_caller]
+fn check_status_and_line(output: &Output, status: i32, expected: &str) {
+    let message = stderr(output);
+    assert_eq!(output.status.code(), Some(status), "{message}");
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+}
+
+/// Starts a script, in a process group with its recorder, that prints a line when it is ready; waits for that.
+fn start_ready(scratch: &Scratch, script: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = scratch.slimline(["record", "--", "bash", "-c", script]);
+    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, output)
+}
+
+fn signal(name: &str, target: &str) {
+    assert!(Command::new("kill").args([name, "--", target]).status().unwrap().success());
+}
+
+#[test]
+fn ctrl_c_goes_to_the_program_and_the_session_is_whole() {
+    // As a terminal does it: to the whole foreground process group. The program decides what becomes of it.
+    let scratch = Scratch::new();
+    let (mut child, _output) = start_ready(&scratch, "echo ready; while :; do :; done");
+    signal("-INT", &format!("-{}", child.id()));
+    assert_eq!(child.wait().unwrap().signal(), Some(2), "slimline ends as the program ended");
+    let report = report(&scratch);
+    assert!(report.session.complete);
+    assert_eq!(report.session.ended, "killed by signal 2");
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_lose_the_session_either() {
+    let scratch = Scratch::new();
+    let script = "trap 'echo first; trap \"exit 6\" INT' INT; echo ready; while :; do :; done";
+    let (mut child, mut output) = start_ready(&scratch, script);
+    let group = format!("-{}", child.id());
+    signal("-INT", &group);
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "first\n");
+    signal("-INT", &group);
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    let report = report(&scratch);
+    assert!(report.session.complete);
+    assert_eq!(report.session.ended, "exit status 6");
+}
+
+#[test]
+fn term_ends_the_program_and_the_session_is_whole() {
+    let scratch = Scratch::new();
+    let (mut child, _output) = start_ready(&scratch, "echo ready; while :; do :; done");
+    signal("-TERM", &child.id().to_string());
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    assert!(report(&scratch).session.complete);
+}
+
+#[test]
+fn a_killed_slimline_leaves_a_session_that_says_so() {
+    let scratch = Scratch::new();
+    let (mut child, mut output) = start_ready(&scratch, "echo ready; echo $$; while :; do :; done");
+    let mut program = String::new();
+    output.read_line(&mut program).unwrap();
+    signal("-KILL", &child.id().to_string());
+    child.wait().unwrap();
+    signal("-KILL", program.trim());
+    let report = report(&scratch);
+    assert!(!report.session.complete);
+    assert_eq!(report.session.ended, "end not recorded");
+    // The next recording takes its place as after any other.
+    assert!(record(&scratch, &["true"]).status.success());
+}
+
+#[test]
+fn a_shell_sees_the_status_that_the_program_alone_would_give() {
+    for (script, status) in
+        [("exit 0", 0), ("exit 1", 1), ("exit 200", 200), ("kill -KILL $$", 137), ("kill -SEGV $$", 139)]
+    {
+        let scratch = Scratch::new();
+        let output = scratch.bash(&format!("$SLIMLINE record -- sh -c '{script}'; echo $?")).output().unwrap();
+        assert_eq!(stdout(&output), format!("{status}\n"), "{}", stderr(&output));
+        let info = Session::open(&scratch.session()).unwrap().info().clone();
+        assert!(info.complete);
+        let end = if status > 128 && script.starts_with("kill") {
+            End::Signaled { signal: status - 128 }
+        } else {
+            End::Exited { status }
+        };
+        assert_eq!(info.end, Some(end));
+    }
+}
+
+#[test]
+fn what_the_system_will_not_start_is_told_in_one_line() {
+    let scratch = Scratch::new();
+    let source = "int main(void) { return 0; }";
+    let program = scratch.compile("program", source, &["-Wl,--dynamic-linker=/no/such/loader.so"]);
+    check_not_recorded(&scratch, &[text(&program)], "program: can't be started: No such file or directory");
+}
+
+#[test]
+fn a_closed_or_full_standard_error_changes_nothing() {
+    let scratch = Scratch::new();
+    for redirection in ["2>&-", "2>/dev/full"] {
+        let output = scratch.bash(&format!("$SLIMLINE record -- sh -c 'exit 7' {redirection}")).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{redirection}");
+        let output = scratch.bash(&format!("$SLIMLINE record -- ./missing {redirection}")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{redirection}");
+    }
+    let mut rest = String::new();
+    let mut child = scratch.slimline(["record", "--", "echo", "out"]).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+    assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("out\n", Some(0)));
+}
