@@ -9,7 +9,7 @@ use crate::view::{Group, Layout, LayoutMember, Report};
 /// Bytes of a cache line: where the layout is ruled off. 64 on every x86-64.
 const LINE_BYTES: u64 = 64;
 /// Column at which costs begin.
-const COST_COLUMN: usize = 48;
+const COST_COLUMN: usize = 40;
 
 /// Groups whose element type matches `name`: the whole name, or its last part (`Node` for `struct Node`, `ns::Node`).
 pub fn matching<'a>(report: &'a Report, name: &str) -> Vec<&'a Group> {

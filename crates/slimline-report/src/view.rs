@@ -108,6 +108,8 @@ pub struct Quality {
 /// How long the bursts were.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Bursts {
+    /// Bursts that were started: not every sample has one, where they would cost too much.
+    pub count: u64,
     /// Mean instructions.
     pub mean_instructions: f64,
     /// Share of bursts by why they ended: `limit`, `unknown`, `unsupported`, `syscall`, `fault`, `full`, `agent`.

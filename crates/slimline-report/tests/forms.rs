@@ -61,6 +61,7 @@ fn art() -> Report {
             paced: 0.93,
             quality: Quality { exact: 0.62, inverted: 0.2, next_instance: 0.17, lost: 0.01, ..Quality::default() },
             bursts: Bursts {
+                count: 1240,
                 mean_instructions: 243.0,
                 ends: vec![Named { name: "limit".into(), share: 0.94 }, Named { name: "syscall".into(), share: 0.06 }],
             },
@@ -311,4 +312,47 @@ fn what_this_machine_and_a_program_allow() {
     let diagnosis = Diagnosis::new(vec![fact("kernel", "Linux 6.1")], vec![collector], Some(command));
     write(&mut out, &diagnosis).unwrap();
     insta::assert_snapshot!(unstyled(&out));
+}
+
+/// Graphs of many shapes through graphviz itself, which gives up over circles between clusters.
+#[test]
+fn graphviz_renders_any_affinities() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let field = |n: u64| Field { offset: n * 8, bytes: 8, name: format!("\"{n}\\"), loads: 1, ..Field::default() };
+    let mut report = art();
+    // Every pair of twelve fields, dealt to clusters in as many ways; weights in no order.
+    report.groups = (1..=6)
+        .map(|ways| Group {
+            id: ways as u32,
+            name: format!("dealt to {ways}"),
+            share: 0.1,
+            fields: (0..12).map(field).collect(),
+            affinity: (0..12)
+                .flat_map(|a| (a + 1..12).map(move |b| (a, b)))
+                .map(|(a, b)| Affinity { a: a * 8, b: b * 8, value: ((a * 7 + b * 5 + ways) % 10) as f64 / 10.0 })
+                .collect(),
+            clusters: (0..ways)
+                .map(|way| (0..12).filter(|n| n * 5 % 7 % ways == way).map(|n| n * 8).collect())
+                .collect(),
+            ..Group::default()
+        })
+        .collect();
+    let mut graph = String::new();
+    dot::graph(&mut graph, &report).unwrap();
+    let mut dot = Command::new("dot")
+        .args(["-Tsvg"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("graphviz is installed (cargo xtask test installs it)");
+    dot.stdin.take().unwrap().write_all(graph.as_bytes()).unwrap();
+    let output = dot.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && complaint.is_empty(), "{complaint}\n{graph}");
+    let picture = String::from_utf8_lossy(&output.stdout).into_owned();
+    for group in &report.groups {
+        assert!(picture.contains(&group.name), "{} is not in the picture", group.name);
+    }
 }

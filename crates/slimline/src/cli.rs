@@ -22,8 +22,9 @@ pub(crate) const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
         slimline report                           which data costs the time, in which loops\n  \
         slimline advise                           what to change, with the new definitions\n  \
         slimline demo                             all three on a small program, in a few seconds\n\n\
-        Exit status: 0 done, 1 a check failed, 2 bad usage or input; `record` ends with the status of the\n\
-        program it ran (128 + n where signal n killed it)."
+        Exit status: 0 done, 1 a check failed, 2 bad usage, bad input or unwritable output; `record` ends\n\
+        with the status of the program it ran (128 + n where signal n killed it), or with 2 where it could\n\
+        not start it or not record all of it."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -97,6 +98,7 @@ pub(crate) struct Report {
     /// What to cut the time by
     #[arg(long, value_enum, default_value_t = By::Group)]
     pub(crate) by: By,
+    /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Most rows of a table
@@ -141,17 +143,22 @@ pub(crate) enum Format {
 pub(crate) struct Advise {
     #[command(flatten)]
     pub(crate) input: Input,
+    /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
 /// Show a structure as pahole prints it, with the cost of each field.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  slimline annotate 'struct node'\n  slimline annotate before.data node")]
+#[command(
+    override_usage = "slimline annotate [OPTIONS] [DIR] TYPE",
+    after_help = "Examples:\n  slimline annotate 'struct node'\n  slimline annotate before.data node"
+)]
 pub(crate) struct Annotate {
     /// Session (default slimline.data), then the type's name or its last part
-    #[arg(required = true, num_args = 1..=2, value_names = ["DIR", "TYPE"])]
+    #[arg(required = true, num_args = 1..=2, value_name = "[DIR] TYPE")]
     pub(crate) words: Vec<String>,
+    /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
@@ -177,6 +184,7 @@ pub(crate) enum Tool {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  slimline doctor\n  slimline doctor -- ./program")]
 pub(crate) struct Doctor {
+    /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Program to look at; it is not run
@@ -186,6 +194,9 @@ pub(crate) struct Doctor {
 
 /// Compile a small program, record it, and print report and advice.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  slimline demo\n  slimline demo --keep demo && slimline annotate demo/slimline.data body"
+)]
 pub(crate) struct Demo {
     /// Keep the program and its session in this directory
     #[arg(long, value_name = "DIR")]

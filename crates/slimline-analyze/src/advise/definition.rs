@@ -90,7 +90,9 @@ fn comment(language: Language) -> &'static str {
 fn plain_name(name: &str) -> &str {
     let name = name.strip_prefix("struct ").or_else(|| name.strip_prefix("class ")).unwrap_or(name);
     let name = name.split('<').next().unwrap_or(name);
-    name.rsplit("::").next().unwrap_or(name)
+    let name = name.rsplit("::").next().unwrap_or(name);
+    // Data without a type may be called "anonymous memory" or by an address.
+    if is_identifier(name) { name } else { "element" }
 }
 
 fn part_name(subject: &Subject<'_>, part: &Part<'_>) -> String {

@@ -71,6 +71,7 @@ pub(super) fn view(
             no_code: quality.share(Found::NoCode),
         },
         bursts: view::Bursts {
+            count: quality.bursts,
             mean_instructions: quality.mean_burst(),
             ends: ENDS
                 .iter()

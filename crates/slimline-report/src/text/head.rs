@@ -42,10 +42,11 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
         out,
         "samples",
         &format!(
-            "{} for {} of user time; {} seen in bursts, {:.0} instructions each",
+            "{} for {} of user time; {} seen in {} of {:.0} instructions",
             count(session.samples),
             duration(session.weight_total),
             if session.accesses == 1 { "1 access".to_owned() } else { format!("{} accesses", count(session.accesses)) },
+            plural(session.bursts.count, "burst"),
             session.bursts.mean_instructions,
         ),
     )?;
