@@ -65,7 +65,9 @@ pub(crate) fn for_overhead() -> Result<Vec<Workload>> {
     ] {
         workloads.push(sample(name, passes, kind)?);
     }
-    workloads.extend(debian(4)?.into_iter().filter(|w| ["xz", "python3", "sqlite3"].contains(&w.name.as_str())));
+    workloads.extend(
+        debian(4)?.into_iter().filter(|w| ["xz", "perl", "python3", "sqlite3", "cc1"].contains(&w.name.as_str())),
+    );
     Ok(workloads)
 }
 
@@ -101,14 +103,16 @@ pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
     let lines_path = lines.display().to_string();
     let cc1 = Command::new("gcc").arg("-print-prog-name=cc1").output().context("gcc")?;
     let cc1 = PathBuf::from(String::from_utf8_lossy(&cc1.stdout).trim());
+    // Debian's own, whatever else the path holds: a version manager's python3 is a shell script.
+    let installed = |name: &str| Path::new("/usr/bin").join(name);
     let quiet_c: [&str; 4] = ["-quiet", "-O2", "-o", "-"];
     let rows: Vec<(&str, PathBuf, Vec<String>, Option<&Path>)> = vec![
-        ("xz", "xz".into(), strings(&["-c", "-T1", "-4", &lines_path]), None),
-        ("gzip", "gzip".into(), strings(&["-c", "-n", "-9", &lines_path]), None),
-        ("sort", "sort".into(), strings(&["-k", "2", "--parallel=2", &lines_path]), None),
-        ("perl", "perl".into(), strings(&["-e", PERL, &size.to_string()]), None),
-        ("python3", "python3".into(), strings(&["-c", PYTHON, &size.to_string()]), None),
-        ("sqlite3", "sqlite3".into(), strings(&[":memory:"]), Some(&sql)),
+        ("xz", installed("xz"), strings(&["-c", "-T1", "-4", &lines_path]), None),
+        ("gzip", installed("gzip"), strings(&["-c", "-n", "-9", &lines_path]), None),
+        ("sort", installed("sort"), strings(&["-k", "2", "--parallel=2", &lines_path]), None),
+        ("perl", installed("perl"), strings(&["-e", PERL, &size.to_string()]), None),
+        ("python3", installed("python3"), strings(&["-c", PYTHON, &size.to_string()]), None),
+        ("sqlite3", installed("sqlite3"), strings(&[":memory:"]), Some(&sql)),
         ("cc1", cc1, [strings(&quiet_c), strings(&[&source.display().to_string()])].concat(), None),
     ];
     Ok(rows
