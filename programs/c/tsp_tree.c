@@ -7,13 +7,17 @@
 // type = "tree"
 // element_bytes = 56
 // fields = { sz = 0, x = 8, y = 16, left = 24, right = 32, next = 40, prev = 48 }
-// allocated_at = { function = "build_tree", line = 40 }
+// allocated_at = { function = "build_tree", line = 44 }
 // split = [["x", "y", "next"], ["sz", "left", "right", "prev"]]
+//
+// [[loop]]
+// name = "build"
+// allocates = true
 //
 // [[loop]]
 // name = "tour_length"
 // function = "tour_length"
-// lines = [65, 67]
+// lines = [69, 71]
 // group = "tree"
 // fields = ["x", "y", "next"]
 

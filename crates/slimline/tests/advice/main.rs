@@ -24,7 +24,18 @@ fn check(name: &str, optimization: Optimization) {
     let report = succeed(report.arg("report").arg(&session).args(["--format", "json"]));
     let report: Report = serde_json::from_slice(&report.stdout).unwrap();
 
-    let wrong = judge::judge(&program.truth().unwrap(), &Times::read(&measured).unwrap(), &report);
+    let truth = program.truth().unwrap();
+    let mut times = Times::read(&measured).unwrap();
+    let allocating: Vec<_> = truth.loops.iter().filter(|stated| stated.allocates).collect();
+    if !allocating.is_empty() {
+        // What the program itself measured while recorded holds what tracking its allocations cost.
+        succeed(Command::new(&executable).env("TRUTH", &measured));
+        let alone = Times::read(&measured).unwrap();
+        for stated in allocating {
+            times.replace(&stated.name, &alone).unwrap();
+        }
+    }
+    let wrong = judge::judge(&truth, &times, &report);
     assert!(wrong.is_empty(), "{}:\n  {}", executable.display(), wrong.join("\n  "));
 }
 
@@ -60,12 +71,12 @@ check_at_o2_and_o3! {
     int4_two_loops;
     art;
     neighbor;
-    tsp_tree fails because "tour_length gets 0.92 of the time, truly 0.55; a node's name is taken from a child pointer";
+    tsp_tree fails because "by name only: a node is named by the child pointer that its allocation is stored to";
     zones;
     column_major;
     list_chase;
     gather;
-    search_tree fails because "the find loop gets 0.70 of the time, truly 0.86";
+    search_tree;
     three_levels;
     particles;
     new_array;
