@@ -5,6 +5,7 @@
 //! `deb-src`, and stays as it is. Elsewhere, `SLIMLINE_FOREIGN` names a directory with the finished executables.
 
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -117,7 +118,7 @@ const LUA: &str = r#"
 local points = {}
 for i = 1, 100000 do points[i] = { x = i % 97, y = i % 89, mass = 1.5, name = "p" .. i % 50 } end
 local sum = 0
-for pass = 1, 60 do
+for pass = 1, 240 do
   for i = 1, #points do local p = points[i]; sum = sum + p.x * p.mass; p.y = p.y + 1 end
 end
 print(sum, points[100].y)
@@ -128,8 +129,12 @@ impl Foreign {
     pub(super) fn case(&self) -> Result<Case> {
         let directory = target_dir()?.join("foreign");
         std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-        let input = directory.join(format!("{}.input", self.name));
-        std::fs::write(&input, (self.input)()).with_context(|| input.display().to_string())?;
+        // Named by what is in it: the oracle keeps its answers by the arguments.
+        let text = (self.input)();
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let input = directory.join(format!("{}.{:016x}.input", self.name, hasher.finish()));
+        std::fs::write(&input, text).with_context(|| input.display().to_string())?;
         let argument = |word: &&str| if *word == "INPUT" { input.display().to_string() } else { (*word).to_owned() };
         Ok(Case {
             name: self.name.to_owned(),
