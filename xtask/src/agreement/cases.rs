@@ -46,7 +46,7 @@ pub(super) struct Structure {
     /// The function that a report's allocation path has first, wrappers aside. All groups with it are added up, as the
     /// oracle's site adds up all callers.
     pub(super) function: String,
-    /// The line in it, for functions that allocate several things.
+    /// The line in it, for functions that allocate several things; then the path may have it anywhere.
     pub(super) line: Option<u32>,
 }
 

@@ -96,12 +96,20 @@ impl Structure {
         // Frames are `function file:line`; a function of C++ may have spaces in it.
         let frames = stack.iter().filter_map(|frame| frame.rsplit_once(' '));
         let line = |place: &str| place.rsplit_once(':').and_then(|(_, line)| line.parse().ok());
-        let allocating = frames.map(|(function, place)| (function, line(place)));
-        let mut allocating = allocating.skip_while(|(function, _)| skip.contains(function));
-        allocating
-            .next()
-            .is_some_and(|(function, line)| function == self.function && (self.line.is_none() || line == self.line))
+        let mut frames = frames.map(|(function, place)| (function, line(place)));
+        match self.line {
+            // Wherever the library's own frames end.
+            Some(_) => frames.any(|(function, line)| is_named(function, &self.function) && line == self.line),
+            None => frames
+                .find(|(function, _)| !skip.contains(function))
+                .is_some_and(|(function, _)| function == self.function),
+        }
     }
+}
+
+/// Whether a frame's function has that name, in a module or class or outside of them.
+fn is_named(function: &str, name: &str) -> bool {
+    function.strip_suffix(name).is_some_and(|path| path.is_empty() || path.ends_with("::"))
 }
 
 #[cfg(test)]
@@ -180,6 +188,8 @@ mod tests {
         assert!(third.is(&group(&["make src/p.c:3"], 1, &[]), &[]));
         assert!(!third.is(&group(&["make src/p.c:4"], 1, &[]), &[]));
         assert!(!third.is(&group(&["maker src/p.c:3"], 1, &[]), &[]));
+        assert!(third.is(&group(&["Vec<T, A>::new v.rs:9", "p::make src/p.rs:3"], 1, &[]), &[]));
+        assert!(!third.is(&group(&["remake src/p.c:3"], 1, &[]), &[]));
         assert!(rows(&third, &[], &site(&[(0, 1, 0)]), &[Report { groups: Vec::new() }]).is_err());
     }
 }
