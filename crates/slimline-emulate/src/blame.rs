@@ -11,7 +11,7 @@
 //! 3. If there is none, the nearest memory instruction is blamed, be it weak.
 //!
 //! - A *weak* operand is nearly always in the nearest cache: a stack slot (`push`, `ret`, `[rsp+8]`,
-//!   `[rbp-8]`), an address without a general register (constants for `xorpd` or `mulsd`, but also
+//!   `[rbp-8]`), a load from an address without a general register (constants for `xorpd` or `mulsd`, but also
 //!   scalar globals, which 3. leaves their due) and the pointer of an indirect call or jump. All else is
 //!   strong, indexed and atomic operands always: see the module `blame_flow`.
 //! - Predecessors are the instruction that falls through to a place and every direct branch to
@@ -382,8 +382,11 @@ mod tests {
         blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x45, 0xf8, 0x90], 7, 0);
         blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x45, 0x08, 0x90], 7, 3);
         blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x04, 0xcc, 0x90], 7, 3);
-        // 0: mov rax, [rdi]; 3: xadd [rip+0x100], rax; b: nop; then with lock
-        blames(&[0x48, 0x8b, 0x07, 0x48, 0x0f, 0xc1, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xb, 0);
+        // 0: mov rax, [rdi]; 3: mov [rip+0x100], rax; a: nop; then with add: a variable that is written
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x89, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xa, 3);
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x01, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xa, 3);
+        // 0: mov rax, [rdi]; 3: add rax, [rip+0x100]; a: nop; then with lock xadd to memory
+        blames(&[0x48, 0x8b, 0x07, 0x48, 0x03, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xa, 0);
         blames(&[0x48, 0x8b, 0x07, 0xf0, 0x48, 0x0f, 0xc1, 0x05, 0x00, 0x01, 0x00, 0x00, 0x90], 0xc, 3);
         // 0: mov rax, [rdi]; 3: call [rax+0x18]: sampled without skid, it waits for the object, not the vtable.
         assert_eq!(plan(&[0x48, 0x8b, 0x07, 0xff, 0x50, 0x18], START, START, START + 3, 0).blamed_ip(), Some(START));

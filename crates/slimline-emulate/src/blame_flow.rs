@@ -54,7 +54,7 @@ impl Step {
         let operand = memory_operand(op);
         let strength = match operand {
             None => Strength::Absent,
-            Some((place, ..)) if is_weak(op, &place) => Strength::Weak,
+            Some((place, _, kind)) if is_weak(op, &place, kind) => Strength::Weak,
             Some(_) => Strength::Strong,
         };
         let explicit = [op.a, op.b, op.c, op.d].contains(&Operand::Memory);
@@ -136,8 +136,9 @@ impl Wanted {
 
 /// Whether the memory operand at `place` is nearly always in the nearest cache. Other cores take the
 /// line of an atomic one away whatever its address. A frame's locals lie below `rbp`; at or above it,
-/// `rbp` may as well be a pointer to data. An index makes it an array.
-fn is_weak(op: &Op, place: &Place) -> bool {
+/// `rbp` may as well be a pointer to data. An index makes it an array. What is written at a fixed address is no
+/// constant but a variable, whose line other cores may want.
+fn is_weak(op: &Op, place: &Place, kind: AccessKind) -> bool {
     if op.atomic || crate::vector::gathers(op.work) || matches!(op.work, Work::Text(..) | Work::Xlat) {
         return false;
     }
@@ -145,7 +146,8 @@ fn is_weak(op: &Op, place: &Place) -> bool {
     code_pointer
         || place.index == ZERO as u8
             && match usize::from(place.base) {
-                ZERO | RSP => true,
+                ZERO => kind == AccessKind::Load,
+                RSP => true,
                 RBP => (place.displacement as i64) < 0,
                 _ => false,
             }
