@@ -39,11 +39,13 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
         let (sender, parts) = mpsc::sync_channel(READ_AHEAD);
         let processes = &processes;
         scope.spawn(move || {
-            let numbered = processes.iter().enumerate();
-            // Sending fails where a damaged part has ended the reading.
-            let _ = numbered
-                .flat_map(|(index, (_, process))| process.parts().map(move |part| (index, part)))
-                .try_for_each(|part| sender.send(part));
+            for (index, (_, process)) in processes.iter().enumerate() {
+                for part in process.parts() {
+                    if sender.send((index, part)).is_err() {
+                        return; // a damaged part has ended the reading
+                    }
+                }
+            }
         });
         for (index, part) in parts {
             let part = part?;
