@@ -19,10 +19,18 @@ pub(crate) trait StackArea: Sync {
 }
 
 /// Cells of the hash tables, each used once the one before is half full: a process with few paths touches few pages,
-/// each of which costs as much as a hundred look-ups. 33 MiB in all, sparse.
-const LEVELS: [usize; 3] = [1 << 10, 1 << 15, 1 << 21];
-const _: () = assert!(LEVELS[0].is_power_of_two() && LEVELS[1].is_power_of_two() && LEVELS[2].is_power_of_two());
-const CELLS: usize = LEVELS[0] + LEVELS[1] + LEVELS[2];
+/// each of which costs as much as a hundred look-ups, and a table much larger than its content is slow to read. 34 MiB
+/// in all, sparse.
+const LEVELS: [usize; 4] = [1 << 10, 1 << 14, 1 << 17, 1 << 21];
+const CELLS: usize = {
+    let (mut cells, mut level) = (0, 0);
+    while level < LEVELS.len() {
+        assert!(LEVELS[level].is_power_of_two());
+        cells += LEVELS[level];
+        level += 1;
+    }
+    cells
+};
 /// Paths beyond get a new row each time, until the area is full too: tables must keep empty cells.
 const MAX_PATHS: usize = CELLS / 2;
 const _: () = assert!(MAX_PATHS <= MAX_STACK as usize);
