@@ -10,6 +10,8 @@
 use slimline_trace::access::{GroupId, SiteId, ThreadId};
 use slimline_trace::address::Svma;
 
+use crate::data::wrappers::is_library_source;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -166,6 +168,12 @@ impl Site {
     /// Source position of the innermost frame.
     pub fn position(&self) -> Option<&SourcePosition> {
         self.frames.first().and_then(|frame| frame.position.as_ref())
+    }
+
+    /// Source position in the innermost frame that is the program's own code, not inlined from a library; `None` where
+    /// there is none.
+    pub fn own_position(&self) -> Option<&SourcePosition> {
+        self.frames.iter().filter_map(|frame| frame.position.as_ref()).find(|at| !is_library_source(&at.file))
     }
 
     /// Name of the function that the code really belongs to (not an inlined one).

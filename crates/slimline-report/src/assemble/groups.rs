@@ -8,7 +8,8 @@ use super::breakdowns::interval;
 use super::layout;
 use crate::view;
 
-pub(super) fn view(found: &GroupFindings, tables: &Tables) -> view::Group {
+/// `loop_rows` gives the view's row of each of the findings' loops.
+pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize]) -> view::Group {
     let group = tables.group(found.group);
     let structure = found.structure.as_ref();
     // A type of another size than the element's is not the element's type.
@@ -38,7 +39,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables) -> view::Group {
             .to_owned()
         }),
         element_confidence: structure.map(|structure| structure.confidence),
-        fields: found.fields.iter().map(field).collect(),
+        fields: found.fields.iter().map(|found| field(found, loop_rows)).collect(),
         affinity: found
             .affinity
             .iter()
@@ -81,7 +82,13 @@ fn one_line(frame: &Frame) -> String {
     }
 }
 
-fn field(field: &Field) -> view::Field {
+fn field(field: &Field, loop_rows: &[usize]) -> view::Field {
+    let mut loops: Vec<usize> = Vec::new();
+    for &row in &field.loops {
+        if !loops.contains(&loop_rows[row]) {
+            loops.push(loop_rows[row]);
+        }
+    }
     view::Field {
         offset: field.offset,
         bytes: field.bytes,
@@ -91,6 +98,6 @@ fn field(field: &Field) -> view::Field {
         loads: field.loads,
         stores: field.stores,
         stride_bytes: field.stride_bytes,
-        loops: field.loops.clone(),
+        loops,
     }
 }

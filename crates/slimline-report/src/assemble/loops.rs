@@ -1,4 +1,4 @@
-//! Loops.
+//! Loops. A function inlined at two calls has its loop twice in the binary; a reader of the source sees one.
 
 use slimline_analyze::findings::{Findings, LoopFindings};
 use slimline_attribute::tables::Tables;
@@ -30,5 +30,91 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
                 }
             })
             .collect(),
+    }
+}
+
+/// `loops` with rows that name the same lines made one, costliest first, and for each row of `loops` where it went.
+pub(super) fn by_lines(loops: Vec<view::Loop>) -> (Vec<view::Loop>, Vec<usize>) {
+    let mut merged: Vec<(view::Loop, Vec<usize>)> = Vec::new();
+    for (row, found) in loops.into_iter().enumerate() {
+        match merged.iter_mut().find(|(other, _)| is_same(other, &found)) {
+            Some((into, rows)) => {
+                merge(into, found);
+                rows.push(row);
+            }
+            None => merged.push((found, vec![row])),
+        }
+    }
+    merged.sort_by(|a, b| b.0.share.total_cmp(&a.0.share));
+    let mut went = vec![0; merged.iter().map(|(_, rows)| rows.len()).sum()];
+    for (to, (_, rows)) in merged.iter().enumerate() {
+        rows.iter().for_each(|&row| went[row] = to);
+    }
+    (merged.into_iter().map(|(found, _)| found).collect(), went)
+}
+
+/// Whether a reader could not tell the two apart. A loop inside of another one on the same lines is deeper.
+fn is_same(a: &view::Loop, b: &view::Loop) -> bool {
+    let shown = |found: &view::Loop| (found.first_line, found.last_line, found.depth);
+    a.file.is_some() && a.first_line > 0 && shown(a) == shown(b) && a.function == b.function && a.file == b.file
+}
+
+fn merge(into: &mut view::Loop, from: view::Loop) {
+    into.share += from.share;
+    // The ends' sums hold the sum.
+    into.share_interval.low += from.share_interval.low;
+    into.share_interval.high = (into.share_interval.high + from.share_interval.high).min(1.0);
+    for part in from.groups {
+        match into.groups.iter_mut().find(|known| known.id == part.id) {
+            Some(known) => {
+                known.share += part.share;
+                let more: Vec<u64> = part.fields.into_iter().filter(|at| !known.fields.contains(at)).collect();
+                known.fields.extend(more);
+            }
+            None => into.groups.push(part),
+        }
+    }
+    into.groups.sort_by(|a, b| b.share.total_cmp(&a.share));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(function: &str, lines: [u32; 2], depth: u32, share: f64, fields: &[u64]) -> view::Loop {
+        view::Loop {
+            function: function.to_owned(),
+            file: Some("bodies.c".to_owned()),
+            first_line: lines[0],
+            last_line: lines[1],
+            share,
+            share_interval: view::Interval { low: share - 0.01, high: share + 0.01 },
+            depth,
+            groups: vec![view::LoopGroup { id: 3, share, fields: fields.to_vec() }],
+        }
+    }
+
+    #[test]
+    fn copies_of_an_inlined_loop_are_one_row() {
+        let loops = vec![
+            found("kick", [22, 23], 2, 0.375, &[48]),
+            found("drift", [30, 31], 2, 0.25, &[0]),
+            found("drift", [30, 31], 2, 0.25, &[24, 0]),
+        ];
+        let (merged, went) = by_lines(loops);
+        assert_eq!(went, [1, 0, 0]);
+        assert_eq!(merged[1], found("kick", [22, 23], 2, 0.375, &[48]));
+        assert_eq!((merged.len(), merged[0].share, merged[0].depth), (2, 0.5, 2));
+        assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, fields: vec![0, 24] }]);
+        assert!((merged[0].share_interval.low - 0.48).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_can_be_told_apart_stays_apart() {
+        let nest = vec![found("sum", [7, 7], 1, 0.1, &[]), found("sum", [7, 7], 2, 0.1, &[])];
+        assert_eq!(by_lines(nest).0.len(), 2);
+        let mut unknown = found("a.out+0x10", [0, 0], 1, 0.1, &[]);
+        unknown.file = None;
+        assert_eq!(by_lines(vec![unknown.clone(), unknown]).0.len(), 2);
     }
 }

@@ -24,11 +24,13 @@ pub fn report(
     advice: &[Advice],
 ) -> Report {
     let tables = &resolution.tables;
+    let (loops, went) =
+        loops::by_lines(findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect());
     Report {
         schema: SCHEMA,
         session: session::view(info, quality, &resolution.unresolved, findings),
-        groups: findings.groups.iter().map(|found| groups::view(found, tables)).collect(),
-        loops: findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
+        groups: findings.groups.iter().map(|found| groups::view(found, tables, &went)).collect(),
+        loops,
         breakdowns: breakdowns::view(&findings.hot, tables),
         advice: advice.iter().map(advice::view).collect(),
     }
