@@ -185,12 +185,6 @@ impl Flow {
         }
     }
 
-    /// The block that holds the instruction at an address.
-    pub fn block_at(&self, svma: Svma) -> Option<usize> {
-        let index = find(&self.instructions, svma.0)?;
-        Some(self.blocks.partition_point(|block| block.first <= index) - 1)
-    }
-
     /// The instructions of a block.
     pub fn instructions_of(&self, block: usize) -> &[Instruction] {
         let Block { first, end } = self.blocks[block];

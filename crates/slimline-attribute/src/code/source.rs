@@ -48,10 +48,19 @@ struct JoinKey {
     file: String,
 }
 
-/// The innermost loop of every block of a function.
-struct FunctionLoops {
-    flow: Flow,
-    innermost: Vec<Option<LoopId>>,
+/// Where blocks of a function begin, in order, and the innermost loop of each.
+struct FunctionLoops(Vec<(Svma, Option<LoopId>)>);
+
+impl FunctionLoops {
+    fn new(flow: &Flow, innermost: impl Iterator<Item = Option<LoopId>>) -> Self {
+        let blocks = (0..flow.blocks.len()).map(|block| flow.address_of(block));
+        Self(blocks.zip(innermost).collect())
+    }
+
+    fn innermost(&self, svma: Svma) -> Option<LoopId> {
+        let after = self.0.partition_point(|&(start, _)| start <= svma);
+        self.0[after.checked_sub(1)?].1
+    }
 }
 
 impl Loops {
@@ -67,8 +76,7 @@ impl Loops {
             let loops = self.read_function(module, id, start, end);
             self.functions.insert((id, start), loops);
         }
-        let function = self.functions.get(&(id, start))?.as_ref()?;
-        function.innermost[function.flow.block_at(svma)?]
+        self.functions.get(&(id, start))?.as_ref()?.innermost(svma)
     }
 
     /// The table.
@@ -80,8 +88,7 @@ impl Loops {
         let flow = Flow::of_function(module, &self.no_return, start, end)?;
         let nest = Nest::new(&flow.successors, &flow.roots);
         if nest.loops.is_empty() {
-            let innermost = vec![None; flow.blocks.len()];
-            return Some(FunctionLoops { flow, innermost });
+            return Some(FunctionLoops(Vec::new()));
         }
         let name = module.linked_name(start);
         let mut stacks = InlineStacks::default();
@@ -117,8 +124,7 @@ impl Loops {
                 None => self.push(row),
             });
         }
-        let innermost = nest.innermost.iter().map(|found| found.map(|index| ids[index])).collect();
-        Some(FunctionLoops { flow, innermost })
+        Some(FunctionLoops::new(&flow, nest.innermost.iter().map(|found| found.map(|index| ids[index]))))
     }
 
     fn push(&mut self, row: Loop) -> LoopId {
@@ -297,8 +303,10 @@ impl InlineStacks {
         };
         let mut depth = (0..first.levels.len()).take_while(|&depth| shared(depth)).last()?;
         let is_library = |depth: usize| {
-            let name = self.functions[first.levels[depth].function as usize].name.as_deref();
-            name.is_some_and(|name| rules.judge(&demangle(name), module) == Verdict::Library)
+            let level = &first.levels[depth];
+            let name = self.functions[level.function as usize].name.as_deref();
+            let source = self.files.get(level.file as usize).map(String::as_str);
+            name.is_some_and(|name| rules.judge(&demangle(name), module, source) == Verdict::Library)
         };
         while depth > 0 && is_library(depth) {
             depth -= 1;

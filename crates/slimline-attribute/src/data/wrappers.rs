@@ -7,6 +7,9 @@ pub struct WrapperRules {
     pub prefixes: Vec<String>,
     /// Whole names (without namespaces) of functions that return memory that is new to their caller.
     pub functions: Vec<String>,
+    /// Parts of the paths of source files that are a library's. Debug information may name its functions without
+    /// their namespace.
+    pub sources: Vec<String>,
     /// Beginnings of file names of modules whose code never is the program's own.
     pub modules: Vec<String>,
 }
@@ -58,6 +61,7 @@ impl Default for WrapperRules {
                 "scandir",
                 "PyMem_New",
             ]),
+            sources: owned(&["/include/c++/", "/rustc/", "/rustlib/src/rust/library/"]),
             modules: owned(&[
                 "libc.so",
                 "libc-",
@@ -86,8 +90,11 @@ pub enum Verdict {
 }
 
 impl WrapperRules {
-    /// What the rules say of `function` in `module` (a file name).
-    pub fn judge(&self, function: &str, module: &str) -> Verdict {
+    /// What the rules say of `function` in `module` (a file name), whose code is written in the file `source`.
+    pub fn judge(&self, function: &str, module: &str, source: Option<&str>) -> Verdict {
+        if source.is_some_and(|path| self.sources.iter().any(|part| path.contains(part.as_str()))) {
+            return Verdict::Library;
+        }
         if self.modules.iter().any(|prefix| module.starts_with(prefix.as_str())) {
             return Verdict::Library;
         }
@@ -167,8 +174,11 @@ mod tests {
             ("alloc_stats::print", "prog", Program),
         ];
         for (function, module, expected) in cases {
-            assert_eq!(rules.judge(function, module), expected, "{function}");
+            assert_eq!(rules.judge(function, module, None), expected, "{function}");
         }
+        let header = Some("/usr/include/c++/12/bits/stl_algo.h");
+        assert_eq!(rules.judge("__sort<int*, main()::<lambda(int, int)> >", "prog", header), Library);
+        assert_eq!(rules.judge("main", "prog", Some("/home/me/include/main.cpp")), Program);
     }
 
     #[test]

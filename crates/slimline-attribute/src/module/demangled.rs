@@ -12,6 +12,8 @@ pub fn demangle(raw: &str) -> String {
     if !name.starts_with("_Z") {
         return name.to_owned();
     }
+    // What compilers append to clones (`.isra.0`, `.cold`) is no part of the name.
+    let name = name.split_once('.').map_or(name, |(name, _)| name);
     let options = DemangleOptions::new().no_params().no_return_type();
     let whole = Symbol::new(name).ok().and_then(|symbol| symbol.demangle_with_options(&options).ok());
     whole.or_else(|| plain_name(name)).unwrap_or_else(|| name.to_owned())
@@ -49,6 +51,7 @@ mod tests {
         let cases = [
             ("main", "main"),
             ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("_ZN5space5innerIiEclEii.isra.0.cold", "space::inner<int>::operator()"),
             ("_ZN5space5innerIiEclEii", "space::inner<int>::operator()"),
             ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back"),
             ("_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place"),

@@ -157,8 +157,11 @@ impl<'a> Module<'a> {
     /// Inline stack at an address, innermost first; never empty. For a return address, ask for the byte before it.
     pub fn frames(&self, svma: Svma) -> Vec<Frame> {
         let mut frames = Vec::new();
+        // Whether the outermost level, visited last, has the name it was linked by.
+        let mut is_linked = false;
         if let Some(debug) = self.debug() {
             debug.for_each_frame(svma, |level| {
+                is_linked = level.name.is_some_and(|name| name.starts_with("_Z") || name.starts_with("_R"));
                 frames.push(Frame {
                     function: level.name.map_or_else(|| self.symbol_name(svma), demangle),
                     module: self.file_name.clone(),
@@ -168,7 +171,14 @@ impl<'a> Module<'a> {
             });
         }
         match frames.last_mut() {
-            Some(outermost) => outermost.inlined = false,
+            Some(outermost) => {
+                outermost.inlined = false;
+                // Templates over a local type have no linkage name in DWARF and so no namespace; their symbol has.
+                let symbol = self.symbols().function_at(svma).map(|function| function.name);
+                if let Some(symbol) = symbol.filter(|name| name.starts_with("_Z") && !is_linked) {
+                    outermost.function = demangle(symbol);
+                }
+            }
             None => frames.push(Frame {
                 function: self.symbol_name(svma),
                 module: self.file_name.clone(),

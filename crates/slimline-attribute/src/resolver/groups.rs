@@ -9,6 +9,7 @@ use slimline_trace::tables::{Block, StackEnd, StackRow};
 
 use super::sites::Tally;
 use super::{Place, ProcessId, ProcessState, Reason};
+use crate::code::passes_on::passes_on;
 use crate::data::address_space::{Found, Loaded, MappingName, Modules};
 use crate::data::call_path::own_frames;
 use crate::data::timed::Extent;
@@ -395,7 +396,18 @@ impl Groups {
         let found: Rc<[CallFrame]> = frames
             .into_iter()
             .map(|frame| {
-                let own = self.rules.judge(&frame.function, &frame.module) == Verdict::Program;
+                let source = frame.position.as_ref().map(|position| position.file.as_str());
+                let own = match self.rules.judge(&frame.function, &frame.module, source) {
+                    Verdict::Program => true,
+                    Verdict::Library => false,
+                    // What was inlined has no return of its own to look at.
+                    Verdict::NamedLikeAllocator => {
+                        !frame.inlined
+                            && loaded.is_some_and(|loaded| {
+                                !passes_on(modules.get(loaded.module), loaded.svma(return_address))
+                            })
+                    }
+                };
                 CallFrame { number: self.number(&frame, svma), frame, own }
             })
             .collect();
