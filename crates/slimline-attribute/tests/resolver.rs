@@ -2,6 +2,7 @@
 
 mod sandbox;
 
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use sandbox::Sandbox;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
@@ -144,6 +145,20 @@ fn code_at(module: &Module<'_>, function: &str, line: u32) -> u64 {
         + BIAS
 }
 
+/// Run-time return address of the first call of `function` whose innermost position is on `line`.
+fn after_call(module: &Module<'_>, function: &str, line: u32) -> Avma {
+    let start = Svma(code_at(module, function, line) - BIAS);
+    let (begin, end) = module.function_bounds(start).expect("has a symbol");
+    let code = &module.image().expect("an ELF file").bytes_from(begin)[..(end.0 - begin.0) as usize];
+    let decoder = Decoder::with_ip(64, code, begin.0, DecoderOptions::NONE);
+    let is_it = |instruction: &Instruction| {
+        let frames = module.frames(Svma(instruction.ip()));
+        instruction.flow_control() == FlowControl::Call && frames[0].position.as_ref().is_some_and(|at| at.line == line)
+    };
+    let call = decoder.into_iter().find(is_it).unwrap_or_else(|| panic!("{function} makes no call on line {line}"));
+    Avma(call.next_ip() + BIAS)
+}
+
 fn variable(module: &Module<'_>, name: &str) -> u64 {
     module.symbols().variables().iter().find(|variable| variable.name == name).expect("variable").start.0 + BIAS
 }
@@ -158,7 +173,7 @@ fn rows_land_on_their_code_and_data() {
     let (table, total) = (variable(&module, "table"), variable(&module, "total"));
 
     let mut recorded = Recorded::new(&program);
-    let returns = |function, line| Avma(code_at(&module, function, line) + 5);
+    let returns = |function, line| after_call(&module, function, line);
     let path = [returns("xmalloc", 6), returns("make", 8), returns("main", 14)];
     let stack = recorded.stacks.push(&path, StackEnd::Outermost);
     // The same allocation, cut by the unwinder.
@@ -219,11 +234,11 @@ fn rows_land_on_their_code_and_data() {
             ("table", GroupKind::Static, 24),
             ("table", GroupKind::Static, 32),
             ("total", GroupKind::Static, 0),
-            ("make:8", GroupKind::Heap, 8),
-            ("make:8", GroupKind::Heap, 8),
+            ("n", GroupKind::Heap, 8),
+            ("n", GroupKind::Heap, 8),
             // From where the stack could have grown to: 128 MiB below its top.
             ("stack", GroupKind::Stack, (128 << 20) - 0xfff0),
-            ("make:8", GroupKind::Heap, 0x1000),
+            ("n", GroupKind::Heap, 0x1000),
             ("unattributed", GroupKind::Unattributed, 0x7f00_0000_1000),
             ("unattributed", GroupKind::Unattributed, 0),
         ]

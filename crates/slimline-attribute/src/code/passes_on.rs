@@ -31,7 +31,7 @@ pub fn passes_on(module: &Module<'_>, return_address: Svma) -> bool {
 }
 
 fn follow(instructions: &[Instruction], return_address: u64) -> bool {
-    let Some(first) = find(instructions, return_address) else { return false };
+    let Some(first) = find(instructions, return_address) else { return true };
     let mut factory = InstructionInfoFactory::new();
     let mut seen = vec![false; instructions.len()];
     let mut open = vec![(first, Copies { registers: vec![Register::RAX], slots: Vec::new() })];
