@@ -306,10 +306,11 @@ impl Subject<'_> {
         self.lines_of(sites)
     }
 
+    /// Lines of the program: nobody changes the library that was inlined there.
     fn lines_of(&self, sites: impl IntoIterator<Item = SiteId>) -> Vec<(String, u32)> {
         let mut lines: Vec<(String, u32)> = Vec::new();
         for site in sites {
-            let Some(at) = self.tables.site(site).position().filter(|at| at.line > 0) else { continue };
+            let Some(at) = self.tables.site(site).own_position().filter(|at| at.line > 0) else { continue };
             if !lines.iter().any(|(file, line)| (file, *line) == (&at.file, at.line)) {
                 lines.push((at.file.clone(), at.line));
             }

@@ -61,7 +61,7 @@ impl Default for WrapperRules {
                 "scandir",
                 "PyMem_New",
             ]),
-            sources: owned(&["/include/c++/", "/rustc/", "/rustlib/src/rust/library/"]),
+            sources: owned(&LIBRARY_SOURCES),
             modules: owned(&[
                 "libc.so",
                 "libc-",
@@ -76,6 +76,14 @@ impl Default for WrapperRules {
             ]),
         }
     }
+}
+
+/// Parts of the paths of standard libraries' sources, as their debug information and headers have them.
+const LIBRARY_SOURCES: [&str; 3] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/"];
+
+/// Whether a source file is a standard library's, inlined into the program.
+pub(crate) fn is_library_source(path: &str) -> bool {
+    LIBRARY_SOURCES.iter().any(|part| path.contains(part))
 }
 
 /// What the rules say of a function.
