@@ -9,6 +9,7 @@ use slimline_trace::wire::{
 
 use crate::blame::Plans;
 use crate::blocks::BLOCKS;
+use crate::budget::Budget;
 use crate::memory::Pages;
 use crate::recorder::bytes_of;
 use crate::signals::forward::Context;
@@ -20,8 +21,12 @@ use crate::{handler, maps, process, registers, trigger};
 /// Decoded instructions kept for each thread.
 const DECODED: usize = 2048;
 
+/// Without a burst, the instructions that are looked at for the next instance of a blamed one whose address is lost.
+const NEXT_INSTANCE_WITHIN: u32 = 64;
+
 /// What sampling one thread needs. Zeros are a fresh one.
 pub(crate) struct Sampler {
+    pub(crate) budget: Budget,
     emulator: emulate::Emulator<DECODED>,
     plans: Plans,
     pages: Pages,
@@ -122,7 +127,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     let mut state = registers::state_of(context);
     let sampled_ip = state.rip;
     let stack_pointer = context.register(libc::REG_RSP);
-    let Sampler { emulator, plans, pages, window, frames, seen } = sampler;
+    let Sampler { budget, emulator, plans, pages, window, frames, seen } = sampler;
     seen.clear();
     pages.begin();
     if trigger::is_timer() && returned_from_kernel(pages, sampled_ip) {
@@ -134,9 +139,16 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
 
     let mut code = CodeSeen { range: (0, 0), unknown: false };
     code.visit(sampled_ip);
-    let limit = config.burst_instructions.min(MAX_BURST as u32);
+    let wanted = config.burst_instructions.min(MAX_BURST as u32);
+    let has_burst = budget.earn(weight_ns, config.budget_ppm) && wanted > 0;
+    let is_lost = blamed.quality == Quality::Lost;
+    let limit = match (has_burst, is_lost) {
+        (true, _) => wanted,
+        (false, true) => wanted.min(NEXT_INSTANCE_WITHIN),
+        (false, false) => 0,
+    };
     let mut instructions = 0;
-    let burst_end = if limit == 0 {
+    let mut burst_end = if limit == 0 {
         BurstEnd::NotStarted
     } else {
         emulator.begin();
@@ -154,19 +166,27 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
                 break BurstEnd::Full;
             }
             instructions += 1;
+            let new = &seen.accesses[before..seen.access_count];
+            if is_lost
+                && blamed.address == 0
+                && let Some(next) = new.iter().find(|access| access.ip() == blamed.ip)
+            {
+                (blamed.address, blamed.quality) = (next.address(), Quality::NextInstance);
+                if !has_burst {
+                    break BurstEnd::Limit;
+                }
+            }
             if handler::is_agent_code(state.rip) {
                 break BurstEnd::Agent;
             }
             code.visit(state.rip);
         }
     };
-
-    if blamed.quality == Quality::Lost
-        && let Some(next) = seen.accesses[..seen.access_count].iter().find(|access| access.ip() == blamed.ip)
-    {
-        blamed.address = next.address();
-        blamed.quality = Quality::NextInstance;
+    if !has_burst {
+        seen.clear();
+        (instructions, burst_end) = (0, BurstEnd::NotStarted);
     }
+
     let block = if blamed.address == 0 { NO_BLOCK } else { seen.block(blamed.address) };
     let (frame_count, stack_cut) =
         unwind::walk(sampled_ip, stack_pointer, context.register(libc::REG_RBP), window, frames);

@@ -127,7 +127,7 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
         header.triggers_in_agent.fetch_add(1, Relaxed);
         return;
     };
-    if let Some(work) = thread.work() {
+    if let Some(mut work) = thread.work() {
         // Not the time of day, which goes on while other threads have the processor.
         let began_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let time_ns = recorder::now_ns();
@@ -137,7 +137,10 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
             on_stack(Work::stack_top(work), sample, (&raw mut sampling).cast(), thread.way_out.as_ptr());
         }
         let ended_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
-        header.sampling_ns.fetch_add(ended_ns.saturating_sub(began_ns), Relaxed);
+        let cost_ns = ended_ns.saturating_sub(began_ns);
+        header.sampling_ns.fetch_add(cost_ns, Relaxed);
+        // SAFETY: the thread's own, `sample` is done with it, and `inside` keeps others away.
+        unsafe { work.as_mut().sampler.budget.spend(cost_ns) };
     }
     drop(inside);
 }

@@ -22,6 +22,7 @@ extern crate std;
 
 // The recorder's side.
 mod blame;
+mod budget;
 mod burst;
 mod clock;
 mod descriptors;

@@ -123,6 +123,12 @@ impl Recorded {
         });
     }
 
+    fn accesses_of(&mut self, ip: u64, address: u64, count: u32) {
+        for access in 0..count {
+            self.access(ip, address + 8 * u64::from(access), None);
+        }
+    }
+
     fn process(&self, pid: u32) -> ProcessTables<'_> {
         let Self { stacks, ranges, mappings, threads, .. } = self;
         ProcessTables { pid, stacks, ranges, mappings, threads }
@@ -259,4 +265,40 @@ fn rows_land_on_their_code_and_data() {
 
     let reasons: Vec<_> = resolution.unresolved.iter().map(|row| (row.reason, row.weight, row.accesses)).collect();
     assert_eq!(reasons, [(Reason::NoAddress, 2000, 2), (Reason::NoMapping, 2000, 2), (Reason::CodeInNoFile, 2000, 2)]);
+}
+
+#[test]
+fn a_window_stands_for_the_samples_without_a_burst_before_it() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let (ip, table) = (code_at(&module, "main", 13), variable(&module, "table"));
+
+    let mut recorded = Recorded::new(&program);
+    recorded.threads.push(Thread { tid: 2, name: String::new(), began_ns: 0, ended_ns: None, cpu_ns: 0, samples: 0 });
+    // (time, thread, accesses of the burst or None for no burst)
+    let seen = [(10, 0, None), (15, 1, None), (20, 0, None), (30, 0, Some(2)), (40, 0, Some(0)), (50, 0, None)];
+    for (time_ns, thread, burst) in seen {
+        recorded.sample(time_ns, ip, table + time_ns, None, burst.unwrap_or(0));
+        recorded.accesses_of(ip, table, burst.unwrap_or(0));
+        let row = recorded.samples.len() - 1;
+        recorded.samples.thread[row] = ThreadRow::new(thread);
+        recorded.samples.burst_end[row] = if burst.is_some() { BurstEnd::Limit } else { BurstEnd::NotStarted };
+    }
+
+    let mut resolver = Resolver::new(&store);
+    let process = resolver.add_process(recorded.process(1));
+    let mut windows = Vec::new();
+    resolver.resolve(process, recorded.part(), |batch| {
+        for (index, window) in batch.windows.iter().enumerate() {
+            windows.push((
+                batch.thread.unwrap().index(),
+                window.time_ns,
+                window.weight,
+                batch.window_rows(index).len(),
+            ));
+        }
+    });
+    assert_eq!(windows, [(0, 30, 3000, 5), (0, 40, 1000, 1), (0, 50, 1000, 1), (1, 15, 1000, 1)]);
 }

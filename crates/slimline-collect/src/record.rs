@@ -34,8 +34,10 @@ pub struct RecordOptions {
     pub output: PathBuf,
     /// Time between two samples of a thread.
     pub period_ns: u64,
-    /// Instructions to emulate after each sample, at most [`MAX_BURST`]; 0 for none.
+    /// Instructions to emulate in a burst, at most [`MAX_BURST`]; 0 for none.
     pub burst_instructions: u32,
+    /// Part of a thread's CPU time, in millionths, that samples may take before bursts are left out.
+    pub budget_ppm: u32,
     /// What interrupts threads; `None` for the best that this machine grants.
     pub trigger: Option<Trigger>,
     /// Whether to track allocations.
@@ -48,13 +50,15 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// Defaults for `command`: 1 kHz, bursts of 300 instructions, allocations and children included.
+    /// Defaults for `command`: 1 kHz, bursts of 300 instructions within 1 % of the time, allocations and children
+    /// included.
     pub fn new(command: Vec<OsString>) -> Self {
         Self {
             command,
             output: slimline_trace::session::DEFAULT_DIRECTORY.into(),
             period_ns: 1_000_000,
             burst_instructions: 300,
+            budget_ppm: 10_000,
             trigger: None,
             track_allocations: true,
             follow_children: true,
@@ -120,6 +124,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     let config = RunConfig {
         period_ns: options.period_ns,
         burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
+        budget_ppm: options.budget_ppm,
         skid: calibration.skid.instructions,
         track_allocations: options.track_allocations.into(),
         follow_children: options.follow_children.into(),
@@ -284,6 +289,7 @@ fn session_info(options: &RecordOptions, program: &Path, config: &RunConfig, cal
             weight: "time_ns".to_owned(),
             period_ns: config.period_ns,
             burst_instructions: config.burst_instructions,
+            budget_ppm: config.budget_ppm,
             track_allocations: options.track_allocations,
             follow_children: options.follow_children,
             skid: calibration.skid.clone(),

@@ -113,7 +113,8 @@ pub(crate) fn plain_config(trigger: TriggerKind) -> RunConfig {
         track_allocations: 1,
         follow_children: 1,
         root_pid: 0,
-        reserved: [0; 3],
+        budget_ppm: 1_000_000,
+        reserved: [0; 2],
     }
 }
 
@@ -129,13 +130,14 @@ fn config_bytes(config: &RunConfig) -> Vec<u8> {
         track_allocations,
         follow_children,
         root_pid,
+        budget_ppm,
         reserved,
     } = *config;
     debug_assert!(magic == MAGIC && version == VERSION);
     let mut bytes = magic.to_ne_bytes().to_vec();
     bytes.extend([version, trigger].iter().flat_map(|field| field.to_ne_bytes()));
     bytes.extend(period_ns.to_ne_bytes());
-    let rest = [burst_instructions, skid, track_allocations, follow_children, root_pid];
+    let rest = [burst_instructions, skid, track_allocations, follow_children, root_pid, budget_ppm];
     bytes.extend(rest.iter().chain(&reserved).flat_map(|field| field.to_ne_bytes()));
     bytes
 }
@@ -209,7 +211,8 @@ mod tests {
             track_allocations: 5,
             follow_children: 6,
             root_pid: 7,
-            reserved: [8, 9, 10],
+            budget_ppm: 8,
+            reserved: [9, 10],
         };
         let bytes = config_bytes(&config);
         let u32_at = |offset: usize| u32::from_ne_bytes(bytes[offset..offset + 4].try_into().unwrap());
@@ -219,7 +222,8 @@ mod tests {
         assert_eq!(u32_at(offset_of!(RunConfig, period_ns)), 2);
         assert_eq!(u32_at(offset_of!(RunConfig, skid)), 4);
         assert_eq!(u32_at(offset_of!(RunConfig, root_pid)), 7);
-        assert_eq!(u32_at(offset_of!(RunConfig, reserved)), 8);
+        assert_eq!(u32_at(offset_of!(RunConfig, budget_ppm)), 8);
+        assert_eq!(u32_at(offset_of!(RunConfig, reserved)), 9);
     }
 
     #[test]

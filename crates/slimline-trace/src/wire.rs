@@ -79,7 +79,7 @@ pub struct RunConfig {
     pub trigger: u32,
     /// Time between two triggers of a thread.
     pub period_ns: u64,
-    /// Instructions to emulate after each trigger, at most [`MAX_BURST`]; 0 for none.
+    /// Instructions to emulate in a burst, at most [`MAX_BURST`]; 0 for none.
     pub burst_instructions: u32,
     /// Instructions between the stalled one and the sampled one, as calibrated: 0 or 1.
     pub skid: u32,
@@ -89,8 +89,10 @@ pub struct RunConfig {
     pub follow_children: u32,
     /// The process that the collector started; only it is recorded where children are not followed. 0: not known yet.
     pub root_pid: u32,
+    /// Part of a thread's CPU time, in millionths, that samples may take before bursts are left out.
+    pub budget_ppm: u32,
     /// Zero.
-    pub reserved: [u32; 3],
+    pub reserved: [u32; 2],
 }
 
 /// What interrupts a thread.
@@ -272,7 +274,7 @@ pub enum BurstEnd {
     Fault = 4,
     /// The record or the emulator's store buffer was full.
     Full = 5,
-    /// No burst was asked for.
+    /// No burst was asked for, or the budget had none left.
     NotStarted = 6,
     /// Execution reached the agent's own code (an allocation call).
     Agent = 7,

@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) const CALIBRATE: &str = "calibration-loop";
 /// Instructions emulated after each sample where `--burst` does not say otherwise.
 pub(crate) const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
+/// Percentage of the CPU time that samples take where `--budget` does not say otherwise.
+pub(crate) const DEFAULT_BUDGET_PERCENT: f64 = 1.0;
 
 /// Says which data a program waits for, why, and what layout would be better.
 #[derive(Debug, Parser)]
@@ -48,6 +50,12 @@ pub(crate) enum Command {
     },
 }
 
+/// A percentage above 0, up to 100.
+fn percentage(text: &str) -> Result<f64, String> {
+    let percent = text.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
+    percent.ok_or_else(|| "not a percentage above 0, up to 100".to_owned())
+}
+
 /// Sample a run of an unmodified program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -65,9 +73,12 @@ pub(crate) struct Record {
     /// Samples a second and thread, 1 to 10000
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) frequency: u32,
-    /// Instructions to emulate after each sample, 0 to 512
+    /// Instructions to emulate in a burst, 0 to 512
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BURST_INSTRUCTIONS, value_parser = clap::value_parser!(u32).range(0..=512))]
     pub(crate) burst: u32,
+    /// Percentage of the program's CPU time that samples may take; beyond it they go without a burst
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_BUDGET_PERCENT, value_parser = percentage)]
+    pub(crate) budget: f64,
     /// Leave child processes that exec or fork unrecorded
     #[arg(long)]
     pub(crate) no_children: bool,

@@ -35,6 +35,15 @@ fn used(process: &Process, trigger: TriggerKind) -> bool {
     process.trigger == trigger as u32 || process.trigger_errno != 0
 }
 
+/// Weights are the threads' CPU time without the agent's own. A loaded or virtual machine loses ticks and charges others'
+/// time, so that only what is wrong by a factor shows: time counted twice, or of some threads only.
+fn weighs_its_time(process: &reader::Process) {
+    let weight_ns: u64 = process.samples.iter().map(|sample| sample.head.weight_ns).sum();
+    let cpu_ns = process.cpu_ns.saturating_sub(process.sampling_ns);
+    let share = (weight_ns + process.dropped_weight_ns) as f64 / cpu_ns as f64;
+    assert!((0.6..1.6).contains(&share), "weight is {share} of the CPU time, {cpu_ns} ns");
+}
+
 #[test]
 fn every_thread_is_sampled_and_weighs_its_time() {
     let target = Target::compile("spin");
@@ -48,9 +57,7 @@ fn every_thread_is_sampled_and_weighs_its_time() {
             assert_eq!(process.ended.len(), threads, "ended");
             let sampled: BTreeSet<u32> = process.samples.iter().map(|sample| sample.tid).collect();
             assert_eq!(sampled, process.begun, "sampled");
-            let weight_ns: u64 = process.samples.iter().map(|sample| sample.head.weight_ns).sum();
-            let share = (weight_ns + process.dropped_weight_ns) as f64 / process.user_ns as f64;
-            assert!((0.8..1.2).contains(&share), "weight is {share} of the user time");
+            weighs_its_time(process);
         }
     }
 }
@@ -104,12 +111,7 @@ fn a_program_that_closes_everything_is_sampled_on() {
     for trigger in BOTH {
         let run = same(&target, &[], trigger);
         let process = &run.processes[0];
-        let weight_ns: u64 = process.samples.iter().map(|sample| sample.head.weight_ns).sum();
-        assert!(
-            (weight_ns + process.dropped_weight_ns) * 10 > process.user_ns * 8,
-            "{weight_ns} of {}",
-            process.user_ns
-        );
+        weighs_its_time(process);
     }
 }
 

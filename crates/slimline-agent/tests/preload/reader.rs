@@ -28,7 +28,8 @@ pub(crate) struct Process {
     pub(crate) trigger: u32,
     pub(crate) trigger_errno: u32,
     pub(crate) threads_without_ring: u32,
-    pub(crate) user_ns: u64,
+    /// CPU time of the threads that ended.
+    pub(crate) cpu_ns: u64,
     pub(crate) sampling_ns: u64,
     pub(crate) failure: String,
     pub(crate) begun: BTreeSet<u32>,
@@ -108,7 +109,6 @@ impl Reader {
                 process.trigger = word(offset_of!(ProcessHeader, trigger));
                 process.trigger_errno = word(offset_of!(ProcessHeader, trigger_errno));
                 process.threads_without_ring = word(offset_of!(ProcessHeader, threads_without_ring));
-                process.user_ns = read(&file, offset_of!(ProcessHeader, user_ns));
                 process.sampling_ns = read(&file, offset_of!(ProcessHeader, sampling_ns));
                 let failure: [u8; 256] = read(&file, offset_of!(ProcessHeader, failure));
                 process.failure = String::from_utf8_lossy(&failure).trim_end_matches('\0').to_owned();
@@ -220,6 +220,7 @@ fn take(kind: u16, body: &[u8], tid: u32, process: &mut Process) -> bool {
         }
         THREAD if body.len() == size_of::<ThreadEvent>() => {
             let event: ThreadEvent = record(body);
+            process.cpu_ns += if event.ended == 0 { 0 } else { event.cpu_ns };
             let set = if event.ended == 0 { &mut process.begun } else { &mut process.ended };
             set.insert(event.tid);
             event.tid == tid

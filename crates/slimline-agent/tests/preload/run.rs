@@ -94,7 +94,8 @@ pub(crate) fn config(trigger: TriggerKind) -> RunConfig {
         track_allocations: 1,
         follow_children: 1,
         root_pid: 0,
-        reserved: [0; 3],
+        budget_ppm: 1_000_000,
+        reserved: [0; 2],
     }
 }
 
@@ -166,7 +167,7 @@ fn bytes(config: &RunConfig) -> Vec<u8> {
         config.track_allocations,
         config.follow_children,
         config.root_pid,
-        0,
+        config.budget_ppm,
         0,
         0,
     ] {

@@ -22,6 +22,7 @@ use slimline_trace::access::{
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process};
 use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Ranges, Samples, Stacks, Threads};
+use slimline_trace::wire::BurstEnd;
 
 use crate::data::address_space::{AddressSpace, Modules};
 use crate::data::timed::Extent;
@@ -155,9 +156,10 @@ impl<'a> Resolver<'a> {
 
     /// Resolves a part and hands over its accesses as batches, each of one thread, windows in the order of time.
     ///
-    /// Every sample begins with a row that carries its weight ([`Evidence::Cost`]); the accesses of its burst follow,
-    /// which count and weigh nothing ([`Evidence::Execution`]). A sample that could not be blamed on an instruction
-    /// weighs on the sampled one.
+    /// Every sample has a row that carries its weight ([`Evidence::Cost`]); the accesses of its burst follow, which
+    /// count and weigh nothing ([`Evidence::Execution`]). A sample that could not be blamed on an instruction weighs on
+    /// the sampled one. Samples without a burst begin the window of the thread's next one: a window stands for all
+    /// CPU time since the one before.
     pub fn resolve(&mut self, process: ProcessId, part: PartTables<'_>, mut emit: impl FnMut(&AccessBatch)) {
         let PartTables { samples, accesses, .. } = part;
         for row in 0..samples.len() {
@@ -175,42 +177,26 @@ impl<'a> Resolver<'a> {
         windows.sort_by_key(|&(row, _)| (samples.thread[row], samples.time_ns[row]));
         let mut cursor = Cursor::new(part.blocks.len());
         let mut batch = AccessBatch::default();
-        for (row, range) in windows {
-            let thread = ThreadId(self.processes[process.0].first_thread + samples.thread[row].index() as u32);
+        let is_same_window = |(before, _): &(usize, Range<usize>), (row, _): &(usize, Range<usize>)| {
+            samples.thread[*before] == samples.thread[*row] && samples.burst_end[*before] == BurstEnd::NotStarted
+        };
+        for seen in windows.chunk_by(is_same_window) {
+            let Some(&(last, ref range)) = seen.last() else { continue };
+            let thread = ThreadId(self.processes[process.0].first_thread + samples.thread[last].index() as u32);
             if batch.thread != Some(thread) || batch.len() >= BATCH_ROWS {
                 if !batch.is_empty() {
                     emit(&batch);
                 }
                 batch = AccessBatch::with_capacity(thread, BATCH_ROWS + range.len() + 1);
             }
-            let window = WindowId(first_window.saturating_add(row as u32));
-            let time_ns = samples.time_ns[row];
-            let blamed = samples.ip[row];
-            let ip = if blamed.0 == 0 { samples.sampled_ip[row] } else { blamed };
-            let site = self.site(process, ip, time_ns);
-            let place =
-                self.place(process, &mut cursor, part.blocks, samples.block[row], samples.address[row], time_ns);
-            let weight = samples.weight_ns[row];
-            batch.begin_window(window, time_ns, samples.burst_instructions[row]);
-            batch.push(Access {
-                window,
-                site,
-                address: samples.address[row],
-                bytes: samples.access_bytes[row],
-                kind: if blamed.0 == 0 { AccessKind::NONE } else { samples.kind[row] },
-                group: place.group,
-                object: place.object,
-                offset: samples.address[row].0.wrapping_sub(place.base),
-                weight,
-                evidence: Evidence::Cost,
-            });
-            self.sites.weigh(site, weight);
-            self.groups.weigh(place.group, weight);
-            self.note_use(place, site, samples.address[row], weight);
-            if is_unmapped(&place, samples.address[row]) {
-                self.groups.note_unmapped(weight);
+            let window = WindowId(first_window.saturating_add(last as u32));
+            batch.begin_window(window, samples.time_ns[last], samples.burst_instructions[last]);
+            for &(row, _) in seen {
+                let cost = self.cost(process, &mut cursor, part, row, window);
+                batch.push(cost);
             }
-            for row in range {
+            let time_ns = samples.time_ns[last];
+            for row in range.clone() {
                 let address = accesses.address[row];
                 let site = self.site(process, accesses.ip[row], time_ns);
                 let place = self.place(process, &mut cursor, part.blocks, accesses.block[row], address, time_ns);
@@ -236,6 +222,41 @@ impl<'a> Resolver<'a> {
         }
         if !batch.is_empty() {
             emit(&batch);
+        }
+    }
+
+    /// What a sample's weight is spent on.
+    fn cost(
+        &mut self,
+        process: ProcessId,
+        cursor: &mut Cursor,
+        part: PartTables<'_>,
+        row: usize,
+        window: WindowId,
+    ) -> Access {
+        let samples = part.samples;
+        let (time_ns, address, weight) = (samples.time_ns[row], samples.address[row], samples.weight_ns[row]);
+        let blamed = samples.ip[row];
+        let ip = if blamed.0 == 0 { samples.sampled_ip[row] } else { blamed };
+        let site = self.site(process, ip, time_ns);
+        let place = self.place(process, cursor, part.blocks, samples.block[row], address, time_ns);
+        self.sites.weigh(site, weight);
+        self.groups.weigh(place.group, weight);
+        self.note_use(place, site, address, weight);
+        if is_unmapped(&place, address) {
+            self.groups.note_unmapped(weight);
+        }
+        Access {
+            window,
+            site,
+            address,
+            bytes: samples.access_bytes[row],
+            kind: if blamed.0 == 0 { AccessKind::NONE } else { samples.kind[row] },
+            group: place.group,
+            object: place.object,
+            offset: address.0.wrapping_sub(place.base),
+            weight,
+            evidence: Evidence::Cost,
         }
     }
 

@@ -109,6 +109,8 @@ pub struct Collector {
     pub period_ns: u64,
     /// Length of a burst, as asked.
     pub burst_instructions: u32,
+    /// Part of a thread's CPU time, in millionths, that samples could take before bursts were left out.
+    pub budget_ppm: u32,
     /// Whether allocations were tracked.
     pub track_allocations: bool,
     /// Whether exec'd children were recorded too.

@@ -21,6 +21,7 @@ pub(crate) fn info() -> SessionInfo {
             weight: "time_ns".into(),
             period_ns: 1_000_000,
             burst_instructions: 300,
+            budget_ppm: 10_000,
             track_allocations: true,
             follow_children: true,
             skid: Skid { instructions: 1, calibrated: true, samples_at_distance: vec![1, 99], note: String::new() },

@@ -25,6 +25,7 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         output: options.output.clone(),
         period_ns: 1_000_000_000 / u64::from(options.frequency),
         burst_instructions: options.burst,
+        budget_ppm: (options.budget * 10_000.0).round() as u32,
         follow_children: !options.no_children,
         calibration: calibration()?,
         ..RecordOptions::new(options.command.clone())
@@ -68,6 +69,7 @@ impl cli::Record {
             collector: Collector::Auto,
             frequency: 1000,
             burst: cli::DEFAULT_BURST_INSTRUCTIONS,
+            budget: cli::DEFAULT_BUDGET_PERCENT,
             no_children: false,
             command: vec![program],
         }

@@ -1,0 +1,99 @@
+//! What sampling may cost a thread.
+//!
+//! A trigger's own price (interrupt, signal, return: 15 µs in a virtual machine) can't be helped, and every sample has
+//! its blamed access and its stack. Bursts are what can be left out: their price differs tenfold between programs, and
+//! what they tell needs far fewer of them than there are samples. So a part of the thread's CPU time is its sampling
+//! budget, and a sample has a burst while the budget is not overdrawn.
+//!
+//! Whether a sample has one depends on what *earlier* ones cost, never on where this one is: code that is slow to
+//! emulate gets as many bursts for its time as any other, up to the lag of one sample.
+
+/// What a thread may spend in advance, so that short threads have bursts as well; and the most it can save or owe.
+const ADVANCE_NS: i64 = 400_000;
+/// Samples without a burst in a row, at most: who spends the whole budget on stacks must be seen as well.
+const MOST_LEFT_OUT: u32 = 15;
+
+/// A thread's account. Zeros are a fresh one.
+pub(crate) struct Budget {
+    /// Earned less spent, without the advance.
+    balance_ns: i64,
+    left_out: u32,
+}
+
+impl Budget {
+    /// Credits the CPU time that a sample stands for; says whether it can have a burst.
+    pub(crate) fn earn(&mut self, weight_ns: u64, budget_ppm: u32) -> bool {
+        let earned = u128::from(weight_ns) * u128::from(budget_ppm) / 1_000_000;
+        self.book(earned.min(ADVANCE_NS as u128) as i64);
+        let affordable = self.balance_ns > -ADVANCE_NS || self.left_out >= MOST_LEFT_OUT;
+        self.left_out = if affordable { 0 } else { self.left_out + 1 };
+        affordable
+    }
+
+    /// Debits what the sample cost.
+    pub(crate) fn spend(&mut self, cost_ns: u64) {
+        self.book(-(cost_ns.min(ADVANCE_NS as u64) as i64));
+    }
+
+    fn book(&mut self, amount_ns: i64) {
+        self.balance_ns = (self.balance_ns + amount_ns).clamp(-2 * ADVANCE_NS, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Bursts among samples a millisecond apart that cost `base_ns`, and `burst_ns` more with a burst; and the cost.
+    fn run(samples: u64, base_ns: u64, burst_ns: u64, budget_ppm: u32) -> (u64, u64) {
+        let mut budget = Budget { balance_ns: 0, left_out: 0 };
+        let (mut bursts, mut spent) = (0, 0);
+        for _ in 0..samples {
+            let burst = budget.earn(MS, budget_ppm);
+            let cost = base_ns + if burst { burst_ns } else { 0 };
+            bursts += u64::from(burst);
+            spent += cost;
+            budget.spend(cost);
+        }
+        (bursts, spent)
+    }
+
+    #[test]
+    fn cheap_bursts_are_all_taken() {
+        assert_eq!(run(1000, 2_000, 8_000, 10_000).0, 1000);
+    }
+
+    #[test]
+    fn dear_bursts_keep_to_the_budget() {
+        // 10 µs a sample are earned, 4 µs go to each and 24 µs more to a burst: every fourth has one.
+        let (bursts, spent) = run(100_000, 4_000, 24_000, 10_000);
+        let advance = 400_000 / 18_000;
+        assert!((25_000..=25_000 + advance + 5).contains(&bursts), "{bursts}");
+        assert!(spent <= 100_000 * 10_000 + 400_000 + 28_000, "{spent}");
+    }
+
+    #[test]
+    fn the_first_samples_have_bursts() {
+        // 30 µs a sample of which 10 µs are earned: the advance of 400 µs pays for 20.
+        assert_eq!(run(20, 4_000, 26_000, 10_000).0, 20);
+        assert_eq!(run(22, 4_000, 26_000, 10_000).0, 21);
+    }
+
+    #[test]
+    fn some_bursts_are_taken_even_where_stacks_spend_it_all() {
+        let (bursts, _) = run(16_000, 50_000, 20_000, 10_000);
+        assert!((1000..1020).contains(&bursts), "{bursts}");
+    }
+
+    #[test]
+    fn one_sample_that_was_kept_from_the_processor_is_forgotten_soon() {
+        let mut budget = Budget { balance_ns: 0, left_out: 0 };
+        budget.spend(u64::MAX);
+        budget.spend(u64::MAX);
+        let waited = (0..100).take_while(|_| !budget.earn(MS, 40_000)).count();
+        assert!(waited <= 10, "{waited}");
+        assert!(budget.earn(u64::MAX, 1_000_000));
+    }
+}
