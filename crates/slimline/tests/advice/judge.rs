@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sample_programs::{Group as TrueGroup, Loop as TrueLoop, Times, Truth};
-use slimline_report::view::{Field, Group, Loop, Report};
+use slimline_report::view::{Advice, Field, Group, Loop, Report};
 
 /// How far a share may be from the measured one (issue 2: 5 points).
 const SHARE_OFF_AT_MOST: f64 = 0.05;
@@ -22,6 +22,7 @@ pub(crate) fn judge(truth: &Truth, times: &Times, report: &Report) -> Vec<String
                 judge_share(truth, times, stated, group, &mut wrong);
                 judge_element(stated, group, &mut wrong);
                 judge_fields(truth, times, stated, group, &mut wrong);
+                judge_advice(truth, times, stated, group, report, &mut wrong);
             }
             None => {
                 let share = truth.group_share(&stated.name, times).unwrap();
@@ -129,6 +130,54 @@ fn judge_fields(truth: &Truth, times: &Times, stated: &TrueGroup, group: &Group,
         if (found - value).abs() > AFFINITY_OFF_AT_MOST {
             wrong.push(format!("{}: affinity of +{a} and +{b} {found:.2}, truly {value:.2}", stated.name));
         }
+    }
+}
+
+/// The one split advised of the group is the stated one, and its definitions name each hot field in the structure of
+/// its part. Where nothing is to be split, none is advised.
+fn judge_advice(
+    truth: &Truth,
+    times: &Times,
+    stated: &TrueGroup,
+    group: &Group,
+    report: &Report,
+    wrong: &mut Vec<String>,
+) {
+    let splits: Vec<&Advice> = report
+        .advice
+        .iter()
+        .filter(|advice| advice.group == group.id && ["split", "hot_cold_split"].contains(&advice.kind.as_str()))
+        .collect();
+    if stated.split.len() < 2 {
+        wrong.extend(splits.iter().map(|advice| format!("{}: nothing to split, but: {}", stated.name, advice.title)));
+        return;
+    }
+    let [advice] = splits[..] else {
+        wrong.push(format!("{}: {} splits advised, not one", stated.name, splits.len()));
+        return;
+    };
+    let hot: BTreeSet<&str> = truth
+        .loops
+        .iter()
+        .filter(|l| l.group.as_ref() == Some(&stated.name) && times.loop_share(&l.name).unwrap() >= LOOP_SHARE_AT_LEAST)
+        .flat_map(|l| l.fields.iter().map(String::as_str))
+        .collect();
+    let named = |offset: &u64| {
+        let field = group.fields.iter().find(|field| field.offset == *offset)?;
+        hot.iter().copied().find(|name| field_is(field, name))
+    };
+    let stated_parts = parts(stated.split.iter().map(|part| part.iter().map(String::as_str)), &hot);
+    let found_parts = parts(advice.fields.iter().map(|part| part.iter().filter_map(named)), &hot);
+    if stated_parts != found_parts {
+        wrong.push(format!("{}: advised {found_parts:?}, truly {stated_parts:?}", stated.name));
+    }
+    // The outermost member is what a definition declares: `position` of `position.x`.
+    let defined = |name: &str| {
+        let name = name.split('.').next().unwrap_or(name);
+        advice.code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    };
+    for name in hot.iter().filter(|name| !defined(name)) {
+        wrong.push(format!("{}: no {name} in the definitions {:?}", stated.name, advice.code));
     }
 }
 
@@ -244,7 +293,13 @@ mod tests {
                 })
                 .collect(),
             breakdowns: Default::default(),
-            advice: Vec::new(),
+            advice: vec![Advice {
+                kind: "split".to_owned(),
+                group: 0,
+                fields: vec![vec![4, 12], vec![0, 8]],
+                code: "struct quad_1 { int b; int d; };\nstruct quad_2 { int a; int c; };".to_owned(),
+                ..Advice::default()
+            }],
         }
     }
 
@@ -257,7 +312,7 @@ mod tests {
     #[test]
     fn no_error_passes() {
         type Spoil = fn(&mut Report);
-        let spoil: [(&str, Spoil); 11] = [
+        let spoil: [(&str, Spoil); 14] = [
             ("share 0.900", |report| report.groups[0].share = 0.9),
             ("no group quads", |report| report.groups[0].allocated_at.as_mut().unwrap().line += 1),
             ("is called malloc", |report| report.groups[0].name = "malloc".to_owned()),
@@ -269,6 +324,9 @@ mod tests {
             ("quads.d: at 13", |report| report.groups[0].fields[3].offset = 13),
             ("stride Some(4)", |report| report.groups[0].fields[0].stride_bytes = Some(4)),
             ("clusters", |report| report.groups[0].clusters = vec![vec![0, 4, 8, 12]]),
+            ("0 splits advised", |report| report.advice[0].kind = "leave_alone".to_owned()),
+            ("advised {{\"a\", \"b\"}", |report| report.advice[0].fields = vec![vec![0, 4], vec![8, 12]]),
+            ("no d in the definitions", |report| report.advice[0].code = "struct q { int a, b, c; }".to_owned()),
             ("no loop find_ac", |report| report.loops[0].last_line += 1),
             ("loop prefix_bd", |report| report.loops[1].share = 0.4),
         ];
@@ -278,6 +336,14 @@ mod tests {
             let wrong = judge(&truth(), &times(), &report);
             assert!(wrong.iter().any(|sentence| sentence.contains(expected)), "{expected}: {wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_split_of_what_is_whole_is_wrong() {
+        let (mut truth, report) = (truth(), right());
+        truth.groups[0].split.truncate(1);
+        let wrong = judge(&truth, &times(), &report);
+        assert!(wrong.iter().any(|sentence| sentence.contains("nothing to split")), "{wrong:?}");
     }
 
     #[test]
