@@ -197,7 +197,7 @@ pub struct Group {
     pub loads: u64,
     /// Stores seen in bursts.
     pub stores: u64,
-    /// Objects touched.
+    /// Objects that samples and bursts touched: a lower bound, as good as none where they outnumber `samples`.
     pub blocks: u64,
     /// Their size.
     pub bytes: u64,

@@ -177,7 +177,9 @@ impl Subject<'_> {
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
         }
-        (row.bytes < self.floors.cached_bytes).then(|| {
+        // With more objects than samples most were seen once: how many more there are is not known.
+        let all_seen = row.objects <= self.group.share.samples;
+        (all_seen && row.bytes < self.floors.cached_bytes).then(|| {
             format!("All of it ({} bytes) fits a core's own caches; its lines are not fetched from far.", row.bytes)
         })
     }

@@ -29,8 +29,8 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
             plus_minus(group.share_interval),
             plain(&group.name),
             kind(group).to_owned(),
-            if group.bytes == 0 { String::new() } else { bytes(group.bytes) },
-            if group.blocks == 0 { String::new() } else { count(group.blocks) },
+            if group.bytes == 0 { String::new() } else { at_least(group, bytes(group.bytes)) },
+            if group.blocks == 0 { String::new() } else { at_least(group, count(group.blocks)) },
             group.element_bytes.map(|n| format!("{n} B")).unwrap_or_default(),
             origin(group),
         ]);
@@ -43,6 +43,11 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
         rows.push(cells);
     }
     rows.write(out, 2)
+}
+
+/// Only objects that samples touched are known. Where they are more than the samples, most were seen once and others not.
+fn at_least(group: &Group, number: String) -> String {
+    if group.blocks > group.samples { format!("≥ {number}") } else { number }
 }
 
 fn shown(groups: &[Group], limits: Limits) -> &[Group] {

@@ -133,8 +133,7 @@ fn judge_fields(truth: &Truth, times: &Times, stated: &TrueGroup, group: &Group,
     }
 }
 
-/// The one split advised of the group is the stated one, and its definitions name each hot field in the structure of
-/// its part. Where nothing is to be split, none is advised.
+/// The one split advised of the group is the stated one, and its definitions declare a hot field of each part. Where nothing is to be split, none is advised.
 fn judge_advice(
     truth: &Truth,
     times: &Times,
@@ -171,13 +170,13 @@ fn judge_advice(
     if stated_parts != found_parts {
         wrong.push(format!("{}: advised {found_parts:?}, truly {stated_parts:?}", stated.name));
     }
-    // The outermost member is what a definition declares: `position` of `position.x`.
-    let defined = |name: &str| {
+    // The outermost member is what a definition declares: `position` of `position.x`. What a base class holds is not named.
+    let defined = |name: &&str| {
         let name = name.split('.').next().unwrap_or(name);
         advice.code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
     };
-    for name in hot.iter().filter(|name| !defined(name)) {
-        wrong.push(format!("{}: no {name} in the definitions {:?}", stated.name, advice.code));
+    for part in stated_parts.iter().filter(|part| !part.iter().any(defined)) {
+        wrong.push(format!("{}: none of {part:?} in the definitions {:?}", stated.name, advice.code));
     }
 }
 
@@ -226,7 +225,8 @@ fn type_is(found: &str, name: &str) -> bool {
 fn function_is(found: &str, name: &str) -> bool {
     // Without parameters and whatever the compiler appended to a clone.
     let found = found.split(['(', '.']).next().unwrap_or(found);
-    found.rsplit("::").next() == Some(name)
+    // What a closure does, the function does that it stands in.
+    found.rsplit("::").find(|part| !part.starts_with('{')) == Some(name)
 }
 
 /// Members of a base class may be named below it; elements of an array are its name with an index.
@@ -326,7 +326,9 @@ mod tests {
             ("clusters", |report| report.groups[0].clusters = vec![vec![0, 4, 8, 12]]),
             ("0 splits advised", |report| report.advice[0].kind = "leave_alone".to_owned()),
             ("advised {{\"a\", \"b\"}", |report| report.advice[0].fields = vec![vec![0, 4], vec![8, 12]]),
-            ("no d in the definitions", |report| report.advice[0].code = "struct q { int a, b, c; }".to_owned()),
+            ("none of {\"b\", \"d\"} in the definitions", |report| {
+                report.advice[0].code = "struct q { int a, c; }".to_owned();
+            }),
             ("no loop find_ac", |report| report.loops[0].last_line += 1),
             ("loop prefix_bd", |report| report.loops[1].share = 0.4),
         ];
@@ -351,6 +353,7 @@ mod tests {
         assert!(type_is("sky::Particle", "Particle") && type_is("struct quad", "quad") && type_is("vec::Body", "Body"));
         assert!(!type_is("NotQuad", "Quad"));
         assert!(function_is("sky::weigh(std::vector<int> const&)", "weigh") && function_is("find.constprop.0", "find"));
+        assert!(function_is("threads::main::{{closure}}", "main") && !function_is("main::inner", "main"));
         let field = |name: &str| Field { name: name.to_owned(), ..Field::default() };
         assert!(field_is(&field("Body.cell"), "cell") && field_is(&field("position[2]"), "position"));
         assert!(!field_is(&field("subcell"), "cell"));
