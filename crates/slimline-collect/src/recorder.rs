@@ -18,7 +18,7 @@ use crate::ring::ProcessFile;
 use crate::stack_interner::StackInterner;
 use crate::thread_roll::ThreadRoll;
 
-/// A part is due at this many accesses: 0.3 s of a loaded two-thread target at the default rate, 6 MB of columns.
+/// A part is due at this many accesses: at least 0.3 s of a loaded two-thread target at the default rate, 6 MB of columns.
 const PART_ACCESSES: usize = 256 << 10;
 /// … or samples, where no bursts are taken.
 const PART_SAMPLES: usize = 16 << 10;

@@ -39,7 +39,7 @@ pub struct Session {
     pub weight: String,
     /// Samples a second and thread that were asked for.
     pub frequency_hz: f64,
-    /// Instructions emulated after each sample, at most.
+    /// Instructions emulated in a burst, at most.
     pub burst_instructions: u32,
     /// Wall time of the run.
     pub duration_ns: u64,

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
-/// Instructions emulated after each sample where `--burst` does not say otherwise.
+/// Instructions emulated in a burst where `--burst` does not say otherwise.
 pub(crate) const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
 /// Percentage of the CPU time that samples take where `--budget` does not say otherwise.
 pub(crate) const DEFAULT_BUDGET_PERCENT: f64 = 1.0;
