@@ -166,6 +166,11 @@ impl Subject<'_> {
         match row.kind {
             GroupKind::Unattributed => return Some("These accesses belong to no known object.".into()),
             GroupKind::Stack => return Some("Stacks hold unlike things; their layout is the compiler's.".into()),
+            GroupKind::Mapping if row.allocated_at.is_none() => {
+                return Some(
+                    "It is not known who mapped it: a file's or an allocator's memory may hold unlike things.".into(),
+                );
+            }
             _ => {}
         }
         let Some(structure) = self.group.structure else {

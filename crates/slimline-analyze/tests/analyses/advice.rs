@@ -1,6 +1,7 @@
 //! Advice on synthetic programs: what to do, where, and what not to touch.
 
 use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
+use slimline_attribute::tables::GroupKind;
 
 use crate::synthetic::{Program, Step, load};
 
@@ -182,6 +183,16 @@ fn cold_data_gets_no_advice() {
         program.sample(0, load(site, other, sample * 4096 % (64 << 20), 0), 1_000_000);
     }
     assert!(advice(&program).iter().all(|advice| program.tables.group(advice.group).name == "other"));
+}
+
+#[test]
+fn memory_that_nobody_is_known_to_have_mapped_is_left_alone() {
+    let mut program = neighbors();
+    assert!(advice(&program).iter().any(|advice| advice.kind != Kind::LeaveAlone));
+    for group in &mut program.tables.groups {
+        (group.kind, group.allocated_at) = (GroupKind::Mapping, None);
+    }
+    assert!(advice(&program).iter().all(|advice| advice.kind == Kind::LeaveAlone));
 }
 
 /// In one array a pointer to an element tells its index: no pointer to the cold part is needed.
