@@ -109,7 +109,9 @@ fn cost(report: &Report, group: &Group, member: &LayoutMember) -> String {
         .take(2)
         .map(|found| format!("{}:{}-{}", plain(&found.function), found.first_line, found.last_line))
         .collect();
-    format!("{:>5.1}%    {:>5.1}%  {}", share * 100.0, accesses * 100.0, names.join(" "))
+    // An empty sum of floats is -0.
+    let percent = |share: f64| (share + 0.0) * 100.0;
+    format!("{:>5.1}%    {:>5.1}%  {}", percent(share), percent(accesses), names.join(" ")).trim_end().to_owned()
 }
 
 /// Without debug information: the fields as they were accessed.
