@@ -13,7 +13,7 @@ pub(crate) const LOAD_BYTES: u64 = 3;
 /// One-byte instructions after the load: as far as a sample's distance from it can be told.
 pub(crate) const NOPS: u64 = 6;
 
-/// One of every eight lines: all fall into an eighth of a cache's sets, where a tenth of a second-level cache's capacity
+/// One of every eight lines: all fall into an eighth of a cache's sets, where an eighth of a second-level cache's capacity
 /// is theirs. And few stores set the chain up.
 #[repr(C, align(512))]
 struct Node {
@@ -59,9 +59,10 @@ pub fn run_stall_kernel(duration: Duration) -> io::Result<()> {
     // Reversing twice gives the index back.
     nodes.extend((0..NODES).map(|at| Node { next: base.wrapping_add(place((5 * place(at) + 1) % NODES)) }));
     let begin = Instant::now();
+    let mut node = base;
     while begin.elapsed() < duration {
-        // SAFETY: the links form a cycle of `NODES` nodes of `nodes`, which lives until the end of this function.
-        std::hint::black_box(unsafe { chase(base, NODES as u64 / 8) });
+        // SAFETY: the links form a cycle of `nodes`, which live until the end of this function; `node` is one of them.
+        node = std::hint::black_box(unsafe { chase(node, NODES as u64 / 8) });
     }
     Ok(())
 }
