@@ -6,6 +6,7 @@
 //!
 //! `cargo bench -p slimline-agent --bench allocation -- [rounds]`
 
+mod measure;
 #[allow(dead_code)] // the tests use all of it
 #[path = "../tests/preload/reader.rs"]
 mod reader;
@@ -15,6 +16,7 @@ mod run;
 
 use std::process::{Command, Output};
 
+use measure::{children_cpu_seconds, median};
 use run::Target;
 use slimline_trace::wire::TriggerKind;
 
@@ -108,24 +110,6 @@ fn programs(rounds: usize) {
         let (idle, tracked) = (ratio(1), ratio(2));
         println!("  {name:<24} {alone:>10.3} {idle:>7.3} {tracked:>8.3} {allocations:>13} {each_ns:>10.1}");
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// CPU time of all children that have ended.
-#[allow(unsafe_code)] // getrusage
-fn children_cpu_seconds() -> f64 {
-    // SAFETY: integers, which the call fills.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
 fn main() {

@@ -5,6 +5,7 @@
 //!
 //! `cargo bench -p slimline-agent --bench overhead -- [rounds] [program arguments...]`; without a program, two kernels.
 
+mod measure;
 #[allow(dead_code)] // the tests use all of it
 #[path = "../tests/preload/reader.rs"]
 mod reader;
@@ -14,6 +15,7 @@ mod run;
 
 use std::process::Command;
 
+use measure::{children_cpu_seconds, median};
 use run::Target;
 use slimline_trace::wire::{RunConfig, TriggerKind};
 
@@ -22,11 +24,6 @@ struct Way {
     name: &'static str,
     burst_instructions: Option<u32>,
     seconds: Vec<f64>,
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn main() {
@@ -80,17 +77,4 @@ fn measure(name: &str, rounds: usize, command: impl Fn() -> Command) {
         let own = if handler_ns.is_empty() { 0.0 } else { median(handler_ns) };
         println!("  {:<24} {:.4} of it; handler {:.1} µs a sample", way.name, median(ratios), own / 1000.0);
     }
-}
-
-/// CPU time of all children that have ended, the runs' own and the compiler's.
-#[allow(unsafe_code)] // getrusage
-fn children_cpu_seconds() -> f64 {
-    // SAFETY: integers, which the call fills.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }

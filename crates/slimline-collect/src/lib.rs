@@ -37,5 +37,5 @@ mod writer_thread;
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use machine::describe as describe_machine;
-pub use record::{Outcome, RecordOptions, record};
+pub use record::{DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
 pub use stall_kernel::run_stall_kernel;

@@ -25,6 +25,11 @@ use crate::signals::{self, HeldSignals};
 use crate::writer_thread::WriterThread;
 use crate::{RecordError, machine, program};
 
+/// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
+pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
+/// As much as [`RecordOptions::budget_ppm`] allows where it is left as it is: 1 %.
+pub const DEFAULT_BUDGET_PPM: u32 = 10_000;
+
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
@@ -57,8 +62,8 @@ impl RecordOptions {
             command,
             output: slimline_trace::session::DEFAULT_DIRECTORY.into(),
             period_ns: 1_000_000,
-            burst_instructions: 300,
-            budget_ppm: 10_000,
+            burst_instructions: DEFAULT_BURST_INSTRUCTIONS,
+            budget_ppm: DEFAULT_BUDGET_PPM,
             trigger: None,
             track_allocations: true,
             follow_children: true,

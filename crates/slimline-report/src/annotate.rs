@@ -10,6 +10,8 @@ use crate::view::{Group, Layout, LayoutMember, Report};
 const LINE_BYTES: u64 = 64;
 /// Column at which costs begin.
 const COST_COLUMN: usize = 40;
+/// Room for the cost: what offset and size, 14 columns and a blank, leave of the page.
+const COST_WIDTH: usize = WIDTH - COST_COLUMN - 15;
 
 /// Groups whose element type matches `name`: the whole name, or its last part (`Node` for `struct Node`, `ns::Node`).
 pub fn matching<'a>(report: &'a Report, name: &str) -> Vec<&'a Group> {
@@ -50,8 +52,7 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
         } else {
             write!(out, "{text:<COST_COLUMN$}")?;
         }
-        // 14 columns for offset and size, the rest of the page for the cost.
-        let cost = shorten_end(&cost(report, group, member), WIDTH - COST_COLUMN - 15);
+        let cost = shorten_end(&cost(report, group, member), COST_WIDTH);
         writeln!(out, " {:>6} {:>5}  {cost}", member.offset, member.bytes)?;
     }
     writeln!(out, "}};")?;
@@ -123,7 +124,7 @@ fn observed(out: &mut impl Write, report: &Report, group: &Group) -> fmt::Result
     for field in &group.fields {
         let member = LayoutMember { offset: field.offset, bytes: field.bytes, ..LayoutMember::default() };
         let text = format!("    {}", plain(&field.name));
-        let cost = shorten_end(&cost(report, group, &member), WIDTH - COST_COLUMN - 15);
+        let cost = shorten_end(&cost(report, group, &member), COST_WIDTH);
         writeln!(out, "{text:<COST_COLUMN$} {:>6} {:>5}  {cost}", field.offset, field.bytes)?;
     }
     writeln!(out, "}}")

@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use slimline_collect::{DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
-/// Instructions emulated in a burst where `--burst` does not say otherwise.
-pub(crate) const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
 /// Percentage of the CPU time that samples take where `--budget` does not say otherwise.
-pub(crate) const DEFAULT_BUDGET_PERCENT: f64 = 1.0;
+pub(crate) const DEFAULT_BUDGET_PERCENT: f64 = DEFAULT_BUDGET_PPM as f64 / 10_000.0;
 
 /// Says which data a program waits for, why, and what layout would be better.
 #[derive(Debug, Parser)]
@@ -76,7 +75,7 @@ pub(crate) struct Record {
     /// Instructions to emulate in a burst, 0 to 512
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BURST_INSTRUCTIONS, value_parser = clap::value_parser!(u32).range(0..=512))]
     pub(crate) burst: u32,
-    /// Percentage of the program's CPU time that samples may take; beyond it they go without a burst
+    /// Percentage of the program's CPU time that samples may take; beyond it most go without a burst
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_BUDGET_PERCENT, value_parser = percentage)]
     pub(crate) budget: f64,
     /// Leave child processes that exec or fork unrecorded

@@ -18,7 +18,6 @@ use crate::{ranges, unwind};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
-#[allow(unused_imports)] // the process side calls the first two
 pub(crate) use fork::in_forked_child;
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 

@@ -21,7 +21,6 @@ use slimline_trace::wire::{
 use crate::kernel;
 use crate::thread::Thread;
 pub(crate) use ring::{Ring, bytes_of};
-#[allow(unused_imports)] // the allocation side calls it
 pub(crate) use stacks::append_stack;
 
 /// The header; null while nothing is recorded.

@@ -68,7 +68,7 @@ impl cli::Record {
             output,
             collector: Collector::Auto,
             frequency: 1000,
-            burst: cli::DEFAULT_BURST_INSTRUCTIONS,
+            burst: slimline_collect::DEFAULT_BURST_INSTRUCTIONS,
             budget: cli::DEFAULT_BUDGET_PERCENT,
             no_children: false,
             command: vec![program],
