@@ -302,3 +302,33 @@ fn a_window_stands_for_the_samples_without_a_burst_before_it() {
     });
     assert_eq!(windows, [(0, 30, 3000, 5), (0, 40, 1000, 1), (0, 50, 1000, 1), (1, 15, 1000, 1)]);
 }
+
+#[test]
+fn a_mapping_is_as_large_as_it_was_seen_or_used() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let ip = code_at(&Module::open(&store, &program), "main", 13);
+
+    let mut recorded = Recorded::new(&program);
+    recorded.mappings.last_seen_ns.fill(300);
+    // The program break moved between snapshots, and up to 0x6100_5000 after the last one.
+    let start = 0x6100_0000;
+    for (time_ns, end) in [(100, 0x6100_1000), (200, 0x6100_3000), (300, 0x6100_2000)] {
+        recorded.map(start, end, 0, "rw-p", "[heap]");
+        let row = recorded.mappings.len() - 1;
+        (recorded.mappings.first_seen_ns[row], recorded.mappings.last_seen_ns[row]) = (time_ns, time_ns);
+    }
+    for (time_ns, address) in [(100, start), (200, 0x6100_2000), (300, 0x6100_1000), (310, 0x6100_4ff8), (320, start)] {
+        recorded.sample(time_ns, ip, address, None, 0);
+    }
+    recorded.sample(330, ip, 0x7ffd_000f_0010, None, 0);
+    let mut resolver = Resolver::new(&store);
+    let process = resolver.add_process(recorded.process(1));
+    let mut offsets = Vec::new();
+    resolver.resolve(process, recorded.part(), |batch| offsets.extend_from_slice(&batch.offset));
+    assert_eq!(offsets[..5], [0, 0x2000, 0x1000, 0x4ff8, 0]);
+    let groups = resolver.finish().tables.groups;
+    let sizes: Vec<_> = groups[1..].iter().map(|group| (group.name.as_str(), group.objects, group.bytes)).collect();
+    assert_eq!(sizes, [("[heap]", 1, 0x5000), ("stack", 1, 0x10_0000)]);
+}

@@ -96,6 +96,19 @@ pub enum Found {
     Nothing,
 }
 
+/// All versions of a mapping together: the kernel's list has another line each time it grows or shrinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// The first of the rows.
+    pub row: usize,
+    /// Where it may begin, as far as it may have grown unseen.
+    pub base: u64,
+    /// First address that was seen mapped.
+    pub start: u64,
+    /// The address after the last that was.
+    pub end: u64,
+}
+
 /// The address space of one process over its life.
 pub struct AddressSpace {
     loaded: Vec<Loaded>,
@@ -105,8 +118,9 @@ pub struct AddressSpace {
     mapped: TimedRanges,
     mapped_rows: Vec<usize>,
     mappings: TimedRanges,
-    extents: Vec<Extent>,
     names: Vec<MappingName>,
+    /// By row of the mappings.
+    wholes: Vec<Whole>,
     /// Rows of `mappings` and of `mapped` that held a stack pointer.
     stacks: FxHashSet<usize>,
     mapped_stacks: FxHashSet<usize>,
@@ -130,10 +144,11 @@ impl AddressSpace {
         let (blocks, block_rows) = of_origin(RangeOrigin::Heap);
         let (mapped, mapped_rows) = of_origin(RangeOrigin::Map);
         let names: Vec<MappingName> = mappings.path.iter().map(|path| name_of(path)).collect();
-        let mut extents: Vec<Extent> = (0..mappings.len())
+        let seen: Vec<Extent> = (0..mappings.len())
             .map(|row| Extent { start: mappings.start[row].0, end: mappings.end[row].0, ..lives[row] })
             .collect();
-        let_grow(&mut extents, &names);
+        let extents = grown(&seen, &names);
+        let wholes = wholes(mappings, &seen, &extents);
         Self {
             loaded,
             modules: TimedRanges::new(loaded_extents),
@@ -141,9 +156,9 @@ impl AddressSpace {
             block_rows,
             mapped,
             mapped_rows,
-            mappings: TimedRanges::new(extents.clone()),
-            extents,
+            mappings: TimedRanges::new(extents),
             names,
+            wholes,
             stacks: FxHashSet::default(),
             mapped_stacks: FxHashSet::default(),
         }
@@ -214,9 +229,9 @@ impl AddressSpace {
         &self.names[row]
     }
 
-    /// Addresses and life of a mapping, by its row.
-    pub fn extent(&self, row: usize) -> &Extent {
-        &self.extents[row]
+    /// What a mapping is a version of, by its row.
+    pub fn whole(&self, row: usize) -> Whole {
+        self.wholes[row]
     }
 
     /// The mapping that holds an address at a time or, where none did, at the time nearest to it.
@@ -259,11 +274,10 @@ const STACK_GAP_BYTES: u64 = 128 << 20;
 
 /// The main thread's stack and the heap may have grown since the last snapshot: they reach to their neighbour, the
 /// stack no farther than where the kernel begins to put mappings.
-fn let_grow(extents: &mut [Extent], names: &[MappingName]) {
-    let before = extents.to_vec();
-    for (extent, name) in extents.iter_mut().zip(names) {
-        let others =
-            || before.iter().filter(|other| other.from_ns < extent.until_ns && extent.from_ns < other.until_ns);
+fn grown(seen: &[Extent], names: &[MappingName]) -> Vec<Extent> {
+    let grow = |(extent, name): (&Extent, &MappingName)| {
+        let others = || seen.iter().filter(|other| other.from_ns < extent.until_ns && extent.from_ns < other.until_ns);
+        let mut extent = *extent;
         match name {
             MappingName::Stack => {
                 let neighbour = others().map(|other| other.end).filter(|&end| end <= extent.start).max().unwrap_or(0);
@@ -275,7 +289,35 @@ fn let_grow(extents: &mut [Extent], names: &[MappingName]) {
             }
             _ => {}
         }
+        extent
+    };
+    seen.iter().zip(names).map(grow).collect()
+}
+
+/// For each row, all rows of its name and its permissions whose addresses overlap. An arena whose writable part grows
+/// into the rest of its reservation is not the reservation, so permissions count.
+fn wholes(mappings: &Mappings, seen: &[Extent], grown: &[Extent]) -> Vec<Whole> {
+    let mut rows: Vec<usize> = (0..seen.len()).collect();
+    let identity = |row: usize| (&mappings.path[row], &mappings.permissions[row]);
+    rows.sort_by_key(|&row| (identity(row), seen[row].start));
+    let mut wholes: Vec<Whole> = (0..seen.len())
+        .map(|row| Whole { row, base: grown[row].start, start: seen[row].start, end: seen[row].end })
+        .collect();
+    let mut first = 0;
+    for next in 1..=rows.len() {
+        let whole = wholes[rows[first]];
+        let is_version = |&row: &usize| identity(row) == identity(rows[first]) && seen[row].start < whole.end;
+        if let Some(row) = rows.get(next).copied().filter(is_version) {
+            let whole = &mut wholes[rows[first]];
+            whole.row = whole.row.min(row);
+            whole.base = whole.base.min(grown[row].start);
+            whole.end = whole.end.max(seen[row].end);
+            continue;
+        }
+        rows[first..next].iter().for_each(|&row| wholes[row] = whole);
+        first = next;
     }
+    wholes
 }
 
 /// Loads what had code mapped, and tells where each segment was, `.bss` included.
@@ -416,6 +458,25 @@ mod tests {
         for (address, time, found) in cases {
             assert_eq!(space.find(Avma(address), time).0, found, "{address:#x} at {time}");
         }
+    }
+
+    #[test]
+    fn versions_of_a_mapping_are_one_mapping() {
+        let mappings = mappings(&[
+            (0x4000, 0x5000, "[heap]", 0, 10),
+            (0x4000, 0x9000, "[heap]", 20, 30),
+            (0x4000, 0x7000, "[heap]", 40, 40),
+            (0x10_0000, 0x10_1000, "", 0, 40),
+            (0x10_1000, 0x10_2000, "[anon:a]", 0, 40),
+            (0xf000_0000, 0xf000_1000, "[stack]", 0, 10),
+            (0xefff_f000, 0xf000_1000, "[stack]", 20, 40),
+        ]);
+        let space = space(&mappings, &Ranges::default());
+        let heap = Whole { row: 0, base: 0x4000, start: 0x4000, end: 0x9000 };
+        assert_eq!([0, 1, 2].map(|row| space.whole(row)), [heap; 3]);
+        assert_eq!([3, 4].map(|row| space.whole(row).row), [3, 4]);
+        let stack = Whole { row: 5, base: 0xf000_1000 - STACK_GAP_BYTES, start: 0xefff_f000, end: 0xf000_1000 };
+        assert_eq!([5, 6].map(|row| space.whole(row)), [stack; 2]);
     }
 
     #[test]

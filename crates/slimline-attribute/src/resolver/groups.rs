@@ -1,5 +1,6 @@
 //! The table of groups: data structures as a person would name them, and their objects.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,12 +11,15 @@ use slimline_trace::tables::{Block, StackEnd, StackRow};
 use super::sites::Tally;
 use super::{Place, ProcessId, ProcessState, Reason};
 use crate::code::passes_on::passes_on;
-use crate::data::address_space::{Found, Loaded, MappingName, Modules};
+use crate::data::address_space::{Found, Loaded, MappingName, Modules, Whole};
 use crate::data::call_path::own_frames;
 use crate::data::timed::Extent;
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::module::demangle;
 use crate::tables::{Frame, Group, GroupKind, Tables};
+
+/// The smallest page of x86-64.
+const PAGE_BYTES: u64 = 4096;
 
 /// What makes two objects the same data structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +47,7 @@ enum ObjectKey {
     Block(ProcessId, u64, u64, Option<StackRow>),
     /// Row of the process's ranges.
     Range(ProcessId, usize),
-    /// Row of the process's mappings.
+    /// First row of the process's mappings that is a version of it.
     Mapping(ProcessId, usize),
     /// A variable or section: process, group, start.
     Static(ProcessId, GroupId, u64),
@@ -80,6 +84,8 @@ pub(super) struct Groups {
     cut: Vec<(GroupKind, Rc<[u32]>, GroupId)>,
     by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
     objects: FxHashMap<ObjectKey, ObjectId>,
+    /// Addresses that mappings are known to have reached.
+    reaches: FxHashMap<ObjectId, Range<u64>>,
     frames: FxHashMap<Frame, u32>,
     call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
     identities: FxHashMap<usize, Rc<str>>,
@@ -109,6 +115,7 @@ impl Groups {
             cut: Vec::new(),
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
+            reaches: FxHashMap::default(),
             frames: FxHashMap::default(),
             call_frames: FxHashMap::default(),
             identities: FxHashMap::default(),
@@ -197,13 +204,10 @@ impl Groups {
                 (place, valid.and(&extent))
             }
             Found::Stack(row) => {
-                let extent = process.space.extent(row);
                 let group = self.stacks();
-                let place = self.object(ObjectKey::Mapping(id, row), group, extent.start, extent.end - extent.start);
-                (place, valid)
+                self.of_mapping(id, process.space.whole(row), group, address, valid)
             }
             Found::Mapping(row) => {
-                let extent = process.space.extent(row);
                 let name = match process.space.name(row) {
                     MappingName::Anonymous => "anonymous memory".to_owned(),
                     MappingName::Heap => "[heap]".to_owned(),
@@ -211,11 +215,30 @@ impl Groups {
                     MappingName::Special(name) | MappingName::File(name) => name.clone(),
                 };
                 let group = self.group(GroupKey::Mapping(name.clone()), || row_of(&name, GroupKind::Mapping));
-                let place = self.object(ObjectKey::Mapping(id, row), group, extent.start, extent.end - extent.start);
-                (place, valid)
+                self.of_mapping(id, process.space.whole(row), group, address, valid)
             }
             Found::Nothing => (Self::NOWHERE, valid),
         }
+    }
+
+    /// A mapping as one object, whatever versions of it there were: it is as large as it was seen, and where it was
+    /// used beyond that, as far as it was used.
+    fn of_mapping(
+        &mut self,
+        id: ProcessId,
+        whole: Whole,
+        group: GroupId,
+        address: Avma,
+        valid: Extent,
+    ) -> (Place, Extent) {
+        let place = self.object(ObjectKey::Mapping(id, whole.row), group, whole.base, whole.end - whole.start);
+        let reach = self.reaches.entry(place.object).or_insert(whole.start..whole.end);
+        let page = address.0 & !(PAGE_BYTES - 1);
+        let wider = reach.start.min(page)..reach.end.max(page.saturating_add(PAGE_BYTES));
+        let row = &mut self.rows[group.index()];
+        row.bytes = row.bytes.saturating_add((wider.end - wider.start) - (reach.end - reach.start));
+        *reach = wider;
+        (place, valid.and(&Extent { start: reach.start, end: reach.end, ..Extent::ALL }))
     }
 
     fn stacks(&mut self) -> GroupId {
