@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use crate::escape::plain;
 use crate::text::{WIDTH, shorten_end};
-use crate::view::{Group, Layout, LayoutMember, Report};
+use crate::view::{Field, Group, Layout, LayoutMember, Report};
 
 /// Bytes of a cache line: where the layout is ruled off. 64 on every x86-64.
 const LINE_BYTES: u64 = 64;
@@ -35,25 +35,43 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
     writeln!(out, "{open:<COST_COLUMN$} offset  size    time  accesses  loops")?;
     let mut line = 0;
     let mut holes = (0, 0);
+    let mut open: Vec<&LayoutMember> = Vec::new();
+    // The bit-field that was told last with the cost of its unit, and where that unit's fields are.
+    let mut unit: Option<(&LayoutMember, Vec<u64>)> = None;
     for member in &layout.members {
-        if member.depth == 0 && member.offset / LINE_BYTES > line {
+        while let Some(inner) = open.pop_if(|inner| inner.depth >= member.depth) {
+            close(out, inner, layout)?;
+        }
+        if member.offset / LINE_BYTES > line {
             line = member.offset / LINE_BYTES;
-            writeln!(out, "    /* --- cache line {line} ({} bytes) --- */", line * LINE_BYTES)?;
+            let indent = indent(member);
+            writeln!(out, "{:indent$}/* --- cache line {line} ({} bytes) --- */", "", line * LINE_BYTES)?;
         }
         if member.name.is_empty() {
             holes = (holes.0 + 1, holes.1 + member.bytes);
             writeln!(out, "{:indent$}/* {} bytes hole */", "", member.bytes, indent = indent(member))?;
             continue;
         }
-        let text = format!("{:indent$}{}", "", declaration(member, layout), indent = indent(member));
-        if text.chars().count() > COST_COLUMN {
-            writeln!(out, "{text}")?;
-            write!(out, "{:COST_COLUMN$}", "")?;
-        } else {
-            write!(out, "{text:<COST_COLUMN$}")?;
+        if member.nested {
+            writeln!(out, "{:indent$}{} {{", "", opening(member, layout), indent = indent(member))?;
+            open.push(member);
+            continue;
         }
-        let cost = shorten_end(&cost(report, group, member), COST_WIDTH);
-        writeln!(out, " {:>6} {:>5}  {cost}", member.offset, member.bytes)?;
+        let fields = fields_of(group, member);
+        let offsets: Vec<u64> = fields.iter().map(|field| field.offset).collect();
+        // The processor loads and stores a unit of bit-fields as one: so it is counted, and told once.
+        let told = unit.as_ref().filter(|(_, shared)| member.bits.is_some() && *shared == offsets);
+        let cost = match told {
+            Some((first, _)) => format!("    with {}", plain(&first.name)),
+            None => cost(report, &fields),
+        };
+        if told.is_none() && member.bits.is_some() {
+            unit = Some((member, offsets));
+        }
+        row(out, &format!("{:indent$}{}", "", declaration(member, layout), indent = indent(member)), member, &cost)?;
+    }
+    while let Some(inner) = open.pop() {
+        close(out, inner, layout)?;
     }
     writeln!(out, "}};")?;
     let lines = layout.bytes.div_ceil(LINE_BYTES);
@@ -67,7 +85,38 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
         "/* size {} bytes, {lines} cache line{}, {hole_words} */",
         layout.bytes,
         if lines == 1 { "" } else { "s" }
-    )
+    )?;
+    if group.fields.iter().any(Field::is_only_spanned) {
+        writeln!(out, "/* wide: reached only by wide accesses that begin in an earlier field */")?;
+    }
+    Ok(())
+}
+
+/// A line of the structure: declaration, offset, size and cost; a long declaration has a line of its own.
+fn row(out: &mut impl Write, text: &str, member: &LayoutMember, cost: &str) -> fmt::Result {
+    if text.chars().count() > COST_COLUMN {
+        writeln!(out, "{text}")?;
+        write!(out, "{:COST_COLUMN$}", "")?;
+    } else {
+        write!(out, "{text:<COST_COLUMN$}")?;
+    }
+    let line = format!(" {:>6} {:>5}  {}", member.offset, member.bytes, shorten_end(cost, COST_WIDTH));
+    writeln!(out, "{}", line.trim_end())
+}
+
+/// What begins a nested structure: its type, or in Rust its name and type.
+fn opening(member: &LayoutMember, layout: &Layout) -> String {
+    let (name, type_name) = (plain(&member.name), plain(&member.type_name));
+    match layout.language.as_str() {
+        "rust" => format!("{name}: {type_name}"),
+        // A structure without a name is spelled `struct {…}`.
+        _ => type_name.trim_end_matches(" {…}").to_owned(),
+    }
+}
+
+fn close(out: &mut impl Write, member: &LayoutMember, layout: &Layout) -> fmt::Result {
+    let text = if layout.language == "rust" { "},".to_owned() } else { format!("}} {};", plain(&member.name)) };
+    row(out, &format!("{:indent$}{text}", "", indent = indent(member)), member, "")
 }
 
 fn header(out: &mut impl Write, group: &Group) -> fmt::Result {
@@ -90,13 +139,22 @@ fn declaration(member: &LayoutMember, layout: &Layout) -> String {
     }
 }
 
-fn cost(report: &Report, group: &Group, member: &LayoutMember) -> String {
-    if member.nested {
-        return String::new();
-    }
-    let inside = |offset: u64| offset >= member.offset && offset < member.offset + member.bytes.max(1);
-    let fields: Vec<_> = group.fields.iter().filter(|field| inside(field.offset)).collect();
-    if fields.is_empty() {
+/// The fields that accesses to a member are counted by.
+fn fields_of<'g>(group: &'g Group, member: &LayoutMember) -> Vec<&'g Field> {
+    let (start, end) = match member.bits {
+        // Of a bit-field, the bytes that hold its bits.
+        Some((first, bits)) => {
+            let (first, end) = (u64::from(first), u64::from(first) + u64::from(bits));
+            (member.offset + first / 8, member.offset + end.div_ceil(8))
+        }
+        None => (member.offset, member.offset + member.bytes.max(1)),
+    };
+    let overlaps = |field: &&Field| field.offset < end && start < field.offset + field.bytes.max(1);
+    group.fields.iter().filter(overlaps).collect()
+}
+
+fn cost(report: &Report, fields: &[&Field]) -> String {
+    if !fields.iter().any(|field| field.is_used()) {
         return "     –         –".to_owned();
     }
     let share: f64 = fields.iter().map(|field| field.share).sum();
@@ -110,9 +168,10 @@ fn cost(report: &Report, group: &Group, member: &LayoutMember) -> String {
         .take(2)
         .map(|found| format!("{}:{}-{}", plain(&found.function), found.first_line, found.last_line))
         .collect();
-    // An empty sum of floats is -0.
-    let percent = |share: f64| (share + 0.0) * 100.0;
-    format!("{:>5.1}%    {:>5.1}%  {}", percent(share), percent(accesses), names.join(" ")).trim_end().to_owned()
+    if fields.iter().filter(|field| field.is_used()).all(|field| field.is_only_spanned()) {
+        return format!("     –      wide  {}", names.join(" ")).trim_end().to_owned();
+    }
+    format!("{:>5.1}%    {:>5.1}%  {}", share * 100.0, accesses * 100.0, names.join(" ")).trim_end().to_owned()
 }
 
 /// Without debug information: the fields as they were accessed.
@@ -124,8 +183,7 @@ fn observed(out: &mut impl Write, report: &Report, group: &Group) -> fmt::Result
     for field in &group.fields {
         let member = LayoutMember { offset: field.offset, bytes: field.bytes, ..LayoutMember::default() };
         let text = format!("    {}", plain(&field.name));
-        let cost = shorten_end(&cost(report, group, &member), COST_WIDTH);
-        writeln!(out, "{text:<COST_COLUMN$} {:>6} {:>5}  {cost}", field.offset, field.bytes)?;
+        row(out, &text, &member, &cost(report, &[field]))?;
     }
     writeln!(out, "}}")
 }

@@ -14,7 +14,7 @@ const LEAST_SHARE: f64 = 0.005;
 const MOST_GROUPS: usize = 8;
 
 /// Writes one graph: a box for each group with fields, in it a box for each cluster, nodes that name field, offset and
-/// share, edges that carry the affinity. Fields that nothing uses are one node.
+/// share, edges that carry the affinity. Fields that nothing was seen to use are one node.
 pub fn graph(out: &mut impl Write, report: &Report) -> fmt::Result {
     writeln!(out, "graph slimline {{")?;
     // From left to right, groups come one below the other. The older ranking gives up on some clusters whose edges have
@@ -56,7 +56,7 @@ fn one(out: &mut impl Write, group: &Group) -> fmt::Result {
     let unused = group.fields.len() - used(group).count();
     if unused > 0 {
         let plural = if unused == 1 { "" } else { "s" };
-        writeln!(out, "    f{id}_unused [label=\"{unused} unused field{plural}\", style=\"rounded,dashed\"];")?;
+        writeln!(out, "    f{id}_unused [label=\"{unused} field{plural} not seen used\", style=\"rounded,dashed\"];")?;
     }
     let has_node = |offset: u64| used(group).any(|field| field.offset == offset);
     for pair in
@@ -77,11 +77,11 @@ fn node(out: &mut impl Write, group: &Group, field: &Field) -> fmt::Result {
     let saturation = field.share.clamp(0.0, 1.0);
     writeln!(
         out,
-        "      f{}_{} [label=\"{}\\n+{}  {:.1} %\", fillcolor=\"0.08 {saturation:.2} 1.0\"];",
+        "      f{}_{} [label=\"{}\\n+{}  {}\", fillcolor=\"0.08 {saturation:.2} 1.0\"];",
         group.id,
         field.offset,
         escape(&field.name),
         field.offset,
-        field.share * 100.0
+        if field.is_only_spanned() { "wide".to_owned() } else { format!("{:.1} %", field.share * 100.0) }
     )
 }

@@ -272,7 +272,13 @@ pub struct Field {
 impl Field {
     /// Whether anything was seen to use it.
     pub fn is_used(&self) -> bool {
-        self.share > 0.0 || self.loads + self.stores > 0
+        self.share > 0.0 || self.access_share > 0.0 || self.loads + self.stores > 0 || !self.loops.is_empty()
+    }
+
+    /// Whether it was only seen to be reached by wide accesses that begin in an earlier field, as vector code makes
+    /// them: a store writes it, but whether a load's value of it is used is not visible.
+    pub fn is_only_spanned(&self) -> bool {
+        self.is_used() && self.share == 0.0 && self.access_share == 0.0 && self.loads + self.stores == 0
     }
 }
 

@@ -238,6 +238,72 @@ fn annotated_structure() {
     insta::assert_snapshot!(out);
 }
 
+/// A nested structure with a hole, bit-fields that share a unit, and a field that only vector code reaches.
+#[test]
+fn annotated_nested_structure_and_bit_fields() {
+    let member = |offset, bytes, name: &str, type_name: &str, depth| LayoutMember {
+        offset,
+        bytes,
+        name: name.into(),
+        type_name: type_name.into(),
+        depth,
+        ..LayoutMember::default()
+    };
+    let bit_field =
+        |first, bits, name: &str| LayoutMember { bits: Some((first, bits)), ..member(40, 4, name, "unsigned int", 0) };
+    let mut members = vec![
+        member(0, 8, "id", "long", 0),
+        LayoutMember { nested: true, ..member(8, 32, "at", "struct point", 0) },
+        member(8, 4, "kind", "int", 1),
+        LayoutMember { offset: 12, bytes: 4, depth: 1, ..LayoutMember::default() },
+        LayoutMember { nested: true, ..member(16, 24, "where", "struct {…}", 1) },
+        member(16, 8, "x", "double", 2),
+        member(24, 8, "y", "double", 2),
+        member(32, 8, "z", "double", 2),
+        bit_field(0, 3, "red"),
+        bit_field(3, 3, "green"),
+        bit_field(8, 3, "blue"),
+        member(44, 36, "rest", "char[36]", 0),
+    ];
+    let field = |offset, bytes, name: &str, share, loops: &[usize]| Field {
+        offset,
+        bytes,
+        name: name.into(),
+        share,
+        access_share: share,
+        loops: loops.to_vec(),
+        ..Field::default()
+    };
+    let mut report = art();
+    report.groups[0].fields = vec![
+        field(0, 8, "id", 0.0, &[]),
+        field(8, 4, "at.kind", 0.1, &[1]),
+        field(16, 8, "at.where.x", 0.5, &[0]),
+        field(24, 8, "at.where.y", 0.0, &[0]),
+        field(32, 8, "at.where.z", 0.2, &[0]),
+        field(40, 1, "red, green", 0.2, &[1]),
+        field(41, 1, "blue", 0.0, &[]),
+        field(44, 36, "rest", 0.0, &[]),
+    ];
+    let layout = |language: &str, members: &[LayoutMember]| Layout {
+        name: "struct thing".into(),
+        language: language.into(),
+        bytes: 80,
+        members: members.to_vec(),
+    };
+    report.groups[0].layout = Some(layout("c", &members));
+    let mut out = String::new();
+    annotate::structure(&mut out, &report, &report.groups[0]).unwrap();
+    members.retain(|member| member.bits.is_none());
+    report.groups[0].layout = Some(layout("rust", &members));
+    annotate::structure(&mut out, &report, &report.groups[0]).unwrap();
+    insta::assert_snapshot!(out);
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+    let text = unstyled(&out);
+    assert!(text.contains("3 not seen used") && text.contains("wide: reached only by"), "{text}");
+}
+
 #[test]
 fn annotated_without_debug_information() {
     let mut report = art();

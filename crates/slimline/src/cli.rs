@@ -55,6 +55,17 @@ fn percentage(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| "not a percentage above 0, up to 100".to_owned())
 }
 
+/// A percentage, 0 to 100.
+fn percentage_or_none(text: &str) -> Result<f64, String> {
+    let percent = text.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "not a percentage from 0 to 100".to_owned())
+}
+
+/// A number of rows, 1 or more.
+fn rows(text: &str) -> Result<usize, String> {
+    text.parse::<usize>().ok().filter(|&rows| rows > 0).ok_or_else(|| "not a number of rows, 1 or more".to_owned())
+}
+
 /// Sample a run of an unmodified program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -112,10 +123,10 @@ pub(crate) struct Report {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Most rows of a table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
     /// Leave out what is below this many percent of the time
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percentage_or_none)]
     pub(crate) percent_limit: f64,
 }
 

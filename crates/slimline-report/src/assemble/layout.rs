@@ -1,7 +1,7 @@
 //! An element type as declared, nested structures and holes included.
 
 use slimline_attribute::tables::{Language, Member, Tables, Type, TypeId, TypeKind};
-use slimline_attribute::typing::leaves::holes;
+use slimline_attribute::typing::leaves::{Hole, holes};
 
 use crate::view::{Layout, LayoutMember};
 
@@ -17,11 +17,24 @@ pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
     let mut members = Vec::new();
     add(row, 0, 0, tables, &mut members);
     let gaps = holes(&tables.types, id);
-    members.extend(gaps.into_iter().map(|hole| LayoutMember {
-        offset: hole.offset,
-        bytes: hole.bytes,
-        ..LayoutMember::default()
-    }));
+    let around = |hole: &Hole| {
+        let holds = |member: &&LayoutMember| {
+            member.nested
+                && member.offset <= hole.offset
+                && hole.offset + hole.bytes <= member.offset.saturating_add(member.bytes)
+        };
+        members.iter().filter(holds).map(|member| member.depth + 1).max().unwrap_or(0)
+    };
+    let gaps: Vec<LayoutMember> = gaps
+        .iter()
+        .map(|hole| LayoutMember {
+            offset: hole.offset,
+            bytes: hole.bytes,
+            depth: around(hole),
+            ..LayoutMember::default()
+        })
+        .collect();
+    members.extend(gaps);
     // Members that share an offset stay in the order of their nesting.
     members.sort_by_key(|member| member.offset);
     Some(Layout { name: row.name.clone(), language: language(row.language).to_owned(), bytes: row.bytes, members })

@@ -96,12 +96,19 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
         for field in &hottest {
             rows.push(field_cells(report, field));
         }
-        if hottest.len() < used.len() {
+        let mut summed_up = |rest: usize, word: &str| {
             let mut cells = vec![String::new(); 8];
-            cells[2] = format!("{} more", count((used.len() - hottest.len()) as u64));
-            rows.push(cells);
-        }
+            cells[2] = format!("{} {word}", count(rest as u64));
+            if rest > 0 {
+                rows.push(cells);
+            }
+        };
+        summed_up(used.len() - hottest.len(), "more");
+        summed_up(group.fields.len() - used.len(), "not seen used");
         rows.write(out, 2)?;
+        if hottest.iter().any(|field| field.is_only_spanned()) {
+            writeln!(out, "  wide: reached only by wide accesses that begin in an earlier field")?;
+        }
         let names = names(group);
         let strong: Vec<String> = group
             .affinity
@@ -177,13 +184,14 @@ fn field_columns() -> [Column; 8] {
 fn field_cells(report: &Report, field: &Field) -> Vec<String> {
     let accesses = field.loads + field.stores;
     let stores = if accesses == 0 { 0.0 } else { field.stores as f64 / accesses as f64 };
+    let wide = field.is_only_spanned();
     vec![
         format!("{}", field.offset),
         format!("{}", field.bytes),
         plain(&field.name),
         percent(field.share),
-        percent(field.access_share),
-        percent(stores),
+        if wide { "wide".to_owned() } else { percent(field.access_share) },
+        if wide { String::new() } else { percent(stores) },
         field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),
         loops_of(report, field),
     ]
@@ -213,7 +221,7 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     heading(out, "FIELDS")?;
     let mut found: Vec<(&Group, &Field)> =
         report.groups.iter().flat_map(|group| group.fields.iter().map(move |field| (group, field))).collect();
-    found.retain(|(_, field)| field.is_used());
+    found.retain(|(_, field)| field.is_used() && !field.is_only_spanned());
     found.sort_by(|a, b| (b.0.share * b.1.share).total_cmp(&(a.0.share * a.1.share)));
     let mut columns = vec![Column::Number("of all"), Column::Shortened("data", 24)];
     columns.extend(field_columns());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use slimline_report::annotate;
+use slimline_report::view::Report;
 
 use super::print;
 use crate::cli::{self, Format};
@@ -21,10 +22,7 @@ pub(crate) fn run(options: &cli::Annotate) -> anyhow::Result<u8> {
     let mut report = pipeline::report(&session)?;
     let found = annotate::matching(&report, name);
     if found.is_empty() {
-        let mut known: Vec<&str> = report.groups.iter().filter_map(|group| group.type_name.as_deref()).collect();
-        known.dedup();
-        known.truncate(SUGGESTIONS);
-        bail!("no data of type {name:?} in {}; the hottest types are: {}", session.display(), known.join(", "));
+        bail!("no data of type {name:?} in {}; {}", session.display(), known(&report));
     }
     match options.format {
         Format::Text => {
@@ -45,4 +43,57 @@ pub(crate) fn run(options: &cli::Annotate) -> anyhow::Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// What could have been asked for.
+fn known(report: &Report) -> String {
+    let mut types: Vec<&str> = Vec::new();
+    for name in report.groups.iter().filter_map(|group| group.type_name.as_deref()) {
+        if !types.contains(&name) {
+            types.push(name);
+        }
+    }
+    if !types.is_empty() {
+        types.truncate(SUGGESTIONS);
+        return format!("the hottest types are: {}", types.join(", "));
+    }
+    let groups = report.groups.iter().filter(|group| group.share > 0.0 && !group.fields.is_empty());
+    match groups.map(|group| group.name.as_str()).next() {
+        None if report.session.samples == 0 => "it has no samples".to_owned(),
+        None => "no type is known of any of its data: was the program compiled with -g?".to_owned(),
+        Some(name) => format!(
+            "no type is known of any of its data: was the program compiled with -g? \
+             Data can be asked for by its name in the report, as {name:?}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_report::view::{Breakdowns, Field, Group, SCHEMA, Session};
+
+    use super::*;
+
+    fn report(samples: u64, groups: Vec<Group>) -> Report {
+        Report {
+            schema: SCHEMA,
+            session: Session { samples, ..Session::default() },
+            groups,
+            loops: Vec::new(),
+            breakdowns: Breakdowns::default(),
+            advice: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_could_be_asked_for_is_told() {
+        assert_eq!(known(&report(0, Vec::new())), "it has no samples");
+        let typed = |name: &str| Group { share: 0.1, type_name: Some(name.to_owned()), ..Group::default() };
+        let told = known(&report(9, vec![typed("int"), typed("struct a"), typed("int")]));
+        assert_eq!(told, "the hottest types are: int, struct a");
+        let group = Group { name: "heap:7".to_owned(), share: 0.1, ..Group::default() };
+        assert!(known(&report(9, vec![group.clone()])).ends_with("compiled with -g?"));
+        let with_fields = Group { fields: vec![Field::default()], ..group };
+        assert!(known(&report(9, vec![with_fields])).ends_with("as \"heap:7\""));
+    }
 }

@@ -71,6 +71,23 @@ fn a_stripped_program_is_reported_by_offsets() {
     assert!(stdout(&output).contains("in stripped code of walk"), "{}", stdout(&output));
 }
 
+#[test]
+fn limits_that_show_nothing_are_refused() {
+    let scratch = Scratch::new();
+    for (option, value, expected) in [
+        ("--rows", "0", "not a number of rows, 1 or more"),
+        ("--rows", "-1", "not a number of rows, 1 or more"),
+        ("--percent-limit", "101", "not a percentage from 0 to 100"),
+        ("--percent-limit", "-0.1", "not a percentage from 0 to 100"),
+        ("--percent-limit", "NaN", "not a percentage from 0 to 100"),
+    ] {
+        let output = scratch.slimline(["report", &format!("{option}={value}")]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{option} {value}");
+        let said = stderr(&output);
+        assert!(said.contains(option) && said.contains(expected), "{option} {value}: {said}");
+    }
+}
+
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
