@@ -198,6 +198,11 @@ pub struct Loop {
     pub module: ModuleId,
     /// Link-time address of its header (of its first entry where it is irreducible).
     pub header: Svma,
+    /// Lowest link-time address of its code, and the address after the highest; code that is not its own may lie
+    /// between.
+    pub start: Svma,
+    /// See `start`.
+    pub end: Svma,
     /// Function that holds it, as the source has it: an inlined function's name where the whole loop came from there.
     pub function: String,
     /// Source file of its lines.
@@ -212,6 +217,19 @@ pub struct Loop {
     pub depth: u32,
     /// Whether it has more than one entry.
     pub irreducible: bool,
+}
+
+impl Loop {
+    /// Whether a reader of the source could not tell the two apart: copies of a loop, made where its function was
+    /// inlined. A loop inside of another one on the same lines is deeper.
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        let shown = |of: &Self| (of.module, of.first_line, of.last_line, of.depth);
+        self.file.is_some()
+            && self.first_line > 0
+            && shown(self) == shown(other)
+            && self.function == other.function
+            && self.file == other.file
+    }
 }
 
 /// What sort of object a group is made of.
@@ -392,4 +410,39 @@ pub struct Leaf {
     pub bytes: u64,
     /// Spelled type of the leaf.
     pub type_name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_told_apart_is_no_copy() {
+        let found = Loop {
+            module: ModuleId(0),
+            header: Svma(0x1000),
+            start: Svma(0x1000),
+            end: Svma(0x1040),
+            function: "sum".to_owned(),
+            file: Some("a.c".to_owned()),
+            first_line: 7,
+            last_line: 9,
+            parent: None,
+            depth: 1,
+            irreducible: false,
+        };
+        let inlined_again = Loop { header: Svma(0x2000), start: Svma(0x2000), end: Svma(0x2040), ..found.clone() };
+        assert!(found.is_copy_of(&inlined_again));
+        for other in [
+            Loop { depth: 2, ..found.clone() },
+            Loop { last_line: 8, ..found.clone() },
+            Loop { function: "add".to_owned(), ..found.clone() },
+            Loop { file: Some("b.c".to_owned()), ..found.clone() },
+            Loop { module: ModuleId(1), ..found.clone() },
+        ] {
+            assert!(!found.is_copy_of(&other), "{other:?}");
+        }
+        let stripped = Loop { file: None, first_line: 0, last_line: 0, ..found };
+        assert!(!stripped.is_copy_of(&stripped), "without lines any two loops of a function look alike");
+    }
 }

@@ -90,6 +90,28 @@ fn check_catalogue(optimization: Optimization) {
     assert!(checked >= 20, "only {checked} loops are stated");
 }
 
+/// Without lines, loops are told by the addresses of their code, which hold the inner loops'.
+#[test]
+fn stripped_loops_have_their_addresses() {
+    let source = "long f(long *p, long n) {\n    long sum = 0;\n    for (long i = 0; i < n; i++)\n        \
+                  for (long j = 0; j < i; j++) sum += p[j] ^ sum;\n    return sum;\n}\n\
+                  int main(int c, char **v) { long a[9] = {c}; return (int)f(a, c); }\n";
+    let sandbox = Sandbox::new();
+    let path = sandbox.compile("gcc", &["-O1", "-fno-inline"], "a.c", source, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &path);
+    let loops = loops_of(&module, &["f"]);
+    let loops: Vec<&Loop> = loops.iter().filter(|found| found.function == "f").collect();
+    assert_eq!(loops.iter().map(|found| found.depth).collect::<Vec<_>>(), [1, 2]);
+    let function = module.function_bounds(loops[0].header).expect("has a symbol");
+    for found in &loops {
+        assert!(found.start <= found.header && found.header < found.end, "{found:?}");
+        assert!(function.0 <= found.start && found.end <= function.1, "{found:?}");
+    }
+    assert!(loops[0].start <= loops[1].start && loops[1].end <= loops[0].end);
+    assert!(loops[1].end.0 - loops[1].start.0 < loops[0].end.0 - loops[0].start.0);
+}
+
 #[test]
 fn stated_loops_are_found_at_o2() {
     check_catalogue(Optimization::O2);

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::escape::plain;
-use crate::text::{WIDTH, shorten_end};
+use crate::text::{WIDTH, line_range, shorten_end};
 use crate::view::{Field, Group, Layout, LayoutMember, Report};
 
 /// Bytes of a cache line: where the layout is ruled off. 64 on every x86-64.
@@ -166,7 +166,7 @@ fn cost(report: &Report, fields: &[&Field]) -> String {
         .iter()
         .filter_map(|&row| report.loops.get(row))
         .take(2)
-        .map(|found| format!("{}:{}-{}", plain(&found.function), found.first_line, found.last_line))
+        .map(|found| format!("{}:{}", plain(&found.function), line_range(found)))
         .collect();
     if fields.iter().filter(|field| field.is_used()).all(|field| field.is_only_spanned()) {
         return format!("     –      wide  {}", names.join(" ")).trim_end().to_owned();

@@ -336,6 +336,12 @@ pub struct Loop {
     pub first_line: u32,
     /// Last line.
     pub last_line: u32,
+    /// File name of the module that holds its code.
+    pub module: String,
+    /// Lowest link-time address of its code in the module; of copies made by inlining, that of the costliest.
+    pub start_address: u64,
+    /// The address after the highest.
+    pub end_address: u64,
     /// Share of the session's weight.
     pub share: f64,
     /// 95 % interval of `share`.

@@ -32,6 +32,9 @@ fn art() -> Report {
         share,
         share_interval: Interval { low: share - 0.01, high: share + 0.01 },
         depth: 2,
+        module: "art".into(),
+        start_address: 0x1230,
+        end_address: 0x1260,
         groups: vec![LoopGroup { id: 1, share, fields: fields.to_vec() }],
     };
     let names = ["I", "W", "X", "V", "U", "P", "Q", "R"];
@@ -204,6 +207,30 @@ fn report_by_group() {
 #[test]
 fn report_by_field() {
     insta::assert_snapshot!(as_text(By::Field));
+}
+
+/// Of stripped code, addresses tell the loops of one function apart.
+#[test]
+fn loops_of_stripped_code() {
+    let mut report = art();
+    for (number, found) in report.loops.iter_mut().enumerate() {
+        let start_address = 0x15b40 + 0x100 * number as u64;
+        *found = Loop {
+            function: "liblzma.so.5.4.1+0x15ae0".into(),
+            file: None,
+            first_line: 0,
+            last_line: 0,
+            start_address,
+            end_address: start_address + 0x3c,
+            ..found.clone()
+        };
+    }
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Loop, Limits::default()).unwrap();
+    text::report(&mut out, &report, By::Field, Limits::default()).unwrap();
+    let unstyled = unstyled(&out);
+    let tables = unstyled.lines().skip_while(|line| *line != "LOOPS");
+    insta::assert_snapshot!(tables.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

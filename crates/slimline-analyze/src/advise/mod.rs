@@ -133,6 +133,16 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
     found
 }
 
+/// A loop as the source has it: all copies that the compiler made of it.
+struct SourceLoop {
+    /// Function and lines.
+    name: String,
+    /// Share of the session's weight, whatever data it is spent on.
+    share: f64,
+    /// Fields of the group that it uses.
+    fields: Vec<usize>,
+}
+
 /// A group that is looked at.
 struct Subject<'a> {
     findings: &'a Findings,
@@ -300,6 +310,42 @@ impl Subject<'_> {
     fn loops(&self) -> impl Iterator<Item = (usize, &LoopGroup)> {
         self.findings.loops.iter().enumerate().filter_map(|(row, found)| {
             found.groups.iter().find(|of_group| of_group.group == self.group.group).map(|of_group| (row, of_group))
+        })
+    }
+
+    /// The loop, with all of its copies, that spends most on the group.
+    fn hottest_loop(&self) -> Option<SourceLoop> {
+        let row_of = |row: usize| &self.tables.loops[self.findings.loops[row].loop_id.index()];
+        let mut merged: Vec<(f64, Vec<usize>)> = Vec::new();
+        for (row, of_group) in self.loops() {
+            match merged.iter_mut().find(|(_, rows)| row_of(rows[0]).is_copy_of(row_of(row))) {
+                Some((share, rows)) => {
+                    *share += of_group.share;
+                    rows.push(row);
+                }
+                None => merged.push((of_group.share, vec![row])),
+            }
+        }
+        let (_, rows) = merged.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let mut fields: Vec<usize> = Vec::new();
+        for (_, of_group) in self.loops().filter(|(row, _)| rows.contains(row)) {
+            let used = of_group.fields.iter().filter(|field| !field.only_spanned).map(|field| field.field);
+            used.for_each(|field| {
+                if !fields.contains(&field) {
+                    fields.push(field)
+                }
+            });
+        }
+        let found = row_of(rows[0]);
+        let place = match (found.first_line, found.last_line) {
+            (0, _) => format!("at {:#x}-{:#x}", found.start.0, found.end.0),
+            (first, last) if first == last => format!("line {first}"),
+            (first, last) => format!("lines {first}-{last}"),
+        };
+        Some(SourceLoop {
+            name: format!("{} {place}", found.function),
+            share: rows.iter().map(|&row| self.findings.loops[row].share.value).sum(),
+            fields,
         })
     }
 

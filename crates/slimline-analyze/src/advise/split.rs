@@ -176,18 +176,13 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
         bytes(first),
         structure.element_bytes
     );
-    if let Some((row, of_group)) = subject.loops().next() {
-        let found = &subject.tables.loops[subject.findings.loops[row].loop_id.index()];
-        let used: Vec<usize> =
-            of_group.fields.iter().filter(|field| !field.only_spanned).map(|field| field.field).collect();
+    if let Some(hottest) = subject.hottest_loop() {
         why += &format!(
-            " Its hottest loop, {} lines {}-{} ({} of the time), uses {}: {} of the {} bytes it passes over.",
-            found.function,
-            found.first_line,
-            found.last_line,
-            percent(of_group.share),
-            subject.braces(&used),
-            bytes(&used),
+            " Its hottest loop, {} ({} of the time), uses {}: {} of the {} bytes it passes over.",
+            hottest.name,
+            percent(hottest.share),
+            subject.braces(&hottest.fields),
+            bytes(&hottest.fields),
             structure.element_bytes
         );
     }

@@ -52,6 +52,24 @@ fn an_array_is_split_by_clusters() {
     );
 }
 
+/// A function inlined at two calls has its loop twice in the binary: together they are the hottest, and that is the
+/// figure that the table of loops shows.
+#[test]
+fn copies_of_the_hottest_loop_count_together() {
+    let mut program = Program::new();
+    let element = program.structure("neighbor", 64, &[("entry", 0, 49, "char[49]"), ("dist", 56, 8, "double")]);
+    let array = program.array("neighbors", Some(element), 64 << 20);
+    for (function, lines, offset, windows) in
+        [("print", (140, 141), 0, 80), ("nearest", (117, 120), 56, 60), ("nearest", (117, 120), 56, 60)]
+    {
+        let in_loop = program.a_loop(function, lines.0, lines.1);
+        let site = program.site(in_loop);
+        walk(&mut program, &[load(site, array, offset, 64)], windows);
+    }
+    let why = &advice(&program)[0].why;
+    assert!(why.contains("Its hottest loop, nearest lines 117-120 (60.0 % of the time), uses {dist}"), "{why}");
+}
+
 #[test]
 fn nodes_keep_what_is_hot_and_point_to_the_rest() {
     let mut program = Program::new();

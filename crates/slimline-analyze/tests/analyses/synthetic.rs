@@ -115,6 +115,8 @@ impl Program {
         self.tables.loops.push(Loop {
             module: ModuleId(0),
             header: Svma(0x1000 + u64::from(first)),
+            start: Svma(0x1000 + u64::from(first)),
+            end: Svma(0x1001 + u64::from(last)),
             function: function.into(),
             file: Some("a.c".into()),
             first_line: first,

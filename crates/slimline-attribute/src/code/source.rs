@@ -106,11 +106,16 @@ impl Loops {
             // A dispatch that several jumps share is no code: the first case then stands for it.
             let header =
                 if found.header < flow.blocks.len() { found.header } else { body.first().copied().unwrap_or(0) };
+            let end_of = |block: usize| flow.instructions_of(block).last().map_or(0, |last| last.next_ip());
+            let start = body.iter().map(|&block| flow.address_of(block)).min().unwrap_or(flow.address_of(header));
+            let end = Svma(body.iter().map(|&block| end_of(block)).max().unwrap_or(start.0));
             let body: Vec<&BlockPlaces> = body.into_iter().map(|block| &places[block]).collect();
             let parent = found.parent.map(|parent| ids[parent]);
             let row = Loop {
                 module: id,
                 header: flow.address_of(header),
+                start,
+                end,
                 function: demangle(&name),
                 file: None,
                 first_line: 0,
@@ -169,6 +174,8 @@ impl Loops {
     fn widen(&mut self, same: LoopId, row: &Loop, extent: &Extent) -> LoopId {
         let known = &mut self.rows[same.index()];
         known.header = known.header.min(row.header);
+        known.start = known.start.min(row.start);
+        known.end = known.end.max(row.end);
         known.first_line = known.first_line.min(extent.first_line);
         known.last_line = known.last_line.max(extent.last_line);
         known.irreducible |= row.irreducible;

@@ -13,6 +13,9 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
         file: row.file.clone(),
         first_line: row.first_line,
         last_line: row.last_line,
+        module: file_name(&tables.modules[row.module.index()].path).to_owned(),
+        start_address: row.start.0,
+        end_address: row.end.0,
         share: found.share.value,
         share_interval: interval(&found.share),
         depth: row.depth,
@@ -33,11 +36,18 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
     }
 }
 
-/// `loops` with rows that name the same lines made one, costliest first, and for each row of `loops` where it went.
-pub(super) fn by_lines(loops: Vec<view::Loop>) -> (Vec<view::Loop>, Vec<usize>) {
+fn file_name(path: &str) -> &str {
+    path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path)
+}
+
+/// `loops` with copies of one loop made one row, costliest first, and for each row of `loops` where it went.
+pub(super) fn with_copies_joined(
+    loops: Vec<view::Loop>,
+    is_copy: impl Fn(usize, usize) -> bool,
+) -> (Vec<view::Loop>, Vec<usize>) {
     let mut merged: Vec<(view::Loop, Vec<usize>)> = Vec::new();
     for (row, found) in loops.into_iter().enumerate() {
-        match merged.iter_mut().find(|(other, _)| is_same(other, &found)) {
+        match merged.iter_mut().find(|(_, rows)| is_copy(rows[0], row)) {
             Some((into, rows)) => {
                 merge(into, found);
                 rows.push(row);
@@ -51,12 +61,6 @@ pub(super) fn by_lines(loops: Vec<view::Loop>) -> (Vec<view::Loop>, Vec<usize>) 
         rows.iter().for_each(|&row| went[row] = to);
     }
     (merged.into_iter().map(|(found, _)| found).collect(), went)
-}
-
-/// Whether a reader could not tell the two apart. A loop inside of another one on the same lines is deeper.
-fn is_same(a: &view::Loop, b: &view::Loop) -> bool {
-    let shown = |found: &view::Loop| (found.first_line, found.last_line, found.depth);
-    a.file.is_some() && a.first_line > 0 && shown(a) == shown(b) && a.function == b.function && a.file == b.file
 }
 
 fn merge(into: &mut view::Loop, from: view::Loop) {
@@ -91,6 +95,7 @@ mod tests {
             share_interval: view::Interval { low: share - 0.01, high: share + 0.01 },
             depth,
             groups: vec![view::LoopGroup { id: 3, share, fields: fields.to_vec() }],
+            ..view::Loop::default()
         }
     }
 
@@ -101,20 +106,11 @@ mod tests {
             found("drift", [30, 31], 2, 0.25, &[0]),
             found("drift", [30, 31], 2, 0.25, &[24, 0]),
         ];
-        let (merged, went) = by_lines(loops);
+        let (merged, went) = with_copies_joined(loops, |a, b| a.min(b) == 1 && a.max(b) == 2);
         assert_eq!(went, [1, 0, 0]);
         assert_eq!(merged[1], found("kick", [22, 23], 2, 0.375, &[48]));
         assert_eq!((merged.len(), merged[0].share, merged[0].depth), (2, 0.5, 2));
         assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, fields: vec![0, 24] }]);
         assert!((merged[0].share_interval.low - 0.48).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_can_be_told_apart_stays_apart() {
-        let nest = vec![found("sum", [7, 7], 1, 0.1, &[]), found("sum", [7, 7], 2, 0.1, &[])];
-        assert_eq!(by_lines(nest).0.len(), 2);
-        let mut unknown = found("a.out+0x10", [0, 0], 1, 0.1, &[]);
-        unknown.file = None;
-        assert_eq!(by_lines(vec![unknown.clone(), unknown]).0.len(), 2);
     }
 }

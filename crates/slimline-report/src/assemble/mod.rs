@@ -24,8 +24,11 @@ pub fn report(
     advice: &[Advice],
 ) -> Report {
     let tables = &resolution.tables;
-    let (loops, went) =
-        loops::by_lines(findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect());
+    let row = |row: usize| &tables.loops[findings.loops[row].loop_id.index()];
+    let (loops, went) = loops::with_copies_joined(
+        findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
+        |a, b| row(a).is_copy_of(row(b)),
+    );
     Report {
         schema: SCHEMA,
         session: session::view(info, quality, &resolution.unresolved, findings),

@@ -203,11 +203,20 @@ fn loops_of(report: &Report, field: &Field) -> String {
     if more == 0 { named.join(" ") } else { format!("{} +{more}", named.join(" ")) }
 }
 
+/// File and lines; where there are none, the addresses of its code in its module.
 fn lines(found: &Loop) -> String {
     match &found.file {
-        Some(file) if found.first_line == found.last_line => format!("{}:{}", file_name(file), found.first_line),
-        Some(file) => format!("{}:{}-{}", file_name(file), found.first_line, found.last_line),
-        None => shorten(&plain(&found.function), 24),
+        Some(file) => format!("{}:{}", file_name(file), line_range(found)),
+        None => line_range(found),
+    }
+}
+
+/// `615-616`, `7`, or as addresses `0x15b40-0x15b7c`.
+pub(crate) fn line_range(found: &Loop) -> String {
+    match (found.first_line, found.last_line) {
+        (0, _) => format!("{:#x}-{:#x}", found.start_address, found.end_address),
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
     }
 }
 
@@ -223,15 +232,38 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
         report.groups.iter().flat_map(|group| group.fields.iter().map(move |field| (group, field))).collect();
     found.retain(|(_, field)| field.is_used() && !field.is_only_spanned());
     found.sort_by(|a, b| (b.0.share * b.1.share).total_cmp(&(a.0.share * a.1.share)));
-    let mut columns = vec![Column::Number("of all"), Column::Shortened("data", 24)];
-    columns.extend(field_columns());
-    let mut rows = Rows::new(&columns);
-    for (group, field) in found.into_iter().take(limits.rows) {
-        let mut cells = vec![percent(group.share * field.share), plain(&group.name)];
-        cells.extend(field_cells(report, field));
+    // How fields lie in their structure, `report` and `annotate` tell; here they compete with all others.
+    let mut rows = Rows::new(&[
+        Column::Number("time"),
+        Column::Shortened("data", 24),
+        Column::Shortened("field", 24),
+        Column::Number("offset"),
+        Column::Number("of its data"),
+        Column::Text("in loops"),
+    ]);
+    let shown = found.len().min(limits.rows);
+    for (group, field) in &found[..shown] {
+        rows.push(vec![
+            percent(group.share * field.share),
+            plain(&group.name),
+            plain(&field.name),
+            field.offset.to_string(),
+            percent(field.share),
+            loops_of(report, field),
+        ]);
+    }
+    if shown < found.len() {
+        let mut cells = vec![String::new(); 6];
+        cells[0] = percent(found[shown..].iter().map(|(group, field)| group.share * field.share).sum());
+        cells[1] = format!("{} more", count((found.len() - shown) as u64));
         rows.push(cells);
     }
-    rows.write(out, 2)
+    rows.write(out, 2)?;
+    let outside = 1.0 - found.iter().map(|(group, field)| group.share * field.share).sum::<f64>();
+    if outside >= limits.share {
+        writeln!(out, "  {} of the time is spent on data without known fields", percent(outside))?;
+    }
+    Ok(())
 }
 
 /// Loops with the data they touch.

@@ -13,6 +13,7 @@ use std::fmt::{self, Display, Write};
 
 use anstyle::{AnsiColor, Style};
 
+pub(crate) use self::data::line_range;
 pub(crate) use self::table::shorten_end;
 use crate::view::Report;
 
