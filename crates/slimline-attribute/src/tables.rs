@@ -142,6 +142,13 @@ pub struct Frame {
     pub inlined: bool,
 }
 
+impl Frame {
+    /// Whether debug information or a symbol names the function, rather than its address alone.
+    pub fn is_named(&self) -> bool {
+        self.position.is_some() || !self.function.strip_prefix(&self.module).is_some_and(|rest| rest.starts_with('+'))
+    }
+}
+
 /// A static memory instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {

@@ -209,6 +209,40 @@ fn report_by_field() {
     insta::assert_snapshot!(as_text(By::Field));
 }
 
+/// `--wide --callers`: long names are whole, and every allocation shows its call path.
+#[test]
+fn nothing_is_cut_where_that_is_asked_for() {
+    let mut report = art();
+    report.groups[0].name = "lzma_stream_encoder › +0x1587ac of the block encoder".into();
+    report.groups[0].allocated_at = Some(Place {
+        function: "liblzma.so.5.4.1+0x156d0".into(),
+        file: None,
+        line: 0,
+        stack: [
+            "lzma_alloc liblzma.so.5.4.1",
+            "liblzma.so.5.4.1+0x156d0 liblzma.so.5.4.1",
+            "lzma_stream_encoder liblzma.so.5.4.1",
+            "std::vector<int, std::allocator<int> >::reserve /usr/include/c++/12/bits/vector.tcc:70",
+            "main xz.c:12",
+            "__libc_start_call_main libc.so.6",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    });
+    let mut out = String::new();
+    let limits = Limits { wide: true, callers: true, ..Limits::default() };
+    text::report(&mut out, &report, By::Group, limits).unwrap();
+    let found: Vec<&str> = out.lines().filter(|line| line.contains("block encoder")).collect();
+    let path = "+0x156d0 < lzma_stream_encoder < std::vector<int, std::allocator<int> >::reserve < main";
+    assert!(found[0].ends_with(path) && found[0].chars().count() > text::WIDTH, "{}", found[0]);
+    for frame in &report.groups[0].allocated_at.as_ref().unwrap().stack {
+        assert!(out.contains(&format!("\n      {frame}\n")), "{frame}");
+    }
+    let mut narrow = String::new();
+    text::report(&mut narrow, &report, By::Group, Limits::default()).unwrap();
+    assert!(!unstyled(&narrow).contains("ALLOCATED BY"));
+}
+
 /// Of stripped code, addresses tell the loops of one function apart.
 #[test]
 fn loops_of_stripped_code() {

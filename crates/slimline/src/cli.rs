@@ -128,6 +128,12 @@ pub(crate) struct Report {
     /// Leave out what is below this many percent of the time
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percentage_or_none)]
     pub(crate) percent_limit: f64,
+    /// Cut nothing to 100 columns: tables are as wide as what is in them
+    #[arg(long)]
+    pub(crate) wide: bool,
+    /// Show the call path that allocated each data structure, too
+    #[arg(long)]
+    pub(crate) callers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -150,7 +156,7 @@ pub(crate) enum By {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people, in 100 columns
+    /// For people
     Text,
     /// For programs; the schema is versioned
     Json,

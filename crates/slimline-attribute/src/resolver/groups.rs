@@ -1,6 +1,5 @@
 //! The table of groups: data structures as a person would name them, and their objects.
 
-use std::ops::Range;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -58,6 +57,7 @@ struct Path {
     own: Rc<[u32]>,
     stack: Vec<Frame>,
     allocated_at: Option<Frame>,
+    name: String,
     cut: bool,
 }
 
@@ -84,8 +84,8 @@ pub(super) struct Groups {
     cut: Vec<(GroupKind, Rc<[u32]>, GroupId)>,
     by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
     objects: FxHashMap<ObjectKey, ObjectId>,
-    /// Addresses that mappings are known to have reached.
-    reaches: FxHashMap<ObjectId, Range<u64>>,
+    /// Pages of mappings that were used and never seen mapped.
+    pages_beyond: FxHashSet<(ObjectId, u64)>,
     frames: FxHashMap<Frame, u32>,
     call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
     identities: FxHashMap<usize, Rc<str>>,
@@ -94,9 +94,13 @@ pub(super) struct Groups {
 #[derive(Clone)]
 struct CallFrame {
     frame: Frame,
+    /// Link-time address in the call.
+    call: Svma,
     /// Number among all frames; those without position also tell their address apart.
     number: u32,
     own: bool,
+    /// Whether it is called as allocators are.
+    is_allocator: bool,
 }
 
 impl Groups {
@@ -115,7 +119,7 @@ impl Groups {
             cut: Vec::new(),
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
-            reaches: FxHashMap::default(),
+            pages_beyond: FxHashSet::default(),
             frames: FxHashMap::default(),
             call_frames: FxHashMap::default(),
             identities: FxHashMap::default(),
@@ -221,8 +225,8 @@ impl Groups {
         }
     }
 
-    /// A mapping as one object, whatever versions of it there were: it is as large as it was seen, and where it was
-    /// used beyond that, as far as it was used.
+    /// A mapping as one object, whatever versions of it there were: it is as large as it was seen, and larger by the
+    /// pages used beyond that. How far it grew unseen is not known: an address may as well be a wrong one.
     fn of_mapping(
         &mut self,
         id: ProcessId,
@@ -232,13 +236,15 @@ impl Groups {
         valid: Extent,
     ) -> (Place, Extent) {
         let place = self.object(ObjectKey::Mapping(id, whole.row), group, whole.base, whole.end - whole.start);
-        let reach = self.reaches.entry(place.object).or_insert(whole.start..whole.end);
+        if (whole.start..whole.end).contains(&address.0) {
+            return (place, valid.and(&Extent { start: whole.start, end: whole.end, ..Extent::ALL }));
+        }
         let page = address.0 & !(PAGE_BYTES - 1);
-        let wider = reach.start.min(page)..reach.end.max(page.saturating_add(PAGE_BYTES));
-        let row = &mut self.rows[group.index()];
-        row.bytes = row.bytes.saturating_add((wider.end - wider.start) - (reach.end - reach.start));
-        *reach = wider;
-        (place, valid.and(&Extent { start: reach.start, end: reach.end, ..Extent::ALL }))
+        if self.pages_beyond.insert((place.object, page)) {
+            let row = &mut self.rows[group.index()];
+            row.bytes = row.bytes.saturating_add(PAGE_BYTES);
+        }
+        (place, valid.and(&Extent { start: page, end: page.saturating_add(PAGE_BYTES), ..Extent::ALL }))
     }
 
     fn stacks(&mut self) -> GroupId {
@@ -318,7 +324,7 @@ impl Groups {
         kind: GroupKind,
         time_ns: u64,
     ) -> GroupId {
-        let path = self.path(process, id, modules, stack, time_ns);
+        let path = self.path(process, id, modules, stack, kind, time_ns);
         let key = match kind {
             GroupKind::Mapping => GroupKey::Mapped(Rc::clone(&path.own)),
             _ => GroupKey::Heap(Rc::clone(&path.own)),
@@ -342,7 +348,7 @@ impl Groups {
         let joined = longer.chain(shorter).min();
         let group = joined.unwrap_or_else(|| {
             let group = self.push(Group {
-                name: name_of(path.allocated_at.as_ref()),
+                name: path.name.clone(),
                 kind,
                 allocated_at: path.allocated_at.clone(),
                 stack: path.stack.clone(),
@@ -364,6 +370,7 @@ impl Groups {
         id: ProcessId,
         modules: &Modules<'_>,
         stack: StackRow,
+        kind: GroupKind,
         time_ns: u64,
     ) -> Path {
         let calls: Vec<Rc<[CallFrame]>> = process
@@ -383,7 +390,14 @@ impl Groups {
         // How deep a recursion was when it allocated makes no other data structure: each function counts once.
         let mut seen = FxHashSet::default();
         own.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
+        if kind == GroupKind::Mapping && own.first().is_some_and(|&index| all[index].is_allocator) {
+            // An allocator that mapped what it did not hand on keeps a pool, and serves all callers from it: which of
+            // them came when the pool was empty makes no other data structure.
+            own.truncate(1);
+        }
+        let own_calls: Vec<&CallFrame> = own.iter().map(|&index| all[index]).collect();
         Path {
+            name: name_of(&own_calls),
             allocated_at: own.first().map(|&index| frames[index].clone()),
             own: own.iter().map(|&index| all[index].number).collect(),
             stack: frames,
@@ -416,22 +430,29 @@ impl Groups {
                 inlined: false,
             }],
         };
+        let is_readable = loaded.is_some_and(|loaded| modules.get(loaded.module).function_bounds(svma).is_some());
         let found: Rc<[CallFrame]> = frames
             .into_iter()
             .map(|frame| {
                 let source = frame.position.as_ref().map(|position| position.file.as_str());
-                let own = match self.rules.judge(&frame.function, &frame.module, source) {
+                let hands_on =
+                    || loaded.is_some_and(|loaded| passes_on(modules.get(loaded.module), loaded.svma(return_address)));
+                let verdict = self.rules.judge(&frame.function, &frame.module, source);
+                let own = match verdict {
+                    // What has no name may be an allocator's wrapper as well: its code tells.
+                    Verdict::Program if !frame.is_named() => !(is_readable && hands_on()),
                     Verdict::Program => true,
                     Verdict::Library => false,
                     // What was inlined has no return of its own to look at.
-                    Verdict::NamedLikeAllocator => {
-                        !frame.inlined
-                            && loaded.is_some_and(|loaded| {
-                                !passes_on(modules.get(loaded.module), loaded.svma(return_address))
-                            })
-                    }
+                    Verdict::NamedLikeAllocator => !frame.inlined && loaded.is_some() && !hands_on(),
                 };
-                CallFrame { number: self.number(&frame, svma), frame, own }
+                CallFrame {
+                    number: self.number(&frame, svma),
+                    frame,
+                    call: svma,
+                    own,
+                    is_allocator: verdict == Verdict::NamedLikeAllocator,
+                }
             })
             .collect();
         self.call_frames.insert((id, return_address.0), Rc::clone(&found));
@@ -484,11 +505,16 @@ fn row_of(name: &str, kind: GroupKind) -> Group {
     Group { name: name.to_owned(), kind, ..Group::unattributed() }
 }
 
-/// Until a variable or a type is known: where it was allocated.
-fn name_of(allocated_at: Option<&Frame>) -> String {
-    match allocated_at {
-        Some(Frame { function, position: Some(position), .. }) => format!("{function}:{}", position.line),
-        Some(Frame { function, .. }) => function.clone(),
-        None => "heap".to_owned(),
+/// Until a variable or a type is known: where it was allocated. In a function without a name that is the address of the
+/// call, behind the nearest caller that has one: `PyList_New › +0x4fb5a1`.
+fn name_of(own: &[&CallFrame]) -> String {
+    let Some(CallFrame { frame, call, .. }) = own.first() else { return "heap".to_owned() };
+    match &frame.position {
+        Some(position) => format!("{}:{}", frame.function, position.line),
+        None if frame.is_named() => frame.function.clone(),
+        None => match own.iter().find(|caller| caller.frame.is_named()) {
+            Some(caller) => format!("{} › +{call}", caller.frame.function),
+            None => format!("{}+{call}", frame.module),
+        },
     }
 }

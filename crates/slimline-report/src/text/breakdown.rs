@@ -10,13 +10,10 @@ use crate::view::Row;
 
 pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], limits: Limits) -> fmt::Result {
     heading(out, title)?;
-    let mut table = Rows::new(&[
-        Column::Number("time"),
-        Column::Text("±"),
-        Column::Number("samples"),
-        Column::Text(""),
-        Column::Text(""),
-    ]);
+    let mut table = Rows::new(
+        &[Column::Number("time"), Column::Text("±"), Column::Number("samples"), Column::Text(""), Column::Text("")],
+        limits.wide,
+    );
     let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= limits.share);
     let mut written = 0;
     for row in shown {
@@ -24,7 +21,7 @@ pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], limits: Lim
             percent(row.share),
             plus_minus(row.share_interval),
             count(row.samples),
-            shorten_path(&plain(&row.name), 48),
+            shorten_path(&plain(&row.name), if limits.wide { usize::MAX } else { 48 }),
             plain(&row.detail),
         ]);
         written += 1;

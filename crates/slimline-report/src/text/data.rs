@@ -4,24 +4,27 @@ use std::collections::HashMap;
 use std::fmt::{self, Write};
 
 use super::number::{bytes, count, percent, plus_minus};
-use super::table::{Column, Rows, shorten, shorten_path};
-use super::{Limits, fold, heading};
+use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
+use super::{Limits, WIDTH, fold, heading};
 use crate::escape::plain;
-use crate::view::{Field, Group, Loop, Report};
+use crate::view::{Field, Group, Loop, Place, Report};
 
 /// The top table: data structures by share.
 pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
     heading(out, "DATA")?;
-    let mut rows = Rows::new(&[
-        Column::Number("time"),
-        Column::Text("±"),
-        Column::Shortened("data", 24),
-        Column::Text("kind"),
-        Column::Number("bytes"),
-        Column::Number("objects"),
-        Column::Number("element"),
-        Column::Text("allocated, declared"),
-    ]);
+    let mut rows = Rows::new(
+        &[
+            Column::Number("time"),
+            Column::Text("±"),
+            Column::Shortened("data", 24),
+            Column::Text("kind"),
+            Column::Number("bytes"),
+            Column::Number("objects"),
+            Column::Number("element"),
+            Column::Text("allocated, declared"),
+        ],
+        limits.wide,
+    );
     let shown = shown(&report.groups, limits);
     for group in shown {
         rows.push(vec![
@@ -65,17 +68,51 @@ fn kind(group: &Group) -> &str {
     }
 }
 
-/// The line comes first: what does not fit the page is cut at its end.
+/// The line comes first, then callers: what does not fit the page is cut at its end.
 fn origin(group: &Group) -> String {
     let place = group.allocated_at.as_ref();
     match (place, &group.declared_at) {
-        (Some(place), _) => match &place.file {
-            Some(file) => format!("{}:{} {}", file_name(file), place.line, plain(&place.function)),
-            None => plain(&place.function),
-        },
+        (Some(place), _) => {
+            let mut path = own_path(place).join(" < ");
+            if let Some(file) = &place.file {
+                path = format!("{}:{} {path}", file_name(file), place.line);
+            }
+            path
+        }
         (None, Some(position)) => format!("{}:{}", file_name(&position.file), position.line),
         (None, None) => String::new(),
     }
+}
+
+/// Functions on the call path of an allocation: from the program's own innermost one out to `main`; of those without
+/// a name the address.
+fn own_path(place: &Place) -> Vec<String> {
+    let mut functions: Vec<String> = Vec::new();
+    let frames = place.stack.iter().map(|frame| frame.rsplit_once(' ').unwrap_or((frame.as_str(), "")));
+    for (function, module) in frames.skip_while(|(function, _)| *function != place.function) {
+        let address = function.strip_prefix(module).filter(|rest| rest.starts_with('+'));
+        functions.push(plain(address.unwrap_or(function)));
+        if function == "main" {
+            break;
+        }
+    }
+    if functions.is_empty() {
+        functions.push(plain(&place.function));
+    }
+    functions
+}
+
+/// For each structure that was allocated, the whole call path, as the JSON has it.
+pub(super) fn callers(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
+    heading(out, "ALLOCATED BY")?;
+    for group in shown(&report.groups, limits) {
+        let Some(place) = &group.allocated_at else { continue };
+        writeln!(out, "  {}  {}", percent(group.share), plain(&group.name))?;
+        for frame in &place.stack {
+            writeln!(out, "      {}", plain(frame))?;
+        }
+    }
+    Ok(())
 }
 
 /// The file without its directories: enough beside a function or a structure.
@@ -89,12 +126,12 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
         .iter()
         .filter(|group| group.fields.iter().filter(|field| field.is_used()).count() > 1);
     for group in structured {
-        heading(out, title(group))?;
-        let mut rows = Rows::new(&field_columns());
+        heading(out, title(group, limits))?;
+        let mut rows = Rows::new(&field_columns(), limits.wide);
         let used: Vec<&Field> = group.fields.iter().filter(|field| field.is_used()).collect();
         let hottest = hottest(&used, limits.rows);
         for field in &hottest {
-            rows.push(field_cells(report, field));
+            rows.push(field_cells(report, field, limits));
         }
         let mut summed_up = |rest: usize, word: &str| {
             let mut cells = vec![String::new(); 8];
@@ -114,7 +151,7 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             .affinity
             .iter()
             .filter(|pair| pair.value >= 0.005)
-            .take(6)
+            .take(if limits.wide { usize::MAX } else { 6 })
             .map(|pair| format!("{}–{} {:.2}", names(pair.a), names(pair.b), pair.value))
             .collect();
         if !strong.is_empty() {
@@ -151,7 +188,7 @@ fn braced(cluster: &[u64], names: &impl Fn(u64) -> String) -> String {
     format!("{{{}}}", inside.join(" "))
 }
 
-fn title(group: &Group) -> String {
+fn title(group: &Group, limits: Limits) -> String {
     let element = match (&group.type_name, group.element_bytes) {
         (Some(name), Some(size)) => format!("{}, {size} bytes an element", plain(name)),
         (Some(name), None) => plain(name),
@@ -165,7 +202,12 @@ fn title(group: &Group) -> String {
         }
         _ => String::new(),
     };
-    format!("{}  {}  {element}{from}", plain(&group.name), percent(group.share))
+    let share = percent(group.share);
+    match limits.wide {
+        true => format!("{}  {share}  {element}{from}", plain(&group.name)),
+        // A name may be as long as a template's: of all the rest there must be something to read.
+        false => shorten_end(&format!("{}  {share}  {element}{from}", shorten(&plain(&group.name), 40)), WIDTH),
+    }
 }
 
 fn field_columns() -> [Column; 8] {
@@ -181,7 +223,7 @@ fn field_columns() -> [Column; 8] {
     ]
 }
 
-fn field_cells(report: &Report, field: &Field) -> Vec<String> {
+fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
     let accesses = field.loads + field.stores;
     let stores = if accesses == 0 { 0.0 } else { field.stores as f64 / accesses as f64 };
     let wide = field.is_only_spanned();
@@ -193,12 +235,14 @@ fn field_cells(report: &Report, field: &Field) -> Vec<String> {
         if wide { "wide".to_owned() } else { percent(field.access_share) },
         if wide { String::new() } else { percent(stores) },
         field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),
-        loops_of(report, field),
+        loops_of(report, field, limits),
     ]
 }
 
-fn loops_of(report: &Report, field: &Field) -> String {
-    let named: Vec<String> = field.loops.iter().filter_map(|&row| report.loops.get(row)).take(3).map(lines).collect();
+fn loops_of(report: &Report, field: &Field, limits: Limits) -> String {
+    let most = if limits.wide { usize::MAX } else { 3 };
+    let loops = field.loops.iter().filter_map(|&row| report.loops.get(row));
+    let named: Vec<String> = loops.take(most).map(lines).collect();
     let more = field.loops.len().saturating_sub(named.len());
     if more == 0 { named.join(" ") } else { format!("{} +{more}", named.join(" ")) }
 }
@@ -233,14 +277,17 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     found.retain(|(_, field)| field.is_used() && !field.is_only_spanned());
     found.sort_by(|a, b| (b.0.share * b.1.share).total_cmp(&(a.0.share * a.1.share)));
     // How fields lie in their structure, `report` and `annotate` tell; here they compete with all others.
-    let mut rows = Rows::new(&[
-        Column::Number("time"),
-        Column::Shortened("data", 24),
-        Column::Shortened("field", 24),
-        Column::Number("offset"),
-        Column::Number("of its data"),
-        Column::Text("in loops"),
-    ]);
+    let mut rows = Rows::new(
+        &[
+            Column::Number("time"),
+            Column::Shortened("data", 24),
+            Column::Shortened("field", 24),
+            Column::Number("offset"),
+            Column::Number("of its data"),
+            Column::Text("in loops"),
+        ],
+        limits.wide,
+    );
     let shown = found.len().min(limits.rows);
     for (group, field) in &found[..shown] {
         rows.push(vec![
@@ -249,7 +296,7 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
             plain(&field.name),
             field.offset.to_string(),
             percent(field.share),
-            loops_of(report, field),
+            loops_of(report, field, limits),
         ]);
     }
     if shown < found.len() {
@@ -269,21 +316,24 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
 /// Loops with the data they touch.
 pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
     heading(out, "LOOPS")?;
-    let mut rows = Rows::new(&[
-        Column::Number("time"),
-        Column::Text("±"),
-        Column::Shortened("function", 24),
-        Column::Text("lines"),
-        Column::Text("touches"),
-    ]);
+    let mut rows = Rows::new(
+        &[
+            Column::Number("time"),
+            Column::Text("±"),
+            Column::Shortened("function", 24),
+            Column::Text("lines"),
+            Column::Text("touches"),
+        ],
+        limits.wide,
+    );
     let enough = report.loops.iter().take_while(|found| found.share >= limits.share).count().min(limits.rows);
     for found in &report.loops[..enough] {
         rows.push(vec![
             percent(found.share),
             plus_minus(found.share_interval),
             plain(&found.function),
-            shorten_path(&lines(found), 28),
-            touched(report, found),
+            shorten_path(&lines(found), if limits.wide { usize::MAX } else { 28 }),
+            touched(report, found, limits),
         ]);
     }
     let rest = &report.loops[enough..];
@@ -301,16 +351,17 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     Ok(())
 }
 
-fn touched(report: &Report, found: &Loop) -> String {
+fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
+    let most = |most: usize| if limits.wide { usize::MAX } else { most };
     let parts: Vec<String> = found
         .groups
         .iter()
-        .take(3)
+        .take(most(3))
         .filter_map(|part| report.groups.iter().find(|group| group.id == part.id).map(|group| (part, group)))
         .map(|(part, group)| {
             let name = names(group);
-            let fields: Vec<String> = part.fields.iter().take(6).map(|&at| name(at)).collect();
-            let group_name = shorten(&plain(&group.name), 24);
+            let fields: Vec<String> = part.fields.iter().take(most(6)).map(|&at| name(at)).collect();
+            let group_name = shorten(&plain(&group.name), most(24));
             if fields.is_empty() || group.fields.len() < 2 {
                 group_name
             } else {

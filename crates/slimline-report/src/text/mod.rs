@@ -50,12 +50,16 @@ pub struct Limits {
     pub rows: usize,
     /// Groups, fields and loops below this share are summed up in one line.
     pub share: f64,
+    /// Tables as wide as what is in them: nothing is cut to the page.
+    pub wide: bool,
+    /// The call path that allocated each data structure, too.
+    pub callers: bool,
 }
 
 impl Default for Limits {
     /// What fits two screens.
     fn default() -> Self {
-        Self { rows: 20, share: 0.005 }
+        Self { rows: 20, share: 0.005, wide: false, callers: false }
     }
 }
 
@@ -68,6 +72,9 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
     match by {
         By::Group => {
             data::table(out, report, limits)?;
+            if limits.callers {
+                data::callers(out, report, limits)?;
+            }
             data::details(out, report, limits)?;
             data::loops(out, report, limits)?;
         }

@@ -21,10 +21,12 @@ pub(super) enum Column {
 pub(super) struct Rows {
     columns: Vec<Column>,
     table: Table,
+    /// Whether nothing is cut.
+    wide: bool,
 }
 
 impl Rows {
-    pub(super) fn new(columns: &[Column]) -> Self {
+    pub(super) fn new(columns: &[Column], wide: bool) -> Self {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(columns.iter().map(|column| match column {
@@ -33,26 +35,28 @@ impl Rows {
         }));
         for (column, kind) in table.column_iter_mut().zip(columns) {
             column.set_padding((0, 2));
-            if let Column::Shortened(_, width) = kind {
+            if let (Column::Shortened(_, width), false) = (kind, wide) {
                 column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(*width as u16 + 2)));
             }
         }
-        Self { columns: columns.to_vec(), table }
+        Self { columns: columns.to_vec(), table, wide }
     }
 
     pub(super) fn push(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.table.add_row(cells.into_iter().zip(&self.columns).map(|(text, column)| match column {
             Column::Text(_) => Cell::new(text),
+            Column::Shortened(..) if self.wide => Cell::new(text),
             Column::Shortened(_, width) => Cell::new(shorten(&text, *width)),
             Column::Number(_) => Cell::new(text).set_alignment(CellAlignment::Right),
         }));
     }
 
-    /// Writes the table, each line behind `indent` blanks and cut at the width of the page.
+    /// Writes the table, each line behind `indent` blanks and, unless it is wide, cut at the width of the page.
     pub(super) fn write(&self, out: &mut impl Write, indent: usize) -> fmt::Result {
         for (number, line) in self.table.lines().enumerate() {
-            let line = shorten_end(line.trim_end(), WIDTH - indent);
+            let width = if self.wide { usize::MAX } else { WIDTH - indent };
+            let line = shorten_end(line.trim_end(), width);
             if number == 0 {
                 writeln!(out, "{:indent$}{DIM}{line}{DIM:#}", "")?;
             } else {

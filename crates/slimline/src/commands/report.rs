@@ -14,7 +14,12 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
         Format::Json => print(&slimline_report::json(&report))?,
         Format::Text => {
             let mut out = String::new();
-            let limits = Limits { rows: options.rows, share: options.percent_limit / 100.0 };
+            let limits = Limits {
+                rows: options.rows,
+                share: options.percent_limit / 100.0,
+                wide: options.wide,
+                callers: options.callers,
+            };
             text::report(&mut out, &report, by(options.by), limits)?;
             print(&out)?;
         }
@@ -37,6 +42,8 @@ fn by(by: cli::By) -> By {
 impl cli::Report {
     /// The default report of `session`.
     pub(crate) fn of(session: PathBuf) -> Self {
-        Self { input: cli::Input { session }, by: cli::By::Group, format: Format::Text, rows: 20, percent_limit: 0.5 }
+        let (input, Limits { rows, share, wide, callers }) = (cli::Input { session }, Limits::default());
+        let (by, format) = (cli::By::Group, Format::Text);
+        Self { input, by, format, rows, percent_limit: share * 100.0, wide, callers }
     }
 }
