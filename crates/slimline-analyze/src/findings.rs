@@ -11,7 +11,7 @@ use crate::clusters::{Cluster, Heat, Rules, clusters};
 use crate::fields::{self, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
 use crate::places::{Place, Places};
-use crate::share::Share;
+use crate::share::{Share, Tally};
 use crate::streams::{Stream, StreamFindings, Streams};
 use crate::structure::{Motion, Structure, structure};
 
@@ -76,6 +76,8 @@ pub struct Field {
     /// Share of the group's weight: each cache line's weight in each loop, divided among the line's fields by how
     /// often the loop accesses them. This is the `share` of reports.
     pub share: f64,
+    /// 95 % interval of `share`: of sampling the time, not of how the line's time was divided.
+    pub share_interval: (f64, f64),
     /// Share of the group's weight as samples were blamed: within one cache line the first access takes all.
     pub blamed_share: f64,
     /// Share of the group's accesses, loads and stores, corrected for the windows' bias where paces are known.
@@ -237,12 +239,14 @@ impl<'a> Builder<'a> {
     fn group(&self, draft: GroupDraft<'a>, loop_rows: &BTreeMap<LoopId, usize>) -> GroupFindings {
         let GroupDraft { group, streams, structure, uses } = draft;
         let share = self.hot.groups.iter().find(|row| row.key == group).map(|row| row.share);
-        let weight: f64 = streams.iter().map(|(stream, ..)| stream.cost.weight as f64).sum();
+        let mut cost = Tally::default();
+        streams.iter().for_each(|(stream, ..)| cost.merge(stream.cost));
+        let weight = cost.weight as f64;
         let executions: f64 = streams
             .iter()
             .map(|(stream, _, place)| self.places.executions(stream, *place) * stream.accesses_per_execution())
             .sum();
-        let fields = self.fields(&uses, weight, executions, loop_rows);
+        let fields = self.fields(&uses, &cost, executions, loop_rows);
         let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
         let mut affinity = affinities(&uses, &traversals(&transitions, &self.places));
         let heat = |field: &Field| {
@@ -259,7 +263,7 @@ impl<'a> Builder<'a> {
         affinity.retain(|tie| !cold.contains(&tie.a) && !cold.contains(&tie.b));
         GroupFindings {
             group,
-            share: share.unwrap_or_else(|| crate::share::Tally::default().share_of(&self.hot.whole)),
+            share: share.unwrap_or_else(|| Tally::default().share_of(&self.hot.whole)),
             loads: streams.iter().map(|(stream, ..)| stream.loads).sum(),
             stores: streams.iter().map(|(stream, ..)| stream.stores).sum(),
             structure,
@@ -274,7 +278,7 @@ impl<'a> Builder<'a> {
     fn fields(
         &self,
         uses: &FieldUses,
-        weight: f64,
+        cost: &Tally,
         executions: f64,
         loop_rows: &BTreeMap<LoopId, usize>,
     ) -> Vec<Field> {
@@ -300,13 +304,15 @@ impl<'a> Builder<'a> {
                     })
                     .collect();
                 loops.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                let share = part(sum(|used| used.weight), cost.weight as f64);
                 Field {
                     offset: shape.offset,
                     bytes: shape.bytes,
                     name: shape.name.clone(),
                     type_name: shape.type_name.clone(),
-                    share: part(sum(|used| used.weight), weight),
-                    blamed_share: part(sum(|used| used.blamed), weight),
+                    share,
+                    share_interval: cost.interval(share),
+                    blamed_share: part(sum(|used| used.blamed), cost.weight as f64),
                     access_share: part(sum(|used| used.accesses), executions),
                     loads: sum(|used| used.loads).round() as u64,
                     stores: sum(|used| used.stores).round() as u64,
@@ -363,7 +369,7 @@ impl<'a> Builder<'a> {
                 });
             }
         }
-        let unsampled = crate::share::Tally::default().share_of(&self.hot.whole);
+        let unsampled = Tally::default().share_of(&self.hot.whole);
         let mut loops: Vec<LoopFindings> = found
             .into_iter()
             .map(|(loop_id, mut groups)| {

@@ -28,14 +28,18 @@ impl Tally {
 
     /// This part's share of `whole`, with its interval.
     pub fn share_of(&self, whole: &Self) -> Share {
-        if whole.weight == 0 {
-            return Share { high: 1.0, ..Share::default() };
-        }
-        let value = self.weight as f64 / whole.weight as f64;
-        // Kish's effective number: samples of uneven weight tell less than as many of the same weight.
-        let effective = (whole.weight as f64).powi(2) / whole.weight_squared as f64;
-        let (low, high) = wilson(value, effective);
+        let value = if whole.weight == 0 { 0.0 } else { self.weight as f64 / whole.weight as f64 };
+        let (low, high) = whole.interval(value);
         Share { value, low, high, samples: self.samples }
+    }
+
+    /// The interval of a share of this that was found in its samples.
+    pub fn interval(&self, share: f64) -> (f64, f64) {
+        if self.weight == 0 {
+            return (0.0, 1.0);
+        }
+        // Kish's effective number: samples of uneven weight tell less than as many of the same weight.
+        wilson(share.clamp(0.0, 1.0), (self.weight as f64).powi(2) / self.weight_squared as f64)
     }
 }
 

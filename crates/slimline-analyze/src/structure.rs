@@ -98,14 +98,21 @@ impl Motion {
         };
         let grain = match stride_bytes {
             Some(0) => None,
-            Some(stride) if congruent(&offsets, stride.unsigned_abs()) >= CONGRUENT => {
-                Some(Grain { bytes: stride.unsigned_abs(), confidence: regularity })
-            }
+            Some(stride) if congruent(&offsets, stride.unsigned_abs()) >= CONGRUENT => Some(Grain {
+                bytes: stride.unsigned_abs(),
+                confidence: succession(voted.map_or(0, |(_, agreeing)| agreeing), stream.steps),
+            }),
             Some(stride) => by_gcd().map(|grain| Grain { bytes: gcd(grain.bytes, stride.unsigned_abs()), ..grain }),
             None => by_gcd(),
         };
         Self { stride_bytes, regularity, grain }
     }
+}
+
+/// How likely the next distance is the same, after `agreeing` of `steps` were (Laplace's rule of succession): however
+/// well a few agree, they are few.
+fn succession(agreeing: u64, steps: u64) -> f64 {
+    (agreeing as f64 + 1.0) / (steps as f64 + 2.0)
 }
 
 /// Part of the offsets in the fullest residue class of `stride`.
@@ -263,4 +270,16 @@ fn covers(ranges: &[(u64, u64)], length: u64) -> bool {
         reached = reached.max(to);
     }
     reached >= length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_that_agree_are_few() {
+        assert_eq!(succession(3, 3), 0.8);
+        assert!(succession(17, 17) < KNOWN && succession(18, 18) >= KNOWN);
+        assert_eq!(succession(0, 0), 0.5);
+    }
 }

@@ -257,6 +257,8 @@ pub struct Field {
     pub name: String,
     /// Share of the group's weight.
     pub share: f64,
+    /// 95 % interval of `share`: of sampling the time, not of how a cache line's time was divided among its fields.
+    pub share_interval: Interval,
     /// Share of the group's accesses seen in bursts.
     pub access_share: f64,
     /// Loads seen in bursts.

@@ -11,6 +11,7 @@ fn art() -> Report {
         bytes: 8,
         name: name.into(),
         share,
+        share_interval: Interval { low: share - 0.02, high: share + 0.02 },
         access_share: share,
         loads: (share * 1e6) as u64 - stores,
         stores,

@@ -28,6 +28,16 @@ fn neighbors() -> Program {
 }
 
 #[test]
+fn shares_of_fields_have_intervals() {
+    let program = neighbors();
+    let findings = program.findings();
+    let dist = findings.groups[0].fields.iter().find(|field| field.name == "dist").expect("a field");
+    // Wilson's interval of 190 in 200.
+    let (low, high) = dist.share_interval;
+    assert!((low - 0.9104).abs() < 5e-5 && (high - 0.9726).abs() < 5e-5, "{low} {high}");
+}
+
+#[test]
 fn an_array_is_split_by_clusters() {
     let program = neighbors();
     let found = advice(&program);

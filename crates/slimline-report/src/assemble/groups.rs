@@ -94,6 +94,7 @@ fn field(field: &Field, loop_rows: &[usize]) -> view::Field {
         bytes: field.bytes,
         name: if field.name.is_empty() { "(element)".to_owned() } else { field.name.clone() },
         share: field.share,
+        share_interval: view::Interval { low: field.share_interval.0, high: field.share_interval.1 },
         access_share: field.access_share,
         loads: field.loads,
         stores: field.stores,

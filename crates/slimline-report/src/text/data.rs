@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-use super::number::{bytes, count, percent, plus_minus};
+use super::number::{bytes, confidence, count, percent, plus_minus};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
 use super::{Limits, WIDTH, fold, heading};
 use crate::escape::plain;
@@ -134,7 +134,7 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             rows.push(field_cells(report, field, limits));
         }
         let mut summed_up = |rest: usize, word: &str| {
-            let mut cells = vec![String::new(); 8];
+            let mut cells = vec![String::new(); 9];
             cells[2] = format!("{} {word}", count(rest as u64));
             if rest > 0 {
                 rows.push(cells);
@@ -198,7 +198,7 @@ fn title(group: &Group, limits: Limits) -> String {
     let from = match group.element_from.as_deref() {
         Some("debug_info") => " (debug information)".to_owned(),
         Some("stride") => {
-            format!(" (from strides, confidence {})", percent(group.element_confidence.unwrap_or_default()))
+            format!(" (from strides, confidence {})", confidence(group.element_confidence.unwrap_or_default()))
         }
         _ => String::new(),
     };
@@ -210,12 +210,13 @@ fn title(group: &Group, limits: Limits) -> String {
     }
 }
 
-fn field_columns() -> [Column; 8] {
+fn field_columns() -> [Column; 9] {
     [
         Column::Number("offset"),
         Column::Number("bytes"),
         Column::Shortened("field", 24),
         Column::Number("time"),
+        Column::Text("±"),
         Column::Number("accesses"),
         Column::Number("stores"),
         Column::Number("stride"),
@@ -232,6 +233,7 @@ fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
         format!("{}", field.bytes),
         plain(&field.name),
         percent(field.share),
+        plus_minus(field.share_interval),
         if wide { "wide".to_owned() } else { percent(field.access_share) },
         if wide { String::new() } else { percent(stores) },
         field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),

@@ -11,6 +11,11 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
+/// `98.5 %`; what is not certain is never rounded up to it: `>99.9 %`.
+pub(super) fn confidence(share: f64) -> String {
+    if (0.9995..1.0).contains(&share) { ">99.9 %".to_owned() } else { percent(share) }
+}
+
 /// The half-width of a 95 % interval in percentage points: `±1.6`.
 pub(super) fn plus_minus(interval: Interval) -> String {
     format!("±{:.1}", (interval.high - interval.low) * 50.0)
@@ -68,6 +73,7 @@ mod tests {
         assert_eq!(percent(0.0), "0");
         assert_eq!(percent(0.0001), "<0.1 %");
         assert_eq!(percent(0.4321), "43.2 %");
+        assert_eq!([0.5, 0.9994, 0.9995, 1.0].map(confidence), ["50.0 %", "99.9 %", ">99.9 %", "100.0 %"]);
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
