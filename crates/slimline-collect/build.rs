@@ -22,7 +22,9 @@ fn main() {
     for source in ["Cargo.toml", "src/lib.rs", "src/wire.rs", "src/access.rs", "src/address.rs"] {
         println!("cargo::rerun-if-changed={}", manifest.join("../slimline-trace").join(source).display());
     }
-    println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", workspace.join(file).display());
+    }
 
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo

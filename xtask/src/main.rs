@@ -64,7 +64,7 @@ enum Bench {
     /// Recorded against native wall time, interleaved, at the default settings; a Markdown table.
     Overhead {
         /// Pairs of runs of each program.
-        #[arg(long, default_value_t = 5)]
+        #[arg(long, default_value_t = 7)]
         runs: usize,
         /// Only these programs.
         only: Vec<String>,

@@ -57,18 +57,40 @@ impl Pair {
         median(self.second.iter().map(|time| time.wall_seconds).collect())
     }
 
-    /// Median over the pairs of second wall time by first: a slow spell of the machine hits both of a pair.
-    pub(crate) fn wall_ratio(&self) -> f64 {
+    /// Second wall time by first, over the pairs: a slow spell of the machine hits both of a pair.
+    pub(crate) fn wall_ratio(&self) -> Spread {
         self.ratio(|time| time.wall_seconds)
     }
 
     /// The same of CPU time, which other programs on the machine disturb less.
-    pub(crate) fn cpu_ratio(&self) -> f64 {
+    pub(crate) fn cpu_ratio(&self) -> Spread {
         self.ratio(|time| time.cpu_seconds)
     }
 
-    fn ratio(&self, of: impl Fn(&Time) -> f64) -> f64 {
-        median(self.first.iter().zip(&self.second).map(|(first, second)| of(second) / of(first)).collect())
+    fn ratio(&self, of: impl Fn(&Time) -> f64) -> Spread {
+        Spread::of(self.first.iter().zip(&self.second).map(|(first, second)| of(second) / of(first)).collect())
+    }
+
+    /// What the second command takes longer than the first, in seconds of wall time, over the pairs.
+    pub(crate) fn wall_difference(&self) -> Spread {
+        let times = self.first.iter().zip(&self.second);
+        Spread::of(times.map(|(first, second)| second.wall_seconds - first.wall_seconds).collect())
+    }
+}
+
+/// Where values lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Of `values`, which must not be empty.
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        Self { least: values[0], most: values[values.len() - 1], median: median(values) }
     }
 }
 
@@ -151,14 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn spread_is_from_the_least_to_the_most() {
+        assert_eq!(Spread::of(vec![3.0, 1.0, 5.0, 2.0]), Spread { least: 1.0, median: 2.5, most: 5.0 });
+    }
+
+    #[test]
     fn the_ratio_is_of_pairs() {
         let times = |seconds: &[f64]| {
             seconds.iter().map(|&wall_seconds| Time { wall_seconds, cpu_seconds: wall_seconds / 2.0 }).collect()
         };
         // The machine was four times slower during the last pair.
         let pair = Pair { first: times(&[10.0, 10.0, 40.0]), second: times(&[11.0, 11.0, 44.0]) };
-        assert!((pair.wall_ratio() - 1.1).abs() < 1e-9);
-        assert!((pair.cpu_ratio() - 1.1).abs() < 1e-9);
+        assert!((pair.wall_ratio().median - 1.1).abs() < 1e-9);
+        assert!((pair.cpu_ratio().median - 1.1).abs() < 1e-9);
+        let extra = pair.wall_difference();
+        assert!((extra.median - 1.0).abs() < 1e-9 && (extra.most - 4.0).abs() < 1e-9);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) fn run(times: u32, only: &[String]) -> Result<bool> {
             let session = slimline.session("robust");
             all_equal &= compare(&workload.name, times, |recorded| {
                 let command = workload.command();
-                let command = if recorded { slimline.record(&command, &session) } else { command };
+                let command = if recorded { slimline.record(&command, &session, &[]) } else { command };
                 Ok(workload.with_input(command)?.output()?.into())
             })?;
         }
@@ -75,7 +75,7 @@ fn redis_under_load(recorder: Option<(&Slimline, &Path)>) -> Result<Outcome> {
     server.args(["--enable-debug-command", "local", "--daemonize", "no", "--loglevel", "warning"]);
     server.current_dir(&directory);
     let mut server = match recorder {
-        Some((slimline, session)) => slimline.record(&server, session),
+        Some((slimline, session)) => slimline.record(&server, session, &[]),
         None => server,
     };
     let mut server = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;

@@ -63,16 +63,17 @@ impl Slimline {
         Ok(Self { executable: target_dir()?.join("release/slimline"), sessions })
     }
 
-    /// Where the session of that name goes.
+    /// Where the session of that name goes; that of another run of these tasks lies elsewhere.
     pub(crate) fn session(&self, name: &str) -> PathBuf {
-        self.sessions.join(name)
+        self.sessions.join(format!("{name}-{}", std::process::id()))
     }
 
-    /// `slimline record` of `command` with the default settings, environment and working directory kept. Standard
-    /// input must be given to the result again.
-    pub(crate) fn record(&self, command: &Command, session: &Path) -> Command {
+    /// `slimline record` of `command` with these `options` beside the default settings, environment and working
+    /// directory kept. Standard input must be given to the result again.
+    pub(crate) fn record(&self, command: &Command, session: &Path, options: &[&str]) -> Command {
         let mut record = Command::new(&self.executable);
-        record.arg("record").arg("-o").arg(session).arg("--").arg(command.get_program()).args(command.get_args());
+        record.arg("record").args(options).arg("-o").arg(session).arg("--");
+        record.arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => record.env(name, value),

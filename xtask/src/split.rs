@@ -26,7 +26,7 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
                 program.name,
                 pair.first_seconds(),
                 pair.second_seconds(),
-                1.0 / pair.wall_ratio()
+                1.0 / pair.wall_ratio().median
             );
             measured += 1;
         }

@@ -1,5 +1,7 @@
 //! One trigger's sample: the blamed access, the call stack, and the burst of accesses that follow.
 
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use slimline_emulate as emulate;
 use slimline_trace::access::AccessKind;
 use slimline_trace::wire::{
@@ -47,10 +49,29 @@ struct Seen {
     full: bool,
 }
 
-/// Builds tables once, so that nothing is allocated in the handler.
+/// What [`PREPARED`] holds.
+const NOT_YET: u32 = 0;
+const BEING_PREPARED: u32 = 1;
+const DONE: u32 = 2;
+static PREPARED: AtomicU32 = AtomicU32::new(NOT_YET);
+
+/// Whether [`prepare`] is done.
+#[inline]
+pub(crate) fn is_prepared() -> bool {
+    PREPARED.load(Acquire) == DONE
+}
+
+/// Builds what all samples need, once. At the first trigger, not when the process starts: it takes longer than all
+/// the rest of starting, and many processes end before. Asking for memory is safe here (see `tables`).
+///
+/// Comes back undone where another thread is at it. In a child that is forked at that moment nobody will be: its
+/// triggers are counted as held back.
 pub(crate) fn prepare() {
-    emulate::prepare();
-    registers::prepare();
+    if PREPARED.compare_exchange(NOT_YET, BEING_PREPARED, Relaxed, Relaxed).is_ok() {
+        emulate::prepare();
+        registers::prepare();
+        PREPARED.store(DONE, Release);
+    }
 }
 
 impl Seen {

@@ -52,7 +52,6 @@ pub(crate) fn prepare() {
         TEXT_START.store(header as usize + code.p_vaddr as usize, Relaxed);
         TEXT_BYTES.store(code.p_memsz as usize, Relaxed);
     }
-    burst::prepare();
 }
 
 /// What the kernel calls. On entry the stack holds the return address, and right above it the context.
@@ -128,6 +127,18 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
         return;
     };
     if let Some(mut work) = thread.work() {
+        if !burst::is_prepared() {
+            let began_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+            // SAFETY: as below.
+            unsafe { on_stack(Work::stack_top(work), prepare_samples, core::ptr::null_mut(), thread.way_out.as_ptr()) };
+            // The process's first sample pays it once; it is not on the thread's budget.
+            let cost_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).saturating_sub(began_ns);
+            header.sampling_ns.fetch_add(cost_ns, Relaxed);
+            if !burst::is_prepared() {
+                header.triggers_in_agent.fetch_add(1, Relaxed);
+                return;
+            }
+        }
         // Not the time of day, which goes on while other threads have the processor.
         let began_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let time_ns = recorder::now_ns();
@@ -151,6 +162,10 @@ struct Sampling<'a> {
     trigger: Trigger,
     context: *mut Context,
     time_ns: u64,
+}
+
+unsafe extern "C" fn prepare_samples(_: *mut u8) {
+    burst::prepare();
 }
 
 unsafe extern "C" fn sample(sampling: *mut u8) {

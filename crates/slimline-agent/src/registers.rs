@@ -44,12 +44,12 @@ unsafe impl Sync for MachineCell {}
 static MACHINE: MachineCell = MachineCell(UnsafeCell::new(MaybeUninit::uninit()));
 static PREPARED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the processor what it has. While there is one thread.
+/// Asks the processor what it has: some twenty `cpuid`, each of which leaves a virtual machine. Once.
 pub(crate) fn prepare() {
     const HWCAP2_FSGSBASE: u64 = 1 << 1;
     // SAFETY: no memory is involved.
     let segment_bases = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
-    // SAFETY: one thread, and `PREPARED` is not set.
+    // SAFETY: the only call, and `PREPARED` is not set.
     unsafe { (*MACHINE.0.get()).write(Machine { segment_bases, layout: XsaveLayout::of_this_cpu() }) };
     PREPARED.store(true, Release);
 }

@@ -15,8 +15,8 @@ fn main() -> ExitCode {
     let first = arguments.next().unwrap_or_default();
     match first.to_str() {
         Some("--stall-kernel") => {
-            let milliseconds = arguments.next().and_then(|text| text.to_str()?.parse().ok()).unwrap_or(20);
-            match run_stall_kernel(Duration::from_millis(milliseconds)) {
+            let microseconds = arguments.next().and_then(|text| text.to_str()?.parse().ok()).unwrap_or(20_000);
+            match run_stall_kernel(Duration::from_micros(microseconds)) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(_) => ExitCode::FAILURE,
             }
@@ -26,7 +26,10 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            let mut options = RecordOptions { output: first.into(), ..RecordOptions::new(arguments.collect()) };
+            // Tests want many samples of short programs.
+            let period_ns = Some(1_000_000);
+            let mut options =
+                RecordOptions { output: first.into(), period_ns, ..RecordOptions::new(arguments.collect()) };
             if env::var_os("CALIBRATE").is_some() {
                 options.calibration = stall_kernel();
             }

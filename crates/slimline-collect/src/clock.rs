@@ -1,4 +1,4 @@
-//! The two clocks of a session.
+//! The two clocks of a session, and the one that measures work.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// `CLOCK_MONOTONIC`, as the agents use it.
 pub(crate) fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
+    read_ns(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read_ns(ClockId::ThreadCPUTime)
+}
+
+fn read_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

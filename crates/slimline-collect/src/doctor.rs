@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use slimline_trace::session::{Machine, Skid, Trigger};
 use slimline_trace::wire::TriggerKind;
 
-use crate::calibrate::{Calibration, calibrate};
+use crate::calibrate::{Calibrating, Calibration};
 use crate::run_directory::RunDirectory;
-use crate::{machine, program};
+use crate::{machine, program, rate};
 
 /// Where the kernel lists its sources of events.
 const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
@@ -29,6 +29,10 @@ pub struct Diagnosis {
     pub run_directory: Result<(PathBuf, u64), String>,
     /// What calibration found with the best trigger there is.
     pub skid: Skid,
+    /// CPU time that one trigger takes, where it could be measured.
+    pub trigger_cost_ns: Option<u64>,
+    /// Samples a second and thread that `record` takes where it is not told, and why.
+    pub rate: (f64, String),
     /// One row for each way to collect, best first.
     pub capabilities: Vec<Capability>,
     /// The command, where one was given.
@@ -75,12 +79,14 @@ pub struct CommandDiagnosis {
 pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis {
     let run = RunDirectory::create();
     let probe = |trigger| match &run {
-        Ok(run) => calibrate(calibration, run, trigger),
-        Err(error) => Calibration { skid: crate::calibrate::assumed(&error.to_string()), trigger: None },
+        Ok(run) => Calibrating::start(calibration, run, trigger).finish(),
+        Err(error) => Calibration::assumed(&error.to_string()),
     };
     let sigtrap = probe(TriggerKind::PerfSigtrap);
     let timer = probe(TriggerKind::ThreadTimer);
     let is_sigtrap_granted = matches!(sigtrap.trigger, Some((Trigger::PerfSigtrap, _)));
+    let trigger = if is_sigtrap_granted { Trigger::PerfSigtrap } else { Trigger::ThreadTimer };
+    let (period_ns, reason) = rate::choose(None, trigger, sigtrap.trigger_cost_ns);
     let perf_event_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid");
     Diagnosis {
         machine: machine::describe(),
@@ -95,6 +101,8 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
             missing("instrument", "would record every access of programs recompiled with clang"),
             missing("translate", "would record every access of unmodified programs under QEMU"),
         ],
+        trigger_cost_ns: sigtrap.trigger_cost_ns,
+        rate: (1e9 / period_ns as f64, reason.unwrap_or_default()),
         skid: if is_sigtrap_granted { sigtrap.skid } else { timer.skid },
         command: program.map(diagnose),
     }
@@ -208,7 +216,6 @@ fn version_in(library: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::assumed;
 
     #[test]
     fn every_refusal_has_its_remedy() {
@@ -223,7 +230,7 @@ mod tests {
     #[test]
     fn a_trigger_counts_only_where_it_was_granted() {
         let found = |trigger| {
-            let calibration = Calibration { skid: assumed("nothing was tried"), trigger };
+            let calibration = Calibration { trigger, ..Calibration::assumed("nothing was tried") };
             in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &calibration, Some(4))
         };
         assert_eq!(found(Some((Trigger::PerfSigtrap, 0))).availability, Availability::Available);

@@ -22,6 +22,7 @@ mod message;
 mod process_summary;
 mod program;
 mod range_life;
+mod rate;
 mod record;
 mod recorder;
 mod ring;

@@ -13,17 +13,17 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use slimline_trace::session::{
-    Collector, End, FORMAT_VERSION, SessionInfo, SessionWriter, Trigger, check_output_directory,
+    Collector, End, FORMAT_VERSION, Machine, SessionInfo, SessionWriter, Trigger, check_output_directory,
 };
 use slimline_trace::wire::{MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
-use crate::calibrate::{Calibration, assumed, calibrate};
+use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::drain::Drain;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, machine, program};
+use crate::{RecordError, machine, program, rate};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
@@ -37,8 +37,8 @@ pub struct RecordOptions {
     pub command: Vec<OsString>,
     /// Where the session goes. A session that is there becomes `<output>.old`.
     pub output: PathBuf,
-    /// Time between two samples of a thread.
-    pub period_ns: u64,
+    /// Time between two samples of a thread; `None` for as often as this machine's interrupts allow.
+    pub period_ns: Option<u64>,
     /// Instructions to emulate in a burst, at most [`MAX_BURST`]; 0 for none.
     pub burst_instructions: u32,
     /// Part of a thread's CPU time, in millionths, that samples may take before bursts are left out.
@@ -49,19 +49,19 @@ pub struct RecordOptions {
     pub track_allocations: bool,
     /// Whether to record programs that the target starts, too.
     pub follow_children: bool,
-    /// A command that calls [`run_stall_kernel`](crate::run_stall_kernel) with the milliseconds that are appended to
+    /// A command that calls [`run_stall_kernel`](crate::run_stall_kernel) with the microseconds that are appended to
     /// it; empty to assume the skid.
     pub calibration: Vec<OsString>,
 }
 
 impl RecordOptions {
-    /// Defaults for `command`: 1 kHz, bursts of 300 instructions within 1 % of the time, allocations and children
+    /// Defaults for `command`: a rate that suits the machine, bursts of 300 instructions within 1 % of the time, allocations and children
     /// included.
     pub fn new(command: Vec<OsString>) -> Self {
         Self {
             command,
             output: slimline_trace::session::DEFAULT_DIRECTORY.into(),
-            period_ns: 1_000_000,
+            period_ns: None,
             burst_instructions: DEFAULT_BURST_INSTRUCTIONS,
             budget_ppm: DEFAULT_BUDGET_PPM,
             trigger: None,
@@ -121,14 +121,18 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = RunDirectory::create()?;
     let asked = asked_trigger(options.trigger);
-    let calibration = match options.calibration.as_slice() {
-        [] => Calibration { skid: assumed("calibration was not asked for"), trigger: None },
-        _ if asked == TriggerKind::Off => Calibration { skid: assumed("nothing is sampled"), trigger: None },
-        command => calibrate(command, &run, asked),
+    let calibrating = match options.calibration.as_slice() {
+        [] => Err(Calibration::assumed("calibration was not asked for")),
+        _ if asked == TriggerKind::Off => Err(Calibration::assumed("nothing is sampled")),
+        command => Ok(Calibrating::start(command, &run, asked)),
     };
+    // While it runs.
+    let machine = machine::describe();
+    let calibration = calibrating.map_or_else(|assumed| assumed, Calibrating::finish);
+    let mut info = session_info(options, &program, machine, &calibration);
     let config = RunConfig {
-        period_ns: options.period_ns,
-        burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
+        period_ns: info.collector.period_ns,
+        burst_instructions: info.collector.burst_instructions,
         budget_ppm: options.budget_ppm,
         skid: calibration.skid.instructions,
         track_allocations: options.track_allocations.into(),
@@ -136,8 +140,6 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         ..plain_config(asked)
     };
     run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
-
-    let mut info = session_info(options, &program, &config, &calibration);
     let session = SessionWriter::create(&options.output, &info)?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let writer = WriterThread::start(session).map_err(RecordError::system("can't start a thread"))?;
@@ -273,9 +275,10 @@ fn chosen_trigger(asked: Option<Trigger>, granted: Option<(Trigger, u32)>) -> (T
     }
 }
 
-fn session_info(options: &RecordOptions, program: &Path, config: &RunConfig, calibration: &Calibration) -> SessionInfo {
+fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calibration: &Calibration) -> SessionInfo {
     let text = |text: &OsStr| text.to_string_lossy().into_owned();
     let (trigger, trigger_reason) = chosen_trigger(options.trigger, calibration.trigger);
+    let (period_ns, period_reason) = rate::choose(options.period_ns, trigger, calibration.trigger_cost_ns);
     let started_ns = monotonic_ns();
     let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     SessionInfo {
@@ -286,15 +289,17 @@ fn session_info(options: &RecordOptions, program: &Path, config: &RunConfig, cal
         program: text(absolute.as_os_str()),
         working_directory: env::current_dir().map_or_else(|_| String::new(), |path| text(path.as_os_str())),
         environment: environment_that_matters(),
-        machine: machine::describe(),
+        machine,
         collector: Collector {
             name: "clock".to_owned(),
             trigger,
             trigger_reason,
             weight: "time_ns".to_owned(),
-            period_ns: config.period_ns,
-            burst_instructions: config.burst_instructions,
-            budget_ppm: config.budget_ppm,
+            period_ns,
+            period_reason,
+            trigger_cost_ns: calibration.trigger_cost_ns,
+            burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
+            budget_ppm: options.budget_ppm,
             track_allocations: options.track_allocations,
             follow_children: options.follow_children,
             skid: calibration.skid.clone(),
@@ -327,9 +332,8 @@ pub(crate) mod tests {
 
     /// The header of a session that has only begun.
     pub(crate) fn empty_info() -> SessionInfo {
-        let calibration = Calibration { skid: assumed("test"), trigger: None };
         let options = RecordOptions::new(vec!["true".into()]);
-        session_info(&options, Path::new("/bin/true"), &plain_config(TriggerKind::Off), &calibration)
+        session_info(&options, Path::new("/bin/true"), Machine::default(), &Calibration::assumed("test"))
     }
 
     #[test]

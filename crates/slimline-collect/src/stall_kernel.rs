@@ -2,30 +2,36 @@
 #![allow(unsafe_code)] // the load's address must be known and what follows it fixed, which takes assembly
 
 use std::arch::naked_asm;
-use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::Duration;
 
-/// Nodes in the chain. They fill 8 MiB: flushing a smaller one between walks takes ten times as long as the walks.
-const NODES: usize = 16 << 10;
+use memmap2::MmapOptions;
+use rustix::process::configure_performance_counters;
+
+use crate::clock::{monotonic_ns, thread_cpu_ns};
+
+/// Nodes in the chain. They span 1 MiB: no first-level cache holds them, and few second-level ones. Measured: from 64 KiB
+/// to 8 MiB the samples point at the same instruction, but the memory for 8 MiB takes longer to get than all the rest.
+const NODES: usize = 2 << 10;
+/// CPU time of a slice without interrupts: with them it has two or three.
+const SLICE_NS: u64 = 80_000;
 
 /// Length in bytes of the chase's load.
 pub(crate) const LOAD_BYTES: u64 = 3;
 /// One-byte instructions after the load: as far as a sample's distance from it can be told.
 pub(crate) const NOPS: u64 = 6;
 
-/// One of every eight lines: all fall into an eighth of a cache's sets, where an eighth of a second-level cache's capacity
-/// is theirs. And few stores set the chain up.
-#[repr(C, align(512))]
-struct Node {
-    next: *const Node,
-}
+/// One of every eight lines: all fall into an eighth of a cache's sets, where an eighth of its capacity is theirs. And
+/// few stores set the chain up.
+const NODE_BYTES: usize = 512;
 
 /// Follows `count` > 0 links from `node`. Begins with the load, so the function's address is the load's.
 ///
 /// # Safety
 /// `node` must lead to at least `count` valid nodes.
 #[unsafe(naked)]
-unsafe extern "C" fn chase(node: *const Node, count: u64) -> *const Node {
+unsafe extern "C" fn chase(node: *const u8, count: u64) -> *const u8 {
     naked_asm!(
         "2:",
         "mov rdi, [rdi]", // 48 8b 3f
@@ -42,29 +48,88 @@ unsafe extern "C" fn chase(node: *const Node, count: u64) -> *const Node {
     )
 }
 
-/// Prints the address of the stalled load to standard output (hex, one line), then stalls on it for `duration`.
+/// Stalls on the load for `duration` of CPU time, in slices that are sampled by turns, and prints what
+/// [`parse`](StallKernel::parse) reads.
 ///
 /// # Errors
-/// Where standard output can't be written.
+/// Where the trigger can't be held back or standard output can't be written.
 pub fn run_stall_kernel(duration: Duration) -> io::Result<()> {
-    let mut output = io::stdout();
-    writeln!(output, "{:#x}", chase as *const () as usize)?;
-    output.flush()?;
-
-    let mut nodes: Vec<Node> = Vec::with_capacity(NODES);
-    let base = nodes.as_ptr();
+    // Setting up would take twice as long under the calibration's fast trigger.
+    let sample = |sample| configure_performance_counters(sample).map_err(io::Error::from);
+    sample(false)?;
+    // Page faults one by one would take longer than all the slices.
+    let mut memory = MmapOptions::new().len(NODES * NODE_BYTES).populate().map_anon()?;
+    let base = memory.as_mut_ptr();
     // A full cycle in an order that no prefetcher follows: i → 5·i + 1 mod 2^k visits all (Hull and Dobell 1962); the
     // bits are then reversed, so that neighbours lie far apart.
-    let place = |index: usize| index.reverse_bits() >> (usize::BITS - NODES.ilog2());
-    // Reversing twice gives the index back.
-    nodes.extend((0..NODES).map(|at| Node { next: base.wrapping_add(place((5 * place(at) + 1) % NODES)) }));
-    let begin = Instant::now();
-    let mut node = base;
-    while begin.elapsed() < duration {
-        // SAFETY: the links form a cycle of `nodes`, which live until the end of this function; `node` is one of them.
-        node = std::hint::black_box(unsafe { chase(node, NODES as u64 / 8) });
+    let address =
+        |index: usize| base.wrapping_add((index.reverse_bits() >> (usize::BITS - NODES.ilog2())) * NODE_BYTES);
+    for index in 0..NODES {
+        let next = address((5 * index + 1) % NODES);
+        // SAFETY: `address` gives the NODES multiples of NODE_BYTES in the mapping, which is aligned to pages.
+        unsafe { address(index).cast::<*const u8>().write(next) };
     }
-    Ok(())
+
+    let mut node = base.cast_const();
+    // SAFETY: the links form a cycle within `memory`, which lives until the end of this function; `node` is on it.
+    let mut follow = |links| node = unsafe { chase(node, links) };
+    follow(NODES as u64);
+    let walk_ns = timed(|| follow(NODES as u64));
+    let links = (NODES as u64 * SLICE_NS / walk_ns.max(1)).max(1);
+    let mut slice = || follow(links);
+    let mut output = format!("{:#x}\n", chase as *const () as usize);
+    let begin_ns = thread_cpu_ns();
+    while thread_cpu_ns() - begin_ns < duration.as_nanos() as u64 {
+        let calm_ns = timed(&mut slice);
+        sample(true)?;
+        let begin_ns = monotonic_ns();
+        let sampled_ns = timed(&mut slice);
+        let end_ns = monotonic_ns();
+        sample(false)?;
+        writeln!(output, "{calm_ns} {sampled_ns} {begin_ns} {end_ns}").map_err(io::Error::other)?;
+    }
+    io::stdout().write_all(output.as_bytes())
+}
+
+/// CPU time that `work` takes.
+fn timed(work: impl FnOnce()) -> u64 {
+    let begin_ns = thread_cpu_ns();
+    work();
+    thread_cpu_ns() - begin_ns
+}
+
+/// What the kernel's process says of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StallKernel {
+    /// Address of the stalled load.
+    pub(crate) load: u64,
+    pub(crate) slices: Vec<Slices>,
+}
+
+/// The same work without the trigger, then with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slices {
+    /// CPU time.
+    pub(crate) calm_ns: u64,
+    pub(crate) sampled_ns: u64,
+    /// `CLOCK_MONOTONIC` around the sampled one.
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+impl StallKernel {
+    /// Reads what [`run_stall_kernel`] prints: the load's address in hexadecimal digits, and a line of four numbers
+    /// for each two slices.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let load = u64::from_str_radix(lines.next()?.strip_prefix("0x")?, 16).ok()?;
+        let slices = lines.map(|line| {
+            let mut numbers = line.split(' ').map(|number| number.parse::<u64>().ok());
+            let mut next = || numbers.next().flatten();
+            Some(Slices { calm_ns: next()?, sampled_ns: next()?, begin_ns: next()?, end_ns: next()? })
+        });
+        Some(Self { load, slices: slices.collect::<Option<_>>()? })
+    }
 }
 
 #[cfg(test)]
@@ -78,5 +143,16 @@ mod tests {
         let bytes = unsafe { std::slice::from_raw_parts(code, (LOAD_BYTES + NOPS) as usize) };
         assert_eq!(bytes[..3], [0x48, 0x8b, 0x3f]);
         assert!(bytes[3..].iter().all(|&byte| byte == 0x90), "{bytes:x?}");
+    }
+
+    #[test]
+    fn what_it_prints_is_read_back() {
+        let slices = Slices { calm_ns: 100, sampled_ns: 150, begin_ns: 7, end_ns: 9 };
+        let read = StallKernel::parse("0x1f\n100 150 7 9\n");
+        assert_eq!(read, Some(StallKernel { load: 0x1f, slices: vec![slices] }));
+        assert_eq!(StallKernel::parse("0x1f\n"), Some(StallKernel { load: 0x1f, slices: Vec::new() }));
+        for damaged in ["", "1f\n", "0x1f\n1 2 3\n", "0x1f\n1 2 x 4\n"] {
+            assert_eq!(StallKernel::parse(damaged), None, "{damaged:?}");
+        }
     }
 }

@@ -39,6 +39,8 @@ pub struct Session {
     pub weight: String,
     /// Samples a second and thread that were asked for.
     pub frequency_hz: f64,
+    /// Why that many, where slimline chose (`-F auto`).
+    pub frequency_reason: Option<String>,
     /// Instructions emulated in a burst, at most.
     pub burst_instructions: u32,
     /// Wall time of the run.

@@ -41,12 +41,29 @@ pub(crate) enum Command {
     Export(Export),
     Doctor(Doctor),
     Demo(Demo),
-    /// The known loop that `record` samples to learn this machine's skid.
+    /// The known loop that `record` samples to learn this machine's skid and what an interrupt costs.
     #[command(name = CALIBRATE, hide = true)]
     Calibrate {
-        /// How long
-        milliseconds: u64,
+        /// How much CPU time
+        microseconds: u64,
     },
+}
+
+/// Samples a second and thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frequency {
+    /// As this machine allows.
+    Auto,
+    /// In Hz.
+    Fixed(u32),
+}
+
+fn frequency(text: &str) -> Result<Frequency, String> {
+    if text == "auto" {
+        return Ok(Frequency::Auto);
+    }
+    let hertz = text.parse().ok().filter(|hertz| (1..=10_000).contains(hertz));
+    hertz.map(Frequency::Fixed).ok_or_else(|| "neither `auto` nor a number from 1 to 10000".to_owned())
 }
 
 /// A percentage above 0, up to 100.
@@ -80,9 +97,10 @@ pub(crate) struct Record {
     /// How to collect; `auto` takes the best this machine has for the command and says which
     #[arg(long, value_enum, default_value_t = Collector::Auto)]
     pub(crate) collector: Collector,
-    /// Samples a second and thread, 1 to 10000
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) frequency: u32,
+    /// Samples a second and thread, 1 to 10000; `auto` takes up to 1000, as many as cost about 1 % of the CPU time in
+    /// interrupts on this machine
+    #[arg(short = 'F', long, value_name = "HZ", default_value = "auto", value_parser = frequency)]
+    pub(crate) frequency: Frequency,
     /// Instructions to emulate in a burst, 0 to 512
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BURST_INSTRUCTIONS, value_parser = clap::value_parser!(u32).range(0..=512))]
     pub(crate) burst: u32,

@@ -42,6 +42,7 @@ pub(super) fn view(
         .to_owned(),
         weight: collector.weight.clone(),
         frequency_hz: if collector.period_ns == 0 { 0.0 } else { 1e9 / collector.period_ns as f64 },
+        frequency_reason: collector.period_reason.clone(),
         burst_instructions: collector.burst_instructions,
         duration_ns: info.duration_ns(),
         ended: match info.end {

@@ -20,6 +20,9 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
             session.collector, session.trigger, session.frequency_hz, session.burst_instructions
         ),
     )?;
+    if let Some(reason) = &session.frequency_reason {
+        line(out, "rate", &format!("{:.0} Hz: {}", session.frequency_hz, plain(reason)))?;
+    }
     line(
         out,
         "run",

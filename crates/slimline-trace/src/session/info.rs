@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The whole content of `session.json`.
+/// The whole content of `session.json`. Fields that came after the first version have a default, so that older sessions
+/// can be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// Version of the session's format; see [`FORMAT_VERSION`](super::FORMAT_VERSION).
@@ -107,9 +108,18 @@ pub struct Collector {
     pub weight: String,
     /// Time between two samples of a thread, as asked.
     pub period_ns: u64,
+    /// Why that period; `None` where the user asked for it.
+    #[serde(default)]
+    pub period_reason: Option<String>,
+    /// CPU time that one trigger takes on this machine (interrupt, signal and a sample without a burst), where it was
+    /// measured before the run.
+    #[serde(default)]
+    pub trigger_cost_ns: Option<u64>,
     /// Length of a burst, as asked.
     pub burst_instructions: u32,
     /// Part of a thread's CPU time, in millionths, that samples could take before bursts were left out.
+    /// 0 in sessions that are older than this field.
+    #[serde(default)]
     pub budget_ppm: u32,
     /// Whether allocations were tracked.
     pub track_allocations: bool,

@@ -20,6 +20,8 @@ pub(crate) fn info() -> SessionInfo {
             trigger_reason: "granted".into(),
             weight: "time_ns".into(),
             period_ns: 1_000_000,
+            period_reason: Some("an interrupt costs 3 µs".into()),
+            trigger_cost_ns: Some(3_000),
             burst_instructions: 300,
             budget_ppm: 10_000,
             track_allocations: true,

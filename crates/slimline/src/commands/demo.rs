@@ -26,6 +26,9 @@ const SOURCES: [Source; 2] = [
     },
 ];
 
+/// The program runs for seconds only, and nobody minds what recording it costs.
+const FREQUENCY_HZ: u32 = 1000;
+
 struct Source {
     compilers: &'static [&'static str],
     file: &'static str,
@@ -46,8 +49,9 @@ pub(crate) fn run(options: &cli::Demo) -> anyhow::Result<u8> {
     };
     let program = compile(&directory)?;
     let session = directory.join(DEFAULT_DIRECTORY);
-    say(format_args!("slimline record -- {}", program.display()));
-    let outcome = record::record(&cli::Record::of(program.into_os_string(), session.clone()))?;
+    say(format_args!("slimline record -F {FREQUENCY_HZ} -- {}", program.display()));
+    let frequency = cli::Frequency::Fixed(FREQUENCY_HZ);
+    let outcome = record::record(&cli::Record::of(program.into_os_string(), session.clone(), frequency))?;
     if outcome.end() != (End::Exited { status: 0 }) {
         bail!("the demo program failed: {:?}", outcome.end());
     }

@@ -43,6 +43,13 @@ fn facts(found: &Diagnosis) -> Vec<Fact> {
     let skid = &found.skid;
     let measured = if skid.calibrated { "measured" } else { "assumed" };
     add("skid, instructions", format!("{}, {measured}: {}", skid.instructions, skid.note));
+    let cost = match found.trigger_cost_ns {
+        Some(cost_ns) => format!("{:.1} µs, measured", cost_ns as f64 / 1000.0),
+        None => "not measured".to_owned(),
+    };
+    add("interrupt, CPU time", cost);
+    let (hertz, why) = &found.rate;
+    add("default rate", format!("{hertz:.0} Hz: {why}"));
     facts
 }
 

@@ -24,8 +24,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
 
         Command::Doctor(options) => doctor::run(options),
         Command::Demo(options) => demo::run(options),
-        Command::Calibrate { milliseconds } => {
-            slimline_collect::run_stall_kernel(Duration::from_millis(*milliseconds))?;
+        Command::Calibrate { microseconds } => {
+            slimline_collect::run_stall_kernel(Duration::from_micros(*microseconds))?;
             Ok(0)
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use slimline_collect::{Outcome, RecordOptions};
 
-use crate::cli::{self, Collector};
+use crate::cli::{self, Collector, Frequency};
 use crate::say;
 
 /// Records, says on standard error what was written, and ends as the target ended.
@@ -23,7 +23,10 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     }
     let outcome = slimline_collect::record(&RecordOptions {
         output: options.output.clone(),
-        period_ns: 1_000_000_000 / u64::from(options.frequency),
+        period_ns: match options.frequency {
+            Frequency::Auto => None,
+            Frequency::Fixed(hertz) => Some(1_000_000_000 / u64::from(hertz)),
+        },
         burst_instructions: options.burst,
         budget_ppm: (options.budget * 10_000.0).round() as u32,
         follow_children: !options.no_children,
@@ -62,12 +65,12 @@ fn tell(outcome: &Outcome) {
 }
 
 impl cli::Record {
-    /// A recording of `program` with the defaults.
-    pub(crate) fn of(program: OsString, output: PathBuf) -> Self {
+    /// A recording of `program` with the defaults, but `frequency`.
+    pub(crate) fn of(program: OsString, output: PathBuf, frequency: Frequency) -> Self {
         Self {
             output,
             collector: Collector::Auto,
-            frequency: 1000,
+            frequency,
             burst: slimline_collect::DEFAULT_BURST_INSTRUCTIONS,
             budget: cli::DEFAULT_BUDGET_PERCENT,
             no_children: false,

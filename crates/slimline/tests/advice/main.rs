@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use sample_programs::{Optimization, Program, Times};
 use slimline_report::view::Report;
 
-/// The one way that a program is checked: record with the default settings, report, compare.
+/// The one way that a program is checked: record at 1 kHz, for samples enough in a short run, report, compare.
 fn check(name: &str, optimization: Optimization) {
     let program = Program::named(name).unwrap();
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -18,7 +18,7 @@ fn check(name: &str, optimization: Optimization) {
     let (session, measured) = (run.path().join("session"), run.path().join("truth"));
 
     let mut record = Command::new(env!("CARGO_BIN_EXE_slimline"));
-    record.arg("record").arg("-o").arg(&session).arg("--").arg(&executable).env("TRUTH", &measured);
+    record.args(["record", "-F", "1000", "-o"]).arg(&session).arg("--").arg(&executable).env("TRUTH", &measured);
     succeed(&mut record);
     let mut report = Command::new(env!("CARGO_BIN_EXE_slimline"));
     let report = succeed(report.arg("report").arg(&session).args(["--format", "json"]));
