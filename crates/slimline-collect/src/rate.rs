@@ -17,7 +17,7 @@ const UNMEASURED_HZ: u64 = 250;
 const TIMER_HZ: u64 = 1000;
 
 /// Pairs of slices that a verdict on the cost needs.
-const MIN_PAIRS: usize = 4;
+pub(crate) const MIN_PAIRS: usize = 4;
 
 /// CPU time that one trigger takes: the interrupt, the signal, and a sample without a burst. The median over the pairs
 /// of slices, so that a few that were disturbed do not count. `samples_ns` are the times of all samples. `None` where

@@ -10,6 +10,7 @@ use memmap2::MmapOptions;
 use rustix::process::configure_performance_counters;
 
 use crate::clock::{monotonic_ns, thread_cpu_ns};
+use crate::rate::MIN_PAIRS;
 
 /// Nodes in the chain. They span 1 MiB: no first-level cache holds them, and few second-level ones. Measured: from 64 KiB
 /// to 8 MiB the samples point at the same instruction, but the memory for 8 MiB takes longer to get than all the rest.
@@ -48,7 +49,7 @@ unsafe extern "C" fn chase(node: *const u8, count: u64) -> *const u8 {
     )
 }
 
-/// Stalls on the load for `duration` of CPU time, in slices that are sampled by turns, and prints what
+/// Stalls on the load for `duration` of CPU time or a little longer, in slices that are sampled by turns, and prints what
 /// [`parse`](StallKernel::parse) reads.
 ///
 /// # Errors
@@ -79,7 +80,9 @@ pub fn run_stall_kernel(duration: Duration) -> io::Result<()> {
     let mut slice = || follow(links);
     let mut output = format!("{:#x}\n", chase as *const () as usize);
     let begin_ns = thread_cpu_ns();
-    while thread_cpu_ns() - begin_ns < duration.as_nanos() as u64 {
+    let mut pairs = 0;
+    while pairs < MIN_PAIRS || thread_cpu_ns() - begin_ns < duration.as_nanos() as u64 {
+        pairs += 1;
         let calm_ns = timed(&mut slice);
         sample(true)?;
         let begin_ns = monotonic_ns();

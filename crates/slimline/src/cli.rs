@@ -97,8 +97,8 @@ pub(crate) struct Record {
     /// How to collect; `auto` takes the best this machine has for the command and says which
     #[arg(long, value_enum, default_value_t = Collector::Auto)]
     pub(crate) collector: Collector,
-    /// Samples a second and thread, 1 to 10000; `auto` takes up to 1000, as many as cost about 1 % of the CPU time in
-    /// interrupts on this machine
+    /// Samples a second and thread, 1 to 10000; `auto` takes up to 1000, so that interrupts take about
+    /// a hundredth of the CPU time on this machine
     #[arg(short = 'F', long, value_name = "HZ", default_value = "auto", value_parser = frequency)]
     pub(crate) frequency: Frequency,
     /// Instructions to emulate in a burst, 0 to 512
