@@ -24,18 +24,22 @@
 //! blocks (4 KiB for each 16 KiB in which at least one begins), and 4 bytes a page for the middle of larger ones. It
 //! does not shrink.
 //!
+//! Where not all blocks are followed ([`crate::follow`]), two flags a page say whether a block that begins there was ever
+//! entered, so that the release of others ends here, and whether one was passed over, as all later ones are.
+//!
 //! Not held, and counted: a block that is not 8-aligned, which no allocator makes, and the earlier of two that begin in
 //! the same 16 bytes, possible below other allocators than glibc's for blocks of 8 bytes.
 #![allow(unsafe_code)] // leaves are raw mappings
 
 use crate::kernel;
 use core::ptr::{null_mut, without_provenance_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use slimline_trace::wire::LARGE_BLOCK_BYTES;
+use core::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, LARGE_BLOCK_BYTES, PAGE_BITS};
 
 const ADDRESS_BITS: u32 = 47;
 const REGION_BITS: u32 = 26;
-const PAGE_BITS: u32 = 12;
 const GRANULE_BITS: u32 = 4;
 const GRANULE_BYTES: u64 = 1 << GRANULE_BITS;
 const REGIONS: usize = 1 << (ADDRESS_BITS - REGION_BITS);
@@ -124,6 +128,45 @@ impl Cell {
 struct Leaf {
     cells: [AtomicU32; CELLS],
     spans: [AtomicU32; PAGES],
+    pages: [AtomicU8; PAGES],
+}
+
+/// Flags of a page, in [`Leaf::pages`]. Blocks that begin there were entered; some may still live,
+const ENTERED: u8 = 1;
+/// or were passed over, and all later small ones are.
+const PASSED_OVER: u8 = 2;
+
+impl Leaf {
+    #[inline(always)]
+    fn page(&self, address: u64) -> &AtomicU8 {
+        &self.pages[(address >> PAGE_BITS) as usize % PAGES]
+    }
+
+    /// Takes back [`ENTERED`] from a page that has no block any more, and takes in no small ones.
+    ///
+    /// A block of another size may come in between. Its start is stored before its flag is set in any case
+    /// ([`BlockIndex::insert`]): so either it is seen here, or the flag is set after it was taken back.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&self, address: u64) {
+        let first = (address >> PAGE_BITS << PAGE_BITS >> GRANULE_BITS) as usize % CELLS;
+        let is_empty =
+            || self.cells[first..first + GRANULES_IN_PAGE].iter().all(|cell| !Cell(cell.load(Acquire)).is_live());
+        if is_empty() {
+            self.page(address).fetch_and(!ENTERED, AcqRel);
+            if !is_empty() {
+                self.page(address).fetch_or(ENTERED, AcqRel);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn flag(&self, address: u64, flag: u8) {
+        // Most often it is there already, and an atomic change is dear.
+        if self.page(address).load(Relaxed) & flag == 0 {
+            self.page(address).fetch_or(flag, Relaxed);
+        }
+    }
 }
 
 /// A block that left the index, or is about to.
@@ -141,7 +184,12 @@ impl Removed {
 /// See the module. 16 MiB of zeroes, untouched until used.
 pub(crate) struct BlockIndex {
     directory: [AtomicPtr<Leaf>; REGIONS],
+    /// How often no block was found where one might have been. Not exact.
+    looks_in_vain: AtomicU32,
 }
+
+/// A page is swept after so many of them.
+const SWEPT_EVERY: u32 = 32;
 
 /// The live blocks of this process.
 pub(crate) static BLOCKS: BlockIndex = BlockIndex::new();
@@ -151,7 +199,7 @@ const REFUSED: *mut Leaf = without_provenance_mut(1);
 
 impl BlockIndex {
     const fn new() -> Self {
-        Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS] }
+        Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS], looks_in_vain: AtomicU32::new(0) }
     }
 
     #[inline(always)]
@@ -180,6 +228,64 @@ impl BlockIndex {
         Some(&self.leaf(address)?.cells[(address >> GRANULE_BITS) as usize % CELLS])
     }
 
+    /// The cell in which a block begins at `base`, and what it says; None where none does.
+    #[inline(always)]
+    fn start(&self, base: u64) -> Option<(&AtomicU32, Cell)> {
+        let leaf = self.leaf(base)?;
+        let flags = leaf.page(base).load(Relaxed);
+        if flags & ENTERED == 0 {
+            return None; // and no look at a cell that is in no cache
+        }
+        let place = &leaf.cells[(base >> GRANULE_BITS) as usize % CELLS];
+        let start = Cell(place.load(Relaxed));
+        if start.begins(base) {
+            return Some((place, start));
+        }
+        if flags & PASSED_OVER != 0 {
+            let looks = self.looks_in_vain.load(Relaxed).wrapping_add(1);
+            self.looks_in_vain.store(looks, Relaxed);
+            if looks.is_multiple_of(SWEPT_EVERY) {
+                leaf.sweep(base);
+            }
+        }
+        None
+    }
+
+    /// Notes that small blocks that begin on the page of `base` are not followed.
+    pub(crate) fn pass_over(&self, base: u64) {
+        if let Some(leaf) = self.leaf(base).or_else(|| self.add_leaf(base)) {
+            leaf.flag(base, PASSED_OVER);
+        }
+    }
+
+    /// Whether small blocks that begin on the page of `base` are not followed any more.
+    #[inline(always)]
+    pub(crate) fn passes_over(&self, base: u64) -> bool {
+        self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & PASSED_OVER != 0)
+    }
+
+    /// Whether no block can be here that begins at `base`; false where only a look can tell.
+    #[inline(always)]
+    pub(crate) fn has_none_at(&self, base: u64) -> bool {
+        self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & ENTERED == 0)
+    }
+
+    /// Says that a look is always needed in this range: what begins there is not in the index, and yet known.
+    pub(crate) fn set_apart(&self, start: u64, bytes: u64) {
+        for page in start >> PAGE_BITS..=(start + bytes - 1) >> PAGE_BITS {
+            let address = page << PAGE_BITS;
+            if let Some(leaf) = self.leaf(address).or_else(|| self.add_leaf(address)) {
+                leaf.flag(address, ENTERED);
+            }
+        }
+    }
+
+    /// Whether an address that no block here holds may be in one that was passed over. Async-signal-safe.
+    pub(crate) fn may_be_passed_over(&self, address: u64) -> bool {
+        // A small block reaches into the next page at most, and there as far as it is long.
+        self.passes_over(address) || self.passes_over(address.saturating_sub(ALWAYS_FOLLOWED_BYTES - 1))
+    }
+
     /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
     #[inline(always)]
     #[must_use]
@@ -202,6 +308,7 @@ impl BlockIndex {
         } else {
             bytes as u32
         };
+        leaf.flag(base, ENTERED);
         place.store(Cell::start(base, size_code, stack).0, Release);
         true
     }
@@ -215,7 +322,7 @@ impl BlockIndex {
 
     fn try_insert(&self, base: u64, bytes: u64, stack: u32) -> Option<u64> {
         let ready = |address| self.leaf(address).or_else(|| self.add_leaf(address));
-        ready(base).filter(|_| base.is_multiple_of(8))?;
+        let leaf = ready(base).filter(|_| base.is_multiple_of(8))?;
         let size_code = if bytes >= LARGE_BLOCK_BYTES {
             LARGE
         } else if (base & (GRANULE_BYTES - 1)) + bytes > GRANULE_BYTES {
@@ -234,17 +341,14 @@ impl BlockIndex {
         let place = self.cell(base)?;
         let old = Cell(place.load(Relaxed));
         place.store(Cell::start(base, size_code, stack).0, Release);
+        leaf.page(base).fetch_or(ENTERED, AcqRel);
         Some(u64::from(old.is_live() && !old.begins(base)))
     }
 
     /// Takes out the block that begins at `base`, before its memory is given back.
     #[inline(always)]
     pub(crate) fn remove(&self, base: u64) -> Option<Removed> {
-        let place = self.cell(base)?;
-        let start = Cell(place.load(Relaxed));
-        if !start.begins(base) {
-            return None;
-        }
+        let (place, start) = self.start(base)?;
         place.store(Cell::NONE.0, Relaxed);
         Some(Removed(start))
     }
@@ -252,11 +356,7 @@ impl BlockIndex {
     /// Marks the block at `base` before a `realloc`. It stays findable while its content is copied, and the mark lets
     /// [`Self::end_move`] tell it from a new block at the same place.
     pub(crate) fn begin_move(&self, base: u64) -> Option<Removed> {
-        let place = self.cell(base)?;
-        let start = Cell(place.load(Relaxed));
-        if !start.begins(base) {
-            return None;
-        }
+        let (place, start) = self.start(base)?;
         place.store(start.0 | Cell::MOVING, Relaxed);
         Some(Removed(start))
     }
@@ -373,6 +473,29 @@ mod tests {
         assert!(index.remove(HEAP + 0x40).is_some());
         assert!(index.remove(HEAP + 0x40).is_none());
         assert_eq!(index.find(HEAP + 0x40), None);
+    }
+
+    #[test]
+    fn a_page_passed_over_needs_looks_until_its_last_block_is_gone() {
+        let owned = Owned::new();
+        let index = owned.index();
+        let (old, late) = (HEAP + 0x100, HEAP + 0x800);
+        assert_eq!(index.insert(old, 48, 7), 0);
+        assert!(!index.passes_over(late) && !index.has_none_at(late));
+        index.pass_over(late);
+        assert!(index.passes_over(late) && !index.has_none_at(late));
+        assert_eq!(index.find(old + 8), block(old, 48, 7), "what was followed stays so");
+        for address in [late, HEAP + 0x1000 + ALWAYS_FOLLOWED_BYTES - 2] {
+            assert!(index.may_be_passed_over(address));
+        }
+        assert!(!index.may_be_passed_over(HEAP + 0x1000 + ALWAYS_FOLLOWED_BYTES - 1));
+        let in_vain = || (0..2 * SWEPT_EVERY).all(|_| index.remove(late).is_none());
+        assert!(in_vain() && !index.has_none_at(late), "one still lives");
+        assert!(index.remove(old).is_some());
+        assert!(in_vain() && index.has_none_at(late));
+        // One of a size that is always followed.
+        assert_eq!(index.insert(late, ALWAYS_FOLLOWED_BYTES, 8), 0);
+        assert!(index.remove(late).is_some());
     }
 
     #[test]

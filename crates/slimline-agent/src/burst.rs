@@ -10,7 +10,7 @@ use slimline_trace::wire::{
 };
 
 use crate::blame::Plans;
-use crate::blocks::BLOCKS;
+use crate::blocks::{BLOCKS, Block};
 use crate::budget::Budget;
 use crate::memory::Pages;
 use crate::recorder::bytes_of;
@@ -87,14 +87,18 @@ impl Seen {
         if known.get(self.last_block).is_some_and(holds) {
             return self.last_block as u16;
         }
-        let Some(found) = BLOCKS.find(address) else { return NO_BLOCK };
+        let found = match BLOCKS.find(address) {
+            Some(Block { base, bytes, stack }) => BlockRecord { base, bytes, stack },
+            None if BLOCKS.may_be_passed_over(address) => BlockRecord::NOT_FOLLOWED,
+            None => return NO_BLOCK,
+        };
         let row = known.iter().rposition(|block| block.base == found.base).unwrap_or(self.block_count);
         if row == self.block_count {
             let Some(free) = self.blocks.get_mut(row) else {
                 self.full = true;
                 return NO_BLOCK;
             };
-            *free = BlockRecord { base: found.base, bytes: found.bytes, stack: found.stack };
+            *free = found;
             self.block_count += 1;
         }
         self.last_block = row;

@@ -43,6 +43,7 @@ mod trigger;
 // The allocation side.
 mod blocks;
 mod context;
+mod follow;
 mod hooks;
 mod next;
 mod ranges;

@@ -233,20 +233,14 @@ impl FieldUses {
 
     fn add(&mut self, structure: Option<&Structure>, stream: &Stream, motion: &Motion, place: usize, places: &Places) {
         let field_of = |of: &Self, offset| structure.and_then(|structure| of.at(structure.offset(offset)?));
-        // Weight of the offsets that were kept stands for that of all.
-        let kept: u64 = stream.sampled().map(|(_, cost)| cost.weight).sum();
-        let scale = if kept == 0 { 0.0 } else { stream.cost.weight as f64 / kept as f64 };
-        if kept == 0 {
-            self.elsewhere += stream.cost.weight as f64;
-        }
+        let executed_offsets: u64 = stream.executed().map(|(_, count)| count).sum();
         let mut blamed: BTreeMap<usize, f64> = BTreeMap::new();
-        for (offset, cost) in stream.sampled() {
-            match field_of(self, offset) {
-                Some(field) => *blamed.entry(field).or_default() += cost.weight as f64 * scale,
-                None => self.elsewhere += cost.weight as f64 * scale,
+        for (offset, weight) in stream.weighed() {
+            match offset.and_then(|offset| field_of(self, offset)) {
+                Some(field) => *blamed.entry(field).or_default() += weight,
+                None => self.elsewhere += weight,
             }
         }
-        let kept: u64 = stream.executed().map(|(_, count)| count).sum();
         let mut executed: BTreeMap<usize, u64> = BTreeMap::new();
         for (offset, count) in stream.executed() {
             if let Some(field) = field_of(self, offset) {
@@ -258,7 +252,7 @@ impl FieldUses {
             self.of(place, field, stream).blamed += weight;
         }
         for (&field, &count) in &executed {
-            let part = count as f64 / kept as f64;
+            let part = count as f64 / executed_offsets as f64;
             let used = self.of(place, field, stream);
             used.executions += executions * part;
             used.accesses += executions * part * stream.accesses_per_execution();

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use slimline_attribute::tables::{LoopId, Tables};
 use slimline_trace::access::{AccessBatch, GroupId, SiteId, ThreadId};
 
@@ -14,12 +15,12 @@ use crate::share::{Share, Tally};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HotData;
 
-/// Weight by group, site and thread, each a dense column by handle.
+/// Weight by group and site, and by thread.
 #[derive(Clone, Debug, Default)]
 pub struct HotState {
     whole: Tally,
-    groups: Vec<Tally>,
-    sites: Vec<Tally>,
+    uses: FxHashMap<(GroupId, SiteId), Tally>,
+    /// By handle.
     threads: Vec<Tally>,
 }
 
@@ -59,15 +60,6 @@ fn add(column: &mut Vec<Tally>, index: usize, cost: Tally) {
     column[index].merge(cost);
 }
 
-fn merge(into: &mut Vec<Tally>, from: Vec<Tally>) {
-    if into.len() < from.len() {
-        into.resize(from.len(), Tally::default());
-    }
-    for (into, from) in into.iter_mut().zip(from) {
-        into.merge(from);
-    }
-}
-
 impl Analysis for HotData {
     const ORDER: Order = Order::AnyChunk;
     type State = HotState;
@@ -84,8 +76,7 @@ impl Analysis for HotData {
                 let mut cost = Tally::default();
                 cost.add(batch.weight[row]);
                 here.merge(cost);
-                add(&mut state.groups, batch.group[row].index(), cost);
-                add(&mut state.sites, batch.site[row].index(), cost);
+                state.uses.entry((batch.group[row], batch.site[row])).or_default().merge(cost);
             }
         }
         state.whole.merge(here);
@@ -96,16 +87,26 @@ impl Analysis for HotData {
 
     fn merge(&self, into: &mut HotState, from: HotState) {
         into.whole.merge(from.whole);
-        merge(&mut into.groups, from.groups);
-        merge(&mut into.sites, from.sites);
-        merge(&mut into.threads, from.threads);
+        for (used, tally) in from.uses {
+            into.uses.entry(used).or_default().merge(tally);
+        }
+        for (index, tally) in from.threads.into_iter().enumerate() {
+            add(&mut into.threads, index, tally);
+        }
     }
 
     fn finish(&self, state: HotState, tables: &Tables) -> HotFindings {
         let mut loops = BTreeMap::new();
         let mut lines = BTreeMap::new();
         let mut functions = BTreeMap::new();
-        for (site, tally) in rows(&state.sites, SiteId) {
+        let (mut groups, mut sites) = (BTreeMap::new(), BTreeMap::new());
+        for (&(group, site), &tally) in &state.uses {
+            gather(&mut sites, site, tally);
+            for (owner, part) in tables.owners(group, site) {
+                gather(&mut groups, owner, if owner == group { tally } else { tally.part(&part) });
+            }
+        }
+        for (site, tally) in sites {
             let site = tables.site(site);
             gather(&mut loops, site.innermost_loop, tally);
             gather(&mut lines, site.position().map(|at| (at.file.clone(), at.line)), tally);
@@ -113,25 +114,21 @@ impl Analysis for HotData {
             gather(&mut functions, (site.function().to_owned(), module), tally);
         }
         let mut types = BTreeMap::new();
-        for (group, tally) in rows(&state.groups, GroupId) {
+        for (&group, &tally) in &groups {
             let element = tables.group(group).element;
             gather(&mut types, element.map(|element| tables.type_(element.type_id).name.clone()), tally);
         }
+        let threads = (0..).map(ThreadId).zip(state.threads).filter(|(_, tally)| tally.samples > 0);
         HotFindings {
             whole: state.whole,
-            groups: ranked(rows(&state.groups, GroupId), &state.whole),
+            groups: ranked(groups, &state.whole),
             types: ranked(types, &state.whole),
             loops: ranked(loops, &state.whole),
             lines: ranked(lines, &state.whole),
             functions: ranked(functions, &state.whole),
-            threads: ranked(rows(&state.threads, ThreadId), &state.whole),
+            threads: ranked(threads, &state.whole),
         }
     }
-}
-
-/// Rows of a dense column that were ever touched.
-fn rows<K>(column: &[Tally], key: impl Fn(u32) -> K) -> impl Iterator<Item = (K, Tally)> {
-    (0..).zip(column).filter(|(_, tally)| tally.samples > 0).map(move |(index, tally)| (key(index), *tally))
 }
 
 fn gather<K: Ord>(into: &mut BTreeMap<K, Tally>, key: K, tally: Tally) {

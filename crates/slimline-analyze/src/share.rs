@@ -1,5 +1,7 @@
 //! A share of the session's weight and how far sampling lets it be off.
 
+use std::ops::Range;
+
 /// Sums of the weights of samples: enough for a share and its error. Integers, so that adding is exact in any order.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
@@ -9,6 +11,8 @@ pub struct Tally {
     pub weight: u64,
     /// Sum of their weights' squares.
     pub weight_squared: u128,
+    /// Part of the weight that belongs here by inference ([`NotFollowed`](slimline_attribute::tables::NotFollowed)).
+    pub inferred: u64,
 }
 
 impl Tally {
@@ -24,12 +28,28 @@ impl Tally {
         self.samples += other.samples;
         self.weight += other.weight;
         self.weight_squared += other.weight_squared;
+        self.inferred += other.inferred;
+    }
+
+    /// The part of it from `part.start` to `part.end` of 1. Parts that make up 1 add up to the whole.
+    pub fn part(&self, part: &Range<f64>) -> Self {
+        let weight = portion(self.weight, part);
+        Self {
+            samples: portion(self.samples, part),
+            weight,
+            weight_squared: (self.weight_squared as f64 * (part.end - part.start)) as u128,
+            inferred: weight,
+        }
     }
 
     /// This part's share of `whole`, with its interval.
     pub fn share_of(&self, whole: &Self) -> Share {
-        let value = if whole.weight == 0 { 0.0 } else { self.weight as f64 / whole.weight as f64 };
-        let (low, high) = whole.interval(value);
+        if whole.weight == 0 {
+            return Share { high: 1.0, ..Share::default() };
+        }
+        let value = self.weight as f64 / whole.weight as f64;
+        // What was inferred was inferred from the rest of this part: so much less is known of it.
+        let (low, high) = wilson(value, whole.effective_samples() * self.seen_share());
         Share { value, low, high, samples: self.samples }
     }
 
@@ -38,9 +58,24 @@ impl Tally {
         if self.weight == 0 {
             return (0.0, 1.0);
         }
-        // Kish's effective number: samples of uneven weight tell less than as many of the same weight.
-        wilson(share.clamp(0.0, 1.0), (self.weight as f64).powi(2) / self.weight_squared as f64)
+        wilson(share.clamp(0.0, 1.0), self.effective_samples() * self.seen_share())
     }
+
+    /// Kish's effective number: samples of uneven weight tell less than as many of the same weight.
+    fn effective_samples(&self) -> f64 {
+        (self.weight as f64).powi(2) / self.weight_squared as f64
+    }
+
+    /// Part of the weight that was not inferred.
+    fn seen_share(&self) -> f64 {
+        if self.weight == 0 { 1.0 } else { self.weight.saturating_sub(self.inferred) as f64 / self.weight as f64 }
+    }
+}
+
+/// The part of `whole` from `part.start` to `part.end` of 1, rounded so that parts that make up 1 add up to the whole.
+pub(crate) fn portion(whole: u64, part: &Range<f64>) -> u64 {
+    let until = |end: f64| (whole as f64 * end).round() as u64;
+    if part.end >= 1.0 { whole - until(part.start).min(whole) } else { until(part.end) - until(part.start) }
 }
 
 /// A share, 0 to 1, with its 95 % interval.
@@ -62,6 +97,7 @@ const Z: f64 = 1.959_963_985;
 /// Wilson's score interval of a share found in `n` samples (Wilson 1927): unlike the plain one it never leaves [0, 1]
 /// and is not empty at 0.
 fn wilson(share: f64, n: f64) -> (f64, f64) {
+    let n = n.max(1.0);
     let z2 = Z * Z;
     let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
     let reach = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
@@ -99,6 +135,23 @@ mod tests {
         let even = tally(50, 1).share_of(&tally(100, 1));
         assert_eq!(uneven.value, even.value);
         assert!(uneven.high - uneven.low > 3.0 * (even.high - even.low), "{uneven:?} {even:?}");
+    }
+
+    #[test]
+    fn parts_add_up_and_what_is_inferred_widens() {
+        let whole = tally(10, 3);
+        let cuts = [0.0, 0.33, 0.34, 0.9, 1.0];
+        let mut sum = Tally::default();
+        for pair in cuts.windows(2) {
+            sum.merge(whole.part(&(pair[0]..pair[1])));
+        }
+        assert_eq!((sum.samples, sum.weight, sum.inferred), (10, 30, 30));
+        let mut half_seen = tally(10, 1);
+        half_seen.merge(tally(10, 1).part(&(0.0..1.0)));
+        let (seen, inferred) = (tally(20, 1).share_of(&tally(100, 1)), half_seen.share_of(&tally(100, 1)));
+        assert_eq!(seen.value, inferred.value);
+        // As 10 of 50: the textbook's interval is 0.1124 to 0.3304.
+        assert!((inferred.low - 0.1124).abs() < 5e-5 && (inferred.high - 0.3304).abs() < 5e-5, "{inferred:?}");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! Each window casts one vote for the distance that most of them have. Distances between accesses to different objects
 //! (a list's nodes) are counted apart: they tell where the allocator put things.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use slimline_attribute::tables::Tables;
 use slimline_trace::access::{AccessBatch, GroupId, SiteId, Window};
@@ -15,7 +17,7 @@ use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::bottom::{Add, Bottom};
 use crate::neighbors::{Neighbors, Transitions};
 use crate::pace::{Pace, PaceTable};
-use crate::share::Tally;
+use crate::share::{Tally, portion};
 
 /// Offsets kept of a stream, of its samples and of its executions: more than the robust GCD needs (see its table), and
 /// all there are in a structure allocated node by node.
@@ -103,6 +105,20 @@ impl Stream {
         self.executed.merge(from.executed);
     }
 
+    /// What an owner of accesses to blocks that were not followed has of this stream, as [`Tables::owners`] says: sums,
+    /// since their offsets are not known.
+    fn part(&self, owner: GroupId, part: &Range<f64>) -> Self {
+        Self {
+            cost: self.cost.part(part),
+            executions: portion(self.executions, part),
+            loads: portion(self.loads, part),
+            stores: portion(self.stores, part),
+            represented: portion(self.represented, part),
+            bytes: self.bytes,
+            ..Self::new(self.site, owner)
+        }
+    }
+
     /// The stride most windows voted for and the distances that agreed with it.
     pub(crate) fn voted(&self) -> Option<(i64, u64)> {
         let votes = self.strides.iter().map(|(stride, &agreeing)| (stride as i64, agreeing));
@@ -112,6 +128,22 @@ impl Stream {
     /// Offsets of the samples with the weight on each: all of them, or a random part of the different ones.
     pub(crate) fn sampled(&self) -> impl Iterator<Item = (u64, &Tally)> {
         self.sampled.iter()
+    }
+
+    /// The stream's whole cost, by offset: that of the samples whose offset was kept stands for all; where all of it is
+    /// inferred, that of the executions does. `None`: no offset is known.
+    pub(crate) fn weighed(&self) -> Vec<(Option<u64>, f64)> {
+        let mut parts: Vec<(Option<u64>, f64)> =
+            self.sampled().map(|(offset, cost)| (Some(offset), cost.weight as f64)).collect();
+        if parts.iter().all(|(_, weight)| *weight == 0.0) {
+            parts = self.executed().map(|(offset, count)| (Some(offset), count as f64)).collect();
+        }
+        let kept: f64 = parts.iter().map(|(_, weight)| weight).sum();
+        if kept == 0.0 {
+            return vec![(None, self.cost.weight as f64)];
+        }
+        parts.iter_mut().for_each(|(_, weight)| *weight *= self.cost.weight as f64 / kept);
+        parts
     }
 
     /// Offsets of the executions with the number on each, likewise.
@@ -338,7 +370,20 @@ impl Analysis for Streams {
         into.neighbors.merge(from.neighbors);
     }
 
-    fn finish(&self, mut state: StreamState, _: &Tables) -> StreamFindings {
+    fn finish(&self, mut state: StreamState, tables: &Tables) -> StreamFindings {
+        let (inferred, seen): (Vec<Stream>, Vec<Stream>) =
+            state.streams.drain(..).partition(|stream| tables.not_followed.group == Some(stream.group));
+        state.streams = seen;
+        state.rows = (0..).zip(&state.streams).map(|(row, stream)| ((stream.site, stream.group), row)).collect();
+        for stream in inferred {
+            for (owner, part) in tables.owners(stream.group, stream.site) {
+                let part = if owner == stream.group { stream.clone() } else { stream.part(owner, &part) };
+                match state.rows.get(&(stream.site, owner)) {
+                    Some(&row) => state.streams[row].merge(part),
+                    None => state.streams.push(part),
+                }
+            }
+        }
         state.streams.sort_by_key(|stream| (stream.group, stream.site));
         StreamFindings {
             streams: state.streams,

@@ -7,6 +7,8 @@
 //!   AccessBatch.group ──► Group ──► element: TypeRef
 //! ```
 
+use std::ops::Range;
+
 use slimline_trace::access::{GroupId, SiteId, ThreadId};
 use slimline_trace::address::Svma;
 
@@ -56,6 +58,8 @@ pub struct Tables {
     pub types: Vec<Type>,
     /// Threads, by [`ThreadId`].
     pub threads: Vec<Thread>,
+    /// Whose the heap blocks are that were not followed.
+    pub not_followed: NotFollowed,
 }
 
 impl Tables {
@@ -68,6 +72,16 @@ impl Tables {
     pub const UNKNOWN_SITE: SiteId = SiteId(0);
     /// The group of the accesses that belong to no known object.
     pub const UNATTRIBUTED: GroupId = GroupId(0);
+
+    /// Whose an access is that `site` made to `group`: the group's own; or, to heap blocks that were not followed, that of
+    /// several groups, with the part of each. Parts are disjoint and make up 0 to 1.
+    pub fn owners(&self, group: GroupId, site: SiteId) -> impl Iterator<Item = (GroupId, Range<f64>)> {
+        let inferred = if self.not_followed.group == Some(group) { self.not_followed.of(site) } else { &[] };
+        let own = inferred.is_empty().then_some((group, 0.0..1.0));
+        let mut from = 0.0;
+        let parts = inferred.iter().map(move |&(_, owner, until)| (owner, std::mem::replace(&mut from, until)..until));
+        own.into_iter().chain(parts)
+    }
 
     /// The site's row.
     pub fn site(&self, id: SiteId) -> &Site {
@@ -87,6 +101,43 @@ impl Tables {
     /// The thread's row.
     pub fn thread(&self, id: ThreadId) -> &Thread {
         &self.threads[id.index()]
+    }
+}
+
+/// Whose the heap blocks are that were not followed: at each instruction, of those groups whose followed blocks it was
+/// seen to access, in proportion to these accesses; where it was seen to access none, as its function's.
+///
+/// Blocks are followed by page, whatever they are, so an instruction's accesses to followed ones are a random part of
+/// all that it makes to the heap.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NotFollowed {
+    /// The group that stands for them. What is left of it belongs to functions that were never seen to access a followed
+    /// block.
+    pub group: Option<GroupId>,
+    /// By site: a group and where its part of 0 to 1 ends, in the order of both.
+    parts: Vec<(SiteId, GroupId, f64)>,
+}
+
+impl NotFollowed {
+    /// From how many accesses to the followed blocks of each group stand for each site.
+    pub fn new(group: GroupId, mut followed: Vec<(SiteId, GroupId, u64)>) -> Self {
+        followed.retain(|&(.., accesses)| accesses > 0);
+        followed.sort_unstable();
+        let parts = followed.chunk_by(|a, b| a.0 == b.0).flat_map(|of_site| {
+            let all: u64 = of_site.iter().map(|&(.., accesses)| accesses).sum();
+            let mut until = 0;
+            of_site.iter().map(move |&(site, group, accesses)| {
+                until += accesses;
+                (site, group, until as f64 / all as f64)
+            })
+        });
+        Self { group: Some(group), parts: parts.collect() }
+    }
+
+    fn of(&self, site: SiteId) -> &[(SiteId, GroupId, f64)] {
+        let start = self.parts.partition_point(|part| part.0 < site);
+        let end = self.parts.partition_point(|part| part.0 <= site);
+        &self.parts[start..end]
     }
 }
 

@@ -268,6 +268,54 @@ fn rows_land_on_their_code_and_data() {
 }
 
 #[test]
+fn blocks_that_were_not_followed_are_those_of_the_same_code() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let (in_make, in_main) = (code_at(&module, "make", 9), code_at(&module, "main", 13));
+    let table = variable(&module, "table");
+
+    let mut recorded = Recorded::new(&program);
+    recorded.map(0x6000_0000, 0x6010_0000, 0, "rw-p", "[heap]");
+    for (line, base) in [(8, 0x6000_0000_u64), (14, 0x6000_1000)] {
+        let function = if line == 8 { "make" } else { "main" };
+        let stack = recorded.stacks.push(&[after_call(&module, function, line)], StackEnd::Outermost);
+        recorded.blocks.push(Block { base: Avma(base), bytes: 16, stack: Some(stack) });
+    }
+    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None });
+    // One that is always followed says nothing of small ones.
+    let stack = recorded.stacks.push(&[after_call(&module, "xmalloc", 6)], StackEnd::Outermost);
+    recorded.blocks.push(Block { base: Avma(0x6000_2000), bytes: 1024, stack: Some(stack) });
+    let block = |row| Some(BlockRow::new(row));
+    recorded.sample(10, in_make, 0x6000_8000, block(2), 6);
+    recorded.access(in_make, 0x6000_0008, block(0));
+    recorded.access(in_make, 0x6000_0000, block(0));
+    recorded.access(in_make, 0x6000_0000, block(0));
+    recorded.access(in_make, 0x6000_1000, block(1));
+    recorded.access(in_make, 0x6000_2000, block(3));
+    recorded.access(in_make, 0x6000_9000, block(2));
+    // The page is of the heap, or it was once: what is known otherwise stays so.
+    recorded.sample(20, in_main, table, block(2), 0);
+    recorded.sample(30, in_main, 0x6000_8000, block(2), 0);
+
+    let mut resolver = Resolver::new(&store);
+    let mut rows = Vec::new();
+    let process = resolver.add_process(recorded.process(100));
+    resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
+        rows.extend((0..batch.len()).map(|row| batch.row(row)));
+    });
+    let tables = resolver.finish().tables;
+    let name = |row: usize| tables.group(rows[row].group).name.as_str();
+    let not_followed = "heap, not followed";
+    assert_eq!([name(0), name(6), name(7), name(8)], [not_followed, not_followed, "table", not_followed]);
+    let owners = |row: usize| tables.owners(rows[row].group, rows[row].site).collect::<Vec<_>>();
+    assert_eq!(owners(0), [(rows[1].group, 0.0..0.75), (rows[4].group, 0.75..1.0)]);
+    assert_eq!(owners(7), [(rows[7].group, 0.0..1.0)]);
+    assert_eq!(owners(8), [(rows[8].group, 0.0..1.0)], "nothing tells of this function");
+}
+
+#[test]
 fn a_window_stands_for_the_samples_without_a_burst_before_it() {
     let sandbox = Sandbox::new();
     let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");

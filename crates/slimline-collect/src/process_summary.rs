@@ -65,6 +65,8 @@ impl Recorded<'_> {
             accesses: self.counts.accesses,
             allocations: u64_of(offset_of!(ProcessHeader, allocations)),
             allocated_bytes: u64_of(offset_of!(ProcessHeader, allocated_bytes)),
+            allocations_followed: u64_of(offset_of!(ProcessHeader, allocations_followed)),
+            follow_shift: u32_of(offset_of!(ProcessHeader, follow_shift)),
             frees: u64_of(offset_of!(ProcessHeader, frees)),
             user_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, user_ns))),
             system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),

@@ -69,6 +69,11 @@ pub struct Session {
     pub allocations: u64,
     /// See `allocations`.
     pub allocated_bytes: u64,
+    /// Those whose blocks are followed. Accesses to others are given to the groups whose followed blocks the same
+    /// instruction accesses.
+    pub allocations_followed: u64,
+    /// At the end, small blocks were followed on one page in 2^this.
+    pub follow_shift: u32,
     /// See `allocations`.
     pub frees: u64,
     /// Share of the accesses in bursts that lie in loops whose pace is known: their counts are free of the clock's bias

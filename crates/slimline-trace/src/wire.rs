@@ -65,7 +65,7 @@ pub const FILE_BYTES: usize = RINGS_OFFSET + SLOTS * RING_BYTES;
 
 /// A thread adds what it counted to [`ProcessHeader::allocations`] and the like after this many allocations, and when it
 /// ends. The counts of a thread that has not ended lag behind by up to as many.
-pub const COUNTS_EVERY: u64 = 4096;
+pub const COUNTS_EVERY: u32 = 4096;
 
 /// What the collector asks of every agent of a run: the whole content of [`CONFIG_FILE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,8 @@ pub struct RunConfig {
     pub follow_children: u32,
     /// The process that the collector started; only it is recorded where children are not followed. 0: not known yet.
     pub root_pid: u32,
-    /// Part of a thread's CPU time, in millionths, that samples may take before bursts are left out.
+    /// Part of the time, in millionths: samples may take so much of a thread's CPU time before bursts are left out, and
+    /// following heap blocks so much before fewer are followed. From a million on neither has a limit.
     pub budget_ppm: u32,
     /// Zero.
     pub reserved: [u32; 2],
@@ -159,6 +160,8 @@ pub struct ProcessHeader {
     pub allocations: AtomicU64,
     /// Bytes asked for by them.
     pub allocated_bytes: AtomicU64,
+    /// Those of them whose blocks are followed: in the live-heap index, with their call path.
+    pub allocations_followed: AtomicU64,
     /// Frees seen.
     pub frees: AtomicU64,
     /// CPU time of the whole process in user mode when it exited, from `getrusage`.
@@ -170,8 +173,8 @@ pub struct ProcessHeader {
     /// Set to 1 by the collector when it stops reading for good (the recorded command ended, or the disk is full): the
     /// agent stops its triggers and writes nothing more.
     pub stop: AtomicU32,
-    /// Fills the word.
-    pub reserved: u32,
+    /// New blocks are followed that begin on one page in 2^this, and all of [`ALWAYS_FOLLOWED_BYTES`] or more. Grows.
+    pub follow_shift: AtomicU32,
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }
@@ -322,6 +325,11 @@ pub struct SampleHead {
     pub reserved: u32,
 }
 
+/// Pages by which it is chosen which heap blocks are followed are of 2^this bytes.
+pub const PAGE_BITS: u32 = 12;
+/// A heap block of so many bytes or more is always followed.
+pub const ALWAYS_FOLLOWED_BYTES: u64 = 1 << 10;
+
 /// No block: the address is not in a small heap block (it may be in a range, a static, a stack).
 pub const NO_BLOCK: u16 = u16::MAX;
 
@@ -335,6 +343,12 @@ pub struct BlockRecord {
     pub bytes: u32,
     /// Allocation call path: row of the stack area, from 1; 0 unknown.
     pub stack: u32,
+}
+
+impl BlockRecord {
+    /// Stands for all blocks that are not followed: the address is on a page on which there are such, and in no block
+    /// that is.
+    pub const NOT_FOLLOWED: Self = Self { base: 0, bytes: 0, stack: 0 };
 }
 
 /// One access of a burst, in two words.

@@ -8,16 +8,19 @@
 //! `operator new` and `delete`: see [`operators`].
 #![allow(unsafe_code)] // functions in assembly, with the C library's names
 
+mod counts;
 mod fork;
 mod operators;
 mod record;
 mod tracker;
 
+use crate::blocks::BLOCKS;
 use crate::next::{self, EARLY, EARLY_BYTES};
-use crate::{ranges, unwind};
+use crate::{follow, ranges, unwind};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
+pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 
@@ -31,6 +34,8 @@ static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
 /// async-signal-safe.
 pub(crate) fn start() {
     unwind::start();
+    follow::start();
+    BLOCKS.set_apart(&raw const EARLY as u64, EARLY_BYTES as u64);
     if fork::inherit() {
         GENERATION.store(1, Release);
     }

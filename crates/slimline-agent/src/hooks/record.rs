@@ -1,5 +1,5 @@
-//! What is recorded of each allocation: the block in the live-heap index with its call path, counts, and an event for
-//! a large one.
+//! What is recorded of each allocation: counts, and where the block is followed ([`crate::follow`]) the block in the
+//! live-heap index with its call path, and an event for a large one.
 //!
 //! A block that was resized has the path of the last `realloc`: that is where it came to be as large as it is.
 //!
@@ -7,34 +7,63 @@
 //! block leaves the index before it is freed, and enters it after it was allocated.
 #![allow(unsafe_code)] // calls the allocator below; pointers of the target
 
+use super::counts;
 use super::tracker;
 use crate::blocks::{BLOCKS, Removed};
-use crate::{next, ranges, recorder, thread};
+use crate::{follow, next, ranges, recorder, thread};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
-use slimline_trace::wire::{LARGE_BLOCK_BYTES, RangeKind};
+use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, LARGE_BLOCK_BYTES, RangeKind};
 
-/// Enters a block that the function below has just returned. The common case is in line, and the rest of it elsewhere.
+/// Takes notice of a block that the function below has just returned (null: of nothing). In line is what most blocks of
+/// a program need that allocates so much that they are passed over; and nothing else, so that it saves no registers.
 #[inline(always)]
-fn allocated(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
+fn allocated(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
     let (base, size) = (block as u64, bytes as u64);
+    if size < ALWAYS_FOLLOWED_BYTES && BLOCKS.passes_over(base) && counts::allocation_quietly(size) {
+        return block;
+    }
+    allocated_otherwise(block, size, sp, bp)
+}
+
+#[inline(never)]
+fn allocated_otherwise(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut c_void {
+    if block.is_null() {
+        return block;
+    }
+    let base = block as u64;
+    let is_due = counts::allocation(bytes);
+    if !follow::chooses(base, bytes) {
+        BLOCKS.pass_over(base);
+    } else if is_due {
+        enter_timed(base, bytes, sp, bp);
+    } else {
+        enter(base, bytes, sp, bp);
+    }
+    if is_due {
+        counts::settle();
+    }
+    block
+}
+
+/// Enters a block into the index.
+#[inline(always)]
+fn enter(base: u64, bytes: u64, sp: u64, bp: u64) {
     if let Some(thread) = thread::existing()
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::up_to_date(&mut inside)
         // SAFETY: the entry functions pass the stack pointer as it was at their entry.
         && let Some(stack) = unsafe { tracker.known_path(sp, bp) }
-        && BLOCKS.insert_within_page(base, size, stack)
+        && BLOCKS.insert_within_page(base, bytes, stack)
     {
-        if tracker.count(size) {
-            tracker.flush(thread);
-        }
+        thread.counts.followed();
         return;
     }
-    allocated_otherwise(base, size, sp, bp);
+    enter_otherwise(base, bytes, sp, bp);
 }
 
 #[inline(never)]
-fn allocated_otherwise(base: u64, bytes: u64, sp: u64, bp: u64) {
+fn enter_otherwise(base: u64, bytes: u64, sp: u64, bp: u64) {
     if let Some(thread) = thread::current()
         // Else from a signal handler in the middle of this very function: the index doesn't mind, the path is lost.
         && let Some(mut inside) = thread.enter()
@@ -42,14 +71,23 @@ fn allocated_otherwise(base: u64, bytes: u64, sp: u64, bp: u64) {
     {
         let stack = tracker.call_path(sp, bp);
         note_missing(BLOCKS.insert(base, bytes, stack));
-        if tracker.count(bytes) {
-            tracker.flush(thread);
-        }
+        thread.counts.followed();
         if bytes >= LARGE_BLOCK_BYTES {
             ranges::tell(thread, &mut tracker.waiting, RangeKind::Allocated, base, bytes, stack, recorder::now_ns());
         }
     } else {
         note_missing(BLOCKS.insert(base, bytes, 0));
+    }
+}
+
+/// The same, and how long it took.
+#[cold]
+#[inline(never)]
+fn enter_timed(base: u64, bytes: u64, sp: u64, bp: u64) {
+    let began = follow::ticks();
+    enter(base, bytes, sp, bp);
+    if let Some(thread) = thread::existing() {
+        thread.counts.cost().note(follow::ticks().wrapping_sub(began));
     }
 }
 
@@ -67,18 +105,29 @@ fn note_missing(blocks: u64) {
     }
 }
 
-/// Before the function below frees `block`; false where it must not see it.
+/// Before the function below frees `block`; false where it must not see it. In line as above.
 #[inline(always)]
 fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
+    if BLOCKS.has_none_at(block as u64) && counts::free() {
+        return true;
+    }
+    freeing_otherwise(block, sp, bp)
+}
+
+#[inline(never)]
+fn freeing_otherwise(block: *mut c_void, sp: u64, bp: u64) -> bool {
+    if block.is_null() {
+        return true;
+    }
+    counts::free();
     match BLOCKS.remove(block as u64) {
         Some(removed) => {
-            tracker::count_free();
             if removed.is_large() {
                 freed_large(block as u64, sp, bp, recorder::now_ns());
             }
             true
         }
-        // Null, allocated before recording began, or missing from the index.
+        // Not followed, allocated before recording began, or missing from the index.
         None => !next::is_early(block),
     }
 }
@@ -96,19 +145,13 @@ fn freed_large(base: u64, sp: u64, bp: u64, time_ns: u64) {
 pub(super) unsafe extern "C" fn malloc(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
     // SAFETY: the caller's own request.
     let block = unsafe { (next::MALLOC.get())(bytes) };
-    if !block.is_null() {
-        allocated(block, bytes, sp, bp);
-    }
-    block
+    allocated(block, bytes, sp, bp)
 }
 
 pub(super) unsafe extern "C" fn calloc(count: usize, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
     // SAFETY: the caller's own request.
     let block = unsafe { (next::CALLOC.get())(count, bytes) };
-    if !block.is_null() {
-        allocated(block, count.saturating_mul(bytes), sp, bp);
-    }
-    block
+    allocated(block, count.saturating_mul(bytes), sp, bp)
 }
 
 macro_rules! aligned {
@@ -116,10 +159,7 @@ macro_rules! aligned {
         pub(super) unsafe extern "C" fn $name(align: usize, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
             // SAFETY: the caller's own request.
             let block = unsafe { (next::$next.get())(align, bytes) };
-            if !block.is_null() {
-                allocated(block, bytes, sp, bp);
-            }
-            block
+            allocated(block, bytes, sp, bp)
         }
     )*};
 }
@@ -134,10 +174,7 @@ macro_rules! page_aligned {
         pub(super) unsafe extern "C" fn $name(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
             // SAFETY: the caller's own request.
             let block = unsafe { (next::$next.get())(bytes) };
-            if !block.is_null() {
-                allocated(block, bytes, sp, bp);
-            }
-            block
+            allocated(block, bytes, sp, bp)
         }
     )*};
 }
@@ -159,9 +196,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
     if error == 0 {
         // SAFETY: filled by success. A size of 0 may give a null pointer.
         let block = unsafe { place.read() };
-        if !block.is_null() {
-            allocated(block, bytes, sp, bp);
-        }
+        allocated(block, bytes, sp, bp);
     }
     error
 }
@@ -190,8 +225,10 @@ impl Reallocation {
             }
             return;
         }
+        if self.base != 0 {
+            counts::free();
+        }
         if let Some(moving) = self.moving {
-            tracker::count_free();
             if moving.is_large() {
                 freed_large(self.base, sp, bp, self.time_ns);
             }
@@ -199,9 +236,7 @@ impl Reallocation {
                 BLOCKS.end_move(self.base, moving);
             }
         }
-        if !new.is_null() {
-            allocated(new, bytes, sp, bp);
-        }
+        allocated(new, bytes, sp, bp);
     }
 }
 
@@ -253,9 +288,7 @@ pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: us
 
 /// An allocator's own `operator new` returned `block`; null where it may not throw.
 pub(super) extern "C" fn created(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
-    if !block.is_null() {
-        allocated(block, bytes, sp, bp);
-    }
+    allocated(block, bytes, sp, bp);
 }
 
 /// Before an allocator's own `operator delete`.

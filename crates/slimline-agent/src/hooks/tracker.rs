@@ -9,10 +9,7 @@ use crate::thread::{Inside, Thread};
 use crate::unwind::Window;
 use crate::{kernel, thread};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-
-/// A thread adds its counts to the process's after so many allocations.
-const FLUSH_EVERY: u64 = slimline_trace::wire::COUNTS_EVERY;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// A thread's state; about 3 MiB, touched as far as used. Its own thread's alone: whoever wants it must be inside the
 /// agent ([`Thread::enter`]), so that no signal handler of this thread finds it in the middle of a change.
@@ -27,11 +24,6 @@ pub(crate) struct Tracker {
     pub(crate) window: Window,
     /// Events that found the ring full.
     pub(crate) waiting: Waiting,
-    /// Counts since they were last added to the process's.
-    allocations: u64,
-    allocated_bytes: u64,
-    /// Changed through [`count_free`] only, and by [`Tracker::flush`].
-    frees: u64,
 }
 
 /// The stack area of the process file.
@@ -94,10 +86,11 @@ pub(super) unsafe fn forget_all() {
 /// [`thread::end`].
 pub(crate) fn end_thread(thread: &Thread) {
     let Some(_inside) = thread.enter() else { return };
+    thread.counts.tell(thread);
     let Some(mut tracker) = NonNull::new(thread.contexts.replace(null_mut()).cast::<Tracker>()) else { return };
     // SAFETY: the thread's own, and no longer to be found.
     let state = unsafe { tracker.as_mut() };
-    state.flush(thread);
+    state.waiting.flush(thread);
     state.waiting.give_up(thread);
     state.generation = 0;
     give_back(tracker);
@@ -107,8 +100,12 @@ pub(crate) fn end_thread(thread: &Thread) {
 pub(crate) fn flush() {
     let Some(thread) = thread::current() else { return };
     let Some(mut inside) = thread.enter() else { return };
+    if !recorder::is_open() {
+        super::stop();
+    }
+    thread.counts.tell(thread);
     if let Some(tracker) = existing(&mut inside) {
-        tracker.flush(thread);
+        tracker.waiting.flush(thread);
     }
 }
 
@@ -131,18 +128,6 @@ pub(crate) fn of<'a>(inside: &'a mut Inside<'_>) -> Option<&'a mut Tracker> {
         refresh(inside, GENERATION.load(Acquire))?;
     }
     existing(inside)
-}
-
-/// Counts a free. Not worth entering the agent for: a handler that frees in between may lose one count.
-#[inline(always)]
-pub(super) fn count_free() {
-    let tracker = thread::existing().map_or(null_mut(), |thread| thread.contexts.get()).cast::<Tracker>();
-    if !tracker.is_null() {
-        // SAFETY: mapped for this thread until its end; only this thread touches the count, and only through here
-        // while others may hold the tracker: so as an atomic, without an atomic instruction.
-        let frees = unsafe { AtomicU64::from_ptr(&raw mut (*tracker).frees) };
-        frees.store(frees.load(Relaxed).wrapping_add(1), Relaxed);
-    }
 }
 
 #[cold]
@@ -180,25 +165,5 @@ impl Tracker {
     /// Number of the call path of the function that was entered with these registers; 0 if it has none.
     pub(crate) fn call_path(&mut self, sp: u64, bp: u64) -> u32 {
         self.cache.number(sp, bp, &mut self.window)
-    }
-
-    /// Counts an allocation; true from time to time, when [`Self::flush`] is due.
-    #[inline(always)]
-    pub(super) fn count(&mut self, bytes: u64) -> bool {
-        self.allocated_bytes = self.allocated_bytes.wrapping_add(bytes);
-        self.allocations += 1;
-        self.allocations == FLUSH_EVERY
-    }
-
-    #[cold]
-    pub(super) fn flush(&mut self, thread: &Thread) {
-        self.waiting.flush(thread);
-        if !recorder::is_open() {
-            super::stop();
-        }
-        let Some(header) = recorder::header() else { return };
-        header.allocations.fetch_add(core::mem::take(&mut self.allocations), Relaxed);
-        header.allocated_bytes.fetch_add(core::mem::take(&mut self.allocated_bytes), Relaxed);
-        header.frees.fetch_add(core::mem::take(&mut self.frees), Relaxed);
     }
 }

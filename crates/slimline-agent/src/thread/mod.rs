@@ -16,8 +16,9 @@ use core::mem::MaybeUninit;
 use core::ptr::{NonNull, without_provenance_mut};
 use slimline_trace::wire::{MessageKind, ThreadEvent};
 
+use crate::hooks::{self, Counts};
 use crate::recorder::{self, Ring, bytes_of};
-use crate::{hooks, kernel, trigger};
+use crate::{kernel, trigger};
 pub(crate) use lifetime::prepare;
 pub(crate) use work::Work;
 
@@ -63,6 +64,8 @@ pub(crate) struct Thread {
     pub(crate) tid: Cell<u32>,
     /// How deep the thread is inside the agent.
     inside: Cell<u32>,
+    /// What it allocated and freed.
+    pub(crate) counts: Counts,
     /// The allocation side's cache of call paths: whatever it puts there. Null at first; to be given back by
     /// [`hooks::end_thread`].
     pub(crate) contexts: Cell<*mut u8>,

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::reader::Process;
 use crate::run::{self, Target, alone, recorded};
 use crate::same;
-use slimline_trace::wire::{LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, TriggerKind};
+use slimline_trace::wire::{BlockRecord, LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, RunConfig, TriggerKind};
 
 /// A return address, and where its function begins.
 #[derive(Clone, Copy)]
@@ -221,6 +221,42 @@ fn blocks_of_samples_carry_their_path_also_in_a_child() {
     assert_eq!(paths.len(), 2, "parent and child");
     assert_eq!(paths[0], paths[1]);
     assert!(paths[0].0.len() >= 2);
+}
+
+#[test]
+fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
+    let target = Target::compile_with("churn.c", "cc", &["-O1"]);
+    // Next to nothing: three million allocations take more, however fast the machine is.
+    let config = RunConfig { budget_ppm: 1, burst_instructions: 64, ..run::config(TriggerKind::PerfSigtrap) };
+    let run = recorded(target.command(&[]), config);
+    let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
+    let words: Vec<u64> = printed.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let [allocations, _, small, large] = words[..] else { panic!("{printed}") };
+    let [process] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
+    // The C library allocates a little of its own.
+    assert!((allocations..allocations + 10).contains(&process.allocations), "{}", process.allocations);
+    assert!(process.follow_shift >= 2, "one page in 2^{}", process.follow_shift);
+    assert!(process.allocations_followed < allocations / 2, "{}", process.allocations_followed);
+
+    let (mut followed, mut not_followed, mut large_ones) = (0, 0, 0);
+    for sample in &process.samples {
+        let blocks = sample.accesses.iter().map(|access| (access.address(), access.block()));
+        for (address, row) in blocks.chain([(sample.head.address, sample.head.block)]) {
+            let Some(block) = sample.blocks.get(usize::from(row)) else { continue };
+            if *block == BlockRecord::NOT_FOLLOWED {
+                not_followed += 1;
+                continue;
+            }
+            assert!(address >= block.base && address - block.base < u64::from(block.bytes));
+            assert_ne!(block.stack, 0);
+            followed += u64::from(u64::from(block.bytes) == small);
+            large_ones += u64::from(u64::from(block.bytes) == large);
+        }
+    }
+    assert!(followed > 0 && large_ones > 0, "{followed} {large_ones}");
+    // Pages of small blocks: 1500, of which at least 25 are to be expected.
+    let expected = followed * ((1 << process.follow_shift) - 1);
+    assert!((expected / 4..expected * 4).contains(&not_followed), "{not_followed} for {expected}");
 }
 
 #[test]

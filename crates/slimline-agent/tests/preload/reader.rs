@@ -41,6 +41,8 @@ pub(crate) struct Process {
     /// Allocation call paths, and how each was cut; number 1 first.
     pub(crate) stacks: Vec<(Vec<u64>, u8)>,
     pub(crate) allocations: u64,
+    pub(crate) allocations_followed: u64,
+    pub(crate) follow_shift: u32,
     pub(crate) frees: u64,
     pub(crate) dropped: u64,
     pub(crate) maps: String,
@@ -119,6 +121,8 @@ impl Reader {
                     .map(|slot| read::<u64>(&file, slot_offset(slot) + offset_of!(SlotHeader, dropped)))
                     .sum();
                 process.allocations = read(&file, offset_of!(ProcessHeader, allocations));
+                process.allocations_followed = read(&file, offset_of!(ProcessHeader, allocations_followed));
+                process.follow_shift = read(&file, offset_of!(ProcessHeader, follow_shift));
                 process.frees = read(&file, offset_of!(ProcessHeader, frees));
                 process.stacks = stacks(&file);
                 assert_eq!(process.stacks.len(), word(offset_of!(ProcessHeader, stacks)) as usize);

@@ -6,9 +6,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{Block, StackEnd, StackRow};
+use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
 use super::sites::Tally;
-use super::{Place, ProcessId, ProcessState, Reason};
+use super::{Memory, Place, ProcessId, ProcessState, Reason};
 use crate::code::passes_on::passes_on;
 use crate::data::address_space::{Found, Loaded, MappingName, Modules, Whole};
 use crate::data::call_path::own_frames;
@@ -29,6 +30,8 @@ enum GroupKey {
     Mapped(Rc<[u32]>),
     /// Heap blocks without call path.
     HeapUnknown,
+    /// Heap blocks that were not followed.
+    NotFollowed,
     /// A variable, by module and address.
     Static(Rc<str>, Svma),
     /// What no symbol names, by module and section.
@@ -105,7 +108,8 @@ struct CallFrame {
 
 impl Groups {
     /// Where accesses go whose address is not known.
-    pub(super) const NOWHERE: Place = Place { group: Tables::UNATTRIBUTED, object: ObjectId(0), base: 0 };
+    pub(super) const NOWHERE: Place =
+        Place { group: Tables::UNATTRIBUTED, object: ObjectId(0), base: 0, memory: Memory::Known };
 
     pub(super) fn new(rules: WrapperRules) -> Self {
         Self {
@@ -178,7 +182,25 @@ impl Groups {
     ) -> Place {
         let group = self.of_stack(process, id, modules, block.stack, GroupKind::Heap, 0);
         let key = ObjectKey::Block(id, block.base.0, block.bytes, block.stack);
-        self.object(key, group, block.base.0, block.bytes)
+        let place = self.object(key, group, block.base.0, block.bytes);
+        let memory = if block.bytes < ALWAYS_FOLLOWED_BYTES { Memory::Heap } else { Memory::Known };
+        Place { memory, ..place }
+    }
+
+    /// Of an address on a page with blocks that are not followed: one of those, where `place` can hold them.
+    pub(super) fn unless_cut(&mut self, place: Place) -> Place {
+        match place.memory {
+            Memory::Known => place,
+            Memory::Cut | Memory::Heap => {
+                let row = || Group { name: "heap, not followed".to_owned(), ..Group::unattributed() };
+                Place { group: self.group(GroupKey::NotFollowed, row), ..Self::NOWHERE }
+            }
+        }
+    }
+
+    /// The group that stands for blocks that are not followed, if there were any.
+    pub(super) fn not_followed(&self) -> Option<GroupId> {
+        self.by_key.get(&GroupKey::NotFollowed).copied()
     }
 
     /// The object that an address belongs to, and the extent in which the answer holds.
@@ -201,7 +223,9 @@ impl Groups {
                         self.of_stack(process, id, modules, ranges.stack[row], kind, ranges.born_ns[row])
                     }
                 };
-                (self.object(ObjectKey::Range(id, row), group, ranges.base[row].0, ranges.bytes[row]), valid)
+                let place = self.object(ObjectKey::Range(id, row), group, ranges.base[row].0, ranges.bytes[row]);
+                let memory = if let Found::Mapped(_) = found { Memory::Cut } else { Memory::Known };
+                (Place { memory, ..place }, valid)
             }
             Found::Module(loaded) => {
                 let (place, extent) = self.of_module(id, modules, loaded, address);
@@ -212,14 +236,20 @@ impl Groups {
                 self.of_mapping(id, process.space.whole(row), group, address, valid)
             }
             Found::Mapping(row) => {
-                let name = match process.space.name(row) {
+                let name = process.space.name(row);
+                let memory = match name {
+                    MappingName::Anonymous | MappingName::Heap => Memory::Heap,
+                    _ => Memory::Known,
+                };
+                let name = match name {
                     MappingName::Anonymous => "anonymous memory".to_owned(),
                     MappingName::Heap => "[heap]".to_owned(),
                     MappingName::Stack => "[stack]".to_owned(),
                     MappingName::Special(name) | MappingName::File(name) => name.clone(),
                 };
                 let group = self.group(GroupKey::Mapping(name.clone()), || row_of(&name, GroupKind::Mapping));
-                self.of_mapping(id, process.space.whole(row), group, address, valid)
+                let (place, valid) = self.of_mapping(id, process.space.whole(row), group, address, valid);
+                (Place { memory, ..place }, valid)
             }
             Found::Nothing => (Self::NOWHERE, valid),
         }
@@ -497,7 +527,7 @@ impl Groups {
             row.bytes = row.bytes.saturating_add(bytes);
             next
         });
-        Place { group, object, base }
+        Place { group, object, base, memory: Memory::Known }
     }
 }
 

@@ -121,6 +121,18 @@ struct Place {
     object: ObjectId,
     /// First address of the object.
     base: u64,
+    memory: Memory,
+}
+
+/// How well it is known what lies where, in the memory that a place is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// Nothing else can be there.
+    Known,
+    /// A mapping that an allocator may have cut into blocks which were not followed.
+    Cut,
+    /// A heap block, or what lies between them, of which only a part is followed.
+    Heap,
 }
 
 impl<'a> Resolver<'a> {
@@ -264,9 +276,10 @@ impl<'a> Resolver<'a> {
         let used = self
             .uses
             .entry((place.group, site))
-            .or_insert_with(|| typed::Use { offset: address.0.wrapping_sub(place.base), tally: Tally::default() });
+            .or_insert_with(|| typed::Use { offset: address.0.wrapping_sub(place.base), ..typed::Use::default() });
         used.tally.accesses += 1;
         used.tally.weight += weight;
+        used.in_followed_heap += u64::from(place.memory == Memory::Heap);
     }
 
     /// The site of an instruction of a process.
@@ -293,22 +306,21 @@ impl<'a> Resolver<'a> {
         if address.0 == 0 {
             return Groups::NOWHERE;
         }
-        if let Some(row) = block {
-            if let Some(place) = cursor.blocks[row.index()] {
-                return place;
-            }
-            let place = self.groups.block(&self.processes[process.0], process, &self.modules, &blocks.row(row.index()));
-            cursor.blocks[row.index()] = Some(place);
-            return place;
+        let named = block.map(|row| (row, blocks.row(row.index())));
+        if let Some((row, block)) = &named
+            && !block.is_not_followed()
+        {
+            return *cursor.blocks[row.index()]
+                .get_or_insert_with(|| self.groups.block(&self.processes[process.0], process, &self.modules, block));
         }
         let slot = cursor.slot(address);
-        let (extent, place) = &cursor.extents[slot];
-        if extent.contains(address.0, time_ns) {
-            return *place;
+        if !cursor.extents[slot].0.contains(address.0, time_ns) {
+            let (place, extent) =
+                self.groups.find(&self.processes[process.0], process, &self.modules, address, time_ns);
+            cursor.extents[slot] = (extent, place);
         }
-        let (place, extent) = self.groups.find(&self.processes[process.0], process, &self.modules, address, time_ns);
-        cursor.extents[slot] = (extent, place);
-        place
+        let place = cursor.extents[slot].1;
+        if named.is_some() { self.groups.unless_cut(place) } else { place }
     }
 
     /// The object that an address belongs to: its group, its number, and the offset in it. `block` is the small heap
@@ -323,7 +335,11 @@ impl<'a> Resolver<'a> {
         let state = &self.processes[process.0];
         let place = match block {
             _ if address.0 == 0 => Groups::NOWHERE,
-            Some(block) => self.groups.block(state, process, &self.modules, block),
+            Some(block) if !block.is_not_followed() => self.groups.block(state, process, &self.modules, block),
+            Some(_) => {
+                let place = self.groups.find(state, process, &self.modules, address, time_ns).0;
+                self.groups.unless_cut(place)
+            }
             None => self.groups.find(state, process, &self.modules, address, time_ns).0,
         };
         (place.group, place.object, address.0.wrapping_sub(place.base))
@@ -334,6 +350,7 @@ impl<'a> Resolver<'a> {
         let types = typed::fill(&self.modules, &self.processes, &mut self.sites, &mut self.groups, &self.uses);
         let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
         let mut tables = Tables::new();
+        tables.not_followed = typed::not_followed(&self.groups, &self.sites, &self.uses);
         (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
         tables.groups = self.groups.into_rows();
         tables.types = types;

@@ -16,7 +16,7 @@ use super::sites::Sites;
 use super::{ProcessState, Tally};
 use crate::data::address_space::Modules;
 use crate::module::Module;
-use crate::tables::{Group, Site, Type};
+use crate::tables::{Group, NotFollowed, Site, Type};
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::element::{Vote, element};
 use crate::typing::heap::{Allocation, AllocationFrame, allocation};
@@ -28,10 +28,38 @@ pub(super) struct Use {
     /// Offset in the object of the first access seen.
     pub(super) offset: u64,
     pub(super) tally: Tally,
+    /// Accesses to heap of which a part is followed.
+    pub(super) in_followed_heap: u64,
 }
 
 /// Which sites used which groups.
 pub(super) type Uses = FxHashMap<(GroupId, SiteId), Use>;
+
+/// Whose blocks those are that were not followed: as the same instruction's are that were, else as its function's.
+pub(super) fn not_followed(groups: &Groups, sites: &Sites, uses: &Uses) -> NotFollowed {
+    let Some(not_followed) = groups.not_followed() else { return NotFollowed::default() };
+    let mut by_site: BTreeMap<SiteId, Vec<(GroupId, u64)>> = BTreeMap::new();
+    let mut by_function: BTreeMap<(&str, &str), BTreeMap<GroupId, u64>> = BTreeMap::new();
+    for (&(group, site), used) in uses.iter().filter(|(_, used)| used.in_followed_heap > 0) {
+        by_site.entry(site).or_default().push((group, used.in_followed_heap));
+        *by_function.entry(function_of(sites, site)).or_default().entry(group).or_default() += used.in_followed_heap;
+    }
+    let mut followed = Vec::new();
+    for &(_, site) in uses.keys().filter(|(group, _)| *group == not_followed) {
+        match (by_site.get(&site), by_function.get(&function_of(sites, site))) {
+            (Some(own), _) => followed.extend(own.iter().map(|&(group, accesses)| (site, group, accesses))),
+            (None, Some(own)) => followed.extend(own.iter().map(|(&group, &accesses)| (site, group, accesses))),
+            (None, None) => {}
+        }
+    }
+    NotFollowed::new(not_followed, followed)
+}
+
+/// The function that a site is in, by its outermost frame's module and name.
+fn function_of(sites: &Sites, site: SiteId) -> (&str, &str) {
+    let frame = sites.row(site).frames.last();
+    frame.map_or(("", ""), |frame| (frame.module.as_str(), frame.function.as_str()))
+}
 
 struct Typing<'m, 'a> {
     modules: &'m Modules<'a>,

@@ -61,6 +61,8 @@ pub(super) fn view(
         sampling_ns: sum(|process| process.sampling_ns),
         allocations: sum(|process| process.allocations),
         allocated_bytes: sum(|process| process.allocated_bytes),
+        allocations_followed: sum(|process| process.allocations_followed),
+        follow_shift: info.processes.iter().map(|process| process.follow_shift).max().unwrap_or(0),
         frees: sum(|process| process.frees),
         paced: findings.paced,
         quality: view::Quality {

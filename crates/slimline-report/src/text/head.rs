@@ -85,10 +85,11 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
             out,
             "heap",
             &format!(
-                "{} of {}, {}",
+                "{} of {}, {}{}",
                 plural(session.allocations, "allocation"),
                 bytes(session.allocated_bytes),
                 plural(session.frees, "free"),
+                followed(session),
             ),
         )?;
     }
@@ -132,6 +133,20 @@ fn empty(out: &mut impl Write, session: &Session) -> fmt::Result {
 /// One labelled value, folded at word ends.
 fn line(out: &mut impl Write, label: &str, value: &str) -> fmt::Result {
     labelled(out, label, LABEL_WIDTH, value)
+}
+
+/// What is to be said where not all blocks were followed.
+fn followed(session: &Session) -> String {
+    if session.follow_shift == 0 {
+        return String::new();
+    }
+    let share = session.allocations_followed as f64 / session.allocations.max(1) as f64;
+    format!(
+        "; to keep within the budget {} of the blocks were followed, at the end those on one page in {}; accesses to \
+         others are counted where the same instruction accesses followed ones",
+        percent(share),
+        1_u64 << session.follow_shift.min(63),
+    )
 }
 
 fn quality(quality: &Quality) -> String {

@@ -207,6 +207,12 @@ pub struct ProcessSummary {
     pub allocations: u64,
     /// Bytes they asked for.
     pub allocated_bytes: u64,
+    /// Those of them whose blocks are followed: named in samples, with their call path.
+    #[serde(default)]
+    pub allocations_followed: u64,
+    /// At the end small blocks were followed that begin on one page in 2^this.
+    #[serde(default)]
+    pub follow_shift: u32,
     /// Frees seen.
     pub frees: u64,
     /// CPU time in user mode, known once it exited.

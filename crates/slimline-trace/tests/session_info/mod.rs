@@ -55,6 +55,8 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         accesses: 6,
         allocations: 2,
         allocated_bytes: 96,
+        allocations_followed: 0,
+        follow_shift: 0,
         frees: 0,
         user_ns: None,
         system_ns: None,

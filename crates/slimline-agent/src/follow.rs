@@ -1,0 +1,134 @@
+//! Which heap blocks are followed: all, until that costs too much; then those that begin on a part of the pages.
+//!
+//! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
+//! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
+//! budget, a part of the time that passes. Each time it is used up, the part of pages on which new blocks are followed
+//! is halved. Pages are chosen by a hash of their number, so whether a block is followed has nothing to do with what it
+//! is, and both its allocation and its release can tell without a look-up. A block of 1 KiB or more is always
+//! followed: there are few, and each is much.
+//!
+//! What was passed over is noted by page ([`crate::blocks`]), so that a sample there says "a block that nobody
+//! followed", and not "no block". Attribution then goes by what the same instruction does to blocks that are followed.
+//!
+//! The part only ever shrinks: blocks already followed stay so, and those passed over can't be named later.
+#![allow(unsafe_code)] // reads the time stamp counter
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI64, AtomicU64};
+
+use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, PAGE_BITS};
+
+use crate::{process, recorder};
+
+/// One page in 64: fewer say too little of small heaps, and passing over costs as much as following so few.
+const MAX_LEVEL: u32 = 6;
+/// What may be spent before time has passed, in ticks of the time stamp counter: some 10 ms.
+const ALLOWANCE_TICKS: i64 = 1 << 25;
+/// What may be spent after each halving, before the next.
+const RENEWED_TICKS: i64 = ALLOWANCE_TICKS / 8;
+/// One allocation in so many is timed.
+pub(crate) const TIMED_EVERY: u32 = 64;
+/// A timed allocation that was interrupted tells nothing.
+const LONGEST_TICKS: u64 = 1 << 14;
+/// Entering a block into the index, and later taking it out, which is not timed and takes about as long.
+const WAYS: u32 = 2;
+
+/// A budget of all of the time does not halve anything.
+const UNLIMITED_PPM: u32 = 1_000_000;
+
+/// Pages whose hash has these bits zero are chosen.
+static MASK: AtomicU64 = AtomicU64::new(0);
+/// What may still be spent.
+static CREDIT_TICKS: AtomicI64 = AtomicI64::new(ALLOWANCE_TICKS);
+
+/// Says in a new process file what is followed: all, or in a forked child what its parent followed.
+pub(crate) fn start() {
+    publish(MASK.load(Relaxed));
+}
+
+fn publish(mask: u64) {
+    if let Some(header) = recorder::header() {
+        header.follow_shift.store(mask.count_ones(), Relaxed);
+    }
+}
+
+/// Whether a new block is followed.
+#[inline(always)]
+pub(crate) fn chooses(base: u64, bytes: u64) -> bool {
+    is_chosen(base >> PAGE_BITS, MASK.load(Relaxed)) || bytes >= ALWAYS_FOLLOWED_BYTES
+}
+
+/// Fibonacci hashing (Knuth, TAOCP 3, 6.4): the high bits of the product, which neighbouring pages spread over.
+#[inline(always)]
+fn is_chosen(page: u64, mask: u64) -> bool {
+    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & mask == 0
+}
+
+/// The time stamp counter.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 has it, and what forbids it (`PR_SET_TSC`) kills the vDSO's clocks too.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// What following costs a thread. Zeros are a fresh one.
+pub(crate) struct Cost {
+    /// Of the allocations timed since `since`.
+    timed_ticks: Cell<u64>,
+    /// When [`Self::settle`] was called last; 0: never.
+    since: Cell<u64>,
+}
+
+impl Cost {
+    /// One allocation in [`TIMED_EVERY`] took so long.
+    pub(crate) fn note(&self, ticks: u64) {
+        if ticks < LONGEST_TICKS {
+            self.timed_ticks.set(self.timed_ticks.get() + ticks);
+        }
+    }
+
+    /// Pays for what was followed since the last time, out of the time that has passed.
+    pub(crate) fn settle(&self) {
+        let Some(config) = process::config().filter(|config| config.budget_ppm < UNLIMITED_PPM) else { return };
+        let now = ticks();
+        let since = self.since.replace(now);
+        let passed = if since == 0 { 0 } else { now.saturating_sub(since) };
+        let spent = self.timed_ticks.take().saturating_mul((TIMED_EVERY * WAYS).into()) as i64;
+        let earned = (u128::from(passed) * u128::from(config.budget_ppm) / 1_000_000) as i64;
+        let credit = CREDIT_TICKS.load(Relaxed).saturating_add(earned).min(ALLOWANCE_TICKS).saturating_sub(spent);
+        // Of two threads at once one may not pay: there will be a next time.
+        CREDIT_TICKS.store(if credit < 0 { RENEWED_TICKS } else { credit }, Relaxed);
+        if credit < 0 {
+            follow_fewer();
+        }
+    }
+}
+
+#[cold]
+fn follow_fewer() {
+    let mask = MASK.load(Relaxed);
+    let next = mask << 1 | 1;
+    if next < 1 << MAX_LEVEL && MASK.compare_exchange(mask, next, Relaxed, Relaxed).is_ok() {
+        publish(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_chooses_half_of_the_pages_of_the_one_before() {
+        for start in [0x5_5555_5600_u64, 0x7_ffff_f000, 0] {
+            let mut before: std::vec::Vec<u64> = (start..start + (1 << 14)).collect();
+            for level in 1..=MAX_LEVEL {
+                let mask = (1 << level) - 1;
+                let chosen: std::vec::Vec<u64> = before.iter().copied().filter(|&page| is_chosen(page, mask)).collect();
+                let expected = (1 << 14) >> level;
+                assert!(chosen.len().abs_diff(expected) * 8 < expected, "level {level}: {} pages", chosen.len());
+                before = chosen;
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+// Allocates so much that not all blocks can be followed, then walks over small and large ones.
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CHURNED = 3000000, LIVE = 4096, SMALL = 100000, LARGE = 200, SMALL_BYTES = 48, LARGE_BYTES = 2000 };
+
+static long *blocks[LIVE], *small[SMALL], *large[LARGE];
+
+__attribute__((noinline)) static long *make(size_t bytes) {
+    long *block = malloc(bytes);
+    block[0] = block[1] = 1;
+    return block;
+}
+
+__attribute__((noinline)) static long walk(long **which, int count, int times) {
+    long sum = 0;
+    for (int time = 0; time < times; time++)
+        for (int i = 0; i < count; i++) sum += which[i][1] += 1;
+    return sum;
+}
+
+int main(void) {
+    long allocations = 0;
+    for (long i = 0; i < CHURNED; i++, allocations++) {
+        long **place = &blocks[i * 2654435761 % LIVE];
+        free(*place);
+        *place = make(16 + i % 200);
+    }
+    for (int i = 0; i < SMALL; i++, allocations++) small[i] = make(SMALL_BYTES);
+    for (int i = 0; i < LARGE; i++, allocations++) large[i] = make(LARGE_BYTES);
+    long sum = walk(small, SMALL, 2000) + walk(large, LARGE, 200000);
+    printf("%ld %ld %d %d\n", allocations, sum & 1, SMALL_BYTES, LARGE_BYTES);
+    return 0;
+}
