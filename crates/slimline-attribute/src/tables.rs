@@ -328,6 +328,8 @@ pub struct Group {
     pub bytes: u64,
     /// Size of each of them, where all have the same; 0 otherwise.
     pub object_bytes: u64,
+    /// Whether there may be objects that were not followed: nothing can be said of how many were not touched.
+    pub partly_followed: bool,
 }
 
 impl Group {
@@ -343,7 +345,14 @@ impl Group {
             objects: 0,
             bytes: 0,
             object_bytes: 0,
+            partly_followed: false,
         }
+    }
+
+    /// Whether `objects` and `bytes` are next to all that there are, where `samples` were taken in them: with more objects
+    /// than samples most were touched once, and how many never is not known.
+    pub fn is_seen_whole(&self, samples: u64) -> bool {
+        !self.partly_followed && self.objects <= samples
     }
 }
 

@@ -204,10 +204,13 @@ pub struct Group {
     pub loads: u64,
     /// Stores seen in bursts.
     pub stores: u64,
-    /// Objects that samples and bursts touched: a lower bound, as good as none where they outnumber `samples`.
+    /// Objects that samples and bursts touched.
     pub blocks: u64,
     /// Their size.
     pub bytes: u64,
+    /// Whether there may be many more than `blocks` and `bytes` say: they outnumber `samples`, or not all were followed.
+    #[serde(default)]
+    pub blocks_at_least: bool,
     /// Where it is allocated; none where it isn't.
     pub allocated_at: Option<Place>,
     /// Where it is declared; none where not known.

@@ -192,9 +192,8 @@ impl Subject<'_> {
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
         }
-        // With more objects than samples most were seen once: how many more there are is not known.
-        let all_seen = row.objects <= self.group.share.samples;
-        (all_seen && row.bytes < self.floors.cached_bytes).then(|| {
+        let is_whole = row.is_seen_whole(self.group.share.samples);
+        (is_whole && row.bytes < self.floors.cached_bytes).then(|| {
             format!("All of it ({} bytes) fits a core's own caches; its lines are not fetched from far.", row.bytes)
         })
     }

@@ -168,7 +168,9 @@ impl Groups {
         (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, (*origin)?))).collect()
     }
 
-    pub(super) fn into_rows(self) -> Vec<Group> {
+    pub(super) fn into_rows(mut self) -> Vec<Group> {
+        let all_followed = self.not_followed().is_none();
+        self.rows.iter_mut().for_each(|row| row.partly_followed &= !all_followed);
         self.rows
     }
 
@@ -183,7 +185,9 @@ impl Groups {
         let group = self.of_stack(process, id, modules, block.stack, GroupKind::Heap, 0);
         let key = ObjectKey::Block(id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
-        let memory = if block.bytes < ALWAYS_FOLLOWED_BYTES { Memory::Heap } else { Memory::Known };
+        let is_small = block.bytes < ALWAYS_FOLLOWED_BYTES;
+        self.rows[group.index()].partly_followed |= is_small;
+        let memory = if is_small { Memory::Heap } else { Memory::Known };
         Place { memory, ..place }
     }
 

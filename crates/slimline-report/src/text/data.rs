@@ -48,9 +48,9 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     rows.write(out, 2)
 }
 
-/// Only objects that samples touched are known. Where they are more than the samples, most were seen once and others not.
+/// Only objects that samples touched are known.
 fn at_least(group: &Group, number: String) -> String {
-    if group.blocks > group.samples { format!("≥ {number}") } else { number }
+    if group.blocks_at_least { format!("≥ {number}") } else { number }
 }
 
 fn shown(groups: &[Group], limits: Limits) -> &[Group] {
