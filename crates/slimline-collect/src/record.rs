@@ -186,7 +186,14 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         info.stopped_early = Some(format!("{what} {when} ({error}); kept is what was written before"));
     }
     if info.processes.is_empty() && info.stopped_early.is_none() {
-        info.stopped_early = Some("the agent never started in it: its loader ignored LD_PRELOAD".to_owned());
+        let why = match info.end {
+            // What the shell and the loader say of a program that can't be loaded.
+            Some(End::Exited { status: 127 }) | Some(End::Signaled { .. }) => {
+                "it ended while it was loaded, or its loader ignored LD_PRELOAD"
+            }
+            _ => "its loader ignored LD_PRELOAD",
+        };
+        info.stopped_early = Some(format!("the agent never started in it: {why}"));
     }
     info.complete = info.stopped_early.is_none();
     if let Err(error) = session.update(&info)

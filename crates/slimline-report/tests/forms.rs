@@ -288,6 +288,7 @@ fn empty_session_says_why() {
     let mut report = art();
     report.session.samples = 0;
     report.session.duration_ns = 3_000_000;
+    report.session.user_ns = 620_000;
     let mut out = String::new();
     text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
     insta::assert_snapshot!(unstyled(&out));

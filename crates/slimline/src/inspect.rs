@@ -35,7 +35,7 @@ pub(crate) fn inspect(program: &Path, runs: &Path) -> (Vec<Fact>, Vec<String>) {
         add("interpreter", runs.display().to_string());
     }
     if path != runs {
-        add("is a link to", path.display().to_string());
+        add(if runs.is_symlink() { "is a link to" } else { "full path" }, path.display().to_string());
     }
     if module.source() != SymbolSource::Unreadable {
         add("linked", "dynamically, for glibc".to_owned());

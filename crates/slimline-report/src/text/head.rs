@@ -118,12 +118,19 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
 
 fn empty(out: &mut impl Write, session: &Session) -> fmt::Result {
     line(out, "samples", "none: there is nothing to report")?;
-    let why = if session.duration_ns < 50_000_000 {
-        "the run was shorter than 50 ms; give it more work, or raise the rate with -F"
+    // The first sample of a thread comes after one period.
+    let period_ns = (1e9 / session.frequency_hz.max(1e-3)) as u64;
+    let used = duration(session.user_ns);
+    let why = if session.user_ns > 0 && session.user_ns < 2 * period_ns * session.threads.max(1) {
+        let first = duration(period_ns);
+        format!(
+            "the program used {used} of CPU time in user mode, and a thread's first sample comes after {first}; give \
+             it more work, or raise the rate with -F"
+        )
     } else {
-        "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`"
+        "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`".to_owned()
     };
-    writeln!(out, "{STRONG}{:>10}{STRONG:#}  {why}", "why")?;
+    labelled(out, "why", LABEL_WIDTH, &why)?;
     for note in &session.notes {
         line(out, "note", &plain(note))?;
     }

@@ -19,7 +19,9 @@ pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
             print(&out)?;
         }
     }
-    Ok(0)
+    // As `record` would end: a program that is not there is bad input. One that is there can be looked at.
+    let is_missing = found.command.as_ref().is_some_and(|command| command.program.is_none());
+    Ok(if is_missing { crate::BAD_INPUT } else { 0 })
 }
 
 fn facts(found: &Diagnosis) -> Vec<Fact> {

@@ -92,7 +92,8 @@ fn what_the_agent_can_not_enter_is_refused() {
 #[test]
 fn what_permissions_forbid_is_told() {
     if !is_root() {
-        return; // nobody to become
+        eprintln!("skipped: not root, so nobody to become");
+        return;
     }
     let scratch = Scratch::new();
     let slimline = copy_for_everybody(&scratch.path(""));
