@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use super::labelled;
 use super::number::{bytes, count, duration, percent, plural};
-use super::{STRONG, labelled};
 use crate::escape::{command_line, plain};
 use crate::view::{Bursts, Lost, Quality, Session, Unnamed};
 
