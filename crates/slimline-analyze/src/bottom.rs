@@ -97,7 +97,7 @@ impl<V: Add, const K: usize> Bottom<V, K> {
 
 /// A bijection of 64 bits that leaves no pattern (the finalizer of SplitMix64; Steele, Lea, Flood 2014). A plain
 /// multiplication would keep arithmetic progressions regular, and a GCD of what it selects would find that regularity.
-fn mix(key: u64) -> u64 {
+pub(crate) fn mix(key: u64) -> u64 {
     let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ key >> 31

@@ -7,8 +7,8 @@
 //! - **weight** (the `share` of reports): in each loop, the weight of each cache line, divided among its fields by how
 //!   often the loop was seen to access them. Fields that never stall, as most stores, get their part. Where no window
 //!   showed the loop, it is the blamed weight.
-//! - **executions**: how often it was accessed, with the bias of clock-started windows taken out where
-//!   [paces](crate::pace) are known.
+//! - **executions**: how often it was accessed, with the bias of clock-started windows taken out: that of where they
+//!   begin by [splicing](crate::splice), that of how often they do where [paces](crate::pace) are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use slimline_attribute::tables::{GroupKind, MemberRole, Tables, TypeKind};
 use slimline_attribute::typing::leaves::leaves;
 
 use crate::places::Places;
-use crate::streams::{REPRESENTED_ONE, Stream};
+use crate::streams::Stream;
 use crate::stride::gcd;
 use crate::structure::{ElementFrom, Motion, Structure};
 
@@ -247,7 +247,7 @@ impl FieldUses {
                 *executed.entry(field).or_default() += count;
             }
         }
-        let executions = places.executions(stream, place);
+        let executions = places.executions(stream);
         for (&field, &weight) in &blamed {
             self.of(place, field, stream).blamed += weight;
         }
@@ -323,9 +323,4 @@ impl FieldUses {
             }
         }
     }
-}
-
-/// Executions that a stream stands for if code ran at `instructions_per_ns`.
-pub(crate) fn represented(stream: &Stream, instructions_per_ns: f64) -> f64 {
-    stream.represented as f64 / REPRESENTED_ONE as f64 * instructions_per_ns
 }

@@ -242,10 +242,8 @@ impl<'a> Builder<'a> {
         let mut cost = Tally::default();
         streams.iter().for_each(|(stream, ..)| cost.merge(stream.cost));
         let weight = cost.weight as f64;
-        let executions: f64 = streams
-            .iter()
-            .map(|(stream, _, place)| self.places.executions(stream, *place) * stream.accesses_per_execution())
-            .sum();
+        let executions: f64 =
+            streams.iter().map(|(stream, ..)| self.places.executions(stream) * stream.accesses_per_execution()).sum();
         let fields = self.fields(&uses, &cost, executions, loop_rows);
         let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
         let mut affinity = affinities(&uses, &traversals(&transitions, &self.places));
@@ -386,7 +384,7 @@ impl<'a> Builder<'a> {
         let (mut paced, mut all) = (0.0, 0.0);
         for stream in streams {
             let place = self.places.of(stream.site);
-            let executions = self.places.executions(stream, place);
+            let executions = self.places.executions(stream);
             all += executions;
             paced += if self.places.is_paced(place) { executions } else { 0.0 };
         }

@@ -4,6 +4,8 @@
 //!   AccessBatch ──► hot      l_d by group, type, loop, line, function, thread
 //!               ──► streams  site × group: sums, strides, offsets ─┬─► structure ─► fields ─► affinity ─► clusters
 //!                      ├─ pace       how fast each loop runs       │
+//!                      ├─ splice     what was executed between     │
+//!                      │             windows                       │
 //!                      └─ neighbors  which sites share elements  ──┘
 //! ```
 //!
@@ -22,7 +24,9 @@ pub mod neighbors;
 pub mod pace;
 pub mod places;
 pub mod quality;
+mod sequences;
 pub mod share;
+mod splice;
 pub mod streams;
 pub mod stride;
 pub mod structure;

@@ -16,7 +16,7 @@
 //! All that holds only if the walk was the same all the time. It was not where the address went back or to another
 //! object; where most of a site's pairs fail so, the others are chance too. Walks that restarted in between at a later
 //! place scatter. Each site is judged alone, since in one loop one pointer may walk an array and another wrap
-//! around in a buffer; the pace of a loop is the median over the pairs of the sites that hold.
+//! around in a buffer; the pace of a loop is that of most pairs of the sites that hold.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -35,7 +35,7 @@ const LEAST_PER_WINDOW: f64 = 2.0;
 const MOST_WINDOWS: u64 = 16;
 /// Buckets of a histogram per factor of two: 2.2 % each.
 const PER_OCTAVE: f64 = 32.0;
-/// Buckets between the quartiles of the paces of one walk, at most: a factor of two.
+/// Buckets that the closest half of the paces of one walk spreads over, at most: a factor of two.
 const MOST_SPREAD: i32 = 32;
 
 /// Instructions a nanosecond that code can run at: eight a cycle at 6 GHz, and one main memory access after the other,
@@ -107,9 +107,10 @@ impl Pace {
         let [ahead, back] = if forward { [&self.ways[0], &self.ways[1]] } else { [&self.ways[1], &self.ways[0]] };
         let broken = back.successive + self.elsewhere;
         let enough = ahead.number() >= LEAST_PAIRS || broken == 0;
-        if broken > ahead.number() || !enough || !is_narrow(&ahead.speeds) {
+        if broken > ahead.number() || !enough {
             return None;
         }
+        closest_half(&ahead.speeds)?;
         // Of a site executed now and then while others walk on, the distance is not its own.
         let per_window = ahead.executions as f64 / ahead.number() as f64;
         let step = match steps_known && per_window >= LEAST_PER_WINDOW {
@@ -171,12 +172,15 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
         };
         add(&mut all, site.speeds, (instructions_per_byte.log2() * PER_OCTAVE).round() as i32);
     }
-    if all.values().sum::<u64>() < LEAST_PAIRS || !is_narrow(&all) {
+    if all.values().sum::<u64>() < LEAST_PAIRS {
         return None;
     }
-    quantile(&all, 0.5)
-        .map(|bucket| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2())
-        .filter(|pace| POSSIBLE.contains(pace))
+    // The mean, not the middle: a loop that runs at two paces executes what both of them do.
+    let middle = closest_half(&all)?;
+    let near = || all.range(middle - MOST_SPREAD..=middle + MOST_SPREAD);
+    let sum: f64 = near().map(|(&bucket, &count)| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2() * count as f64).sum();
+    let pace = sum / near().map(|(_, &count)| count).sum::<u64>() as f64;
+    POSSIBLE.contains(&pace).then_some(pace)
 }
 
 fn add(into: &mut Histogram, from: &Histogram, shift: i32) {
@@ -185,17 +189,25 @@ fn add(into: &mut Histogram, from: &Histogram, shift: i32) {
     }
 }
 
-fn is_narrow(histogram: &Histogram) -> bool {
-    quantile(histogram, 0.25).zip(quantile(histogram, 0.75)).is_some_and(|(low, high)| high - low <= MOST_SPREAD)
-}
-
-fn quantile(histogram: &Histogram, part: f64) -> Option<i32> {
-    let mut left = (histogram.values().sum::<u64>() as f64 * part) as u64;
-    histogram.iter().find_map(|(&bucket, &count)| {
-        let here = left < count;
-        left = left.saturating_sub(count);
-        here.then_some(bucket)
-    })
+/// Middle of the closest half of the pairs, if they are close: the pairs with a restart in between scatter, and mostly
+/// to one side, where they would pull a median along (the "shorth"; Andrews et al., Robust Estimates of Location, 1972).
+fn closest_half(histogram: &Histogram) -> Option<i32> {
+    let half = histogram.values().sum::<u64>().div_ceil(2);
+    let mut closest: Option<(i32, i32)> = None;
+    let (mut inside, mut lowest) = (0, histogram.iter().peekable());
+    for (&high, &count) in histogram {
+        inside += count;
+        while let Some(&(&low, &count)) = lowest.peek()
+            && inside >= half
+        {
+            if closest.is_none_or(|(from, to)| high - low < to - from) {
+                closest = Some((low, high));
+            }
+            inside -= count;
+            lowest.next();
+        }
+    }
+    closest.filter(|(low, high)| high - low <= MOST_SPREAD).map(|(low, high)| low.midpoint(high))
 }
 
 /// Paces by site, and where each site's walk was in the latest window.

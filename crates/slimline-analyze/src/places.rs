@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use slimline_attribute::tables::{LoopId, ModuleId, Tables};
-use slimline_trace::access::SiteId;
+use slimline_trace::access::{GroupId, SiteId};
 
-use crate::fields::represented;
 use crate::pace::{Pace, instructions_per_ns};
+use crate::sequences::Sequence;
+use crate::splice;
 use crate::streams::{Stream, StreamFindings};
 use crate::structure::{KNOWN, Motion};
 
@@ -27,10 +28,8 @@ pub struct Places {
     by_site: BTreeMap<SiteId, usize>,
     /// Instructions a nanosecond, by place.
     paces: Vec<Option<f64>>,
-    /// Pace of code whose own is not known.
-    otherwise: f64,
-    /// Whether executions are to be corrected at all.
-    timed: bool,
+    /// Executions of each stream, where windows are timed. A full trace's are not, and need no correction.
+    executed: Option<BTreeMap<(GroupId, SiteId), f64>>,
 }
 
 impl Places {
@@ -57,23 +56,44 @@ impl Places {
             }
         }
         places.paces = paces.iter().map(|sites| instructions_per_ns(sites)).collect();
-        // Where every window's time and length are known. A full trace has neither and needs no correction.
-        places.timed = found.streams.iter().all(|stream| stream.executions == 0 || stream.represented > 0)
-            && found.streams.iter().any(|stream| stream.represented > 0);
-        places.otherwise = places.mean_pace(found);
+        places.executed = places.executed(found, tables);
         places
     }
 
-    /// Pace of the code whose pace is known, by time.
-    fn mean_pace(&self, found: &StreamFindings) -> f64 {
-        let (mut sum, mut time) = (0.0, 0.0);
-        for stream in &found.streams {
-            if let Some(pace) = self.paces[self.of(stream.site)] {
-                sum += represented(stream, pace);
-                time += represented(stream, 1.0);
+    /// How often each stream was executed: each window speaks for the instructions that the thread executed in its time
+    /// at the pace of the place it began in, and what they were is told by [splicing](splice).
+    fn executed(&self, found: &StreamFindings, tables: &Tables) -> Option<BTreeMap<(GroupId, SiteId), f64>> {
+        let sequences = &found.sequences;
+        if sequences.windows.is_empty() {
+            return None;
+        }
+        let began_in = |window: &Sequence| self.of(found.sources[sequences.accesses[window.first] as usize].1);
+        let timed: Vec<(f64, Option<f64>)> =
+            sequences.windows.iter().map(|window| (window.weight as f64, self.paces[began_in(window)])).collect();
+        // Pace of code whose own is not known: the mean by time of the known ones.
+        let paced = || timed.iter().filter_map(|&(time, pace)| Some((time, time * pace?)));
+        let (time, instructions) = paced().fold((0.0, 0.0), |sum, window| (sum.0 + window.0, sum.1 + window.1));
+        let otherwise = if time > 0.0 { instructions / time } else { 1.0 };
+        let instructions: Vec<f64> = timed.iter().map(|&(time, pace)| time * pace.unwrap_or(otherwise)).collect();
+        let by_source = splice::executions(sequences, &instructions, found.sources.len());
+        let mut executed: BTreeMap<(GroupId, SiteId), f64> = BTreeMap::new();
+        for (&(group, site), of) in found.sources.iter().zip(by_source) {
+            for (owner, part) in tables.owners(group, site) {
+                *executed.entry((owner, site)).or_default() += of * (part.end - part.start);
             }
         }
-        if time > 0.0 { sum / time } else { 1.0 }
+        // Streams that are in no kept window: as those that are, on average.
+        let key = |stream: &Stream| (stream.group, stream.site);
+        let known = found.streams.iter().filter(|stream| executed.get(&key(stream)).is_some_and(|of| *of > 0.0));
+        let seen: u64 = known.map(|stream| stream.executions).sum();
+        let each = executed.values().sum::<f64>() / seen as f64;
+        for stream in &found.streams {
+            let of = executed.entry(key(stream)).or_default();
+            if *of == 0.0 {
+                *of = stream.executions as f64 * each;
+            }
+        }
+        Some(executed)
     }
 
     /// The place of a site that has accesses.
@@ -81,17 +101,18 @@ impl Places {
         self.by_site[&site]
     }
 
-    /// How often a stream of this place was executed: corrected for pace where windows are timed, as seen otherwise.
-    pub(crate) fn executions(&self, stream: &Stream, place: usize) -> f64 {
-        if !self.timed {
-            return stream.executions as f64;
+    /// How often a stream was executed: corrected for where windows begin and for pace where they are timed, as seen
+    /// otherwise.
+    pub(crate) fn executions(&self, stream: &Stream) -> f64 {
+        match &self.executed {
+            Some(executed) => executed[&(stream.group, stream.site)],
+            None => stream.executions as f64,
         }
-        represented(stream, self.paces[place].unwrap_or(self.otherwise))
     }
 
     /// Whether the pace of the place is known.
     pub(crate) fn is_paced(&self, place: usize) -> bool {
-        self.timed && self.paces[place].is_some()
+        self.executed.is_some() && self.paces[place].is_some()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::bottom::{Add, Bottom};
 use crate::neighbors::{Neighbors, Transitions};
 use crate::pace::{Pace, PaceTable};
+use crate::sequences::Sequences;
 use crate::share::{Tally, portion};
 
 /// Offsets kept of a stream, of its samples and of its executions: more than the robust GCD needs (see its table), and
@@ -26,11 +27,6 @@ const OFFSETS: usize = 128;
 const STRIDES: usize = 256;
 /// Different distances told apart within one window.
 const DISTANCES: usize = 4;
-/// Windows shorter than this many instructions speak for the time they stand for as if they were this long: they begin
-/// at a stall, so a very short one says little else.
-const LEAST_INSTRUCTIONS: u32 = 32;
-/// Fixed point of [`Stream::represented`].
-pub(crate) const REPRESENTED_ONE: u64 = 1 << 8;
 
 /// The analysis.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,9 +47,6 @@ pub struct Stream {
     pub loads: u64,
     /// Those that store.
     pub stores: u64,
-    /// Sum over the executions of (weight of their window / instructions in it), in units of 1/256: what the executions
-    /// stand for if all code ran at one pace.
-    pub(crate) represented: u64,
     /// Smallest and largest access.
     pub bytes: (u16, u16),
     /// Votes of windows: stride, and distances that agreed.
@@ -81,7 +74,6 @@ impl Stream {
             executions: 0,
             loads: 0,
             stores: 0,
-            represented: 0,
             bytes: (u16::MAX, 0),
             strides: Bottom::default(),
             steps: 0,
@@ -96,7 +88,6 @@ impl Stream {
         self.executions += from.executions;
         self.loads += from.loads;
         self.stores += from.stores;
-        self.represented += from.represented;
         self.bytes = (self.bytes.0.min(from.bytes.0), self.bytes.1.max(from.bytes.1));
         self.strides.merge(from.strides);
         self.steps += from.steps;
@@ -113,7 +104,6 @@ impl Stream {
             executions: portion(self.executions, part),
             loads: portion(self.loads, part),
             stores: portion(self.stores, part),
-            represented: portion(self.represented, part),
             bytes: self.bytes,
             ..Self::new(self.site, owner)
         }
@@ -186,6 +176,10 @@ pub struct StreamFindings {
     pub paces: Vec<(SiteId, Pace)>,
     /// Which sites follow one another on the same data, by group and sites.
     pub transitions: Vec<Transitions>,
+    /// Order of the accesses in timed windows, by number of their source.
+    pub(crate) sequences: Sequences,
+    /// What was seen of which group: the streams, before those of blocks that were not followed went to their owners.
+    pub(crate) sources: Vec<(GroupId, SiteId)>,
 }
 
 /// What a shard remembers.
@@ -199,6 +193,7 @@ pub struct StreamState {
     window_number: u32,
     paces: PaceTable,
     neighbors: Neighbors,
+    sequences: Sequences,
 }
 
 /// What is remembered of a site: its stream, and its walk through the current window.
@@ -283,10 +278,7 @@ impl StreamState {
     fn window(&mut self, batch: &AccessBatch, window: &Window, rows: std::ops::Range<usize>) {
         self.window_number += 1;
         self.neighbors.begin_window();
-        let represented = match window.instructions {
-            0 => 0,
-            seen => window.weight.saturating_mul(REPRESENTED_ONE) / u64::from(seen.max(LEAST_INSTRUCTIONS)),
-        };
+        let keeps_order = Sequences::takes(window);
         for row in rows {
             let (site, group, offset) = (batch.site[row], batch.group[row], batch.offset[row]);
             let (kind, evidence) = (batch.kind[row], batch.evidence[row]);
@@ -309,7 +301,9 @@ impl StreamState {
             stream.executions += 1;
             stream.loads += u64::from(kind.loads());
             stream.stores += u64::from(kind.stores());
-            stream.represented = stream.represented.saturating_add(represented);
+            if keeps_order {
+                self.sequences.accesses.push(at as u32);
+            }
             if !known {
                 continue;
             }
@@ -323,6 +317,9 @@ impl StreamState {
             }
             memory.walk.step(group, object, batch.address[row].0);
             self.neighbors.row(site, group, object, offset);
+        }
+        if keeps_order {
+            self.sequences.end_window(window);
         }
         self.end_window(window);
     }
@@ -362,15 +359,25 @@ impl Analysis for Streams {
     }
 
     fn merge(&self, into: &mut StreamState, from: StreamState) {
+        let mut rows = Vec::with_capacity(from.streams.len());
         for stream in from.streams {
             let row = into.stream(stream.site, stream.group);
             into.streams[row].merge(stream);
+            rows.push(row as u32);
         }
+        into.sequences.merge(from.sequences, &rows);
         into.paces.merge(from.paces);
         into.neighbors.merge(from.neighbors);
     }
 
     fn finish(&self, mut state: StreamState, tables: &Tables) -> StreamFindings {
+        let mut sources: Vec<(GroupId, SiteId)> =
+            state.streams.iter().map(|stream| (stream.group, stream.site)).collect();
+        sources.sort_unstable();
+        let mut numbers = vec![0; sources.len()];
+        for (number, &(group, site)) in (0..).zip(&sources) {
+            numbers[state.rows[&(site, group)]] = number;
+        }
         let (inferred, seen): (Vec<Stream>, Vec<Stream>) =
             state.streams.drain(..).partition(|stream| tables.not_followed.group == Some(stream.group));
         state.streams = seen;
@@ -387,6 +394,8 @@ impl Analysis for Streams {
         state.streams.sort_by_key(|stream| (stream.group, stream.site));
         StreamFindings {
             streams: state.streams,
+            sequences: state.sequences.finish(&numbers),
+            sources,
             paces: state.paces.into_rows(),
             transitions: state.neighbors.into_rows(),
         }

@@ -20,7 +20,7 @@ const OURS: &[(&str, Optimization)] = &[
     ("vec_struct", Optimization::O2),
     ("int4_two_loops", Optimization::O3),
     ("tsp_tree", Optimization::O3),
-    ("particles", Optimization::O3),
+    ("art", Optimization::O3),
 ];
 
 /// One program with its arguments.

@@ -112,7 +112,83 @@ pub(super) const PROGRAMS: &[Foreign] = &[
             },
         ],
     },
+    Foreign {
+        name: "mujs",
+        package: "mujs",
+        compiler: "gcc",
+        sources: "one.c main.c",
+        input: || JAVASCRIPT.to_owned(),
+        arguments: &["INPUT"],
+        skip: &["js_defaultalloc", "js_malloc", "js_realloc", "jsV_newobject"],
+        structures: &[
+            Allocated {
+                name: "js_Property",
+                element_bytes: 64,
+                site: "jsproperty.c:33",
+                function: "newproperty",
+                line: None,
+            },
+            Allocated {
+                name: "js_Object",
+                element_bytes: 104,
+                site: "js_newobject jsproperty.c:154",
+                function: "js_newobject",
+                line: None,
+            },
+            Allocated {
+                name: "js_Value",
+                element_bytes: 16,
+                site: "js_newstate jsstate.c:315",
+                function: "js_newstate",
+                line: Some(315),
+            },
+            Allocated {
+                name: "js_State",
+                element_bytes: 19872,
+                site: "js_newstate jsstate.c:298",
+                function: "js_newstate",
+                line: Some(298),
+            },
+        ],
+    },
+    Foreign {
+        name: "picosat",
+        package: "picosat",
+        // What its configure writes; and its exit status, 20, is no failure.
+        compiler: "gcc -DNDEBUG -DPICOSAT_VERSION='\"\"' -DPICOSAT_CC='\"\"' -DPICOSAT_CFLAGS='\"\"'",
+        sources: "$(: >config.h; sed 's/return \\(.*\\);/\\1; return 0;/' main.c >start.c; echo start.c app.c picosat.c version.c)",
+        input: satisfiability_problem,
+        arguments: &["INPUT", "-o", "/dev/null"],
+        skip: &["new", "resize"],
+        structures: &[
+            Allocated {
+                name: "PicoSAT",
+                element_bytes: 1232,
+                site: "picosat.c:1188",
+                function: "init",
+                line: Some(1188),
+            },
+            Allocated {
+                name: "Var",
+                element_bytes: 16,
+                site: "enlarge picosat.c:2917",
+                function: "enlarge",
+                line: Some(2917),
+            },
+        ],
+    },
 ];
+
+/// A linked list of objects walked through again and again.
+const JAVASCRIPT: &str = r"
+var points = [];
+for (var i = 0; i < 20000; i++) points[i] = { x: i % 97, y: i % 89, mass: 1.5, next: null };
+for (var i = 1; i < 20000; i++) points[i - 1].next = points[i];
+var sum = 0;
+for (var pass = 0; pass < 120; pass++)
+  for (var p = points[0]; p; p = p.next) { sum = sum + p.x * p.mass; p.y = p.y + 1; }
+print(sum, points[100].y);
+";
 
 const LUA: &str = r#"
 local points = {}
@@ -183,16 +259,43 @@ impl Foreign {
     }
 }
 
+/// Xorshift numbers (Marsaglia 2003), the same each time.
+fn random_numbers() -> impl FnMut() -> u64 {
+    let mut random = 88_172_645_463_325_252_u64;
+    move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    }
+}
+
+/// Random clauses of three variables each, as many for each variable as make them hard to satisfy (Mitchell, Selman,
+/// Levesque 1992).
+fn satisfiability_problem() -> String {
+    const VARIABLES: u64 = 220;
+    const CLAUSES: u64 = 937;
+    let mut random = random_numbers();
+    let mut text = format!("p cnf {VARIABLES} {CLAUSES}\n");
+    for _ in 0..CLAUSES {
+        for _ in 0..3 {
+            let sign = if random() >> 40 & 1 == 0 { "" } else { "-" };
+            write!(text, "{sign}{} ", 1 + (random() >> 20) % VARIABLES).expect("a string takes all");
+        }
+        text.push_str("0\n");
+    }
+    text
+}
+
 /// Two classes of sparse vectors of random numbers.
 fn svm_problem() -> String {
-    let mut random = 88_172_645_463_325_252_u64;
+    let mut next = random_numbers();
+    let mut random = 0;
     let mut text = String::new();
     for _ in 0..2500 {
         let mut features = String::new();
         for column in 1..=40 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            random = next();
             if random & 3 != 0 {
                 let value = (random % 2000) as f64 / 1000.0 - 1.0;
                 write!(features, " {column}:{value:.3}").expect("a string takes all");
