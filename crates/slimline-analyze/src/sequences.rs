@@ -6,9 +6,9 @@ use slimline_trace::access::Window;
 
 use crate::bottom::mix;
 
-/// Windows kept, at most: half a minute at the default rate, of 115 accesses each on average. Twice as many and those
-/// of another shard are held for a while, 60 MB.
-const KEPT: usize = 1 << 15;
+/// Windows kept, at most: a quarter of a minute at the default rate, of 115 accesses each on average. Twice as many, and
+/// those of another shard, are held for a while: 30 MB. More would make shares little surer and reports slower.
+const KEPT: usize = 1 << 14;
 
 /// Windows of known time and length, with their accesses in order.
 #[derive(Clone, Debug, Default, PartialEq)]

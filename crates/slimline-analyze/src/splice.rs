@@ -39,12 +39,12 @@ use onward::Onward;
 /// Instructions that are counted: four windows of the default length. More sees longer bodies evenly; but where code
 /// seldom leads on to other code, it multiplies what chance made of the few windows that show it.
 const COUNTED: f64 = 1200.0;
-/// Times that weights are found anew. More change nothing (see the tests).
-const ROUNDS: usize = 3;
+/// Times that weights are found anew. More change little.
+const ROUNDS: usize = 2;
 /// Windows of mean weight added to those that began at an access.
 const PRIOR_WINDOWS: f64 = 8.0;
-/// Accesses gone through in a round, about: a tenth of a second.
-const STEPS: f64 = 3e7;
+/// Accesses gone through in a round, about: some hundredths of a second.
+const STEPS: f64 = 1e7;
 /// Times that each window is continued, at most.
 const MOST_RUNS: u64 = 16;
 /// Windows shorter than this many instructions speak for the time they stand for as if they were this long: they begin
