@@ -119,6 +119,7 @@ pub(crate) struct Cache {
     /// Paths found by more frames, up to [`PROMOTED_EVERY`].
     unpromoted: u32,
     /// Paths that had to be unwound.
+    #[cfg(test)]
     misses: u64,
 }
 
@@ -182,7 +183,10 @@ impl Cache {
             }
             return number;
         }
-        self.misses += 1;
+        #[cfg(test)]
+        {
+            self.misses += 1;
+        }
         let entry = &mut self.entries[index(second)];
         entry.key = 0;
         let walk = Walk::new(sp, bp, return_address, window, entry, &mut self.kept);
@@ -211,11 +215,6 @@ impl Cache {
             self.entries[to] = self.entries[from];
             self.entries[to].key = first;
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn misses(&self) -> u64 {
-        self.misses
     }
 }
 
@@ -392,9 +391,9 @@ mod tests {
         for round in 0..150 {
             wander::<8>(&mut rig, round % 40);
         }
-        let misses = rig.cache.misses();
-        assert!(rig.calls > 3000, "{}", rig.calls);
-        assert!(misses < rig.calls, "{misses} of {}", rig.calls);
+        // Most paths are new: it is a wide tree. Of those that were not unwound there must be enough to compare.
+        let known = rig.calls - rig.cache.misses;
+        assert!(rig.calls > 3000 && known > 200, "{known} of {}", rig.calls);
     }
 
     #[test]
@@ -409,9 +408,32 @@ mod tests {
                 _ => from::<3>(&mut rig),
             }
         }
-        assert_eq!(rig.cache.misses(), 4);
+        assert_eq!(rig.cache.misses, 4);
         rig.cache.forget();
         from::<0>(&mut rig);
-        assert_eq!(rig.cache.misses(), 5);
+        assert_eq!(rig.cache.misses, 5);
+    }
+
+    /// Two stacks that differ in the slot in which the shorter one ends only.
+    #[test]
+    fn where_a_path_ends_decides_it() {
+        let mut rig = Rig::new();
+        // At its first instruction a function's return address is where the stack pointer points.
+        let [inner, outer] = [libc::qsort as *const () as u64, libc::getenv as *const () as u64].map(|start| start + 1);
+        let mut stack = [0u64; 64];
+        let sp = stack.as_ptr() as u64;
+        let mut numbers = [[0; 3]; 2];
+        for (turn, caller) in [0, outer, 0, outer].into_iter().enumerate() {
+            black_box(&mut stack)[..2].copy_from_slice(&[inner, caller]);
+            for number in &mut numbers[turn % 2] {
+                // SAFETY: the test's own stack.
+                let known = unsafe { rig.cache.known(sp, 0, &rig.window) };
+                *number = known.unwrap_or_else(|| rig.cache.number(sp, 0, &mut rig.window));
+            }
+        }
+        let stacks = rig.area.stacks();
+        let frames = |number: u32| stacks[number as usize - 1].0.as_slice();
+        assert!(numbers[0].iter().all(|&number| *frames(number) == [inner]), "{numbers:?}");
+        assert!(numbers[1].iter().all(|&number| *frames(number) == [inner, outer]), "{numbers:?}");
     }
 }

@@ -172,6 +172,12 @@ impl<'a> Walk<'a> {
             // SAFETY: aligned, and in the window: above its low end, as stack pointers only rise.
             let caller = unsafe { ((cfa - 8) as *const u64).read_volatile() };
             walked += 1;
+            bp_slot = if saved != 0 { saved } else { bp_slot };
+            (ip, sp) = (caller, cfa);
+            // The outermost frame's slot decides, too: that the path ends there.
+            self.entry.slots[slots] = ((sp - 8 - start) / 8) as u16;
+            digest = digest.wrapping_add(ip.wrapping_mul(FACTORS[slots]));
+            slots += 1;
             if caller == 0 {
                 self.cut = End::Outermost.code();
                 goes_on = false;
@@ -181,11 +187,6 @@ impl<'a> Walk<'a> {
                 goes_on = false;
                 break;
             }
-            bp_slot = if saved != 0 { saved } else { bp_slot };
-            (ip, sp) = (caller, cfa);
-            self.entry.slots[slots] = ((sp - 8 - start) / 8) as u16;
-            digest = digest.wrapping_add(ip.wrapping_mul(FACTORS[slots]));
-            slots += 1;
         }
         (self.ip, self.sp, self.bp_slot) = (ip, sp, bp_slot);
         (self.count, self.present, self.walked) = (count, present, walked);
@@ -219,7 +220,6 @@ impl<'a> Walk<'a> {
             frame.bp = self.bp;
         }
         match frame.step(self.window, true) {
-            Ok(_) if self.walked == MAX_WALKED_FRAMES => false,
             Ok(step) => {
                 self.is_guessed |= step.guessed;
                 self.is_checkable &= !step.guessed && !step.through_signal;
@@ -234,9 +234,13 @@ impl<'a> Walk<'a> {
                 }
                 (self.ip, self.sp, self.exact) = (step.caller.ip, step.caller.sp, step.caller.exact);
                 self.note(step.caller.slot, self.ip);
-                true
+                self.walked < MAX_WALKED_FRAMES
             }
-            Err(end) => self.end(end),
+            Err(end) => {
+                // A return address of zero was read from a slot that is not noted.
+                self.is_checkable &= end != End::Outermost || code.is_some_and(Code::is_outermost);
+                self.end(end)
+            }
         }
     }
 }

@@ -142,6 +142,11 @@ impl Code {
         }
     }
 
+    /// Whether it is known to have no caller, whatever the stack holds.
+    pub(crate) fn is_outermost(self) -> bool {
+        self.0 & 7 == Self::OUTERMOST
+    }
+
     /// Whether the caller is found by means of the frame pointer register.
     pub(crate) fn uses_bp(self) -> bool {
         matches!(self.0 & 7, Self::BY_RBP | Self::AT_RBP) || self.0 & (3 << 3) == Self::RBP_AT_RBP
