@@ -5,8 +5,12 @@
 //! what they tell needs far fewer of them than there are samples. So a part of the thread's CPU time is its sampling
 //! budget, and a sample has a burst while the budget is not overdrawn.
 //!
-//! Whether a sample has one depends on what *earlier* ones cost, never on where this one is: code that is slow to
-//! emulate gets as many bursts for its time as any other, up to the lag of one sample.
+//! Whether a sample has one depends on what *earlier* ones cost, never on where this one is. So code that alternates
+//! within a few samples gets bursts by its time. A long phase whose bursts are dear has fewer of them than a cheap one,
+//! though: reading makes up for it, as a burst stands there for all of its thread's samples since the one before.
+//!
+//! Only bursts are limited. Samples themselves are all taken, and so is one burst in sixteen whatever it costs: where
+//! that alone is dear, samples cost more than the budget.
 
 /// What a thread may spend in advance, so that short threads have bursts as well; and the most it can save or owe.
 const ADVANCE_NS: i64 = 400_000;

@@ -178,6 +178,27 @@ unsafe extern "C" fn sample(sampling: *mut u8) {
     burst::sample(sampling.thread, sampler, sampling.trigger, context, sampling.time_ns);
 }
 
+/// Goes back to where [`on_stack`] was called: `way_out` is in the register given.
+macro_rules! come_back {
+    ($way_out:literal) => {
+        concat!(
+            "mov rsp, [",
+            $way_out,
+            "]\n",
+            "mov qword ptr [",
+            $way_out,
+            "], 0\n",
+            "pop r15\n",
+            "pop r14\n",
+            "pop r13\n",
+            "pop r12\n",
+            "pop rbx\n",
+            "pop rbp\n",
+            "ret"
+        )
+    };
+}
+
 /// Calls `function(argument)` on the stack that ends at `top`. Where it can be come back to is kept in `way_out`
 /// meanwhile.
 #[unsafe(naked)]
@@ -199,15 +220,7 @@ unsafe extern "C" fn on_stack(
         "mov rsp, rdi",
         "mov rdi, rdx",
         "call rsi",
-        "mov rsp, [rbx]",
-        "mov qword ptr [rbx], 0",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
+        come_back!("rbx"),
     )
 }
 
@@ -217,17 +230,7 @@ unsafe extern "C" fn on_stack(
 /// `way_out` must be one that [`on_stack`] filled and has not emptied, in this thread. What the function held is lost.
 #[unsafe(naked)]
 unsafe extern "C" fn leave(way_out: *mut usize) -> ! {
-    naked_asm!(
-        "mov rsp, [rdi]",
-        "mov qword ptr [rdi], 0",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
-    )
+    naked_asm!(come_back!("rdi"))
 }
 
 /// After a bug of the agent: gives up a sample that is being taken. Comes back where none is.

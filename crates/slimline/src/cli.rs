@@ -104,8 +104,8 @@ pub(crate) struct Record {
     /// Instructions to emulate in a burst, 0 to 512
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BURST_INSTRUCTIONS, value_parser = clap::value_parser!(u32).range(0..=512))]
     pub(crate) burst: u32,
-    /// Percentage of the program's CPU time that samples may take, and following heap blocks as much again; beyond it most
-    /// samples go without a burst, and fewer blocks are followed
+    /// Percentage of the program's CPU time that samples may take before they go without a burst (one in 16 has one
+    /// all the same, and samples without one cost what they cost), and following heap blocks as much again
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_BUDGET_PERCENT, value_parser = percentage)]
     pub(crate) budget: f64,
     /// Leave child processes that exec or fork unrecorded

@@ -11,7 +11,7 @@ use crate::{kernel, thread};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// A thread's state; about 3 MiB, touched as far as used. Its own thread's alone: whoever wants it must be inside the
+/// A thread's state; a little more than 1 MiB, touched as far as used. Its own thread's alone: whoever wants it must be inside the
 /// agent ([`Thread::enter`]), so that no signal handler of this thread finds it in the middle of a change.
 #[repr(C)]
 pub(crate) struct Tracker {
