@@ -33,6 +33,8 @@ pub(crate) struct Process {
     pub(crate) sampling_ns: u64,
     pub(crate) failure: String,
     pub(crate) begun: BTreeSet<u32>,
+    /// When each thread began.
+    pub(crate) begun_ns: BTreeMap<u32, u64>,
     pub(crate) ended: BTreeSet<u32>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) ranges: Vec<RangeEvent>,
@@ -225,6 +227,9 @@ fn take(kind: u16, body: &[u8], tid: u32, process: &mut Process) -> bool {
         THREAD if body.len() == size_of::<ThreadEvent>() => {
             let event: ThreadEvent = record(body);
             process.cpu_ns += if event.ended == 0 { 0 } else { event.cpu_ns };
+            if event.ended == 0 {
+                process.begun_ns.insert(event.tid, event.time_ns);
+            }
             let set = if event.ended == 0 { &mut process.begun } else { &mut process.ended };
             set.insert(event.tid);
             event.tid == tid

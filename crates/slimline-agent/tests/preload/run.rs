@@ -82,13 +82,16 @@ impl Target {
     }
 }
 
+/// CPU time between a thread's samples.
+pub(crate) const PERIOD_NS: u64 = 1_000_000;
+
 /// What the collector would ask for by default.
 pub(crate) fn config(trigger: TriggerKind) -> RunConfig {
     RunConfig {
         magic: MAGIC,
         version: VERSION,
         trigger: trigger as u32,
-        period_ns: 1_000_000,
+        period_ns: PERIOD_NS,
         burst_instructions: 256,
         skid: 1,
         track_allocations: 1,
