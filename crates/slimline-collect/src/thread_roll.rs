@@ -44,10 +44,11 @@ impl ThreadRoll {
         }
     }
 
-    /// The thread that owns `slot`, also where the message that it began was dropped.
+    /// The thread that owns `slot`, also where the message that it began was dropped, or where it has said that it ends
+    /// and a sample of it comes later.
     pub(crate) fn owner(&mut self, slot: usize, tid: u32, time_ns: u64) -> ThreadRow {
         match self.owners.get(&slot) {
-            Some(&row) if self.rows.ended_ns[row.index()].is_none() => row,
+            Some(&row) if self.rows.tid[row.index()] == tid => row,
             _ => self.add(slot, tid, time_ns),
         }
     }
@@ -62,5 +63,31 @@ impl ThreadRoll {
         self.rows.push(Thread { tid, name: String::new(), began_ns, ended_ns: None, cpu_ns: 0, samples: 0 });
         self.owners.insert(slot, row);
         row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(tid: u32, time_ns: u64, ended: u32) -> ThreadEvent {
+        ThreadEvent { time_ns, cpu_ns: 0, tid, ended, name: [0; 16] }
+    }
+
+    #[test]
+    fn a_late_sample_is_no_other_thread() {
+        let mut roll = ThreadRoll::default();
+        roll.take(3, &event(70, 10, 0));
+        let first = roll.owner(3, 70, 20);
+        roll.take(3, &event(70, 30, 1));
+        assert_eq!(roll.owner(3, 70, 29), first);
+        // The next thread in the slot, though the message that it began was dropped; and the kernel's number again.
+        let second = roll.owner(3, 71, 40);
+        roll.take(3, &event(71, 50, 1));
+        roll.take(3, &event(71, 60, 0));
+        let third = roll.owner(3, 71, 70);
+        assert_eq!([first, second, third].map(ThreadRow::index), [0, 1, 2]);
+        assert_eq!(roll.rows().tid, [70, 71, 71]);
+        assert_eq!(roll.unended(), 1);
     }
 }
