@@ -12,8 +12,6 @@ use std::ops::Range;
 use slimline_trace::access::{GroupId, SiteId, ThreadId};
 use slimline_trace::address::Svma;
 
-use crate::data::wrappers::is_library_source;
-
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -209,6 +207,8 @@ pub struct Site {
     pub svma: Svma,
     /// Inline stack, innermost first; the last is the real function. Empty for the unknown site.
     pub frames: Vec<Frame>,
+    /// The innermost frame that is the program's own code, not inlined from a library: its place in `frames`.
+    pub own_frame: Option<usize>,
     /// Innermost loop.
     pub innermost_loop: Option<LoopId>,
     /// Type that the instruction's operand is known to have, by debug information.
@@ -220,7 +220,15 @@ pub struct Site {
 impl Site {
     /// The row of accesses whose instruction is unknown.
     pub fn unknown() -> Self {
-        Self { module: None, svma: Svma(0), frames: Vec::new(), innermost_loop: None, accessed: None, variable: None }
+        Self {
+            module: None,
+            svma: Svma(0),
+            frames: Vec::new(),
+            own_frame: None,
+            innermost_loop: None,
+            accessed: None,
+            variable: None,
+        }
     }
 
     /// Source position of the innermost frame.
@@ -231,7 +239,7 @@ impl Site {
     /// Source position in the innermost frame that is the program's own code, not inlined from a library; `None` where
     /// there is none.
     pub fn own_position(&self) -> Option<&SourcePosition> {
-        self.frames.iter().filter_map(|frame| frame.position.as_ref()).find(|at| !is_library_source(&at.file))
+        self.frames.get(self.own_frame?)?.position.as_ref()
     }
 
     /// Name of the function that the code really belongs to (not an inlined one).

@@ -388,6 +388,35 @@ fn rust_slices_vectors_and_boxes() {
     }
 }
 
+const RUST_ITER_SOURCE: &str = r#"
+pub struct Zone { id: u64, value: f64 }
+#[unsafe(no_mangle)] #[inline(never)] pub fn named(iter: &Zone) -> f64 { iter.value + iter.id as f64 }
+#[unsafe(no_mangle)] #[inline(never)] pub fn walked(zones: &[Zone]) -> f64 {
+    let mut all = 0.0;
+    for zone in zones { all += zone.value; }
+    all
+}
+fn main() {
+    let zones = [Zone { id: 1, value: std::env::args().count() as f64 }];
+    println!("{} {}", named(&zones[0]), walked(&zones));
+}
+"#;
+
+/// `for` loops walk by a variable that the compiler calls `iter`; a program's own of that name is no less its own.
+#[test]
+fn a_rust_variable_called_iter_is_the_programs_unless_a_loop_made_it() {
+    for flags in [&["-Copt-level=0"][..], &["-Copt-level=1"], &["-Copt-level=3"]] {
+        let program = Compiled::new("rs", RUST_ITER_SOURCE, flags);
+        let mut table = TypeTable::new();
+        let mut variables = |symbol| -> BTreeSet<String> {
+            let rows = program.infer(symbol, &mut table);
+            rows.into_iter().filter_map(|row| row.answer.ok()?.variable).collect()
+        };
+        assert!(variables("named").contains("iter"), "{flags:?}");
+        assert!(!variables("walked").iter().any(|name| name.starts_with("iter")), "{flags:?}");
+    }
+}
+
 #[test]
 fn damaged_debug_information_is_no_panic() {
     let program = Compiled::new("c", C_SOURCE, &["-O2"]);

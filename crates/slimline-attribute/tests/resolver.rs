@@ -4,6 +4,7 @@ mod sandbox;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use sandbox::Sandbox;
+use slimline_attribute::data::wrappers::WrapperRules;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{PartTables, ProcessTables, Reason, Resolver};
@@ -258,6 +259,7 @@ fn rows_land_on_their_code_and_data() {
     let site = &sites[first[0].1.site.index()];
     assert_eq!((site.function(), site.position().map(|position| position.line)), ("main", Some(13)));
     assert_eq!(site.svma, Svma(loop_ip - BIAS));
+    assert_eq!(site.own_position().map(|at| at.line), Some(13));
     // The sample that blames nothing weighs on the sampled instruction: here address 4, in no mapping.
     assert_eq!(sites[first[8].1.site.index()].function(), "[unmapped]+0x4");
     let weight = |evidence| first.iter().filter(|(_, row)| row.evidence == evidence).map(|(_, row)| row.weight).sum();
@@ -265,6 +267,26 @@ fn rows_land_on_their_code_and_data() {
 
     let reasons: Vec<_> = resolution.unresolved.iter().map(|row| (row.reason, row.weight, row.accesses)).collect();
     assert_eq!(reasons, [(Reason::NoAddress, 2000, 2), (Reason::NoMapping, 2000, 2), (Reason::CodeInNoFile, 2000, 2)]);
+}
+
+/// Rules that a configuration adds hold for lines, too: code of a source that is a library's is not the program's own.
+#[test]
+fn sources_of_configured_libraries_are_not_the_programs_own() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let ip = code_at(&Module::open(&store, &program), "main", 13);
+    let mut recorded = Recorded::new(&program);
+    recorded.sample(10, ip, 0, None, 0);
+    let mut rules = WrapperRules::default();
+    rules.sources.push("a.c".to_owned());
+    let mut resolver = Resolver::with_rules(&store, rules);
+    let process = resolver.add_process(recorded.process(1));
+    let mut site = None;
+    resolver.resolve(process, recorded.part(), |batch| site = batch.site.first().copied());
+    let tables = resolver.finish().tables;
+    let site = tables.site(site.expect("a row"));
+    assert_eq!((site.position().map(|at| at.line), site.own_position()), (Some(13), None));
 }
 
 #[test]

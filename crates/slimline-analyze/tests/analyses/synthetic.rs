@@ -141,6 +141,7 @@ impl Program {
                 position: Some(SourcePosition { file: "a.c".into(), line: first_line, column: 1 }),
                 inlined: false,
             }],
+            own_frame: Some(0),
             innermost_loop: Some(in_loop),
             accessed: None,
             variable: None,

@@ -81,11 +81,6 @@ impl Default for WrapperRules {
 /// Parts of the paths of standard libraries' sources, as their debug information and headers have them.
 const LIBRARY_SOURCES: [&str; 3] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/"];
 
-/// Whether a source file is a standard library's, inlined into the program.
-pub(crate) fn is_library_source(path: &str) -> bool {
-    LIBRARY_SOURCES.iter().any(|part| path.contains(part))
-}
-
 /// What the rules say of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -98,9 +93,14 @@ pub enum Verdict {
 }
 
 impl WrapperRules {
+    /// Whether a source file is a library's, whose code was inlined into the program.
+    pub fn is_library_source(&self, path: &str) -> bool {
+        self.sources.iter().any(|part| path.contains(part.as_str()))
+    }
+
     /// What the rules say of `function` in `module` (a file name), whose code is written in the file `source`.
     pub fn judge(&self, function: &str, module: &str, source: Option<&str>) -> Verdict {
-        if source.is_some_and(|path| self.sources.iter().any(|part| path.contains(part.as_str()))) {
+        if source.is_some_and(|path| self.is_library_source(path)) {
             return Verdict::Library;
         }
         if self.modules.iter().any(|prefix| module.starts_with(prefix.as_str())) {

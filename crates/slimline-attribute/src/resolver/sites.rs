@@ -26,6 +26,7 @@ pub(super) struct Sites {
     module_ids: FxHashMap<usize, ModuleId>,
     module_order: Vec<usize>,
     loops: Loops,
+    rules: WrapperRules,
 }
 
 impl Sites {
@@ -37,7 +38,8 @@ impl Sites {
             by_code: FxHashMap::default(),
             module_ids: FxHashMap::default(),
             module_order: Vec::new(),
-            loops: Loops::new(rules),
+            loops: Loops::new(rules.clone()),
+            rules,
         }
     }
 
@@ -56,10 +58,14 @@ impl Sites {
         let row = match module {
             Some(number) => {
                 let (module, id) = (modules.get(number), self.module_id(number));
+                let frames = module.frames(svma);
+                let is_own =
+                    |frame: &Frame| frame.position.as_ref().is_some_and(|at| !self.rules.is_library_source(&at.file));
                 Site {
                     module: Some(id),
                     svma,
-                    frames: module.frames(svma),
+                    own_frame: frames.iter().position(is_own),
+                    frames,
                     innermost_loop: self.loops.innermost(module, id, svma),
                     ..Site::unknown()
                 }

@@ -110,7 +110,7 @@ impl Bounds {
         let library: Vec<bool> = scope.inlined.iter().map(|inlined| info.is_library(inlined.origin)).collect();
         let name_of = |fact: &Fact, object| {
             let text = info.name(fact.die).filter(|_| !library[fact.inlined as usize])?;
-            if is_compilers_own(text, info.language(fact.die.unit)) {
+            if is_compilers_own(info, text, fact) {
                 return None;
             }
             Some(names.variable(text, object))
@@ -173,10 +173,11 @@ impl FrameVariable {
     }
 }
 
-/// Whether a compiler made up the variable: what walks a range in a `for` loop.
-fn is_compilers_own(name: &str, language: Language) -> bool {
-    match language {
-        Language::Rust => name == "iter",
+/// Whether a compiler made up the variable: what walks a range in a `for` loop. Rust's compiler calls it `iter`, as
+/// programs call things of their own; what it walks by is nearly always the library's.
+fn is_compilers_own(info: &DebugInfo<'_>, name: &str, fact: &Fact) -> bool {
+    match info.language(fact.die.unit) {
+        Language::Rust => name == "iter" && info.is_library(fact.type_),
         _ => name.starts_with("__"),
     }
 }
