@@ -44,11 +44,17 @@ impl ThreadRoll {
         }
     }
 
-    /// The thread that owns `slot`, also where the message that it began was dropped, or where it has said that it ends
-    /// and a sample of it comes later.
+    /// The thread that owned `slot` at `time_ns`, also where the message that it began was dropped, or where a sample from
+    /// before its end comes after the message that it ended. The kernel gives a number out again: what comes from after
+    /// the end is another thread's.
     pub(crate) fn owner(&mut self, slot: usize, tid: u32, time_ns: u64) -> ThreadRow {
         match self.owners.get(&slot) {
-            Some(&row) if self.rows.tid[row.index()] == tid => row,
+            Some(&row)
+                if self.rows.tid[row.index()] == tid
+                    && self.rows.ended_ns[row.index()].is_none_or(|ended_ns| time_ns <= ended_ns) =>
+            {
+                row
+            }
             _ => self.add(slot, tid, time_ns),
         }
     }
