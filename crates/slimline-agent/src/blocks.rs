@@ -31,12 +31,13 @@
 //! the same 16 bytes, possible below other allocators than glibc's for blocks of 8 bytes.
 #![allow(unsafe_code)] // leaves are raw mappings
 
+use crate::follow::MAX_LEVEL;
 use crate::kernel;
 use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, LARGE_BLOCK_BYTES, PAGE_BITS};
+use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
 
 const ADDRESS_BITS: u32 = 47;
 const REGION_BITS: u32 = 26;
@@ -64,11 +65,12 @@ pub(crate) struct Block {
 /// What a granule says.
 ///
 /// ```text
-///   start  31 live │ 28 moving │ 27 begins in the granule's second half │ 26–22 size code │ 21–0 stack
+///   start  31 live │ 30–29 counted │ 28 moving │ 27 begins in the granule's second half │ 26–22 size code │ 21–0 stack
 ///   size   31 0 │ 30 1 │ 27–20 low bits of the stack, as a check │ 19–0 bytes
 /// ```
 ///
-/// The size code is the size itself where the block ends in its granule. `moving`: a `realloc` is under way.
+/// The size code is the size itself where the block ends in its granule. `moving`: a `realloc` is under way. `counted`:
+/// how many blocks this one stands for in the totals of its call path, see [`Removed::stands_for`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell(u32);
 
@@ -169,6 +171,11 @@ impl Leaf {
     }
 }
 
+/// Where `counted` begins, and the shift of which it holds the rest.
+const COUNTED_BIT: u32 = 29;
+const COUNTED_FROM: u32 = COUNTED_SHIFT - 1;
+const _: () = assert!(MAX_LEVEL - COUNTED_FROM < 4);
+
 /// A block that left the index, or is about to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Removed(Cell);
@@ -178,6 +185,20 @@ impl Removed {
     #[inline(always)]
     pub(crate) fn is_large(self) -> bool {
         self.0.size_code() == LARGE
+    }
+
+    /// Its call path.
+    pub(crate) fn stack(self) -> u32 {
+        self.0.stack()
+    }
+
+    /// How many blocks it was counted for, as a power of two; None: it was not.
+    #[inline(always)]
+    pub(crate) fn stands_for(self) -> Option<u32> {
+        match self.0.0 >> COUNTED_BIT & 3 {
+            0 => None,
+            counted => Some(COUNTED_FROM + counted),
+        }
     }
 }
 
@@ -343,6 +364,22 @@ impl BlockIndex {
         place.store(Cell::start(base, size_code, stack).0, Release);
         leaf.page(base).fetch_or(ENTERED, AcqRel);
         Some(u64::from(old.is_live() && !old.begins(base)))
+    }
+
+    /// Notes that the block at `base`, which nobody else knows yet, was counted for 2^`shift` blocks.
+    pub(crate) fn note_counted(&self, base: u64, shift: u32) {
+        if let Some((place, start)) = self.start(base) {
+            place.store(start.0 | (shift - COUNTED_FROM) << COUNTED_BIT, Release);
+        }
+    }
+
+    /// Size of the block at `base` that is about to leave, or has just left and was not freed yet.
+    pub(crate) fn bytes_of(&self, base: u64, removed: Removed) -> Option<u32> {
+        match removed.0.size_code() {
+            LARGE => None,
+            WIDE => Cell(self.cell(base + GRANULE_BYTES)?.load(Relaxed)).bytes_of(removed.0),
+            bytes => Some(bytes),
+        }
     }
 
     /// Takes out the block that begins at `base`, before its memory is given back.

@@ -17,12 +17,12 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
-use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, PAGE_BITS};
+use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, PAGE_BITS};
 
 use crate::{process, recorder};
 
 /// One page in 64: fewer say too little of small heaps, and passing over costs as much as following so few.
-const MAX_LEVEL: u32 = 6;
+pub(crate) const MAX_LEVEL: u32 = 6;
 /// What may be spent before time has passed, in ticks of the time stamp counter: some 10 ms.
 const ALLOWANCE_TICKS: i64 = 1 << 25;
 /// What may be spent after each halving, before the next.
@@ -57,6 +57,13 @@ fn publish(mask: u64) {
 #[inline(always)]
 pub(crate) fn chooses(base: u64, bytes: u64) -> bool {
     is_chosen(base >> PAGE_BITS, MASK.load(Relaxed)) || bytes >= ALWAYS_FOLLOWED_BYTES
+}
+
+/// How many blocks a new one stands for in the totals of its call path, as a power of two; None: it is not counted.
+#[inline(always)]
+pub(crate) fn stands_for(base: u64, bytes: u64) -> Option<u32> {
+    let mask = ((1 << COUNTED_SHIFT) - 1) | if bytes < ALWAYS_FOLLOWED_BYTES { MASK.load(Relaxed) } else { 0 };
+    is_chosen(base >> PAGE_BITS, mask).then(|| mask.count_ones())
 }
 
 /// Fibonacci hashing (Knuth, TAOCP 3, 6.4): the high bits of the product, which neighbouring pages spread over.

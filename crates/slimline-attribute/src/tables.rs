@@ -330,10 +330,12 @@ pub struct Group {
     pub declared_at: Option<SourcePosition>,
     /// Element type from debug information.
     pub element: Option<Element>,
-    /// Objects of the group that were touched.
+    /// Objects of the group that were touched; where `estimated`, most of them that were alive at one time.
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
+    /// Whether `objects` and `bytes` are estimates, from blocks counted on a part of the pages.
+    pub estimated: bool,
     /// Size of each of them, where all have the same; 0 otherwise.
     pub object_bytes: u64,
     /// Whether there may be objects that were not followed: nothing can be said of how many were not touched.
@@ -354,13 +356,14 @@ impl Group {
             bytes: 0,
             object_bytes: 0,
             partly_followed: false,
+            estimated: false,
         }
     }
 
-    /// Whether `objects` and `bytes` are next to all that there are, where `samples` were taken in them: with more objects
+    /// Whether `objects` and `bytes` are about all that there are, where `samples` were taken in them: with more objects
     /// than samples most were touched once, and how many never is not known.
     pub fn is_seen_whole(&self, samples: u64) -> bool {
-        !self.partly_followed && self.objects <= samples
+        self.estimated || !self.partly_followed && self.objects <= samples
     }
 }
 

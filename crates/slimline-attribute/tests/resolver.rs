@@ -12,8 +12,8 @@ use slimline_attribute::tables::{GroupKind, Tables};
 use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
 use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::tables::{
-    Access, Accesses, Block, BlockRow, Blocks, Mapping, Mappings, Range, RangeOrigin, Ranges, Sample, Samples,
-    StackEnd, StackRow, Stacks, Thread, ThreadRow, Threads,
+    Access, Accesses, Block, BlockRow, Blocks, Mapping, Mappings, PathTotal, Paths, Range, RangeOrigin, Ranges, Sample,
+    Samples, StackEnd, StackRow, Stacks, Thread, ThreadRow, Threads,
 };
 use slimline_trace::wire::{BurstEnd, Quality};
 
@@ -45,6 +45,7 @@ struct Recorded {
     ranges: Ranges,
     mappings: Mappings,
     threads: Threads,
+    paths: Paths,
     samples: Samples,
     accesses: Accesses,
     blocks: Blocks,
@@ -131,8 +132,8 @@ impl Recorded {
     }
 
     fn process(&self, pid: u32) -> ProcessTables<'_> {
-        let Self { stacks, ranges, mappings, threads, .. } = self;
-        ProcessTables { pid, stacks, ranges, mappings, threads }
+        let Self { stacks, ranges, mappings, threads, paths, .. } = self;
+        ProcessTables { pid, stacks, ranges, mappings, threads, paths }
     }
 
     fn part(&self) -> PartTables<'_> {
@@ -309,6 +310,10 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     // One that is always followed says nothing of small ones.
     let stack = recorded.stacks.push(&[after_call(&module, "xmalloc", 6)], StackEnd::Outermost);
     recorded.blocks.push(Block { base: Avma(0x6000_2000), bytes: 1024, stack: Some(stack) });
+    let counted =
+        |stack, counted| PathTotal { stack: StackRow::new(stack), counted, peak_blocks: 16 * counted, peak_bytes: 999 };
+    recorded.paths.push(counted(0, 40));
+    recorded.paths.push(counted(1, 2));
     let block = |row| Some(BlockRow::new(row));
     recorded.sample(10, in_make, 0x6000_8000, block(2), 6);
     recorded.access(in_make, 0x6000_0008, block(0));
@@ -335,6 +340,13 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     assert_eq!(owners(0), [(rows[1].group, 0.0..0.75), (rows[4].group, 0.75..1.0)]);
     assert_eq!(owners(7), [(rows[7].group, 0.0..1.0)]);
     assert_eq!(owners(8), [(rows[8].group, 0.0..1.0)], "nothing tells of this function");
+
+    // How many there are: where enough were counted that, else those that were touched.
+    let size = |row: usize| {
+        let group = tables.group(rows[row].group);
+        (group.objects, group.bytes, group.estimated, group.is_seen_whole(100))
+    };
+    assert_eq!([size(1), size(4)], [(640, 999, true, true), (1, 16, false, false)]);
 }
 
 #[test]

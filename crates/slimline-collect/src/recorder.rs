@@ -6,7 +6,7 @@ use std::mem::{self, offset_of};
 use slimline_trace::address::Avma;
 use slimline_trace::session::ProcessSummary;
 use slimline_trace::tables::{
-    Access, Accesses, Block, BlockRow, Blocks, Mappings, Ranges, Sample, Samples, StackFrames, Threads,
+    Access, Accesses, Block, BlockRow, Blocks, Mappings, Paths, Ranges, Sample, Samples, StackFrames, Threads,
 };
 use slimline_trace::wire::{self, BlockRecord, ProcessHeader, SLOTS, SlotState};
 
@@ -40,6 +40,7 @@ pub(crate) struct PartRows {
     pub(crate) live_ranges: Ranges,
     pub(crate) mappings: Mappings,
     pub(crate) threads: Threads,
+    pub(crate) paths: Paths,
 }
 
 /// What is known of one process, and its rows since the last part.
@@ -257,6 +258,7 @@ impl Recorder {
             live_ranges: self.ranges.live(),
             mappings: self.mappings.mappings.clone(),
             threads: self.threads.rows().clone(),
+            paths: self.stacks.paths(&self.file),
         }
     }
 

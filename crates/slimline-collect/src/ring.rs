@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use slimline_trace::wire::{
-    FILE_BYTES, MAGIC, ProcessHeader, ProcessState, RING_BYTES, RINGS_OFFSET, SLOTS, SLOTS_OFFSET, STACK_WORDS,
-    STACKS_OFFSET, SlotHeader, SlotState, VERSION,
+    FILE_BYTES, MAGIC, PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, ProcessState, RING_BYTES, RINGS_OFFSET, SLOTS,
+    SLOTS_OFFSET, STACK_WORDS, STACKS_OFFSET, SlotHeader, SlotState, VERSION,
 };
 
 /// Words of one ring.
@@ -133,6 +133,17 @@ impl ProcessFile {
     pub(crate) fn stack_word(&self, index: usize) -> Option<u64> {
         let used = self.header_u64(offset_of!(ProcessHeader, stack_words)).min(STACK_WORDS as u64);
         ((index as u64) < used).then(|| self.word(STACKS_OFFSET + index * 8).load(Ordering::Relaxed))
+    }
+
+    /// What was counted of allocation call path `number`: blocks, and the most blocks and bytes alive at a time.
+    pub(crate) fn path_totals(&self, number: usize) -> Option<(u64, u64, u64)> {
+        let at = PATHS_OFFSET + (number < PATHS).then(|| number * size_of::<PathTotals>())?;
+        let field = |offset| self.word(at + offset).load(Ordering::Relaxed);
+        let counted = field(offset_of!(PathTotals, counted));
+        // The target can scribble here.
+        let peak = |offset| (field(offset) as i64).max(0) as u64;
+        Some((counted, peak(offset_of!(PathTotals, peak_blocks)), peak(offset_of!(PathTotals, peak_bytes))))
+            .filter(|_| counted != 0)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use slimline_trace::address::Avma;
-use slimline_trace::tables::{StackEnd, StackFrames, StackRow};
+use slimline_trace::tables::{PathTotal, Paths, StackEnd, StackFrames, StackRow};
 use slimline_trace::wire::{MAX_FRAMES, STACK_WORDS, StackEntry};
 
 use crate::ring::ProcessFile;
@@ -58,6 +58,20 @@ impl StackInterner {
         let row = self.add(&frames, entry.cut());
         self.allocation.entries[index].1 = Some(row);
         Some(row)
+    }
+
+    /// What was counted of the allocation call paths that have a row.
+    pub(crate) fn paths(&self, file: &ProcessFile) -> Paths {
+        let mut named: Vec<(StackRow, usize)> =
+            (1..).zip(&self.allocation.entries).filter_map(|(number, (_, row))| Some(((*row)?, number))).collect();
+        named.sort_by_key(|(row, _)| row.index());
+        let mut paths = Paths::default();
+        for (stack, number) in named {
+            if let Some((counted, peak_blocks, peak_bytes)) = file.path_totals(number) {
+                paths.push(PathTotal { stack, counted, peak_blocks, peak_bytes });
+            }
+        }
+        paths
     }
 
     fn add(&mut self, frames: &[u64], cut: u8) -> StackRow {

@@ -117,5 +117,6 @@ pub(crate) fn write_part(process: &mut ProcessWriter, rows: &PartRows) -> Result
         live_ranges: &rows.live_ranges,
         mappings: &rows.mappings,
         threads: &rows.threads,
+        paths: &rows.paths,
     })
 }

@@ -204,13 +204,16 @@ pub struct Group {
     pub loads: u64,
     /// Stores seen in bursts.
     pub stores: u64,
-    /// Objects that samples and bursts touched.
+    /// Objects that samples and bursts touched; where `blocks_estimated`, most of them that were alive at one time.
     pub blocks: u64,
     /// Their size.
     pub bytes: u64,
     /// Whether there may be many more than `blocks` and `bytes` say: they outnumber `samples`, or not all were followed.
     #[serde(default)]
     pub blocks_at_least: bool,
+    /// Whether `blocks` and `bytes` are estimates, from the blocks on a part of the pages.
+    #[serde(default)]
+    pub blocks_estimated: bool,
     /// Where it is allocated; none where it isn't.
     pub allocated_at: Option<Place>,
     /// Where it is declared; none where not known.

@@ -38,6 +38,7 @@ fn main() {
                 live_ranges: &Ranges::default(),
                 mappings: &Mappings::default(),
                 threads: &part.threads,
+                paths: &part.paths,
             })
             .unwrap();
         written += start.elapsed();
@@ -72,6 +73,7 @@ struct Rows {
     samples: Samples,
     accesses: Accesses,
     threads: Threads,
+    paths: Paths,
 }
 
 /// Windows of a loop over three streams: structures in heap blocks, a plain array, a table read at random.
@@ -82,6 +84,7 @@ fn part(number: u64) -> Rows {
         samples: Samples::default(),
         accesses: Accesses::default(),
         threads: Threads::default(),
+        paths: Paths::default(),
     };
     let stack = StackRow::new(number as usize);
     rows.stacks.push_stack(stack, (0..8).map(|frame| Avma(0x40_0000 + frame * 99)), StackEnd::Outermost);

@@ -10,6 +10,8 @@
 //!     │ SlotHeader × SLOTS     │  one ring's state each; a thread owns one slot
 //!     ├────────────────────────┤  STACKS_OFFSET
 //!     │ stack words            │  append-only: allocation call paths, see `StackEntry`
+//!     ├────────────────────────┤  PATHS_OFFSET
+//!     │ PathTotals × PATHS     │  by number of the call path
 //!     ├────────────────────────┤  RINGS_OFFSET
 //!     │ ring × SLOTS           │  RING_BYTES each, sparse: only touched pages exist
 //!     └────────────────────────┘  FILE_BYTES
@@ -24,7 +26,7 @@
 //! Both ends run on one machine from one build, so integers are in native order. A reader must not trust a length:
 //! the target can scribble over its own mapping.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Environment variable that names the run directory (absolute path).
 pub const RUN_DIRECTORY_VARIABLE: &str = "SLIMLINE_RUN";
@@ -58,8 +60,12 @@ pub const MAX_SAMPLE_BLOCKS: usize = 128;
 pub const SLOTS_OFFSET: usize = 4096;
 /// Offset of the stack words.
 pub const STACKS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<SlotHeader>();
+/// Offset of the totals of call path 0, which is none.
+pub const PATHS_OFFSET: usize = STACKS_OFFSET + STACK_WORDS * 8;
+/// Call paths that have totals; later ones have none.
+pub const PATHS: usize = 1 << 19;
 /// Offset of the first ring.
-pub const RINGS_OFFSET: usize = STACKS_OFFSET + STACK_WORDS * 8;
+pub const RINGS_OFFSET: usize = PATHS_OFFSET + PATHS * size_of::<PathTotals>();
 /// Size of a process file. Sparse.
 pub const FILE_BYTES: usize = RINGS_OFFSET + SLOTS * RING_BYTES;
 
@@ -178,6 +184,26 @@ pub struct ProcessHeader {
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }
+
+/// All blocks below [`LARGE_BLOCK_BYTES`] of one allocation call path. Counted are those that begin on one page in
+/// 2^[`COUNTED_SHIFT`], or on fewer where fewer are followed; each stands for as many.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct PathTotals {
+    /// Blocks counted.
+    pub counted: AtomicU64,
+    /// Blocks alive, estimated. In a forked child those of the parent are missing, so it may fall below zero.
+    pub live_blocks: AtomicI64,
+    /// Their bytes.
+    pub live_bytes: AtomicI64,
+    /// Most of `live_blocks`.
+    pub peak_blocks: AtomicI64,
+    /// Most of `live_bytes`.
+    pub peak_bytes: AtomicI64,
+}
+
+/// See [`PathTotals`].
+pub const COUNTED_SHIFT: u32 = 4;
 
 /// State of a ring, in [`SlotHeader::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -491,6 +517,7 @@ const _: () = {
     assert!(size_of::<RunConfig>() == 56);
     assert!(size_of::<ProcessHeader>() <= SLOTS_OFFSET);
     assert!(size_of::<SlotHeader>() == 128);
+    assert!(size_of::<PathTotals>() == 64);
     assert!(size_of::<MessageHeader>() == 8);
     assert!(size_of::<SampleHead>() == 72);
     assert!(size_of::<BlockRecord>() == 16);

@@ -24,6 +24,7 @@ struct Rows {
     live_ranges: Ranges,
     mappings: Mappings,
     threads: Threads,
+    paths: Paths,
 }
 
 fn range(base: u64, died_ns: Option<u64>) -> Range {
@@ -40,6 +41,7 @@ fn rows(part: u32) -> Rows {
         live_ranges: Ranges::default(),
         mappings: Mappings::default(),
         threads: Threads::default(),
+        paths: Paths::default(),
     };
     let stack = StackRow::new(part as usize);
     rows.stacks.push_stack(stack, [Avma(0x401_000), Avma(0x402_000 + u64::from(part))], StackEnd::Depth);
@@ -87,6 +89,7 @@ fn rows(part: u32) -> Rows {
         first_seen_ns: 100,
         last_seen_ns: 200 + u64::from(part),
     });
+    rows.paths.push(PathTotal { stack, counted: 3, peak_blocks: 48, peak_bytes: 4800 + u64::from(part) });
     rows.threads.push(Thread {
         tid: 7,
         name: "program".into(),
@@ -109,6 +112,7 @@ impl Rows {
             live_ranges: &self.live_ranges,
             mappings: &self.mappings,
             threads: &self.threads,
+            paths: &self.paths,
         }
     }
 }
@@ -183,7 +187,7 @@ fn a_killed_collector_leaves_whole_parts() {
     // What a kill between the files of part 1 leaves: no manifest, some files, a temporary one, no final header.
     fs::remove_file(process.join("part-00001.json")).unwrap();
     fs::rename(process.join("samples-00001.parquet"), process.join("samples-00001.parquet.tmp")).unwrap();
-    for name in ["threads", "mappings", "live-ranges"] {
+    for name in ["threads", "mappings", "live-ranges", "paths"] {
         let of = |part| process.join(format!("{name}-{part:05}.parquet"));
         fs::rename(of(1), of(0)).unwrap();
     }
@@ -195,7 +199,7 @@ fn a_killed_collector_leaves_whole_parts() {
     let once = again.path().join("s");
     let session = SessionWriter::create(&once, &info()).unwrap();
     session.process("p7-0").unwrap().write_part(rows(0).new_rows()).unwrap();
-    for name in ["threads", "mappings", "live-ranges"] {
+    for name in ["threads", "mappings", "live-ranges", "paths"] {
         let file = format!("p7-0/{name}-00000.parquet");
         fs::copy(once.join(&file), directory.join(&file)).unwrap();
     }

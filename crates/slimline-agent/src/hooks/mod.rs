@@ -12,6 +12,7 @@ mod counts;
 mod fork;
 mod operators;
 mod record;
+mod totals;
 mod tracker;
 
 use crate::blocks::BLOCKS;

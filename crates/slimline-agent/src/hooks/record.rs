@@ -8,6 +8,7 @@
 #![allow(unsafe_code)] // calls the allocator below; pointers of the target
 
 use super::counts;
+use super::totals::{self, Leaving};
 use super::tracker;
 use crate::blocks::{BLOCKS, Removed};
 use crate::{follow, next, ranges, recorder, thread};
@@ -49,7 +50,8 @@ fn allocated_otherwise(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut
 /// Enters a block into the index.
 #[inline(always)]
 fn enter(base: u64, bytes: u64, sp: u64, bp: u64) {
-    if let Some(thread) = thread::existing()
+    if !totals::takes(base, bytes)
+        && let Some(thread) = thread::existing()
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::up_to_date(&mut inside)
         // SAFETY: the entry functions pass the stack pointer as it was at their entry.
@@ -71,6 +73,7 @@ fn enter_otherwise(base: u64, bytes: u64, sp: u64, bp: u64) {
     {
         let stack = tracker.call_path(sp, bp);
         note_missing(BLOCKS.insert(base, bytes, stack));
+        totals::add(base, bytes, stack);
         thread.counts.followed();
         if bytes >= LARGE_BLOCK_BYTES {
             ranges::tell(thread, &mut tracker.waiting, RangeKind::Allocated, base, bytes, stack, recorder::now_ns());
@@ -124,6 +127,8 @@ fn freeing_otherwise(block: *mut c_void, sp: u64, bp: u64) -> bool {
         Some(removed) => {
             if removed.is_large() {
                 freed_large(block as u64, sp, bp, recorder::now_ns());
+            } else if let Some(leaving) = Leaving::of(block as u64, removed) {
+                leaving.settle();
             }
             true
         }
@@ -205,6 +210,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
 struct Reallocation {
     base: u64,
     moving: Option<Removed>,
+    leaving: Option<Leaving>,
     time_ns: u64,
 }
 
@@ -214,7 +220,9 @@ impl Reallocation {
         let base = block as u64;
         let moving = if block.is_null() { None } else { BLOCKS.begin_move(base) };
         let is_large = moving.is_some_and(Removed::is_large);
-        Self { base, moving, time_ns: if is_large { recorder::now_ns() } else { 0 } }
+        // Its size must be read before the block below can be somebody else's.
+        let leaving = moving.and_then(|moving| Leaving::of(base, moving));
+        Self { base, moving, leaving, time_ns: if is_large { recorder::now_ns() } else { 0 } }
     }
 
     /// It returned `new`. With a size of 0 null means that the block was freed, else that nothing happened.
@@ -231,6 +239,9 @@ impl Reallocation {
         if let Some(moving) = self.moving {
             if moving.is_large() {
                 freed_large(self.base, sp, bp, self.time_ns);
+            }
+            if let Some(leaving) = self.leaving {
+                leaving.settle();
             }
             if new as u64 != self.base {
                 BLOCKS.end_move(self.base, moving);

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, AtomicUsize};
-use slimline_trace::wire::{ProcessHeader, STACK_WORDS, STACKS_OFFSET, StackEntry};
+use slimline_trace::wire::{PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, STACK_WORDS, STACKS_OFFSET, StackEntry};
 
 use crate::kernel;
 
@@ -15,13 +15,16 @@ const TRIES: u32 = 10_000;
 
 /// Kernel's number of the thread that appends; 0 for none.
 static WRITER: AtomicU64 = AtomicU64::new(0);
-/// Bytes of the area that have room on the disk.
-static ALLOCATED_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the area that have room on the disk,
+static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// and of the totals by call path.
+static TOTALS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts over, for a new file. No other thread may exist.
 pub(super) fn reset() {
     WRITER.store(0, Relaxed);
-    ALLOCATED_BYTES.store(0, Relaxed);
+    STACK_BYTES.store(0, Relaxed);
+    TOTALS_BYTES.store(0, Relaxed);
 }
 
 /// Appends a call path (return addresses, innermost first; `cut` as in [`StackEntry`]). Its number, or 0 (counted)
@@ -53,7 +56,12 @@ pub(crate) fn append_stack(frames: &[u64], cut: u8) -> u32 {
 fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
     let used = header.stack_words.load(Relaxed) as usize;
     let end = used.saturating_add(1 + frames.len());
-    if end > STACK_WORDS || !super::is_open() || !make_room(end * 8) {
+    if end > STACK_WORDS || !super::is_open() || !make_room(STACKS_OFFSET, &STACK_BYTES, end * 8) {
+        return 0;
+    }
+    let number = header.stacks.load(Relaxed) + 1;
+    let totals = (number as usize + 1).min(PATHS) * size_of::<PathTotals>();
+    if !make_room(PATHS_OFFSET, &TOTALS_BYTES, totals) {
         return 0;
     }
     let start = core::ptr::from_ref(header).cast::<u8>().cast_mut();
@@ -64,19 +72,27 @@ fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
         at.write(StackEntry::new(frames.len(), cut).0);
         core::ptr::copy_nonoverlapping(frames.as_ptr(), at.add(1), frames.len());
     }
-    let number = header.stacks.load(Relaxed) + 1;
     header.stacks.store(number, Relaxed);
     header.stack_words.store(end as u64, Release);
     number
 }
 
-fn make_room(bytes: usize) -> bool {
-    while ALLOCATED_BYTES.load(Relaxed) < bytes {
-        let allocated = ALLOCATED_BYTES.load(Relaxed);
-        if !kernel::allocate(super::file(), STACKS_OFFSET + allocated, STEP_BYTES) {
+/// Takes disk room for the first `bytes` behind `offset`; `taken` says how much there is.
+fn make_room(offset: usize, taken: &AtomicUsize, bytes: usize) -> bool {
+    while taken.load(Relaxed) < bytes {
+        let before = taken.load(Relaxed);
+        if !kernel::allocate(super::file(), offset + before, STEP_BYTES) {
             return false;
         }
-        ALLOCATED_BYTES.store(allocated + STEP_BYTES, Relaxed);
+        taken.store(before + STEP_BYTES, Relaxed);
     }
     true
+}
+
+/// The totals of call path `number`, where it has any.
+pub(crate) fn path_totals(number: u32) -> Option<&'static PathTotals> {
+    let header = super::header().filter(|header| number != 0 && number <= header.stacks.load(Relaxed))?;
+    let start = core::ptr::from_ref(header).cast::<u8>();
+    // SAFETY: the area is mapped behind the header, and every number that was given has its room in it.
+    ((number as usize) < PATHS).then(|| unsafe { &*start.add(PATHS_OFFSET).cast::<PathTotals>().add(number as usize) })
 }

@@ -238,6 +238,15 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
     assert!(process.follow_shift >= 2, "one page in 2^{}", process.follow_shift);
     assert!(process.allocations_followed < allocations / 2, "{}", process.allocations_followed);
 
+    // 1500 pages of small blocks, at least 25 of them counted: off by a fifth, mostly.
+    let is_small = |[_, blocks, bytes]: &&[u64; 3]| *bytes == blocks * small;
+    let [_, blocks, _] = process.totals.iter().filter(is_small).max_by_key(|row| row[1]).expect("one call path");
+    assert!((50_000..200_000).contains(blocks), "{blocks}");
+    // Of those that were allocated and freed at once 4096 live at a time.
+    let is_mixed = |[_, blocks, bytes]: &&[u64; 3]| *blocks > 500 && bytes / blocks > 100 && bytes / blocks < 200;
+    let [counted, blocks, _] = process.totals.iter().find(is_mixed).expect("one call path");
+    assert!((1000..16_000).contains(blocks) && counted > blocks, "{blocks} {counted}");
+
     let (mut followed, mut not_followed, mut large_ones) = (0, 0, 0);
     for sample in &process.samples {
         let blocks = sample.accesses.iter().map(|access| (access.address(), access.block()));

@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::wire::{
-    AccessRecord, BlockRecord, FILE_BYTES, MAGIC, MapsHead, MessageHeader, MessageKind, ProcessHeader, RING_BYTES,
-    RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SampleHead, SlotHeader, SlotState, StackEntry,
-    ThreadEvent,
+    AccessRecord, BlockRecord, FILE_BYTES, MAGIC, MapsHead, MessageHeader, MessageKind, PATHS_OFFSET, PathTotals,
+    ProcessHeader, RING_BYTES, RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SampleHead, SlotHeader,
+    SlotState, StackEntry, ThreadEvent,
 };
 
 /// A sample and what follows it.
@@ -45,6 +45,8 @@ pub(crate) struct Process {
     pub(crate) allocations: u64,
     pub(crate) allocations_followed: u64,
     pub(crate) follow_shift: u32,
+    /// Of each allocation call path: blocks counted, and the most blocks and bytes alive.
+    pub(crate) totals: Vec<[u64; 3]>,
     pub(crate) frees: u64,
     pub(crate) dropped: u64,
     pub(crate) maps: String,
@@ -127,6 +129,17 @@ impl Reader {
                 process.follow_shift = read(&file, offset_of!(ProcessHeader, follow_shift));
                 process.frees = read(&file, offset_of!(ProcessHeader, frees));
                 process.stacks = stacks(&file);
+                process.totals = (1..=process.stacks.len())
+                    .map(|number| {
+                        let at = PATHS_OFFSET + number * size_of::<PathTotals>();
+                        [
+                            offset_of!(PathTotals, counted),
+                            offset_of!(PathTotals, peak_blocks),
+                            offset_of!(PathTotals, peak_bytes),
+                        ]
+                        .map(|offset| read(&file, at + offset))
+                    })
+                    .collect();
                 assert_eq!(process.stacks.len(), word(offset_of!(ProcessHeader, stacks)) as usize);
                 process
             })

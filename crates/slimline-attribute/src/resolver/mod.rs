@@ -21,7 +21,7 @@ use slimline_trace::access::{
 };
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process};
-use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Ranges, Samples, Stacks, Threads};
+use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Paths, Ranges, Samples, Stacks, Threads};
 use slimline_trace::wire::BurstEnd;
 
 use crate::data::address_space::{AddressSpace, Modules};
@@ -51,13 +51,15 @@ pub struct ProcessTables<'s> {
     pub mappings: &'s Mappings,
     /// Threads.
     pub threads: &'s Threads,
+    /// What was allocated by call path.
+    pub paths: &'s Paths,
 }
 
 impl<'s> ProcessTables<'s> {
     /// The tables of `process`, which had the number `pid`.
     pub fn new(pid: u32, process: &'s Process) -> Self {
-        let Process { stacks, ranges, mappings, threads, .. } = process;
-        Self { pid, stacks, ranges, mappings, threads }
+        let Process { stacks, ranges, mappings, threads, paths, .. } = process;
+        Self { pid, stacks, ranges, mappings, threads, paths }
     }
 }
 
@@ -352,6 +354,9 @@ impl<'a> Resolver<'a> {
         let mut tables = Tables::new();
         tables.not_followed = typed::not_followed(&self.groups, &self.sites, &self.uses);
         (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
+        for (number, process) in self.processes.iter().enumerate() {
+            self.groups.add_paths(ProcessId(number), process.tables.paths);
+        }
         tables.groups = self.groups.into_rows();
         tables.types = types;
         tables.threads = self.threads;

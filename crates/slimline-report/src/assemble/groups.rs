@@ -26,6 +26,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize]) 
         stores: found.stores,
         blocks: group.objects,
         bytes: group.bytes,
+        blocks_estimated: group.estimated,
         blocks_at_least: !group.is_seen_whole(found.share.samples),
         allocated_at: group.allocated_at.as_ref().map(|frame| place(frame, group)),
         declared_at: group.declared_at.as_ref().map(|at| view::Position { file: at.file.clone(), line: at.line }),

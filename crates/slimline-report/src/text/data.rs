@@ -32,8 +32,8 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
             plus_minus(group.share_interval),
             plain(&group.name),
             kind(group).to_owned(),
-            if group.bytes == 0 { String::new() } else { at_least(group, bytes(group.bytes)) },
-            if group.blocks == 0 { String::new() } else { at_least(group, count(group.blocks)) },
+            if group.bytes == 0 { String::new() } else { about(group, bytes(group.bytes)) },
+            if group.blocks == 0 { String::new() } else { about(group, count(group.blocks)) },
             group.element_bytes.map(|n| format!("{n} B")).unwrap_or_default(),
             origin(group),
         ]);
@@ -48,9 +48,13 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     rows.write(out, 2)
 }
 
-/// Only objects that samples touched are known.
-fn at_least(group: &Group, number: String) -> String {
-    if group.blocks_at_least { format!("≥ {number}") } else { number }
+/// How many there are is told by those that samples touched, or by those on a part of the pages.
+fn about(group: &Group, number: String) -> String {
+    match (group.blocks_estimated, group.blocks_at_least) {
+        (true, _) => format!("~ {number}"),
+        (false, true) => format!("≥ {number}"),
+        (false, false) => number,
+    }
 }
 
 fn shown(groups: &[Group], limits: Limits) -> &[Group] {

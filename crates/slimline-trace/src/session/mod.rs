@@ -53,7 +53,8 @@ pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory};
 
 use crate::access::WindowId;
 use crate::tables::{
-    Accesses, Blocks, Mappings, Ranges, Sample, Samples, StackFrames, Stacks, Table, TableError, Threads,
+    Accesses, Blocks, Mappings, Paths, Ranges, Sample, Samples, StackFrames, StackRow, Stacks, Table, TableError,
+    Threads,
 };
 use manifest::{Manifest, manifest_path, table_path};
 
@@ -158,6 +159,8 @@ pub struct Process {
     pub mappings: Mappings,
     /// Threads.
     pub threads: Threads,
+    /// What was allocated by call path.
+    pub paths: Paths,
 }
 
 impl Process {
@@ -168,6 +171,7 @@ impl Process {
             ranges: Ranges::default(),
             mappings: Mappings::default(),
             threads: Threads::default(),
+            paths: Paths::default(),
             directory,
         };
         let directory = &process.directory;
@@ -185,9 +189,11 @@ impl Process {
             process.ranges.append(&mut manifest.table(directory, number, LIVE_RANGES)?);
             process.mappings = manifest.table(directory, number, Mappings::NAME)?;
             process.threads = manifest.table(directory, number, Threads::NAME)?;
+            process.paths = manifest.table(directory, number, Paths::NAME)?;
         }
-        if process.ranges.stack.iter().flatten().any(|stack| stack.index() >= process.stacks.len()) {
-            return Err(SessionError::damaged(directory, "a range names a call path that does not exist"));
+        let is_missing = |stack: &StackRow| stack.index() >= process.stacks.len();
+        if process.ranges.stack.iter().flatten().any(is_missing) || process.paths.stack.iter().any(is_missing) {
+            return Err(SessionError::damaged(directory, "a row names a call path that does not exist"));
         }
         Ok(process)
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::{Manifest, table_path, write_whole};
 use super::{HEADER_FILE, LIVE_RANGES, SessionError, SessionInfo, read_header};
-use crate::tables::{Accesses, Blocks, Mappings, Ranges, Samples, StackFrames, Table, Threads};
+use crate::tables::{Accesses, Blocks, Mappings, Paths, Ranges, Samples, StackFrames, Table, Threads};
 
 /// A session directory under construction.
 #[derive(Debug)]
@@ -138,6 +138,8 @@ pub struct NewRows<'a> {
     pub mappings: &'a Mappings,
     /// All threads seen so far, likewise.
     pub threads: &'a Threads,
+    /// What was allocated by call path, likewise.
+    pub paths: &'a Paths,
 }
 
 /// The subdirectory of one process.
@@ -183,6 +185,7 @@ impl ProcessWriter {
         manifest.add(directory, number, LIVE_RANGES, rows.live_ranges)?;
         manifest.add(directory, number, Mappings::NAME, rows.mappings)?;
         manifest.add(directory, number, Threads::NAME, rows.threads)?;
+        manifest.add(directory, number, Paths::NAME, rows.paths)?;
         manifest.commit(directory, number)
     }
 
@@ -195,8 +198,8 @@ impl ProcessWriter {
 }
 
 /// Tables of which only the last part's counts.
-const STATE_TABLES: [&str; 3] = [LIVE_RANGES, Mappings::NAME, Threads::NAME];
-const PART_TABLES: [&str; 8] = [
+const STATE_TABLES: [&str; 4] = [LIVE_RANGES, Mappings::NAME, Threads::NAME, Paths::NAME];
+const PART_TABLES: [&str; 9] = [
     StackFrames::NAME,
     Blocks::NAME,
     Samples::NAME,
@@ -205,4 +208,5 @@ const PART_TABLES: [&str; 8] = [
     LIVE_RANGES,
     Mappings::NAME,
     Threads::NAME,
+    Paths::NAME,
 ];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Samples.thread ─► Threads          Samples.stack ─┐
-//!   Samples.block  ─► Blocks.stack ───────────────────┼─► Stacks (frames)
+//!   Samples.block  ─► Blocks.stack ───────────────────┼─► Stacks (frames) ◄─ Paths.stack
 //!   Accesses.block ─► Blocks           Ranges.stack ──┘
 //! ```
 //!
@@ -14,6 +14,7 @@ mod accesses;
 mod blocks;
 mod column;
 mod mappings;
+mod paths;
 mod ranges;
 mod row_handle;
 mod samples;
@@ -31,6 +32,7 @@ use parquet::schema::types::{ColumnPath, Type};
 pub use accesses::{Access, Accesses};
 pub use blocks::{Block, Blocks};
 pub use mappings::{Mapping, Mappings};
+pub use paths::{PathTotal, Paths};
 pub use ranges::{Range, RangeOrigin, Ranges};
 pub use row_handle::{BlockRow, StackRow, ThreadRow};
 pub use samples::{Sample, Samples};

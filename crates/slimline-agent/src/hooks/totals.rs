@@ -1,0 +1,53 @@
+//! How much is alive of each call path, from the blocks on a part of the pages.
+//!
+//! Few enough that shared counters cost next to nothing on average.
+
+use crate::blocks::{BLOCKS, Removed};
+use crate::{follow, recorder};
+use core::sync::atomic::Ordering::Relaxed;
+use slimline_trace::wire::LARGE_BLOCK_BYTES;
+
+/// Whether [`add`] is to be called for a new block.
+#[inline(always)]
+pub(super) fn takes(base: u64, bytes: u64) -> bool {
+    follow::stands_for(base, bytes).is_some()
+}
+
+/// Counts a new block that was just entered into the index, if it is one of those.
+pub(super) fn add(base: u64, bytes: u64, stack: u32) {
+    let Some(shift) = follow::stands_for(base, bytes).filter(|_| bytes < LARGE_BLOCK_BYTES) else { return };
+    let Some(totals) = recorder::path_totals(stack) else { return };
+    BLOCKS.note_counted(base, shift);
+    totals.counted.fetch_add(1, Relaxed);
+    for (live, peak, more) in
+        [(&totals.live_blocks, &totals.peak_blocks, 1), (&totals.live_bytes, &totals.peak_bytes, bytes as i64)]
+    {
+        let more = more << shift;
+        peak.fetch_max(live.fetch_add(more, Relaxed) + more, Relaxed);
+    }
+}
+
+/// A block that leaves the index, and what it takes from its path's totals.
+pub(super) struct Leaving {
+    stack: u32,
+    shift: u32,
+    bytes: u32,
+}
+
+impl Leaving {
+    /// Of a block at `base` that is about to leave, or has just left and was not freed yet. None where it was not counted.
+    #[inline(always)]
+    pub(super) fn of(base: u64, removed: Removed) -> Option<Self> {
+        let shift = removed.stands_for()?;
+        Some(Self { stack: removed.stack(), shift, bytes: BLOCKS.bytes_of(base, removed)? })
+    }
+
+    /// Takes it out.
+    #[cold]
+    pub(super) fn settle(self) {
+        if let Some(totals) = recorder::path_totals(self.stack) {
+            totals.live_blocks.fetch_sub(1 << self.shift, Relaxed);
+            totals.live_bytes.fetch_sub(i64::from(self.bytes) << self.shift, Relaxed);
+        }
+    }
+}
