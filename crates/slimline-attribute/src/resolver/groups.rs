@@ -5,18 +5,17 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
-use slimline_trace::tables::{Block, Paths, StackEnd, StackRow};
+use slimline_trace::tables::{Block, Paths, StackRow};
 use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
+use super::call_paths::CallPaths;
 use super::sites::Tally;
 use super::{Memory, Place, ProcessId, ProcessState, Reason};
-use crate::code::passes_on::passes_on;
 use crate::data::address_space::{Found, Loaded, MappingName, Modules, Whole};
-use crate::data::call_path::own_frames;
 use crate::data::timed::Extent;
-use crate::data::wrappers::{Verdict, WrapperRules};
+use crate::data::wrappers::WrapperRules;
 use crate::module::demangle;
-use crate::tables::{Frame, Group, GroupKind, Tables};
+use crate::tables::{Group, GroupKind, Tables};
 
 /// The smallest page of x86-64.
 const PAGE_BYTES: u64 = 4096;
@@ -55,15 +54,6 @@ enum ObjectKey {
     Static(ProcessId, GroupId, u64),
 }
 
-/// How an allocation's call path ended up: its group's key, or where it is cut, the frames that are left.
-struct Path {
-    own: Rc<[u32]>,
-    stack: Vec<Frame>,
-    allocated_at: Option<Frame>,
-    name: String,
-    cut: bool,
-}
-
 /// Where a group's type can be asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
@@ -74,7 +64,7 @@ pub(super) enum Origin {
 }
 
 pub(super) struct Groups {
-    rules: WrapperRules,
+    paths: CallPaths,
     rows: Vec<Group>,
     /// By row; the first one met.
     origins: Vec<Option<Origin>>,
@@ -91,21 +81,7 @@ pub(super) struct Groups {
     alive: FxHashMap<GroupId, Alive>,
     /// Pages of mappings that were used and never seen mapped.
     pages_beyond: FxHashSet<(ObjectId, u64)>,
-    frames: FxHashMap<Frame, u32>,
-    call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
     identities: FxHashMap<usize, Rc<str>>,
-}
-
-#[derive(Clone)]
-struct CallFrame {
-    frame: Frame,
-    /// Link-time address in the call.
-    call: Svma,
-    /// Number among all frames; those without position also tell their address apart.
-    number: u32,
-    own: bool,
-    /// Whether it is called as allocators are.
-    is_allocator: bool,
 }
 
 /// Most blocks and bytes of a group that were alive at one time: of each of its call paths, so at most that.
@@ -126,7 +102,7 @@ impl Groups {
 
     pub(super) fn new(rules: WrapperRules) -> Self {
         Self {
-            rules,
+            paths: CallPaths::new(rules),
             rows: vec![Group::unattributed()],
             origins: vec![None],
             tallies: vec![Tally::default()],
@@ -138,8 +114,6 @@ impl Groups {
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
             pages_beyond: FxHashSet::default(),
-            frames: FxHashMap::default(),
-            call_frames: FxHashMap::default(),
             identities: FxHashMap::default(),
         }
     }
@@ -389,7 +363,7 @@ impl Groups {
         kind: GroupKind,
         time_ns: u64,
     ) -> GroupId {
-        let path = self.path(process, id, modules, stack, kind, time_ns);
+        let path = self.paths.find(process, id, modules, stack, kind, time_ns);
         let key = match kind {
             GroupKind::Mapping => GroupKey::Mapped(Rc::clone(&path.own)),
             _ => GroupKey::Heap(Rc::clone(&path.own)),
@@ -428,113 +402,6 @@ impl Groups {
         group
     }
 
-    /// Names a call path's frames and tells those that are the program's own.
-    fn path(
-        &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
-        stack: StackRow,
-        kind: GroupKind,
-        time_ns: u64,
-    ) -> Path {
-        let calls: Vec<Rc<[CallFrame]>> = process
-            .tables
-            .stacks
-            .frames(stack)
-            .iter()
-            .map(|&address| self.call_frames(process, id, modules, address, time_ns))
-            .collect();
-        let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
-        let frames: Vec<Frame> = all.iter().map(|call| call.frame.clone()).collect();
-        let mut own = own_frames(&frames, |index| all[index].own);
-        if own.is_empty() {
-            // A library's own memory: the whole path tells.
-            own = own_frames(&frames, |_| true);
-        }
-        // How deep a recursion was when it allocated makes no other data structure: each function counts once.
-        let mut seen = FxHashSet::default();
-        own.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
-        if kind == GroupKind::Mapping && own.first().is_some_and(|&index| all[index].is_allocator) {
-            // An allocator that mapped what it did not hand on keeps a pool, and serves all callers from it: which of
-            // them came when the pool was empty makes no other data structure.
-            own.truncate(1);
-        }
-        let own_calls: Vec<&CallFrame> = own.iter().map(|&index| all[index]).collect();
-        Path {
-            name: name_of(&own_calls),
-            allocated_at: own.first().map(|&index| frames[index].clone()),
-            own: own.iter().map(|&index| all[index].number).collect(),
-            stack: frames,
-            cut: process.tables.stacks.end(stack) != StackEnd::Outermost,
-        }
-    }
-
-    /// The inline stack at a return address, innermost first.
-    fn call_frames(
-        &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
-        return_address: Avma,
-        time_ns: u64,
-    ) -> Rc<[CallFrame]> {
-        if let Some(found) = self.call_frames.get(&(id, return_address.0)) {
-            return Rc::clone(found);
-        }
-        // The call is before the address it returns to; that may even belong to the next function.
-        let call = Avma(return_address.0.wrapping_sub(1));
-        let loaded = process.space.module_at(call, time_ns);
-        let svma = loaded.map_or(Svma(call.0), |loaded| loaded.svma(call));
-        let frames = match loaded {
-            Some(loaded) => modules.get(loaded.module).frames(svma),
-            None => vec![Frame {
-                function: format!("[unknown]+{call}"),
-                module: "[unknown]".to_owned(),
-                position: None,
-                inlined: false,
-            }],
-        };
-        let is_readable = loaded.is_some_and(|loaded| modules.get(loaded.module).function_bounds(svma).is_some());
-        let found: Rc<[CallFrame]> = frames
-            .into_iter()
-            .map(|frame| {
-                let source = frame.position.as_ref().map(|position| position.file.as_str());
-                let hands_on =
-                    || loaded.is_some_and(|loaded| passes_on(modules.get(loaded.module), loaded.svma(return_address)));
-                let verdict = self.rules.judge(&frame.function, &frame.module, source);
-                let own = match verdict {
-                    // What has no name may be an allocator's wrapper as well: its code tells.
-                    Verdict::Program if !frame.is_named() => !(is_readable && hands_on()),
-                    Verdict::Program => true,
-                    Verdict::Library => false,
-                    // What was inlined has no return of its own to look at.
-                    Verdict::NamedLikeAllocator => !frame.inlined && loaded.is_some() && !hands_on(),
-                };
-                CallFrame {
-                    number: self.number(&frame, svma),
-                    frame,
-                    call: svma,
-                    own,
-                    is_allocator: verdict == Verdict::NamedLikeAllocator,
-                }
-            })
-            .collect();
-        self.call_frames.insert((id, return_address.0), Rc::clone(&found));
-        found
-    }
-
-    /// Numbers frames: the same source position is the same frame; without one, the address in the module tells.
-    fn number(&mut self, frame: &Frame, svma: Svma) -> u32 {
-        let next = self.frames.len() as u32;
-        // Whether a compiler inlined the function at this call makes no other data structure.
-        let mut key = Frame { inlined: false, ..frame.clone() };
-        if frame.position.is_none() {
-            key.function = format!("{} {svma}", key.function);
-        }
-        *self.frames.entry(key).or_insert(next)
-    }
-
     fn group(&mut self, key: GroupKey, row: impl FnOnce() -> Group) -> GroupId {
         if let Some(&group) = self.by_key.get(&key) {
             return group;
@@ -568,18 +435,4 @@ impl Groups {
 
 fn row_of(name: &str, kind: GroupKind) -> Group {
     Group { name: name.to_owned(), kind, ..Group::unattributed() }
-}
-
-/// Until a variable or a type is known: where it was allocated. In a function without a name that is the address of the
-/// call, behind the nearest caller that has one: `PyList_New › +0x4fb5a1`.
-fn name_of(own: &[&CallFrame]) -> String {
-    let Some(CallFrame { frame, call, .. }) = own.first() else { return "heap".to_owned() };
-    match &frame.position {
-        Some(position) => format!("{}:{}", frame.function, position.line),
-        None if frame.is_named() => frame.function.clone(),
-        None => match own.iter().find(|caller| caller.frame.is_named()) {
-            Some(caller) => format!("{} › +{call}", caller.frame.function),
-            None => format!("{}+{call}", frame.module),
-        },
-    }
 }

@@ -7,6 +7,7 @@
 //!            ──► extent cache ─► address space ────┴──► object ──► group
 //! ```
 
+mod call_paths;
 mod groups;
 mod naming;
 mod sites;

@@ -13,6 +13,7 @@
 //!       live-ranges-00000.parquet      … and the whole state so far: kept for the last part only
 //!       mappings-00000.parquet
 //!       threads-00000.parquet
+//!       paths-00000.parquet            what was allocated by call path
 //!       part-00001.json …
 //! ```
 //!

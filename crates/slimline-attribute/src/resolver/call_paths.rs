@@ -1,0 +1,169 @@
+//! Call paths of allocations: whose frames they are, and what a data structure is called after its.
+
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use slimline_trace::address::{Avma, Svma};
+use slimline_trace::tables::{StackEnd, StackRow};
+
+use super::{ProcessId, ProcessState};
+use crate::code::passes_on::passes_on;
+use crate::data::address_space::Modules;
+use crate::data::call_path::own_frames;
+use crate::data::wrappers::{Verdict, WrapperRules};
+use crate::tables::{Frame, GroupKind};
+
+/// How an allocation's call path ended up: its group's key, or where it is cut, the frames that are left.
+pub(super) struct CallPath {
+    pub(super) own: Rc<[u32]>,
+    pub(super) stack: Vec<Frame>,
+    pub(super) allocated_at: Option<Frame>,
+    pub(super) name: String,
+    pub(super) cut: bool,
+}
+
+#[derive(Clone)]
+struct CallFrame {
+    frame: Frame,
+    /// Link-time address in the call.
+    call: Svma,
+    /// Number among all frames; those without position also tell their address apart.
+    number: u32,
+    own: bool,
+    /// Whether it is called as allocators are.
+    is_allocator: bool,
+}
+
+/// Frames that were met, with what was found out about them.
+pub(super) struct CallPaths {
+    rules: WrapperRules,
+    frames: FxHashMap<Frame, u32>,
+    call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
+}
+
+impl CallPaths {
+    pub(super) fn new(rules: WrapperRules) -> Self {
+        Self { rules, frames: FxHashMap::default(), call_frames: FxHashMap::default() }
+    }
+
+    /// Names a call path's frames and tells those that are the program's own.
+    pub(super) fn find(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        stack: StackRow,
+        kind: GroupKind,
+        time_ns: u64,
+    ) -> CallPath {
+        let calls: Vec<Rc<[CallFrame]>> = process
+            .tables
+            .stacks
+            .frames(stack)
+            .iter()
+            .map(|&address| self.call_frames(process, id, modules, address, time_ns))
+            .collect();
+        let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
+        let frames: Vec<Frame> = all.iter().map(|call| call.frame.clone()).collect();
+        let mut own = own_frames(&frames, |index| all[index].own);
+        if own.is_empty() {
+            // A library's own memory: the whole path tells.
+            own = own_frames(&frames, |_| true);
+        }
+        // How deep a recursion was when it allocated makes no other data structure: each function counts once.
+        let mut seen = FxHashSet::default();
+        own.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
+        if kind == GroupKind::Mapping && own.first().is_some_and(|&index| all[index].is_allocator) {
+            // An allocator that mapped what it did not hand on keeps a pool, and serves all callers from it: which of
+            // them came when the pool was empty makes no other data structure.
+            own.truncate(1);
+        }
+        let own_calls: Vec<&CallFrame> = own.iter().map(|&index| all[index]).collect();
+        CallPath {
+            name: name_of(&own_calls),
+            allocated_at: own.first().map(|&index| frames[index].clone()),
+            own: own.iter().map(|&index| all[index].number).collect(),
+            stack: frames,
+            cut: process.tables.stacks.end(stack) != StackEnd::Outermost,
+        }
+    }
+
+    /// The inline stack at a return address, innermost first.
+    fn call_frames(
+        &mut self,
+        process: &ProcessState<'_>,
+        id: ProcessId,
+        modules: &Modules<'_>,
+        return_address: Avma,
+        time_ns: u64,
+    ) -> Rc<[CallFrame]> {
+        if let Some(found) = self.call_frames.get(&(id, return_address.0)) {
+            return Rc::clone(found);
+        }
+        // The call is before the address it returns to; that may even belong to the next function.
+        let call = Avma(return_address.0.wrapping_sub(1));
+        let loaded = process.space.module_at(call, time_ns);
+        let svma = loaded.map_or(Svma(call.0), |loaded| loaded.svma(call));
+        let frames = match loaded {
+            Some(loaded) => modules.get(loaded.module).frames(svma),
+            None => vec![Frame {
+                function: format!("[unknown]+{call}"),
+                module: "[unknown]".to_owned(),
+                position: None,
+                inlined: false,
+            }],
+        };
+        let is_readable = loaded.is_some_and(|loaded| modules.get(loaded.module).function_bounds(svma).is_some());
+        let found: Rc<[CallFrame]> = frames
+            .into_iter()
+            .map(|frame| {
+                let source = frame.position.as_ref().map(|position| position.file.as_str());
+                let hands_on =
+                    || loaded.is_some_and(|loaded| passes_on(modules.get(loaded.module), loaded.svma(return_address)));
+                let verdict = self.rules.judge(&frame.function, &frame.module, source);
+                let own = match verdict {
+                    // What has no name may be an allocator's wrapper as well: its code tells.
+                    Verdict::Program if !frame.is_named() => !(is_readable && hands_on()),
+                    Verdict::Program => true,
+                    Verdict::Library => false,
+                    // What was inlined has no return of its own to look at.
+                    Verdict::NamedLikeAllocator => !frame.inlined && loaded.is_some() && !hands_on(),
+                };
+                CallFrame {
+                    number: self.number(&frame, svma),
+                    frame,
+                    call: svma,
+                    own,
+                    is_allocator: verdict == Verdict::NamedLikeAllocator,
+                }
+            })
+            .collect();
+        self.call_frames.insert((id, return_address.0), Rc::clone(&found));
+        found
+    }
+
+    /// Numbers frames: the same source position is the same frame; without one, the address in the module tells.
+    fn number(&mut self, frame: &Frame, svma: Svma) -> u32 {
+        let next = self.frames.len() as u32;
+        // Whether a compiler inlined the function at this call makes no other data structure.
+        let mut key = Frame { inlined: false, ..frame.clone() };
+        if frame.position.is_none() {
+            key.function = format!("{} {svma}", key.function);
+        }
+        *self.frames.entry(key).or_insert(next)
+    }
+}
+
+/// Until a variable or a type is known: where it was allocated. In a function without a name that is the address of the
+/// call, behind the nearest caller that has one: `PyList_New › +0x4fb5a1`.
+fn name_of(own: &[&CallFrame]) -> String {
+    let Some(CallFrame { frame, call, .. }) = own.first() else { return "heap".to_owned() };
+    match &frame.position {
+        Some(position) => format!("{}:{}", frame.function, position.line),
+        None if frame.is_named() => frame.function.clone(),
+        None => match own.iter().find(|caller| caller.frame.is_named()) {
+            Some(caller) => format!("{} › +{call}", caller.frame.function),
+            None => format!("{}+{call}", frame.module),
+        },
+    }
+}
