@@ -25,7 +25,9 @@
 //! does not shrink.
 //!
 //! Where not all blocks are followed ([`crate::follow`]), two flags a page say whether a block that begins there was ever
-//! entered, so that the release of others ends here, and whether one was passed over, as all later ones are.
+//! entered, so that the release of others ends here, and whether one was passed over, as all later ones are. The first is
+//! taken back once such a page has no block any more ([`Leaf::sweep`]); the second stays, also where memory is unmapped and
+//! something else is mapped there.
 //!
 //! Not held, and counted: a block that is not 8-aligned, which no allocator makes, and the earlier of two that begin in
 //! the same 16 bytes, possible below other allocators than glibc's for blocks of 8 bytes.
@@ -315,7 +317,10 @@ impl BlockIndex {
         if (base & ((1 << PAGE_BITS) - 1)) + bytes > 1 << PAGE_BITS || in_granule & 7 != 0 {
             return false;
         }
-        let Some(leaf) = self.leaf(base) else { return false };
+        // Where it was passed over the order below would be wrong: see [`Leaf::sweep`].
+        let Some(leaf) = self.leaf(base).filter(|leaf| leaf.page(base).load(Relaxed) & PASSED_OVER == 0) else {
+            return false;
+        };
         let granule = (base >> GRANULE_BITS) as usize % CELLS;
         let place = &leaf.cells[granule];
         // Another block in this granule, or one whose end was missed.
@@ -367,10 +372,12 @@ impl BlockIndex {
     }
 
     /// Notes that the block at `base`, which nobody else knows yet, was counted for 2^`shift` blocks.
-    pub(crate) fn note_counted(&self, base: u64, shift: u32) {
-        if let Some((place, start)) = self.start(base) {
-            place.store(start.0 | (shift - COUNTED_FROM) << COUNTED_BIT, Release);
-        }
+    /// False where it is not here.
+    #[must_use]
+    pub(crate) fn note_counted(&self, base: u64, shift: u32) -> bool {
+        let Some((place, start)) = self.start(base) else { return false };
+        place.store(start.0 | (shift - COUNTED_FROM) << COUNTED_BIT, Release);
+        true
     }
 
     /// Size of the block at `base` that is about to leave, or has just left and was not freed yet.
@@ -398,7 +405,7 @@ impl BlockIndex {
         Some(Removed(start))
     }
 
-    /// The `realloc` put the block somewhere else: takes the old one out, unless its place was given to a new block
+    /// The `realloc` is done: takes the old block out, unless its place was given to a new block
     /// already. (That one has no mark; were it being moved too, it would be its own owner's to enter again.)
     pub(crate) fn end_move(&self, base: u64, moving: Removed) {
         if let Some(place) = self.cell(base) {

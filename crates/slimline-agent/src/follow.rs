@@ -69,7 +69,7 @@ pub(crate) fn stands_for(base: u64, bytes: u64) -> Option<u32> {
 /// Fibonacci hashing (Knuth, TAOCP 3, 6.4): the high bits of the product, which neighbouring pages spread over.
 #[inline(always)]
 fn is_chosen(page: u64, mask: u64) -> bool {
-    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & mask == 0
+    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - MAX_LEVEL) & mask == 0
 }
 
 /// The time stamp counter.
@@ -103,18 +103,19 @@ impl Cost {
         let passed = if since == 0 { 0 } else { now.saturating_sub(since) };
         let spent = self.timed_ticks.take().saturating_mul((TIMED_EVERY * WAYS).into()) as i64;
         let earned = (u128::from(passed) * u128::from(config.budget_ppm) / 1_000_000) as i64;
+        let mask = MASK.load(Relaxed);
         let credit = CREDIT_TICKS.load(Relaxed).saturating_add(earned).min(ALLOWANCE_TICKS).saturating_sub(spent);
         // Of two threads at once one may not pay: there will be a next time.
         CREDIT_TICKS.store(if credit < 0 { RENEWED_TICKS } else { credit }, Relaxed);
         if credit < 0 {
-            follow_fewer();
+            follow_fewer(mask);
         }
     }
 }
 
+/// Halves the part of the pages, unless another thread has done so since it was `mask`.
 #[cold]
-fn follow_fewer() {
-    let mask = MASK.load(Relaxed);
+fn follow_fewer(mask: u64) {
     let next = mask << 1 | 1;
     if next < 1 << MAX_LEVEL && MASK.compare_exchange(mask, next, Relaxed, Relaxed).is_ok() {
         publish(next);

@@ -86,7 +86,7 @@ impl Places {
         let key = |stream: &Stream| (stream.group, stream.site);
         let known = found.streams.iter().filter(|stream| executed.get(&key(stream)).is_some_and(|of| *of > 0.0));
         let seen: u64 = known.map(|stream| stream.executions).sum();
-        let each = executed.values().sum::<f64>() / seen as f64;
+        let each = executed.values().sum::<f64>() / seen.max(1) as f64;
         for stream in &found.streams {
             let of = executed.entry(key(stream)).or_default();
             if *of == 0.0 {

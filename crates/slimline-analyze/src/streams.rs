@@ -227,7 +227,8 @@ impl Walk {
         }
         let distance = address.wrapping_sub(self.last) as i64;
         self.last = address;
-        if (self.group, self.object) != (group.0, object) {
+        // Object 0 is none that is known: two accesses there are to two.
+        if (self.group, self.object) != (group.0, object) || object == 0 {
             (self.group, self.object) = (group.0, object);
             self.hops += 1;
             return;
@@ -316,7 +317,9 @@ impl StreamState {
                 self.touched.push(site);
             }
             memory.walk.step(group, object, batch.address[row].0);
-            self.neighbors.row(site, group, object, offset);
+            if object != 0 {
+                self.neighbors.row(site, group, object, offset);
+            }
         }
         if keeps_order {
             self.sequences.end_window(window);

@@ -105,8 +105,8 @@ impl Tables {
 /// Whose the heap blocks are that were not followed: at each instruction, of those groups whose followed blocks it was
 /// seen to access, in proportion to these accesses; where it was seen to access none, as its function's.
 ///
-/// Blocks are followed by page, whatever they are, so an instruction's accesses to followed ones are a random part of
-/// all that it makes to the heap.
+/// At any time blocks are followed by page, whatever they are. But the part of the pages shrinks as a program allocates: an
+/// instruction that uses blocks from before and after a change favours the earlier ones here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NotFollowed {
     /// The group that stands for them. What is left of it belongs to functions that were never seen to access a followed

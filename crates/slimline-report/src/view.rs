@@ -204,7 +204,8 @@ pub struct Group {
     pub loads: u64,
     /// Stores seen in bursts.
     pub stores: u64,
-    /// Objects that samples and bursts touched; where `blocks_estimated`, most of them that were alive at one time.
+    /// Objects that samples and bursts touched; where `blocks_estimated`, most of them that were alive at one time
+    /// if these are more.
     pub blocks: u64,
     /// Their size.
     pub bytes: u64,

@@ -37,6 +37,7 @@ pub(crate) fn start() {
     unwind::start();
     follow::start();
     BLOCKS.set_apart(&raw const EARLY as u64, EARLY_BYTES as u64);
+    BLOCKS.set_apart(0, 1); // null is no block that is freed
     if fork::inherit() {
         GENERATION.store(1, Release);
     }

@@ -243,9 +243,8 @@ impl Reallocation {
             if let Some(leaving) = self.leaving {
                 leaving.settle();
             }
-            if new as u64 != self.base {
-                BLOCKS.end_move(self.base, moving);
-            }
+            // Also where the block stayed: it enters anew, or is passed over.
+            BLOCKS.end_move(self.base, moving);
         }
         allocated(new, bytes, sp, bp);
     }

@@ -17,13 +17,16 @@ pub(super) fn takes(base: u64, bytes: u64) -> bool {
 pub(super) fn add(base: u64, bytes: u64, stack: u32) {
     let Some(shift) = follow::stands_for(base, bytes).filter(|_| bytes < LARGE_BLOCK_BYTES) else { return };
     let Some(totals) = recorder::path_totals(stack) else { return };
-    BLOCKS.note_counted(base, shift);
+    if !BLOCKS.note_counted(base, shift) {
+        return;
+    }
     totals.counted.fetch_add(1, Relaxed);
     for (live, peak, more) in
         [(&totals.live_blocks, &totals.peak_blocks, 1), (&totals.live_bytes, &totals.peak_bytes, bytes as i64)]
     {
         let more = more << shift;
-        peak.fetch_max(live.fetch_add(more, Relaxed) + more, Relaxed);
+        // The target can write here too: no sum may panic.
+        peak.fetch_max(live.fetch_add(more, Relaxed).wrapping_add(more), Relaxed);
     }
 }
 

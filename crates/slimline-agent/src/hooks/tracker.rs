@@ -40,7 +40,7 @@ impl StackArea for SharedArea {
 static SPARE: [AtomicPtr<Tracker>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
 /// Trackers in use or spare.
 static TRACKERS: AtomicU32 = AtomicU32::new(0);
-/// If every entry of each was touched, 1.5 GiB. Blocks of threads beyond have no call paths.
+/// If every entry of each was touched, 0.5 GiB. Blocks of threads beyond have no call paths.
 const MAX_TRACKERS: u32 = 512;
 
 fn take() -> Option<NonNull<Tracker>> {

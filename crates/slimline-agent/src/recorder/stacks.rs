@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // shared memory
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use slimline_trace::wire::{PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, STACK_WORDS, STACKS_OFFSET, StackEntry};
 
 use crate::kernel;
@@ -20,11 +20,15 @@ static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// and of the totals by call path.
 static TOTALS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
+/// Numbers given so far.
+static GIVEN: AtomicU32 = AtomicU32::new(0);
+
 /// Starts over, for a new file. No other thread may exist.
 pub(super) fn reset() {
     WRITER.store(0, Relaxed);
     STACK_BYTES.store(0, Relaxed);
     TOTALS_BYTES.store(0, Relaxed);
+    GIVEN.store(0, Relaxed);
 }
 
 /// Appends a call path (return addresses, innermost first; `cut` as in [`StackEntry`]). Its number, or 0 (counted)
@@ -72,6 +76,7 @@ fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
         at.write(StackEntry::new(frames.len(), cut).0);
         core::ptr::copy_nonoverlapping(frames.as_ptr(), at.add(1), frames.len());
     }
+    GIVEN.store(number, Relaxed);
     header.stacks.store(number, Relaxed);
     header.stack_words.store(end as u64, Release);
     number
@@ -91,7 +96,8 @@ fn make_room(offset: usize, taken: &AtomicUsize, bytes: usize) -> bool {
 
 /// The totals of call path `number`, where it has any.
 pub(crate) fn path_totals(number: u32) -> Option<&'static PathTotals> {
-    let header = super::header().filter(|header| number != 0 && number <= header.stacks.load(Relaxed))?;
+    // Not the header's count, which the target can write over.
+    let header = super::header().filter(|_| number != 0 && number <= GIVEN.load(Relaxed))?;
     let start = core::ptr::from_ref(header).cast::<u8>();
     // SAFETY: the area is mapped behind the header, and every number that was given has its room in it.
     ((number as usize) < PATHS).then(|| unsafe { &*start.add(PATHS_OFFSET).cast::<PathTotals>().add(number as usize) })

@@ -231,7 +231,7 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
     let run = recorded(target.command(&[]), config);
     let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
     let words: Vec<u64> = printed.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    let [allocations, _, small, large] = words[..] else { panic!("{printed}") };
+    let [allocations, _, small, large, shrunk] = words[..] else { panic!("{printed}") };
     let [process] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
     // The C library allocates a little of its own.
     assert!((allocations..allocations + 10).contains(&process.allocations), "{}", process.allocations);
@@ -258,6 +258,7 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
             }
             assert!(address >= block.base && address - block.base < u64::from(block.bytes));
             assert_ne!(block.stack, 0);
+            assert_ne!(u64::from(block.bytes), shrunk, "shrunk long before it was walked over");
             followed += u64::from(u64::from(block.bytes) == small);
             large_ones += u64::from(u64::from(block.bytes) == large);
         }
@@ -265,7 +266,8 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
     assert!(followed > 0 && large_ones > 0, "{followed} {large_ones}");
     // Pages of small blocks: 1500, of which at least 25 are to be expected.
     let expected = followed * ((1 << process.follow_shift) - 1);
-    assert!((expected / 4..expected * 4).contains(&not_followed), "{not_followed} for {expected}");
+    // On a busy machine samples are few.
+    assert!((expected / 16..expected * 16).contains(&not_followed), "{not_followed} for {expected}");
 }
 
 #[test]

@@ -190,7 +190,10 @@ impl Process {
             process.ranges.append(&mut manifest.table(directory, number, LIVE_RANGES)?);
             process.mappings = manifest.table(directory, number, Mappings::NAME)?;
             process.threads = manifest.table(directory, number, Threads::NAME)?;
-            process.paths = manifest.table(directory, number, Paths::NAME)?;
+            // Earlier sessions have none.
+            if manifest.files.contains_key(Paths::NAME) {
+                process.paths = manifest.table(directory, number, Paths::NAME)?;
+            }
         }
         let is_missing = |stack: &StackRow| stack.index() >= process.stacks.len();
         if process.ranges.stack.iter().flatten().any(is_missing) || process.paths.stack.iter().any(is_missing) {

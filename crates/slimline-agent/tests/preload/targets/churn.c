@@ -2,6 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// What lies behind a block that was shrunk in place is another block's.
+enum { SHRUNK = 500, SHRUNK_BYTES = 3000 };
+static long *shrunk[SHRUNK], *behind[SHRUNK * 40];
+
 enum { CHURNED = 3000000, LIVE = 4096, SMALL = 100000, LARGE = 200, SMALL_BYTES = 48, LARGE_BYTES = 2000 };
 
 static long *blocks[LIVE], *small[SMALL], *large[LARGE];
@@ -28,7 +32,10 @@ int main(void) {
     }
     for (int i = 0; i < SMALL; i++, allocations++) small[i] = make(SMALL_BYTES);
     for (int i = 0; i < LARGE; i++, allocations++) large[i] = make(LARGE_BYTES);
-    long sum = walk(small, SMALL, 2000) + walk(large, LARGE, 200000);
-    printf("%ld %ld %d %d\n", allocations, sum & 1, SMALL_BYTES, LARGE_BYTES);
+    for (int i = 0; i < SHRUNK; i++, allocations++) shrunk[i] = make(SHRUNK_BYTES);
+    for (int i = 0; i < SHRUNK; i++, allocations++) shrunk[i] = realloc(shrunk[i], 40);
+    for (int i = 0; i < SHRUNK * 40; i++, allocations++) behind[i] = make(SMALL_BYTES);
+    long sum = walk(behind, SHRUNK * 40, 4000) + walk(small, SMALL, 2000) + walk(large, LARGE, 200000);
+    printf("%ld %ld %d %d %d\n", allocations, sum & 1, SMALL_BYTES, LARGE_BYTES, SHRUNK_BYTES);
     return 0;
 }
