@@ -142,6 +142,11 @@ const PASSED_OVER: u8 = 2;
 
 impl Leaf {
     #[inline(always)]
+    fn cell(&self, address: u64) -> &AtomicU32 {
+        &self.cells[(address >> GRANULE_BITS) as usize % CELLS]
+    }
+
+    #[inline(always)]
     fn page(&self, address: u64) -> &AtomicU8 {
         &self.pages[(address >> PAGE_BITS) as usize % PAGES]
     }
@@ -232,6 +237,11 @@ impl BlockIndex {
         (leaf > REFUSED).then(|| unsafe { &*leaf })
     }
 
+    /// The leaf of an address, mapped where it was not; None where there is no memory for it.
+    fn ready(&self, address: u64) -> Option<&Leaf> {
+        self.leaf(address).or_else(|| self.add_leaf(address))
+    }
+
     #[cold]
     #[inline(never)]
     fn add_leaf(&self, address: u64) -> Option<&Leaf> {
@@ -248,7 +258,7 @@ impl BlockIndex {
 
     #[inline(always)]
     fn cell(&self, address: u64) -> Option<&AtomicU32> {
-        Some(&self.leaf(address)?.cells[(address >> GRANULE_BITS) as usize % CELLS])
+        Some(self.leaf(address)?.cell(address))
     }
 
     /// The cell in which a block begins at `base`, and what it says; None where none does.
@@ -259,7 +269,7 @@ impl BlockIndex {
         if flags & ENTERED == 0 {
             return None; // and no look at a cell that is in no cache
         }
-        let place = &leaf.cells[(base >> GRANULE_BITS) as usize % CELLS];
+        let place = leaf.cell(base);
         let start = Cell(place.load(Relaxed));
         if start.begins(base) {
             return Some((place, start));
@@ -276,7 +286,7 @@ impl BlockIndex {
 
     /// Notes that small blocks that begin on the page of `base` are not followed.
     pub(crate) fn pass_over(&self, base: u64) {
-        if let Some(leaf) = self.leaf(base).or_else(|| self.add_leaf(base)) {
+        if let Some(leaf) = self.ready(base) {
             leaf.flag(base, PASSED_OVER);
         }
     }
@@ -297,7 +307,7 @@ impl BlockIndex {
     pub(crate) fn set_apart(&self, start: u64, bytes: u64) {
         for page in start >> PAGE_BITS..=(start + bytes - 1) >> PAGE_BITS {
             let address = page << PAGE_BITS;
-            if let Some(leaf) = self.leaf(address).or_else(|| self.add_leaf(address)) {
+            if let Some(leaf) = self.ready(address) {
                 leaf.flag(address, ENTERED);
             }
         }
@@ -347,32 +357,30 @@ impl BlockIndex {
     }
 
     fn try_insert(&self, base: u64, bytes: u64, stack: u32) -> Option<u64> {
-        let ready = |address| self.leaf(address).or_else(|| self.add_leaf(address));
-        let leaf = ready(base).filter(|_| base.is_multiple_of(8))?;
+        let leaf = self.ready(base).filter(|_| base.is_multiple_of(8))?;
         let size_code = if bytes >= LARGE_BLOCK_BYTES {
             LARGE
         } else if (base & (GRANULE_BYTES - 1)) + bytes > GRANULE_BYTES {
             let behind = base + GRANULE_BYTES;
-            ready(behind)?;
-            self.cell(behind)?.store(Cell::size(bytes, stack).0, Relaxed);
+            self.ready(behind)?.cell(behind).store(Cell::size(bytes, stack).0, Relaxed);
             for page in (base >> PAGE_BITS) + 1..=(base + bytes - 1) >> PAGE_BITS {
                 let first = page << PAGE_BITS;
                 let distance = (first >> GRANULE_BITS) - (base >> GRANULE_BITS);
-                ready(first)?.spans[page as usize % PAGES].store(distance as u32, Relaxed);
+                self.ready(first)?.spans[page as usize % PAGES].store(distance as u32, Relaxed);
             }
             WIDE
         } else {
             bytes as u32
         };
-        let place = self.cell(base)?;
+        let place = leaf.cell(base);
         let old = Cell(place.load(Relaxed));
         place.store(Cell::start(base, size_code, stack).0, Release);
         leaf.page(base).fetch_or(ENTERED, AcqRel);
         Some(u64::from(old.is_live() && !old.begins(base)))
     }
 
-    /// Notes that the block at `base`, which nobody else knows yet, was counted for 2^`shift` blocks.
-    /// False where it is not here.
+    /// Notes that the block at `base`, which nobody else knows yet, was counted for 2^`shift` blocks; false where it is not
+    /// here.
     #[must_use]
     pub(crate) fn note_counted(&self, base: u64, shift: u32) -> bool {
         let Some((place, start)) = self.start(base) else { return false };

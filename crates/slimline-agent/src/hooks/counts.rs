@@ -31,8 +31,7 @@ pub(super) fn allocation_quietly(bytes: u64) -> bool {
     if allocations >= TIMED_EVERY {
         return false;
     }
-    counts.allocations.set(allocations);
-    counts.allocated_bytes.set(counts.allocated_bytes.get().wrapping_add(bytes));
+    counts.add(allocations, bytes);
     true
 }
 
@@ -42,8 +41,7 @@ pub(super) fn allocation_quietly(bytes: u64) -> bool {
 pub(super) fn allocation(bytes: u64) -> bool {
     let Some(Thread { counts, .. }) = thread::current() else { return false };
     let allocations = counts.allocations.get() + 1;
-    counts.allocations.set(allocations);
-    counts.allocated_bytes.set(counts.allocated_bytes.get().wrapping_add(bytes));
+    counts.add(allocations, bytes);
     allocations >= TIMED_EVERY
 }
 
@@ -69,6 +67,13 @@ pub(super) fn settle() {
 }
 
 impl Counts {
+    /// Takes in an allocation, after which there are `allocations` of this round.
+    #[inline(always)]
+    fn add(&self, allocations: u32, bytes: u64) {
+        self.allocations.set(allocations);
+        self.allocated_bytes.set(self.allocated_bytes.get().wrapping_add(bytes));
+    }
+
     /// Counts an allocation whose block is followed.
     #[inline(always)]
     pub(super) fn followed(&self) {

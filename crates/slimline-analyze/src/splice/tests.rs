@@ -221,6 +221,6 @@ proptest! {
     fn fields_have_their_exact_shares(code in programs(), length in 60_usize..200) {
         let run = run(&code, length);
         let off = run.off(&run.spliced(), |stream| stream / 20);
-        prop_assert!(off <= 0.03, "seen {}, spliced {off}", run.off(&run.seen(), |stream| stream / 20));
+        prop_assert!(off <= 0.02, "seen {}, spliced {off}", run.off(&run.seen(), |stream| stream / 20));
     }
 }

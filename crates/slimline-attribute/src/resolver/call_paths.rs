@@ -6,9 +6,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{StackEnd, StackRow};
 
-use super::{ProcessId, ProcessState};
+use super::{ProcessId, ProcessView};
 use crate::code::passes_on::passes_on;
-use crate::data::address_space::Modules;
 use crate::data::call_path::own_frames;
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::tables::{Frame, GroupKind};
@@ -49,19 +48,18 @@ impl CallPaths {
     /// Names a call path's frames and tells those that are the program's own.
     pub(super) fn find(
         &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
+        view: ProcessView<'_, '_>,
         stack: StackRow,
         kind: GroupKind,
         time_ns: u64,
     ) -> CallPath {
-        let calls: Vec<Rc<[CallFrame]>> = process
+        let calls: Vec<Rc<[CallFrame]>> = view
+            .process
             .tables
             .stacks
             .frames(stack)
             .iter()
-            .map(|&address| self.call_frames(process, id, modules, address, time_ns))
+            .map(|&address| self.call_frames(view, address, time_ns))
             .collect();
         let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
         let frames: Vec<Frame> = all.iter().map(|call| call.frame.clone()).collect();
@@ -84,28 +82,21 @@ impl CallPaths {
             allocated_at: own.first().map(|&index| frames[index].clone()),
             own: own.iter().map(|&index| all[index].number).collect(),
             stack: frames,
-            cut: process.tables.stacks.end(stack) != StackEnd::Outermost,
+            cut: view.process.tables.stacks.end(stack) != StackEnd::Outermost,
         }
     }
 
     /// The inline stack at a return address, innermost first.
-    fn call_frames(
-        &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
-        return_address: Avma,
-        time_ns: u64,
-    ) -> Rc<[CallFrame]> {
-        if let Some(found) = self.call_frames.get(&(id, return_address.0)) {
+    fn call_frames(&mut self, view: ProcessView<'_, '_>, return_address: Avma, time_ns: u64) -> Rc<[CallFrame]> {
+        if let Some(found) = self.call_frames.get(&(view.id, return_address.0)) {
             return Rc::clone(found);
         }
         // The call is before the address it returns to; that may even belong to the next function.
         let call = Avma(return_address.0.wrapping_sub(1));
-        let loaded = process.space.module_at(call, time_ns);
+        let loaded = view.process.space.module_at(call, time_ns);
         let svma = loaded.map_or(Svma(call.0), |loaded| loaded.svma(call));
         let frames = match loaded {
-            Some(loaded) => modules.get(loaded.module).frames(svma),
+            Some(loaded) => view.modules.get(loaded.module).frames(svma),
             None => vec![Frame {
                 function: format!("[unknown]+{call}"),
                 module: "[unknown]".to_owned(),
@@ -113,13 +104,14 @@ impl CallPaths {
                 inlined: false,
             }],
         };
-        let is_readable = loaded.is_some_and(|loaded| modules.get(loaded.module).function_bounds(svma).is_some());
+        let is_readable = loaded.is_some_and(|loaded| view.modules.get(loaded.module).function_bounds(svma).is_some());
         let found: Rc<[CallFrame]> = frames
             .into_iter()
             .map(|frame| {
                 let source = frame.position.as_ref().map(|position| position.file.as_str());
-                let hands_on =
-                    || loaded.is_some_and(|loaded| passes_on(modules.get(loaded.module), loaded.svma(return_address)));
+                let hands_on = || {
+                    loaded.is_some_and(|loaded| passes_on(view.modules.get(loaded.module), loaded.svma(return_address)))
+                };
                 let verdict = self.rules.judge(&frame.function, &frame.module, source);
                 let own = match verdict {
                     // What has no name may be an allocator's wrapper as well: its code tells.
@@ -138,7 +130,7 @@ impl CallPaths {
                 }
             })
             .collect();
-        self.call_frames.insert((id, return_address.0), Rc::clone(&found));
+        self.call_frames.insert((view.id, return_address.0), Rc::clone(&found));
         found
     }
 

@@ -10,8 +10,8 @@ use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
 use super::call_paths::CallPaths;
 use super::sites::Tally;
-use super::{Memory, Place, ProcessId, ProcessState, Reason};
-use crate::data::address_space::{Found, Loaded, MappingName, Modules, Whole};
+use super::{Memory, Place, ProcessId, ProcessView, Reason};
+use crate::data::address_space::{Found, Loaded, MappingName, Whole};
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
 use crate::module::demangle;
@@ -180,15 +180,9 @@ impl Groups {
     }
 
     /// The object that a small heap block is.
-    pub(super) fn block(
-        &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
-        block: &Block,
-    ) -> Place {
-        let group = self.of_stack(process, id, modules, block.stack, GroupKind::Heap, 0);
-        let key = ObjectKey::Block(id, block.base.0, block.bytes, block.stack);
+    pub(super) fn block(&mut self, view: ProcessView<'_, '_>, block: &Block) -> Place {
+        let group = self.of_stack(view, block.stack, GroupKind::Heap, 0);
+        let key = ObjectKey::Block(view.id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
         let is_small = block.bytes < ALWAYS_FOLLOWED_BYTES;
         self.rows[group.index()].partly_followed |= is_small;
@@ -213,39 +207,32 @@ impl Groups {
     }
 
     /// The object that an address belongs to, and the extent in which the answer holds.
-    pub(super) fn find(
-        &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
-        address: Avma,
-        time_ns: u64,
-    ) -> (Place, Extent) {
-        let (found, valid) = process.space.find(address, time_ns);
-        let ranges = process.tables.ranges;
+    pub(super) fn find(&mut self, view: ProcessView<'_, '_>, address: Avma, time_ns: u64) -> (Place, Extent) {
+        let (found, valid) = view.process.space.find(address, time_ns);
+        let ranges = view.process.tables.ranges;
         match found {
             Found::Block(row) | Found::Mapped(row) | Found::MappedStack(row) => {
                 let group = match found {
                     Found::MappedStack(_) => self.stacks(),
                     _ => {
                         let kind = if let Found::Block(_) = found { GroupKind::Heap } else { GroupKind::Mapping };
-                        self.of_stack(process, id, modules, ranges.stack[row], kind, ranges.born_ns[row])
+                        self.of_stack(view, ranges.stack[row], kind, ranges.born_ns[row])
                     }
                 };
-                let place = self.object(ObjectKey::Range(id, row), group, ranges.base[row].0, ranges.bytes[row]);
+                let place = self.object(ObjectKey::Range(view.id, row), group, ranges.base[row].0, ranges.bytes[row]);
                 let memory = if let Found::Mapped(_) = found { Memory::Cut } else { Memory::Known };
                 (Place { memory, ..place }, valid)
             }
             Found::Module(loaded) => {
-                let (place, extent) = self.of_module(id, modules, loaded, address);
+                let (place, extent) = self.of_module(view, loaded, address);
                 (place, valid.and(&extent))
             }
             Found::Stack(row) => {
                 let group = self.stacks();
-                self.of_mapping(id, process.space.whole(row), group, address, valid)
+                self.of_mapping(view.id, view.process.space.whole(row), group, address, valid)
             }
             Found::Mapping(row) => {
-                let name = process.space.name(row);
+                let name = view.process.space.name(row);
                 let memory = match name {
                     MappingName::Anonymous | MappingName::Heap => Memory::Heap,
                     _ => Memory::Known,
@@ -257,7 +244,7 @@ impl Groups {
                     MappingName::Special(name) | MappingName::File(name) => name.clone(),
                 };
                 let group = self.group(GroupKey::Mapping(name.clone()), || row_of(&name, GroupKind::Mapping));
-                let (place, valid) = self.of_mapping(id, process.space.whole(row), group, address, valid);
+                let (place, valid) = self.of_mapping(view.id, view.process.space.whole(row), group, address, valid);
                 (Place { memory, ..place }, valid)
             }
             Found::Nothing => (Self::NOWHERE, valid),
@@ -291,8 +278,8 @@ impl Groups {
     }
 
     /// A module's variable, or its section where no symbol names it.
-    fn of_module(&mut self, id: ProcessId, modules: &Modules<'_>, loaded: Loaded, address: Avma) -> (Place, Extent) {
-        let module = modules.get(loaded.module);
+    fn of_module(&mut self, view: ProcessView<'_, '_>, loaded: Loaded, address: Avma) -> (Place, Extent) {
+        let module = view.modules.get(loaded.module);
         let svma = loaded.svma(address);
         let identity = Rc::clone(self.identities.entry(loaded.module).or_insert_with(|| Rc::from(module.identity())));
         if let Some(variable) = module.symbols().variable_at(svma) {
@@ -301,7 +288,7 @@ impl Groups {
             let group = self.group(key, || row_of(&demangle(variable.name), GroupKind::Static));
             self.origins[group.index()].get_or_insert(Origin::Static(loaded.module, variable.start));
             let start = variable.start.to_avma(loaded.bias).0;
-            let place = self.object(ObjectKey::Static(id, group, start), group, start, bytes);
+            let place = self.object(ObjectKey::Static(view.id, group, start), group, start, bytes);
             return (place, Extent { start, end: start.saturating_add(bytes), ..Extent::ALL });
         }
         let (start, end, section) = module
@@ -313,7 +300,7 @@ impl Groups {
         let group = self.group(key, || row_of(&name, GroupKind::Static));
         self.reasons[group.index()] = Some((Reason::NoVariable, Some(loaded.module)));
         let place = self.object(
-            ObjectKey::Static(id, group, start.to_avma(loaded.bias).0),
+            ObjectKey::Static(view.id, group, start.to_avma(loaded.bias).0),
             group,
             start.to_avma(loaded.bias).0,
             end.0 - start.0,
@@ -328,20 +315,18 @@ impl Groups {
     /// The group of what was allocated or mapped with a call path.
     fn of_stack(
         &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
+        view: ProcessView<'_, '_>,
         stack: Option<StackRow>,
         kind: GroupKind,
         time_ns: u64,
     ) -> GroupId {
-        if let Some(&group) = self.by_stack.get(&(id, stack, kind)) {
+        if let Some(&group) = self.by_stack.get(&(view.id, stack, kind)) {
             return group;
         }
         let group = match stack {
             Some(stack) => {
-                let group = self.of_path(process, id, modules, stack, kind, time_ns);
-                self.origins[group.index()].get_or_insert(Origin::Path(id, stack, time_ns));
+                let group = self.of_path(view, stack, kind, time_ns);
+                self.origins[group.index()].get_or_insert(Origin::Path(view.id, stack, time_ns));
                 group
             }
             None => {
@@ -350,20 +335,12 @@ impl Groups {
                 group
             }
         };
-        self.by_stack.insert((id, stack, kind), group);
+        self.by_stack.insert((view.id, stack, kind), group);
         group
     }
 
-    fn of_path(
-        &mut self,
-        process: &ProcessState<'_>,
-        id: ProcessId,
-        modules: &Modules<'_>,
-        stack: StackRow,
-        kind: GroupKind,
-        time_ns: u64,
-    ) -> GroupId {
-        let path = self.paths.find(process, id, modules, stack, kind, time_ns);
+    fn of_path(&mut self, view: ProcessView<'_, '_>, stack: StackRow, kind: GroupKind, time_ns: u64) -> GroupId {
+        let path = self.paths.find(view, stack, kind, time_ns);
         let key = match kind {
             GroupKind::Mapping => GroupKey::Mapped(Rc::clone(&path.own)),
             _ => GroupKey::Heap(Rc::clone(&path.own)),

@@ -117,6 +117,14 @@ struct ProcessState<'a> {
     sites: FxHashMap<u64, SiteId>,
 }
 
+/// A process, and the modules that it and others loaded, as objects and call paths are looked up in it.
+#[derive(Clone, Copy)]
+struct ProcessView<'s, 'a> {
+    id: ProcessId,
+    process: &'s ProcessState<'a>,
+    modules: &'s Modules<'a>,
+}
+
 /// An object as rows need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
@@ -309,17 +317,16 @@ impl<'a> Resolver<'a> {
         if address.0 == 0 {
             return Groups::NOWHERE;
         }
+        let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
         let named = block.map(|row| (row, blocks.row(row.index())));
         if let Some((row, block)) = &named
             && !block.is_not_followed()
         {
-            return *cursor.blocks[row.index()]
-                .get_or_insert_with(|| self.groups.block(&self.processes[process.0], process, &self.modules, block));
+            return *cursor.blocks[row.index()].get_or_insert_with(|| self.groups.block(view, block));
         }
         let slot = cursor.slot(address);
         if !cursor.extents[slot].0.contains(address.0, time_ns) {
-            let (place, extent) =
-                self.groups.find(&self.processes[process.0], process, &self.modules, address, time_ns);
+            let (place, extent) = self.groups.find(view, address, time_ns);
             cursor.extents[slot] = (extent, place);
         }
         let place = cursor.extents[slot].1;
@@ -335,15 +342,15 @@ impl<'a> Resolver<'a> {
         time_ns: u64,
         block: Option<&slimline_trace::tables::Block>,
     ) -> (GroupId, ObjectId, u64) {
-        let state = &self.processes[process.0];
+        let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
         let place = match block {
             _ if address.0 == 0 => Groups::NOWHERE,
-            Some(block) if !block.is_not_followed() => self.groups.block(state, process, &self.modules, block),
+            Some(block) if !block.is_not_followed() => self.groups.block(view, block),
             Some(_) => {
-                let place = self.groups.find(state, process, &self.modules, address, time_ns).0;
+                let place = self.groups.find(view, address, time_ns).0;
                 self.groups.unless_cut(place)
             }
-            None => self.groups.find(state, process, &self.modules, address, time_ns).0,
+            None => self.groups.find(view, address, time_ns).0,
         };
         (place.group, place.object, address.0.wrapping_sub(place.base))
     }

@@ -6,7 +6,7 @@
 enum { SHRUNK = 500, SHRUNK_BYTES = 3000 };
 static long *shrunk[SHRUNK], *behind[SHRUNK * 40];
 
-enum { CHURNED = 3000000, LIVE = 4096, SMALL = 100000, LARGE = 200, SMALL_BYTES = 48, LARGE_BYTES = 2000 };
+enum { CHURNED = 3000000, LIVE = 16384, SMALL = 100000, LARGE = 200, SMALL_BYTES = 48, LARGE_BYTES = 2000 };
 
 static long *blocks[LIVE], *small[SMALL], *large[LARGE];
 
@@ -28,7 +28,7 @@ int main(void) {
     for (long i = 0; i < CHURNED; i++, allocations++) {
         long **place = &blocks[i * 2654435761 % LIVE];
         free(*place);
-        *place = make(16 + i % 200);
+        *place = make(101 + i % 98);
     }
     for (int i = 0; i < SMALL; i++, allocations++) small[i] = make(SMALL_BYTES);
     for (int i = 0; i < LARGE; i++, allocations++) large[i] = make(LARGE_BYTES);
