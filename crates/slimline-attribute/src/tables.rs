@@ -150,6 +150,18 @@ pub struct Module {
     pub symbols: SymbolSource,
 }
 
+impl Module {
+    /// Last part of the path.
+    pub fn file_name(&self) -> &str {
+        file_name_of(&self.path)
+    }
+}
+
+/// Last part of a module's path as the kernel shows it, which marks files that are gone.
+pub(crate) fn file_name_of(path: &str) -> &str {
+    path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path)
+}
+
 /// Where a module's names come from, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolSource {

@@ -70,7 +70,7 @@ impl<'a> Module<'a> {
                 alternate = debug::find_alternate(store, path, image);
             }
         }
-        let file_name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path).to_owned();
+        let file_name = tables::file_name_of(path).to_owned();
         Self {
             path: path.to_owned(),
             file_name,

@@ -13,7 +13,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
         file: row.file.clone(),
         first_line: row.first_line,
         last_line: row.last_line,
-        module: file_name(&tables.modules[row.module.index()].path).to_owned(),
+        module: tables.modules[row.module.index()].file_name().to_owned(),
         start_address: row.start.0,
         end_address: row.end.0,
         share: found.share.value,
@@ -34,10 +34,6 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
             })
             .collect(),
     }
-}
-
-fn file_name(path: &str) -> &str {
-    path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path)
 }
 
 /// `loops` with copies of one loop made one row, costliest first, and for each row of `loops` where it went.
