@@ -156,7 +156,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     seen.clear();
     pages.begin();
     if trigger::is_timer() && returned_from_kernel(pages, sampled_ip) {
-        return; // the tick came while the kernel worked: that time has no samples
+        return; // it waited until a system call ended: that time has no samples
     }
 
     let mut blamed =

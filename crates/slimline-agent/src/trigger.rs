@@ -1,9 +1,11 @@
 //! What interrupts the threads.
 //!
-//! First choice: a perf event of the software clock that answers each overflow with SIGTRAP (`sigtrap`), inherited by
+//! Either a perf event of the software clock that answers each overflow with SIGTRAP (`sigtrap`), inherited by
 //! new threads in the kernel; it counts the time of each thread, in user mode, at any rate, and vanishes on exec.
-//! Where that is refused: one POSIX timer a thread on its CPU time, with a real-time signal. Not on the wall clock,
-//! whose signals would end sleeping system calls with EINTR. The kernel serves it at its tick.
+//! Or one POSIX timer a thread on its user time, with a real-time signal: where perf is refused, or where its interrupts
+//! are dear. The kernel serves these timers at its tick, which comes anyway. Not on the wall clock, whose signals would
+//! end sleeping system calls with EINTR; nor on all of the CPU time, for then ticks that find the thread in a page fault
+//! are blamed on the instruction before, and those that find it in a system call end that.
 #![allow(unsafe_code)] // system calls
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -171,17 +173,27 @@ fn control(event: i32, request: usize) {
     unsafe { kernel::call(libc::SYS_ioctl, [event as usize, request, 0, 0, 0, 0]) };
 }
 
-/// A timer on the calling thread's CPU time.
+/// The clock of a thread's user time, which has no name in <time.h>: `~thread << 3 | CPUCLOCK_PERTHREAD_MASK |
+/// CPUCLOCK_VIRT` (`MAKE_THREAD_CPUCLOCK`, linux/posix-timers.h). Unless the kernel accounts for each entry
+/// (`CONFIG_VIRT_CPU_ACCOUNTING_GEN` with `nohz_full`), it goes forward at ticks in user mode alone, so that a timer on
+/// it interrupts the very instruction that the tick did.
+fn user_clock(thread: u32) -> u32 {
+    const PER_THREAD: u32 = 4;
+    const USER_TIME: u32 = 1;
+    !thread << 3 | PER_THREAD | USER_TIME
+}
+
+/// A timer on the calling thread's user time.
 fn create_timer(period_ns: u64) -> Result<i32, i32> {
     // SAFETY: a structure of integers and a pointer.
     let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
     event.sigev_value = libc::sigval { sival_ptr: core::ptr::without_provenance_mut(COOKIE as usize) };
     event.sigev_signo = signals::ours();
     event.sigev_notify = libc::SIGEV_THREAD_ID;
-    event.sigev_notify_thread_id = kernel::thread_id() as i32;
+    let thread = kernel::thread_id();
+    event.sigev_notify_thread_id = thread as i32;
     let mut timer: i32 = 0;
-    let clock = libc::CLOCK_THREAD_CPUTIME_ID as usize;
-    let arguments = [clock, &raw const event as usize, &raw mut timer as usize, 0, 0, 0];
+    let arguments = [user_clock(thread) as usize, &raw const event as usize, &raw mut timer as usize, 0, 0, 0];
     // SAFETY: the kernel reads the event and writes the timer's number.
     kernel::check(unsafe { kernel::call(libc::SYS_timer_create, arguments) })?;
     let period =

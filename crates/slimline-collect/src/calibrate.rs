@@ -14,10 +14,10 @@ use slimline_trace::wire::{
 
 use crate::message::{Message, messages};
 use crate::process_summary::trigger_of;
-use crate::rate::trigger_cost_ns;
 use crate::ring::ProcessFile;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::stall_kernel::{LOAD_BYTES, NOPS, StallKernel};
+use crate::trigger::trigger_cost_ns;
 
 /// Time between two samples of the kernel, while it is sampled.
 const PERIOD_NS: u64 = 50_000;

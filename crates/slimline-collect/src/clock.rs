@@ -1,8 +1,8 @@
-//! The two clocks of a session, and the one that measures work.
+//! The two clocks of a session, the one that measures work, and the kernel's tick.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// `CLOCK_MONOTONIC`, as the agents use it.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -15,7 +15,15 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 }
 
 fn read_ns(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+    nanoseconds(clock_gettime(clock))
+}
+
+/// Time between two of the kernel's ticks: the coarse clocks go forward then.
+pub(crate) fn tick_ns() -> u64 {
+    nanoseconds(clock_getres(ClockId::MonotonicCoarse))
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

@@ -10,8 +10,9 @@ use slimline_trace::session::{Machine, Skid, Trigger};
 use slimline_trace::wire::TriggerKind;
 
 use crate::calibrate::{Calibrating, Calibration};
+use crate::clock::tick_ns;
 use crate::run_directory::RunDirectory;
-use crate::{machine, program, rate};
+use crate::{machine, program, trigger};
 
 /// Where the kernel lists its sources of events.
 const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
@@ -31,8 +32,10 @@ pub struct Diagnosis {
     pub skid: Skid,
     /// CPU time that one trigger takes, where it could be measured.
     pub trigger_cost_ns: Option<u64>,
-    /// Samples a second and thread that `record` takes where it is not told, and why.
-    pub rate: (f64, String),
+    /// What `record` interrupts threads with where it is not told, and why; `None` where nothing was granted.
+    pub trigger: Option<(Trigger, String)>,
+    /// Samples a second and thread that `record` takes where it is not told, and why; `None` likewise.
+    pub rate: Option<(f64, String)>,
     /// One row for each way to collect, best first.
     pub capabilities: Vec<Capability>,
     /// The command, where one was given.
@@ -85,8 +88,8 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
     let sigtrap = probe(TriggerKind::PerfSigtrap);
     let timer = probe(TriggerKind::ThreadTimer);
     let is_sigtrap_granted = matches!(sigtrap.trigger, Some((Trigger::PerfSigtrap, _)));
-    let trigger = if is_sigtrap_granted { Trigger::PerfSigtrap } else { Trigger::ThreadTimer };
-    let (period_ns, reason) = rate::choose(None, trigger, sigtrap.trigger_cost_ns);
+    let chosen = trigger::choose(None, None, &sigtrap, tick_ns());
+    let is_any_granted = sigtrap.trigger.is_some() && chosen.trigger != Trigger::Off;
     let perf_event_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid");
     Diagnosis {
         machine: machine::describe(),
@@ -102,7 +105,8 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
             missing("translate", "would record every access of unmodified programs under QEMU"),
         ],
         trigger_cost_ns: sigtrap.trigger_cost_ns,
-        rate: (1e9 / period_ns as f64, reason.unwrap_or_default()),
+        trigger: is_any_granted.then_some((chosen.trigger, chosen.why)),
+        rate: chosen.period_why.filter(|_| is_any_granted).map(|why| (1e9 / chosen.period_ns as f64, why)),
         skid: if is_sigtrap_granted { sigtrap.skid } else { timer.skid },
         command: program.map(diagnose),
     }

@@ -22,7 +22,6 @@ mod message;
 mod process_summary;
 mod program;
 mod range_life;
-mod rate;
 mod record;
 mod recorder;
 mod ring;
@@ -33,6 +32,7 @@ mod stall_kernel;
 #[cfg(test)]
 mod synthetic;
 mod thread_roll;
+mod trigger;
 mod writer_thread;
 
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};

@@ -18,12 +18,12 @@ use slimline_trace::session::{
 use slimline_trace::wire::{MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
 use crate::calibrate::{Calibrating, Calibration};
-use crate::clock::{monotonic_ns, unix_ns};
+use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, machine, program, rate};
+use crate::{RecordError, machine, program, trigger};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
@@ -120,7 +120,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
 
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = RunDirectory::create()?;
-    let asked = asked_trigger(options.trigger);
+    let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
     let calibrating = match options.calibration.as_slice() {
         [] => Err(Calibration::assumed("calibration was not asked for")),
         _ if asked == TriggerKind::Off => Err(Calibration::assumed("nothing is sampled")),
@@ -137,7 +137,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         skid: calibration.skid.instructions,
         track_allocations: options.track_allocations.into(),
         follow_children: options.follow_children.into(),
-        ..plain_config(asked)
+        ..plain_config(trigger::kind_of(info.collector.trigger))
     };
     run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
     let session = SessionWriter::create(&options.output, &info)?;
@@ -169,7 +169,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     let (session, written) = writer.finish();
     if let (None, Some(first)) = (calibration.trigger, processes.first()) {
         let granted = Some((first.trigger, first.trigger_errno));
-        (info.collector.trigger, info.collector.trigger_reason) = chosen_trigger(options.trigger, granted);
+        (info.collector.trigger, info.collector.trigger_reason) = trigger::granted(options.trigger, granted);
     }
     info.processes = processes;
     info.ended_ns = monotonic_ns();
@@ -259,33 +259,9 @@ fn end_of(status: ExitStatus) -> End {
     }
 }
 
-fn asked_trigger(trigger: Option<Trigger>) -> TriggerKind {
-    match trigger {
-        // The agent falls back to the timer by itself, in every process.
-        None | Some(Trigger::PerfSigtrap) => TriggerKind::PerfSigtrap,
-        Some(Trigger::ThreadTimer) => TriggerKind::ThreadTimer,
-        Some(Trigger::Off) => TriggerKind::Off,
-    }
-}
-
-/// The trigger that is used, and why. `granted` is what an agent got, and the `errno` of what it asked for first.
-fn chosen_trigger(asked: Option<Trigger>, granted: Option<(Trigger, u32)>) -> (Trigger, String) {
-    match (asked, granted) {
-        (Some(asked), None) => (asked, "asked for".to_owned()),
-        (Some(asked), Some((granted, _))) if asked == granted => (asked, "asked for".to_owned()),
-        (None, None) => (Trigger::PerfSigtrap, "the best there is; not tried".to_owned()),
-        (None, Some((Trigger::PerfSigtrap, _))) => (Trigger::PerfSigtrap, "the best there is, and granted".to_owned()),
-        (_, Some((granted, errno))) => {
-            let error = io::Error::from_raw_os_error(errno.cast_signed());
-            (granted, format!("perf_event_open with sigtrap was refused: {error}"))
-        }
-    }
-}
-
 fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calibration: &Calibration) -> SessionInfo {
     let text = |text: &OsStr| text.to_string_lossy().into_owned();
-    let (trigger, trigger_reason) = chosen_trigger(options.trigger, calibration.trigger);
-    let (period_ns, period_reason) = rate::choose(options.period_ns, trigger, calibration.trigger_cost_ns);
+    let chosen = trigger::choose(options.trigger, options.period_ns, calibration, tick_ns());
     let started_ns = monotonic_ns();
     let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     SessionInfo {
@@ -299,11 +275,11 @@ fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calib
         machine,
         collector: Collector {
             name: "clock".to_owned(),
-            trigger,
-            trigger_reason,
+            trigger: chosen.trigger,
+            trigger_reason: chosen.why,
             weight: "time_ns".to_owned(),
-            period_ns,
-            period_reason,
+            period_ns: chosen.period_ns,
+            period_reason: chosen.period_why,
             trigger_cost_ns: calibration.trigger_cost_ns,
             burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
             budget_ppm: options.budget_ppm,
@@ -341,16 +317,5 @@ pub(crate) mod tests {
     pub(crate) fn empty_info() -> SessionInfo {
         let options = RecordOptions::new(vec!["true".into()]);
         session_info(&options, Path::new("/bin/true"), Machine::default(), &Calibration::assumed("test"))
-    }
-
-    #[test]
-    fn says_which_trigger_and_why() {
-        use Trigger::{Off, PerfSigtrap, ThreadTimer};
-        assert_eq!(chosen_trigger(None, Some((PerfSigtrap, 0))).0, PerfSigtrap);
-        let (trigger, why) = chosen_trigger(None, Some((ThreadTimer, 13)));
-        assert_eq!(trigger, ThreadTimer);
-        assert!(why.contains("Permission denied"), "{why}");
-        assert_eq!(chosen_trigger(Some(ThreadTimer), Some((ThreadTimer, 0))), (ThreadTimer, "asked for".into()));
-        assert_eq!(chosen_trigger(Some(Off), None).0, Off);
     }
 }

@@ -10,7 +10,7 @@ use memmap2::MmapOptions;
 use rustix::process::configure_performance_counters;
 
 use crate::clock::{monotonic_ns, thread_cpu_ns};
-use crate::rate::MIN_PAIRS;
+use crate::trigger::MIN_PAIRS;
 
 /// Nodes in the chain. They span 1 MiB: no first-level cache holds them, and few second-level ones. Measured: from 64 KiB
 /// to 8 MiB the samples point at the same instruction, but the memory for 8 MiB takes longer to get than all the rest.

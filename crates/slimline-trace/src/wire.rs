@@ -110,7 +110,7 @@ pub enum TriggerKind {
     Off = 0,
     /// perf cpu-clock with `sigtrap`: each thread's own user time, at any rate.
     PerfSigtrap = 1,
-    /// A POSIX timer on the thread's CPU time: the kernel serves it at its tick, usually 250 Hz.
+    /// A POSIX timer on the thread's user time: the kernel serves it at its tick, usually 250 Hz.
     ThreadTimer = 2,
 }
 

@@ -34,12 +34,7 @@ pub(super) fn view(
     view::Session {
         command: info.command.clone(),
         collector: collector.name.clone(),
-        trigger: match collector.trigger {
-            Trigger::PerfSigtrap => "perf cpu-clock, sigtrap",
-            Trigger::ThreadTimer => "thread CPU-time timer",
-            Trigger::Off => "none",
-        }
-        .to_owned(),
+        trigger: collector.trigger.label().to_owned(),
         weight: collector.weight.clone(),
         frequency_hz: if collector.period_ns == 0 { 0.0 } else { 1e9 / collector.period_ns as f64 },
         frequency_reason: collector.period_reason.clone(),
@@ -142,9 +137,10 @@ fn unnamed(row: &Unresolved, weight: u64) -> view::Unnamed {
 fn notes(info: &SessionInfo) -> Vec<String> {
     let mut notes = Vec::new();
     let collector = &info.collector;
-    if collector.trigger == Trigger::ThreadTimer {
+    // A rate that was chosen says so itself.
+    if collector.trigger == Trigger::ThreadTimer && collector.period_reason.is_none() {
         notes.push(format!(
-            "{}; thread CPU-time timers were used, which the kernel serves at its own tick, usually 250 Hz",
+            "{}; thread timers were used, which the kernel serves at its own tick, usually 250 Hz, whatever was asked",
             collector.trigger_reason
         ));
     }

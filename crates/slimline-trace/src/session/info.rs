@@ -89,10 +89,21 @@ pub struct Cache {
 pub enum Trigger {
     /// perf cpu-clock with `sigtrap`.
     PerfSigtrap,
-    /// POSIX timers on the threads' CPU time.
+    /// POSIX timers on the threads' user time, which the kernel serves at its tick.
     ThreadTimer,
     /// None: allocations only.
     Off,
+}
+
+impl Trigger {
+    /// What it is, in a few words.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::PerfSigtrap => "perf cpu-clock, sigtrap",
+            Self::ThreadTimer => "thread timer, kernel tick",
+            Self::Off => "none",
+        }
+    }
 }
 
 /// How a session was recorded.

@@ -50,8 +50,12 @@ fn facts(found: &Diagnosis) -> Vec<Fact> {
         None => "not measured".to_owned(),
     };
     add("interrupt, CPU time", cost);
-    let (hertz, why) = &found.rate;
-    add("default rate", format!("{hertz:.0} Hz: {why}"));
+    if let Some((trigger, why)) = &found.trigger {
+        add("default trigger", format!("{}: {why}", trigger.label()));
+    }
+    if let Some((hertz, why)) = &found.rate {
+        add("default rate", format!("{hertz:.0} Hz: {why}"));
+    }
     facts
 }
 

@@ -1,0 +1,199 @@
+//! What interrupts the threads, and how often, where nobody says: whatever costs the program least.
+
+use std::io;
+
+use slimline_trace::session::Trigger;
+use slimline_trace::wire::TriggerKind;
+
+use crate::calibrate::Calibration;
+use crate::stall_kernel::Slices;
+
+/// Time between two triggers where perf's interrupts are cheap. On bare metal one costs 2 to 4 µs, in virtual machines
+/// 15 to 40, and in code that streams through memory several times that: what was in flight is lost.
+const PERIOD_NS: u64 = 1_000_000;
+/// Cheap: at most 1 % of the time.
+const CHEAP_NS: u64 = PERIOD_NS / 100;
+/// The least time between two triggers where they are dear, or nobody knows; the usual tick.
+const CAREFUL_PERIOD_NS: u64 = 4_000_000;
+
+/// Pairs of slices that a verdict on the cost needs.
+pub(crate) const MIN_PAIRS: usize = 4;
+
+/// CPU time that one trigger takes: the interrupt, the signal, and a sample without a burst. The median over the pairs
+/// of slices, so that a few that were disturbed do not count. `samples_ns` are the times of all samples. `None` where
+/// too few slices have samples.
+pub(crate) fn trigger_cost_ns(slices: &[Slices], samples_ns: &[u64]) -> Option<u64> {
+    let mut costs: Vec<u64> = slices
+        .iter()
+        .filter_map(|pair| {
+            let inside = samples_ns.iter().filter(|&&time_ns| (pair.begin_ns..pair.end_ns).contains(&time_ns)).count();
+            // A calm slice may be the slower one; the median takes care of that, too.
+            pair.sampled_ns.saturating_sub(pair.calm_ns).checked_div(inside as u64)
+        })
+        .collect();
+    if costs.len() < MIN_PAIRS {
+        return None;
+    }
+    costs.sort_unstable();
+    Some(costs[costs.len() / 2])
+}
+
+/// What interrupts the threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) trigger: Trigger,
+    pub(crate) why: String,
+    /// Time between two triggers of a thread; 0 where there are none.
+    pub(crate) period_ns: u64,
+    /// Why this period, where it was not asked for.
+    pub(crate) period_why: Option<String>,
+}
+
+/// What is used of what was asked for, by what calibration found. `tick_ns` is the kernel's.
+///
+/// Perf's event has any rate, and a phase of its own. A timer fires at the kernel's tick, which interrupts the thread
+/// anyway, so that only its signal is to be paid for: a tenth to a third of the price (docs/overhead.md).
+pub(crate) fn choose(trigger: Option<Trigger>, period_ns: Option<u64>, found: &Calibration, tick_ns: u64) -> Choice {
+    let (granted, why) = granted(trigger, found.trigger);
+    let is_cheap = found.trigger_cost_ns.is_some_and(|cost_ns| cost_ns <= CHEAP_NS);
+    let price = match found.trigger_cost_ns {
+        Some(cost_ns) => format!("an interrupt costs {:.0} µs on this machine", cost_ns as f64 / 1000.0),
+        None => "what an interrupt costs on this machine was not measured".to_owned(),
+    };
+    let careful_ns = (CAREFUL_PERIOD_NS / tick_ns.max(1)).max(1) * tick_ns;
+    match (granted, period_ns) {
+        (Trigger::Off, _) => Choice { trigger: granted, why, period_ns: 0, period_why: None },
+        (_, Some(period_ns)) => Choice { trigger: granted, why, period_ns, period_why: None },
+        (Trigger::PerfSigtrap, None) if is_cheap => {
+            Choice { trigger: granted, why, period_ns: PERIOD_NS, period_why: Some(price) }
+        }
+        (Trigger::PerfSigtrap, None) => {
+            let period_why = Some(format!("{price}; -F 1000 for more"));
+            let (trigger, why) = match (trigger, found.trigger) {
+                (None, Some(_)) => (Trigger::ThreadTimer, format!("it rides on the kernel's tick: {price}")),
+                _ => (granted, why),
+            };
+            Choice { trigger, why, period_ns: careful_ns, period_why }
+        }
+        (Trigger::ThreadTimer, None) => {
+            let period_why = Some("the kernel serves timers at its tick".to_owned());
+            Choice { trigger: granted, why, period_ns: careful_ns, period_why }
+        }
+    }
+}
+
+/// The trigger that there is, and why. `found` is what an agent got, and the `errno` of what it asked for first.
+pub(crate) fn granted(asked: Option<Trigger>, found: Option<(Trigger, u32)>) -> (Trigger, String) {
+    match (asked, found) {
+        (Some(asked), None) => (asked, "asked for".to_owned()),
+        (Some(asked), Some((found, _))) if asked == found => (asked, "asked for".to_owned()),
+        (None, None) => (Trigger::PerfSigtrap, "the best there is; not tried".to_owned()),
+        (None, Some((Trigger::PerfSigtrap, _))) => (Trigger::PerfSigtrap, "the best there is, and granted".to_owned()),
+        (_, Some((found, errno))) => {
+            let error = io::Error::from_raw_os_error(errno.cast_signed());
+            (found, format!("perf_event_open with sigtrap was refused: {error}"))
+        }
+    }
+}
+
+/// What the agents are told to use.
+pub(crate) fn kind_of(trigger: Trigger) -> TriggerKind {
+    match trigger {
+        // The agent falls back to the timer by itself, in every process.
+        Trigger::PerfSigtrap => TriggerKind::PerfSigtrap,
+        Trigger::ThreadTimer => TriggerKind::ThreadTimer,
+        Trigger::Off => TriggerKind::Off,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pair whose sampled slice has the two samples at `begin_ns` + 1 and + 2.
+    fn pair(begin_ns: u64, calm_ns: u64, sampled_ns: u64) -> Slices {
+        Slices { calm_ns, sampled_ns, begin_ns, end_ns: begin_ns + 100 }
+    }
+
+    fn samples(slices: &[Slices]) -> Vec<u64> {
+        slices.iter().flat_map(|pair| [pair.begin_ns + 1, pair.begin_ns + 2]).collect()
+    }
+
+    #[test]
+    fn a_trigger_costs_the_difference_over_the_samples() {
+        // 20, 21, 22 and 23 µs a sample; two slices were disturbed, one was calm and slow.
+        let extra = [40_000, 42_000, 44_000, 46_000, 900_000];
+        let mut slices: Vec<_> = (0..5).map(|row| pair(1000 * row as u64, 100_000, 100_000 + extra[row])).collect();
+        slices.push(pair(9000, 300_000, 150_000));
+        let times = samples(&slices);
+        // Costs in order: 0, 20, 21, 22, 23, 450.
+        assert_eq!(trigger_cost_ns(&slices, &times), Some(22_000));
+    }
+
+    #[test]
+    fn slices_without_samples_say_nothing() {
+        let slices: Vec<_> = (0..6).map(|row| pair(1000 * row, 100_000, 150_000)).collect();
+        assert_eq!(trigger_cost_ns(&slices, &samples(&slices[..3])), None);
+        assert_eq!(trigger_cost_ns(&slices, &samples(&slices[..4])), Some(25_000));
+        // The end of one slice is not in it, and other samples are the program's start.
+        assert_eq!(trigger_cost_ns(&slices, &[100, 1100, 2100, 3100, 4100, 5]), None);
+        assert_eq!(trigger_cost_ns(&[], &[]), None);
+    }
+
+    const TICK_NS: u64 = 4_000_000;
+
+    fn found(trigger: Trigger, trigger_cost_ns: Option<u64>) -> Calibration {
+        Calibration { trigger: Some((trigger, 0)), trigger_cost_ns, ..Calibration::assumed("test") }
+    }
+
+    #[test]
+    fn perf_where_it_is_cheap_and_else_the_tick() {
+        use Trigger::{PerfSigtrap, ThreadTimer};
+        let auto = |cost_ns, tick_ns| {
+            let choice = choose(None, None, &found(PerfSigtrap, cost_ns), tick_ns);
+            (choice.trigger, choice.period_ns)
+        };
+        assert_eq!([3_000, 10_000].map(|cost_ns| auto(Some(cost_ns), TICK_NS)), [(PerfSigtrap, 1_000_000); 2]);
+        assert_eq!([10_001, 60_000].map(|cost_ns| auto(Some(cost_ns), TICK_NS)), [(ThreadTimer, TICK_NS); 2]);
+        assert_eq!(auto(None, TICK_NS), (ThreadTimer, TICK_NS));
+        // Whole ticks: at 1000, 300 and 100 Hz.
+        let periods = [1_000_000, 3_333_333, 10_000_000].map(|tick_ns| auto(None, tick_ns).1);
+        assert_eq!(periods, [4_000_000, 3_333_333, 10_000_000]);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_obeyed() {
+        use Trigger::{Off, PerfSigtrap, ThreadTimer};
+        let dear = found(PerfSigtrap, Some(90_000));
+        let choice = choose(None, Some(500_000), &dear, TICK_NS);
+        assert_eq!((choice.trigger, choice.period_ns, choice.period_why), (PerfSigtrap, 500_000, None));
+        let choice = choose(Some(PerfSigtrap), None, &dear, TICK_NS);
+        assert_eq!((choice.trigger, choice.why.as_str(), choice.period_ns), (PerfSigtrap, "asked for", TICK_NS));
+        let choice = choose(Some(ThreadTimer), None, &found(ThreadTimer, None), TICK_NS);
+        assert_eq!((choice.trigger, choice.why.as_str(), choice.period_ns), (ThreadTimer, "asked for", TICK_NS));
+        let choice = choose(Some(Off), None, &Calibration::assumed("nothing is sampled"), TICK_NS);
+        assert_eq!((choice.trigger, choice.period_ns, choice.period_why), (Off, 0, None));
+    }
+
+    #[test]
+    fn what_is_chosen_is_explained() {
+        let explained = |trigger, cost_ns| {
+            let choice = choose(None, None, &found(trigger, cost_ns), TICK_NS);
+            (choice.why, choice.period_why.unwrap_or_default())
+        };
+        let (why, period_why) = explained(Trigger::PerfSigtrap, Some(37_600));
+        assert_eq!(why, "it rides on the kernel's tick: an interrupt costs 38 µs on this machine");
+        assert_eq!(period_why, "an interrupt costs 38 µs on this machine; -F 1000 for more");
+        let (why, period_why) = explained(Trigger::PerfSigtrap, Some(2_400));
+        assert_eq!(why, "the best there is, and granted");
+        assert_eq!(period_why, "an interrupt costs 2 µs on this machine");
+        assert!(explained(Trigger::PerfSigtrap, None).1.contains("not measured"));
+        let refused = Calibration { trigger: Some((Trigger::ThreadTimer, 13)), ..Calibration::assumed("test") };
+        let refused = choose(None, None, &refused, TICK_NS);
+        assert_eq!(refused.trigger, Trigger::ThreadTimer);
+        assert!(refused.why.contains("Permission denied"), "{}", refused.why);
+        assert!(refused.period_why.is_some_and(|why| why.contains("tick")));
+        let untried = choose(None, None, &Calibration::assumed("test"), TICK_NS);
+        assert_eq!((untried.trigger, untried.period_ns), (Trigger::PerfSigtrap, TICK_NS));
+    }
+}
