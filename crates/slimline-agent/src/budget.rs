@@ -22,6 +22,7 @@ pub(crate) struct Budget {
     /// Earned less spent, without the advance.
     balance_ns: i64,
     left_out: u32,
+    spent_ns: u64,
 }
 
 impl Budget {
@@ -34,8 +35,14 @@ impl Budget {
         affordable
     }
 
+    /// What all samples cost until now.
+    pub(crate) fn spent_ns(&self) -> u64 {
+        self.spent_ns
+    }
+
     /// Debits what the sample cost.
     pub(crate) fn spend(&mut self, cost_ns: u64) {
+        self.spent_ns += cost_ns;
         self.book(-(cost_ns.min(ADVANCE_NS as u64) as i64));
     }
 
@@ -52,7 +59,7 @@ mod tests {
 
     /// Bursts among samples a millisecond apart that cost `base_ns`, and `burst_ns` more with a burst; and the cost.
     fn run(samples: u64, base_ns: u64, burst_ns: u64, budget_ppm: u32) -> (u64, u64) {
-        let mut budget = Budget { balance_ns: 0, left_out: 0 };
+        let mut budget = Budget { balance_ns: 0, left_out: 0, spent_ns: 0 };
         let (mut bursts, mut spent) = (0, 0);
         for _ in 0..samples {
             let burst = budget.earn(MS, budget_ppm);
@@ -93,7 +100,7 @@ mod tests {
 
     #[test]
     fn one_sample_that_was_kept_from_the_processor_is_forgotten_soon() {
-        let mut budget = Budget { balance_ns: 0, left_out: 0 };
+        let mut budget = Budget { balance_ns: 0, left_out: 0, spent_ns: 0 };
         budget.spend(u64::MAX);
         budget.spend(u64::MAX);
         let waited = (0..100).take_while(|_| !budget.earn(MS, 40_000)).count();

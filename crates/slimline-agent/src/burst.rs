@@ -145,8 +145,16 @@ impl Blamed {
     }
 }
 
-/// Records one sample of the thread that was interrupted at `context` at this time.
-pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context, time_ns: u64) {
+/// When a thread was interrupted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) time_ns: u64,
+    /// The thread's CPU time, without what its samples took until then.
+    pub(crate) cpu_ns: u64,
+}
+
+/// Records one sample of the thread that was interrupted at `context` at this moment.
+pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context, at: Moment) {
     let Some(config) = process::config() else { return };
     let weight_ns = trigger::period_ns().saturating_mul(1 + u64::from(trigger.missed));
     let mut state = registers::state_of(context);
@@ -222,7 +230,8 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         maps::snapshot_for(thread);
     }
     let head = [SampleHead {
-        time_ns,
+        time_ns: at.time_ns,
+        cpu_ns: at.cpu_ns,
         weight_ns,
         sampled_ip,
         ip: blamed.ip,

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::burst::Moment;
 use crate::signals::forward::{self, Context, Jump};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
@@ -142,7 +143,10 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
         // Not the time of day, which goes on while other threads have the processor.
         let began_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let time_ns = recorder::now_ns();
-        let mut sampling = Sampling { thread, work, trigger, context, time_ns };
+        // SAFETY: the thread's own, and `inside` keeps others away.
+        let spent_ns = unsafe { work.as_ref().sampler.budget.spent_ns() };
+        let at = Moment { time_ns, cpu_ns: began_ns.saturating_sub(spent_ns) };
+        let mut sampling = Sampling { thread, work, trigger, context, at };
         // SAFETY: it is the thread's own stack, and the thread is not on it: `enter` above says so.
         unsafe {
             on_stack(Work::stack_top(work), sample, (&raw mut sampling).cast(), thread.way_out.as_ptr());
@@ -161,7 +165,7 @@ struct Sampling<'a> {
     work: NonNull<Work>,
     trigger: Trigger,
     context: *mut Context,
-    time_ns: u64,
+    at: Moment,
 }
 
 unsafe extern "C" fn prepare_samples(_: *mut u8) {
@@ -175,7 +179,7 @@ unsafe extern "C" fn sample(sampling: *mut u8) {
     let context = unsafe { &*sampling.context };
     // SAFETY: the thread's own, and it is inside the agent once.
     let sampler = unsafe { &mut sampling.work.as_mut().sampler };
-    burst::sample(sampling.thread, sampler, sampling.trigger, context, sampling.time_ns);
+    burst::sample(sampling.thread, sampler, sampling.trigger, context, sampling.at);
 }
 
 /// Goes back to where [`on_stack`] was called: `way_out` is in the register given.

@@ -109,6 +109,7 @@ fn session() -> (Vec<AccessBatch>, Tables) {
                 offset,
                 weight: if access == 0 { 1_000_000 } else { 0 },
                 evidence: if access == 0 { Evidence::Cost } else { Evidence::Execution },
+                cpu_ns: if access == 0 { u64::from(window + 1) * 1_000_000 } else { 0 },
             });
         }
     }

@@ -1,22 +1,25 @@
-//! Pace: how fast code runs, told by how far a walk came from one window to the next.
+//! Pace: how fast code runs, told by how far a walk came from one sample to the next.
 //!
 //! A clock starts the windows, so a loop gets windows for its time, not for its executions: counts seen in windows
-//! favour slow code. Where a site walks steadily over an object, two windows of its thread tell how often it ran in
-//! between, and with the instructions a window has per execution, how many instructions the thread executed:
+//! favour slow code. Where a site walks steadily over an object, two samples of its thread tell how often it ran in
+//! between, and with the instructions that windows have per execution, how many instructions the thread executed:
 //!
 //! ```text
-//!   window 1             window 2          executions = (second address − first address) / mean step
+//!   sample 1             sample 2          executions = (second address − first address) / mean step
 //!   a a+s a+2s …  ····   b b+s …           pace = executions · instructions per execution / CPU time in between
 //! ```
 //!
-//! Steps need not be equal (a loop that skips some elements), only go one way. The step is the mean of those inside of
-//! windows; of a loop body longer than a window, which has none, it is what the site's offsets are congruent by. The
-//! windows between two executions of such a site count as well: else the body would seem shorter than it is.
+//! A sample need not have a window: the access that it was blamed on says where the walk is as well. Windows say the
+//! rest. Steps need not be equal (a loop that skips some elements), only go one way. The step is the mean of those
+//! inside of windows; of a loop body longer than a window, which has none, it is what the site's offsets are congruent
+//! by. The windows between two executions of such a site count as well: else the body would seem shorter than it is.
 //!
 //! All that holds only if the walk was the same all the time. It was not where the address went back or to another
-//! object; where most of a site's pairs fail so, the others are chance too. Walks that restarted in between at a later
-//! place scatter. Each site is judged alone, since in one loop one pointer may walk an array and another wrap
-//! around in a buffer; the pace of a loop is that of most pairs of the sites that hold.
+//! object; where most of a site's pairs fail so, the others are chance too. The closer in time two samples are, the
+//! less can have come in between: so the closest pairs decide, as many as it takes, and walks of milliseconds have a
+//! pace too. Walks that restarted in between at a later place scatter. Each site is judged alone, since in one loop one
+//! pointer may walk an array and another wrap around in a buffer; the pace of a loop is that of most pairs of the sites
+//! that hold.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -25,8 +28,12 @@ use slimline_trace::access::{SiteId, Window};
 
 use crate::streams::Walk;
 
-/// Pairs of windows that a pace rests on, at least.
+/// Pairs of samples that a pace rests on, at least.
 const LEAST_PAIRS: u64 = 5;
+/// Pairs with which those that are further apart in time are not asked any more.
+const ENOUGH_PAIRS: u64 = 16;
+/// Samples closer to one another say more of what sampling costs than of what the thread did in between.
+const CLOSEST_NS: u64 = 100_000;
 /// Steps inside of windows that their mean rests on, at least.
 const LEAST_STEPS: u64 = 8;
 /// Executions in a window, on average, from which their distance is taken for the walk's step.
@@ -45,34 +52,56 @@ const POSSIBLE: RangeInclusive<f64> = 0.005..=48.0;
 /// Pairs by the logarithm of what they tell.
 type Histogram = BTreeMap<i32, u64>;
 
-/// Pairs of windows of one site.
+/// What samples and windows show of one site's walk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// Those with the later address above, and those with it below.
-    ways: [Pairs; 2],
-    /// Pairs of successive windows that the site was in another object in.
-    elsewhere: u64,
+    /// Pairs of samples by the logarithm, base 2, of the nanoseconds in between.
+    apart: BTreeMap<u32, Pairs>,
     /// Steps inside of windows, and their sums with and without sign.
     steps: u64,
     advance: i64,
     travelled: u64,
-    /// All its executions.
-    executions: u64,
-}
-
-/// Pairs of windows that go the same way.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Pairs {
-    /// By bytes a nanosecond.
-    speeds: Histogram,
-    /// Those of successive windows.
-    successive: u64,
-    /// Instructions of the windows from the first of each pair up to the second, and the site's executions in them.
+    /// Windows with executions, their instructions, and the executions.
+    windows: u64,
     instructions: u64,
     executions: u64,
 }
 
+/// Pairs of samples of one site.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Pairs {
+    /// Those with the later address above, and those with it below.
+    ways: [Way; 2],
+    /// Those of neighbouring windows that the site was in another object in.
+    elsewhere: u64,
+}
+
 impl Pairs {
+    fn number(&self) -> u64 {
+        self.ways.iter().map(Way::number).sum::<u64>() + self.elsewhere
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.ways.iter_mut().zip(&other.ways).for_each(|(way, other)| way.merge(other));
+        self.elsewhere += other.elsewhere;
+    }
+}
+
+/// Pairs of samples that go the same way.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Way {
+    /// By bytes a nanosecond.
+    speeds: Histogram,
+    /// Those of neighbouring windows.
+    successive: u64,
+    /// Pairs whose first sample has a window with the site in it, and its executions there.
+    windows: u64,
+    executions: u64,
+    /// Instructions of the windows from the first sample of each pair up to the second.
+    instructions: u64,
+}
+
+impl Way {
     fn number(&self) -> u64 {
         self.speeds.values().sum()
     }
@@ -80,53 +109,82 @@ impl Pairs {
     fn merge(&mut self, other: &Self) {
         add(&mut self.speeds, &other.speeds, 0);
         self.successive += other.successive;
-        self.instructions += other.instructions;
+        self.windows += other.windows;
         self.executions += other.executions;
+        self.instructions += other.instructions;
     }
 }
 
 impl Pace {
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.ways.iter_mut().zip(&other.ways).for_each(|(way, other)| way.merge(other));
-        self.elsewhere += other.elsewhere;
+        for (&apart, pairs) in &other.apart {
+            self.apart.entry(apart).or_default().merge(pairs);
+        }
         self.steps += other.steps;
         self.advance += other.advance;
         self.travelled += other.travelled;
+        self.windows += other.windows;
+        self.instructions += other.instructions;
         self.executions += other.executions;
     }
 
     /// What the pairs tell, if they are of one walk. `grain` is what the site's offsets are congruent by, if that is
     /// more than one access.
-    fn steady(&self, grain: Option<u64>) -> Option<Steady<'_>> {
-        let steps_known = self.steps >= LEAST_STEPS;
+    fn steady(&self, grain: Option<u64>) -> Option<Steady> {
         // Most of the way is gone back again: a search, not a walk.
-        if steps_known && self.advance.unsigned_abs() * 2 <= self.travelled {
+        if self.steps_are_known() && self.advance.unsigned_abs() * 2 <= self.travelled {
             return None;
         }
-        let forward = if steps_known { self.advance > 0 } else { self.ways[0].number() > self.ways[1].number() };
-        let [ahead, back] = if forward { [&self.ways[0], &self.ways[1]] } else { [&self.ways[1], &self.ways[0]] };
-        let broken = back.successive + self.elsewhere;
+        let mut closest = Pairs::default();
+        for pairs in self.apart.values() {
+            closest.merge(pairs);
+            if closest.number() >= ENOUGH_PAIRS {
+                break;
+            }
+        }
+        self.steady_in(&closest, grain)
+    }
+
+    fn steps_are_known(&self) -> bool {
+        self.steps >= LEAST_STEPS
+    }
+
+    fn steady_in(&self, pairs: &Pairs, grain: Option<u64>) -> Option<Steady> {
+        let [up, down] = &pairs.ways;
+        let forward = if self.steps_are_known() { self.advance > 0 } else { up.number() > down.number() };
+        let (ahead, back) = if forward { (up, down) } else { (down, up) };
+        let broken = back.successive + pairs.elsewhere;
         let enough = ahead.number() >= LEAST_PAIRS || broken == 0;
         if broken > ahead.number() || !enough {
             return None;
         }
         closest_half(&ahead.speeds)?;
+        // Where bursts are rarer than samples, hardly a pair may have a window.
+        let (executions, windows, instructions) = if ahead.windows >= LEAST_PAIRS {
+            (ahead.executions, ahead.windows, ahead.instructions)
+        } else {
+            (self.executions, self.windows, self.instructions)
+        };
         // Of a site executed now and then while others walk on, the distance is not its own.
-        let per_window = ahead.executions as f64 / ahead.number() as f64;
-        let step = match steps_known && per_window >= LEAST_PER_WINDOW {
+        let step = match self.steps_are_known() && executions as f64 >= LEAST_PER_WINDOW * windows as f64 {
             true => Step::Mean {
                 bytes: self.advance.unsigned_abs() as f64 / self.steps as f64,
-                instructions: ahead.instructions as f64 / ahead.executions as f64,
+                instructions: instructions as f64 / executions as f64,
             },
             false => Step::Grain(grain?),
         };
-        Some(Steady { speeds: &ahead.speeds, step })
+        Some(Steady { speeds: ahead.speeds.clone(), step })
+    }
+
+    /// Instructions of all windows from the first sample of each pair up to the second.
+    fn instructions_between(&self) -> u64 {
+        self.apart.values().flat_map(|pairs| &pairs.ways).map(|way| way.instructions).sum()
     }
 }
 
 /// A site's walk that held.
-struct Steady<'a> {
-    speeds: &'a Histogram,
+struct Steady {
+    speeds: Histogram,
     step: Step,
 }
 
@@ -158,7 +216,7 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
             let body = bodies.entry(*grain).or_default();
             body.sites += 1;
             body.executions += pace.executions;
-            body.instructions = body.instructions.max(pace.ways.iter().map(|pairs| pairs.instructions).sum());
+            body.instructions = body.instructions.max(pace.instructions_between());
         }
     }
     let mut all = Histogram::new();
@@ -170,7 +228,7 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
                 body.instructions as f64 * body.sites as f64 / body.executions as f64 / grain as f64
             }
         };
-        add(&mut all, site.speeds, (instructions_per_byte.log2() * PER_OCTAVE).round() as i32);
+        add(&mut all, &site.speeds, (instructions_per_byte.log2() * PER_OCTAVE).round() as i32);
     }
     if all.values().sum::<u64>() < LEAST_PAIRS {
         return None;
@@ -210,29 +268,43 @@ fn closest_half(histogram: &Histogram) -> Option<i32> {
     closest.filter(|(low, high)| high - low <= MOST_SPREAD).map(|(low, high)| low.midpoint(high))
 }
 
-/// Paces by site, and where each site's walk was in the latest window.
+/// Paces by site, and where each site's walk was in the latest sample of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PaceTable {
     paces: BTreeMap<SiteId, Pace>,
     latest: Vec<Latest>,
-    /// Windows before this one are not followed up: they are of another batch, or the time since is not known.
+    /// Samples of windows before this one are not followed up: they are of another batch.
     first_window: u64,
     window: u64,
-    /// CPU time up to the current window, and instructions of all windows before it, from an arbitrary start.
-    time_ns: u64,
+    /// Samples, from an arbitrary start.
+    sample: u64,
+    /// CPU time of the latest sample; 0 where not known.
+    cpu_ns: u64,
+    /// Instructions of all windows before the current one, from an arbitrary start, and those of the current one.
     instructions: u64,
     instructions_here: u64,
 }
 
+/// A sample, or the window that began with it, as far as one site is concerned.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest {
     window: u64,
-    group: u32,
-    object: u32,
-    address: u64,
-    executions: u32,
-    time_ns: u64,
+    sample: u64,
+    cpu_ns: u64,
+    /// Of all windows before the sample's.
     instructions: u64,
+    position: Position,
+    /// In its window; 0 where the site is not in it or there is none.
+    executions: u32,
+}
+
+/// Where a walk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) group: u32,
+    /// 0 where it is in none, or in several.
+    pub(crate) object: u32,
+    pub(crate) address: u64,
 }
 
 impl PaceTable {
@@ -245,53 +317,74 @@ impl PaceTable {
         self.window += 1;
         self.instructions += self.instructions_here;
         self.instructions_here = u64::from(window.instructions);
-        self.time_ns += window.weight;
-        if window.weight == 0 || window.instructions == 0 {
-            self.first_window = self.window;
+        self.cpu_ns = 0;
+    }
+
+    /// Takes in a sample of the current window, blamed on what the site accessed, if the address is known. The last one
+    /// is that at which the window's burst began.
+    pub(crate) fn sample(&mut self, site: SiteId, blamed: Position, cpu_ns: u64) {
+        self.sample += 1;
+        self.cpu_ns = cpu_ns;
+        if blamed.address != 0 {
+            self.follow(site, blamed, 0);
         }
     }
 
     /// Takes in how a site walked through the current window.
     pub(crate) fn walk(&mut self, site: SiteId, walk: &Walk) {
-        if site.index() >= self.latest.len() {
-            self.latest.resize(site.index() + 1, Latest::default());
-        }
-        let now = Latest {
-            window: self.window,
-            group: walk.group,
-            object: walk.object,
-            address: walk.first,
-            executions: walk.executions,
-            time_ns: self.time_ns,
-            instructions: self.instructions,
-        };
-        let before = std::mem::replace(&mut self.latest[site.index()], now);
         let pace = self.paces.entry(site).or_default();
+        pace.windows += 1;
+        pace.instructions += self.instructions_here;
         pace.executions += u64::from(walk.executions);
         if let Some((steps, advance)) = walk.in_one_object() {
             pace.steps += u64::from(steps);
             pace.advance = pace.advance.saturating_add(advance);
             pace.travelled = pace.travelled.saturating_add(advance.unsigned_abs());
         }
-        let apart = now.window - before.window;
-        if before.window < self.first_window || before.window == 0 || apart > MOST_WINDOWS {
+        self.follow(site, walk.position(), walk.executions);
+    }
+
+    /// Pairs where a site is now with where it was.
+    fn follow(&mut self, site: SiteId, position: Position, executions: u32) {
+        if self.cpu_ns == 0 {
             return;
         }
-        if (before.group, before.object) != (now.group, now.object) || walk.in_one_object().is_none() {
-            pace.elsewhere += u64::from(apart == 1);
+        if site.index() >= self.latest.len() {
+            self.latest.resize(site.index() + 1, Latest::default());
+        }
+        let (window, sample, cpu_ns, instructions) = (self.window, self.sample, self.cpu_ns, self.instructions);
+        let now = Latest { window, sample, cpu_ns, instructions, position, executions };
+        let latest = &mut self.latest[site.index()];
+        if latest.sample == sample {
+            // What the sample was blamed on is the walk's first position as well, unless the walk leaves the object.
+            latest.executions = executions;
+            latest.position.object = position.object;
             return;
         }
-        let distance = now.address.wrapping_sub(before.address) as i64;
+        let before = std::mem::replace(latest, now);
+        let apart = window - before.window;
+        let time_ns = cpu_ns.saturating_sub(before.cpu_ns);
+        if before.window < self.first_window || before.window == 0 || apart > MOST_WINDOWS || time_ns < CLOSEST_NS {
+            return;
+        }
+        let pairs = self.paces.entry(site).or_default().apart.entry(time_ns.ilog2()).or_default();
+        let is_same = (before.position.group, before.position.object) == (position.group, position.object);
+        if !is_same || position.object == 0 {
+            pairs.elsewhere += u64::from(apart <= 1);
+            return;
+        }
+        let distance = position.address.wrapping_sub(before.position.address) as i64;
         // A scalar, or a walk too slow to tell.
         if distance == 0 {
             return;
         }
-        let pairs = &mut pace.ways[usize::from(distance < 0)];
-        let speed = distance.unsigned_abs() as f64 / (now.time_ns - before.time_ns) as f64;
-        *pairs.speeds.entry((speed.log2() * PER_OCTAVE).floor() as i32).or_default() += 1;
-        pairs.successive += u64::from(apart == 1);
-        pairs.instructions += now.instructions - before.instructions;
-        pairs.executions += u64::from(before.executions);
+        let way = &mut pairs.ways[usize::from(distance < 0)];
+        let speed = distance.unsigned_abs() as f64 / time_ns as f64;
+        *way.speeds.entry((speed.log2() * PER_OCTAVE).floor() as i32).or_default() += 1;
+        way.successive += u64::from(apart <= 1);
+        way.windows += u64::from(before.executions > 0);
+        way.executions += u64::from(before.executions);
+        way.instructions += instructions - before.instructions;
     }
 
     pub(crate) fn merge(&mut self, other: Self) {

@@ -111,6 +111,7 @@ mod tests {
         Sample {
             time_ns: 0,
             thread: ThreadRow::new(0),
+            cpu_ns: 0,
             weight_ns: 0,
             sampled_ip: Avma(0),
             ip: Avma(0),

@@ -16,7 +16,7 @@ use slimline_trace::access::{AccessBatch, GroupId, SiteId, Window};
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::bottom::{Add, Bottom};
 use crate::neighbors::{Neighbors, Transitions};
-use crate::pace::{Pace, PaceTable};
+use crate::pace::{Pace, PaceTable, Position};
 use crate::sequences::Sequences;
 use crate::share::{Tally, portion};
 
@@ -208,9 +208,9 @@ struct SiteMemory {
 /// A site's consecutive executions in one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Walk {
-    pub(crate) group: u32,
-    pub(crate) object: u32,
-    pub(crate) first: u64,
+    group: u32,
+    object: u32,
+    first: u64,
     last: u64,
     pub(crate) executions: u32,
     steps: u32,
@@ -250,6 +250,12 @@ impl Walk {
         self.distances.into_iter().find(|(_, count)| count * 2 > self.steps)
     }
 
+    /// Where it began.
+    pub(crate) fn position(&self) -> Position {
+        let object = if self.hops == 0 { self.object } else { 0 };
+        Position { group: self.group, object, address: self.first }
+    }
+
     /// The number of steps and their sum, of a walk that never left its object.
     pub(crate) fn in_one_object(&self) -> Option<(u32, i64)> {
         (self.hops == 0).then(|| (self.steps, self.last.wrapping_sub(self.first) as i64))
@@ -279,6 +285,7 @@ impl StreamState {
     fn window(&mut self, batch: &AccessBatch, window: &Window, rows: std::ops::Range<usize>) {
         self.window_number += 1;
         self.neighbors.begin_window();
+        self.paces.begin_window(window);
         let keeps_order = Sequences::takes(window);
         for row in rows {
             let (site, group, offset) = (batch.site[row], batch.group[row], batch.offset[row]);
@@ -295,6 +302,8 @@ impl StreamState {
                 if known {
                     stream.sampled.add(offset, cost);
                 }
+                let position = Position { group: group.0, object: batch.object[row].0, address: batch.address[row].0 };
+                self.paces.sample(site, position, batch.cpu_ns[row]);
             }
             if !evidence.is_execution() {
                 continue;
@@ -324,11 +333,10 @@ impl StreamState {
         if keeps_order {
             self.sequences.end_window(window);
         }
-        self.end_window(window);
+        self.end_window();
     }
 
-    fn end_window(&mut self, window: &Window) {
-        self.paces.begin_window(window);
+    fn end_window(&mut self) {
         for site in self.touched.drain(..) {
             let walk = self.sites[site.index()].walk;
             // A site that touches several groups in a window votes on the one it touched last.

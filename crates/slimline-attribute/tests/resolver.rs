@@ -98,6 +98,7 @@ impl Recorded {
         self.samples.push(Sample {
             time_ns,
             thread: ThreadRow::new(0),
+            cpu_ns: time_ns / 2,
             weight_ns: 1000,
             sampled_ip: Avma(ip + 4),
             ip: Avma(ip),

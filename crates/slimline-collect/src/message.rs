@@ -21,6 +21,7 @@ pub(crate) enum Message<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleMessage<'a> {
     pub(crate) time_ns: u64,
+    pub(crate) cpu_ns: u64,
     pub(crate) weight_ns: u64,
     pub(crate) sampled_ip: u64,
     pub(crate) ip: u64,
@@ -131,6 +132,7 @@ fn sample(body: &[u64]) -> Option<SampleMessage<'_>> {
     let kind_bits = u8_at(head, offset_of!(SampleHead, kind));
     let sample = SampleMessage {
         time_ns: u64_at(head, offset_of!(SampleHead, time_ns)),
+        cpu_ns: u64_at(head, offset_of!(SampleHead, cpu_ns)),
         weight_ns: u64_at(head, offset_of!(SampleHead, weight_ns)),
         sampled_ip: u64_at(head, offset_of!(SampleHead, sampled_ip)),
         ip: u64_at(head, offset_of!(SampleHead, ip)),

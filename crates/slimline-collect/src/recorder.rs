@@ -201,6 +201,7 @@ impl Recorder {
         self.samples.push(Sample {
             time_ns: sample.time_ns,
             thread,
+            cpu_ns: sample.cpu_ns,
             weight_ns: sample.weight_ns,
             sampled_ip: Avma(sample.sampled_ip),
             ip: Avma(sample.ip),

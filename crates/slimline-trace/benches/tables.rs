@@ -119,6 +119,7 @@ fn part(number: u64) -> Rows {
         rows.samples.push(Sample {
             time_ns: window * 1_000_000 + scatter(window, 10),
             thread: ThreadRow::new(0),
+            cpu_ns: window * 1_000_000 + scatter(window, 12),
             weight_ns: 1_000_000,
             sampled_ip: Avma(0x5555_5555_4000),
             ip: Avma(0x5555_5555_4000),

@@ -156,6 +156,8 @@ pub struct AccessBatch {
     pub weight: Vec<u64>,
     /// What the row is evidence of.
     pub evidence: Vec<Evidence>,
+    /// CPU time of the thread when a sample was taken; 0 where not known, and of executions.
+    pub cpu_ns: Vec<u64>,
 }
 
 /// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
@@ -173,6 +175,7 @@ pub struct Access {
     pub offset: u64,
     pub weight: u64,
     pub evidence: Evidence,
+    pub cpu_ns: u64,
 }
 
 #[cfg(feature = "session")]
@@ -192,6 +195,7 @@ impl AccessBatch {
             offset: Vec::with_capacity(rows),
             weight: Vec::with_capacity(rows),
             evidence: Vec::with_capacity(rows),
+            cpu_ns: Vec::with_capacity(rows),
         }
     }
 
@@ -235,6 +239,7 @@ impl AccessBatch {
         self.offset.push(row.offset);
         self.weight.push(row.weight);
         self.evidence.push(row.evidence);
+        self.cpu_ns.push(row.cpu_ns);
     }
 
     /// The row at `index`; panics where there is none, as slices do.
@@ -250,6 +255,7 @@ impl AccessBatch {
             offset: self.offset[index],
             weight: self.weight[index],
             evidence: self.evidence[index],
+            cpu_ns: self.cpu_ns[index],
         }
     }
 }
@@ -271,6 +277,7 @@ mod tests {
             offset: 0,
             weight,
             evidence,
+            cpu_ns: 0,
         };
         let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
         batch.begin_window(WindowId(7), 1_000, 250);

@@ -316,6 +316,8 @@ pub enum BurstEnd {
 pub struct SampleHead {
     /// `CLOCK_MONOTONIC`.
     pub time_ns: u64,
+    /// The thread's CPU time, without what its samples took until now.
+    pub cpu_ns: u64,
     /// Time this sample stands for.
     pub weight_ns: u64,
     /// Instruction at which the thread was stopped.
@@ -519,7 +521,7 @@ const _: () = {
     assert!(size_of::<SlotHeader>() == 128);
     assert!(size_of::<PathTotals>() == 64);
     assert!(size_of::<MessageHeader>() == 8);
-    assert!(size_of::<SampleHead>() == 72);
+    assert!(size_of::<SampleHead>() == 80);
     assert!(size_of::<BlockRecord>() == 16);
     assert!(size_of::<AccessRecord>() == 16);
     assert!(size_of::<RangeEvent>() == 32);

@@ -51,6 +51,7 @@ fn rows(part: u32) -> Rows {
         rows.samples.push(Sample {
             time_ns: 200 + u64::from(window),
             thread: ThreadRow::new(0),
+            cpu_ns: 100 + u64::from(window),
             weight_ns: 1_000_000,
             sampled_ip: Avma(0x401_008),
             ip: Avma(0x401_004),

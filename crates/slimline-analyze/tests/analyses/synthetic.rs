@@ -20,6 +20,7 @@ pub(crate) struct Program {
     pub(crate) tables: Tables,
     pub(crate) batches: Vec<AccessBatch>,
     windows: u32,
+    cpu_ns: u64,
     objects: u32,
     bases: Vec<(GroupId, u64, u32)>,
 }
@@ -47,7 +48,7 @@ impl Program {
     pub(crate) fn new() -> Self {
         let mut tables = Tables::new();
         tables.modules.push(Module { path: "/bin/synthetic".into(), build_id: None, symbols: SymbolSource::DebugInfo });
-        Self { tables, batches: Vec::new(), windows: 0, objects: 1, bases: Vec::new() }
+        Self { tables, batches: Vec::new(), windows: 0, cpu_ns: 0, objects: 1, bases: Vec::new() }
     }
 
     /// A C structure of members (name, offset, bytes, type).
@@ -175,6 +176,7 @@ impl Program {
             offset,
             weight,
             evidence,
+            cpu_ns: if evidence.has_cost() { self.cpu_ns } else { 0 },
         }
     }
 
@@ -186,6 +188,7 @@ impl Program {
     /// The same in object number `object` of the group.
     pub(crate) fn sample_in(&mut self, thread: u32, step: Step, object: u32, weight: u64) {
         self.windows += 1;
+        self.cpu_ns += weight;
         let row = self.access(step, object, step.offset, weight, Evidence::Cost);
         self.batch(thread).push(row);
     }
@@ -194,6 +197,7 @@ impl Program {
     /// `from` on.
     pub(crate) fn window(&mut self, thread: u32, steps: &[Step], from: i64, times: i64, weight: u64) {
         self.windows += 1;
+        self.cpu_ns += weight;
         let at = |step: &Step, i: i64| step.offset.wrapping_add_signed((from + i) * step.stride);
         let mut rows = vec![self.access(steps[0], 0, at(&steps[0], 0), weight, Evidence::Cost)];
         for i in 0..times {
@@ -215,6 +219,7 @@ impl Program {
         weight: u64,
     ) {
         self.windows += 1;
+        self.cpu_ns += weight;
         let mut rows = vec![self.access(steps[0], order(0), steps[0].offset, weight, Evidence::Cost)];
         for i in 0..times {
             rows.extend(steps.iter().map(|step| self.access(*step, order(i), step.offset, 0, Evidence::Execution)));

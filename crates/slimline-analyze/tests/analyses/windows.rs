@@ -188,6 +188,34 @@ fn pace_of_a_body_longer_than_a_window() {
     assert!((pairs.fields[1].access_share - 200.0 / 202.0).abs() < 0.003, "{}", pairs.fields[1].access_share);
 }
 
+/// Walks of five milliseconds that start anew again and again. One sample in seven has a window, so that hardly two
+/// windows are in one walk; but two samples are.
+#[test]
+fn pace_of_short_walks_is_told_by_samples_without_a_window() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["slow", "fast"]);
+    let pairs = program.array("pairs", Some(element), 16 * 10_000_000);
+    let loops = [(program.a_loop("slow", 1, 2), 0, 20_000), (program.a_loop("fast", 3, 4), 8, 200_000)];
+    let loops = loops.map(|(in_loop, offset, turns)| (program.site(in_loop), offset, turns));
+    let mut samples = 0;
+    for _pass in 0..70 {
+        for (site, offset, turns) in loops {
+            for millisecond in 0..5 {
+                let from = millisecond * turns;
+                samples += 1;
+                match samples % 7 {
+                    0 => program.window(0, &[load(site, pairs, offset, 16)], from, 50, 1_000_000),
+                    _ => program.sample(0, load(site, pairs, offset + from as u64 * 16, 16), 1_000_000),
+                }
+            }
+        }
+    }
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    assert!((pairs.fields[1].access_share - 10.0 / 11.0).abs() < 0.005, "{}", pairs.fields[1].access_share);
+    assert_eq!(pairs.paced, 1.0);
+}
+
 /// Walks that start anew between windows give no pace; then counts are by windows and say so.
 #[test]
 fn broken_walks_give_no_pace() {

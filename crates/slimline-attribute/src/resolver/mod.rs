@@ -234,6 +234,7 @@ impl<'a> Resolver<'a> {
                     offset: address.0.wrapping_sub(place.base),
                     weight: 0,
                     evidence: Evidence::Execution,
+                    cpu_ns: 0,
                 });
                 self.sites.count(site);
                 self.groups.count(place.group);
@@ -280,6 +281,7 @@ impl<'a> Resolver<'a> {
             offset: address.0.wrapping_sub(place.base),
             weight,
             evidence: Evidence::Cost,
+            cpu_ns: samples.cpu_ns[row],
         }
     }
 

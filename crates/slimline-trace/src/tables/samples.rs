@@ -16,6 +16,8 @@ table! {
         time_ns: u64 as Delta,
         /// Whose.
         thread: ThreadRow as Dictionary,
+        /// CPU time of its thread, without what samples took.
+        cpu_ns: u64 as Delta,
         /// Time this sample stands for.
         weight_ns: u64 as Delta,
         /// Instruction at which the thread was stopped.
