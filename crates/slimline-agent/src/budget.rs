@@ -42,7 +42,7 @@ impl Budget {
 
     /// Debits what the sample cost.
     pub(crate) fn spend(&mut self, cost_ns: u64) {
-        self.spent_ns += cost_ns;
+        self.spent_ns = self.spent_ns.saturating_add(cost_ns);
         self.book(-(cost_ns.min(ADVANCE_NS as u64) as i64));
     }
 

@@ -283,9 +283,11 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
     use slimline_trace::session::SessionWriter;
     use slimline_trace::tables::{RangeOrigin, StackEnd};
-    use slimline_trace::wire::{MessageKind, RangeKind};
+    use slimline_trace::wire::{MessageKind, RangeKind, SampleHead};
 
     use super::*;
     use crate::synthetic::{SyntheticProcess, SyntheticSample, maps_words, range_words, thread_words};
@@ -405,16 +407,19 @@ mod tests {
             words[word] = value;
             words
         };
-        let counts = 7; // frames, blocks, block, bytes
+        const LENGTHS: usize = offset_of!(SampleHead, burst_instructions) / 8; // and accesses
+        const COUNTS: usize = offset_of!(SampleHead, frames) / 8; // blocks, block, bytes
+        const KINDS: usize = offset_of!(SampleHead, kind) / 8; // quality, burst end
+        const ROWS: usize = size_of::<SampleHead>() / 8;
         for words in [
-            spoil(counts, 65),                         // more frames than there may be
-            spoil(counts, 2 | 129 << 16),              // more blocks
-            spoil(counts, 2 | 2 << 16 | 2 << 32),      // a block that is not there
-            spoil(6, 300 | 513 << 32),                 // more accesses
-            spoil(6, 300 | 4 << 32),                   // more than the message holds
-            spoil(8, 9 << 8),                          // no such quality
-            spoil(8, 9 << 16),                         // no such end
-            spoil(9 + 2 + 4 + 1, 0x401_004 | 2 << 48), // an access to a block that is not there
+            spoil(COUNTS, 65),                            // more frames than there may be
+            spoil(COUNTS, 2 | 129 << 16),                 // more blocks
+            spoil(COUNTS, 2 | 2 << 16 | 2 << 32),         // a block that is not there
+            spoil(LENGTHS, 300 | 513 << 32),              // more accesses
+            spoil(LENGTHS, 300 | 4 << 32),                // more than the message holds
+            spoil(KINDS, 9 << 8),                         // no such quality
+            spoil(KINDS, 9 << 16),                        // no such end
+            spoil(ROWS + 2 + 4 + 1, 0x401_004 | 2 << 48), // an access to a block that is not there
         ] {
             writer.push(0, MessageKind::Sample, &words);
         }

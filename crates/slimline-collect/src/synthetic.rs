@@ -34,6 +34,7 @@ impl SyntheticSample {
         let counts = |low: u64, next: u64, next2: u64, next3: u64| low | next << 16 | next2 << 32 | next3 << 48;
         let mut words = vec![
             self.time_ns,
+            self.time_ns / 2, // CPU time
             1_000_000,
             0x401_008,
             0x401_004,
