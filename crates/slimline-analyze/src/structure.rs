@@ -18,6 +18,8 @@ pub const KNOWN: f64 = 0.95;
 const LEAST_NODES: u64 = 16;
 /// Largest node.
 const LARGEST_NODE_BYTES: u64 = 4096;
+/// Places of a node that one instruction reaches, at most; more are of an array, or of many small objects.
+const MOST_PLACES: usize = 8;
 /// Part of the evidence that may be ignored where it alone stands against a structure.
 const NOISE: f64 = 0.05;
 /// Part of a stream's offsets that must be congruent for its stride to be a structure's.
@@ -157,7 +159,8 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
     let nodes = group.kind == GroupKind::Heap
         && group.objects >= LEAST_NODES
         && (1..=LARGEST_NODE_BYTES).contains(&group.object_bytes)
-        && hops >= steps;
+        && hops >= steps
+        && !are_cut_up(streams);
     if nodes {
         return Some(Structure {
             element_bytes: group.object_bytes,
@@ -180,6 +183,18 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
         by_stride: Some(element_bytes),
         one_per_object: false,
     })
+}
+
+/// Whether the objects look like an allocator's, cut into what it hands out: most of what is known is of instructions that
+/// each reach many places of an object. Those that use a node reach one field each, or the elements of an array in it.
+fn are_cut_up(streams: &[(&Stream, Motion, usize)]) -> bool {
+    let (mut all, mut scattered) = (0, 0);
+    for (stream, ..) in streams {
+        let evidence = stream.executions + stream.cost.samples;
+        all += evidence;
+        scattered += if stream.offsets().len() > MOST_PLACES { evidence } else { 0 };
+    }
+    scattered * 2 > all
 }
 
 /// Equation 5 over the streams that tell of structure, with its confidence.

@@ -289,6 +289,8 @@ pub struct Loop {
     pub first_line: u32,
     /// See `first_line`.
     pub last_line: u32,
+    /// First and last column of a loop on a single line, where they are known.
+    pub columns: Option<(u32, u32)>,
     /// The loop around it.
     pub parent: Option<LoopId>,
     /// 1 for an outermost loop.
@@ -299,7 +301,7 @@ pub struct Loop {
 
 impl Loop {
     /// Whether a reader of the source could not tell the two apart: copies of a loop, made where its function was
-    /// inlined. A loop inside of another one on the same lines is deeper.
+    /// inlined. A loop inside of another one on the same lines is deeper; one beside it is in other columns.
     pub fn is_copy_of(&self, other: &Self) -> bool {
         let shown = |of: &Self| (of.module, of.first_line, of.last_line, of.depth);
         self.file.is_some()
@@ -307,7 +309,13 @@ impl Loop {
             && shown(self) == shown(other)
             && self.function == other.function
             && self.file == other.file
+            && may_overlap(self.columns, other.columns)
     }
+}
+
+/// Whether two loops may share columns of their line: where the columns of either are not known, they may.
+pub(crate) fn may_overlap(one: Option<(u32, u32)>, other: Option<(u32, u32)>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one.0 <= other.1 && other.0 <= one.1)
 }
 
 /// What sort of object a group is made of.
@@ -517,6 +525,7 @@ mod tests {
             file: Some("a.c".to_owned()),
             first_line: 7,
             last_line: 9,
+            columns: None,
             parent: None,
             depth: 1,
             irreducible: false,
@@ -532,6 +541,10 @@ mod tests {
         ] {
             assert!(!found.is_copy_of(&other), "{other:?}");
         }
+        let on_one_line = |columns| Loop { last_line: 7, columns, ..found.clone() };
+        assert!(on_one_line(Some((3, 20))).is_copy_of(&on_one_line(Some((12, 25)))));
+        assert!(on_one_line(Some((3, 20))).is_copy_of(&on_one_line(None)));
+        assert!(!on_one_line(Some((3, 20))).is_copy_of(&on_one_line(Some((24, 40)))), "for (…) …; for (…) …;");
         let stripped = Loop { file: None, first_line: 0, last_line: 0, ..found };
         assert!(!stripped.is_copy_of(&stripped), "without lines any two loops of a function look alike");
     }

@@ -249,6 +249,33 @@ stop: return a;
 }
 
 #[test]
+fn two_loops_on_one_line_are_two_and_their_copies_are_not() {
+    let source = "\
+#include <stddef.h>
+#define CLEAR(p, n) for (size_t i = 0; i < n; i++) { p[i].a = 0; __asm__ volatile(\"\" ::: \"memory\"); }
+struct item { long a, b, c, d; };
+long run(struct item *v, size_t n) {
+    long sum = 0;
+    for (size_t i = 0; i < n; i++) sum += v[i].a; for (size_t i = 0; i < n; i++) { v[i].c += v[i].d; }
+    CLEAR(v, n)
+    return sum;
+}
+";
+    // Vectorized with remainders, and unrolled: several loops in the code of each in the source.
+    for flags in [&["-O1"][..], &["-O2"], &["-O3"], &["-O3", "-funroll-loops", "-mavx2"]] {
+        let sandbox = Sandbox::new();
+        let options = [flags, &["-g", "-shared", "-fPIC"]].concat();
+        let path = sandbox.compile("gcc", &options, "a.c", source, "code.so");
+        let store = FileStore::new(&sandbox);
+        let loops = loops_of(&Module::open(&store, &path), &["run"]);
+        assert_eq!(told(&loops), [("run", 6, 6, 1), ("run", 6, 6, 1), ("run", 7, 7, 1)], "{flags:?}");
+        let columns: BTreeSet<bool> =
+            loops.iter().filter(|found| found.first_line == 6).map(|found| found.columns.unwrap().0 < 50).collect();
+        assert_eq!(columns.len(), 2, "{flags:?}: one before and one behind the middle of the line");
+    }
+}
+
+#[test]
 fn without_debug_information_loops_have_no_lines() {
     let sandbox = Sandbox::new();
     let source = "void fill(long *v, long n) { for (long i = 0; i < n; i++) v[i] = i; }";

@@ -315,6 +315,19 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
         |stack, counted| PathTotal { stack: StackRow::new(stack), counted, peak_blocks: 16 * counted, peak_bytes: 999 };
     recorded.paths.push(counted(0, 40));
     recorded.paths.push(counted(1, 2));
+    // Another way to the same line, of which no access named a block; and a large block, which is not counted by path.
+    let way = [after_call(&module, "xmalloc", 6), after_call(&module, "make", 8)];
+    let other_way = recorded.stacks.push(&way, StackEnd::Outermost);
+    recorded.paths.push(PathTotal { stack: other_way, ..counted(1, 10) });
+    let large = 0x7e00_0000_0000;
+    recorded.ranges.push(Range {
+        base: Avma(large),
+        bytes: 1 << 20,
+        born_ns: 0,
+        died_ns: None,
+        stack: Some(other_way),
+        origin: RangeOrigin::Heap,
+    });
     let block = |row| Some(BlockRow::new(row));
     recorded.sample(10, in_make, 0x6000_8000, block(2), 6);
     recorded.access(in_make, 0x6000_0008, block(0));
@@ -326,6 +339,7 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     // The page is of the heap, or it was once: what is known otherwise stays so.
     recorded.sample(20, in_main, table, block(2), 0);
     recorded.sample(30, in_main, 0x6000_8000, block(2), 0);
+    recorded.sample(40, in_main, large, None, 0);
 
     let mut resolver = Resolver::new(&store);
     let mut rows = Vec::new();
@@ -347,7 +361,9 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
         let group = tables.group(rows[row].group);
         (group.objects, group.bytes, group.estimated, group.is_seen_whole(100))
     };
-    assert_eq!([size(1), size(4)], [(640, 999, true, true), (1, 16, false, false)]);
+    assert_eq!(rows[1].group, rows[9].group);
+    let all = (16 * (40 + 10) + 1, 999 + 999 + (1 << 20), true, true);
+    assert_eq!([size(1), size(4)], [all, (1, 16, false, false)]);
 }
 
 #[test]
@@ -442,6 +458,15 @@ int main(int argc, char **argv) {
     long *two = pool_alloc(8);
     return n->value + *one + *two;
 }
+static long *refill(void) {
+    struct chunk *c = mmap(0, 1 << 18, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    c->next = chunks;
+    c->used = 0;
+    chunks = c;
+    return (long *)c->bytes;
+}
+long first(void) { return *refill(); }
+long second(void) { return *refill(); }
 "#;
 
 /// Code without a name that hands on what it got is looked through, too; what allocates is told behind the nearest
@@ -461,11 +486,15 @@ fn stripped_allocators_are_told_by_their_callers() {
     let mut recorded = Recorded::new(&stripped);
     let node = [returns("wrap", 6), returns("make", 8), returns("build", 20), returns("main", 22)];
     let pool = |line| [returns("pool_alloc", 14), returns("main", line)];
-    for (number, path) in [&node[..], &pool(23), &pool(24)].into_iter().enumerate() {
+    // An allocator without a name is told by what it does.
+    let refill = |caller, line| [returns("refill", 28), returns(caller, line)];
+    let paths = [&node[..], &pool(23), &pool(24), &refill("first", 34), &refill("second", 35)];
+    for (number, path) in paths.into_iter().enumerate() {
         let stack = recorded.stacks.push(path, StackEnd::Outermost);
         let base = Avma(0x7f00_0000_0000 + ((number as u64) << 30));
         let origin = if number == 0 { RangeOrigin::Heap } else { RangeOrigin::Map };
-        recorded.ranges.push(Range { base, bytes: 1 << 20, born_ns: 0, died_ns: None, stack: Some(stack), origin });
+        let bytes = if number < 3 { 1 << 20 } else { 1 << 18 };
+        recorded.ranges.push(Range { base, bytes, born_ns: 0, died_ns: None, stack: Some(stack), origin });
         recorded.sample(10 + number as u64, ip, base.0, None, 0);
     }
     let mut resolver = Resolver::new(&store);
@@ -474,5 +503,6 @@ fn stripped_allocators_are_told_by_their_callers() {
     let groups = resolver.finish().tables.groups;
     let told: Vec<_> = groups[1..].iter().map(|group| (group.name.as_str(), group.objects)).collect();
     let call = Svma(node[1].0 - BIAS - 1);
-    assert_eq!(told, [(format!("build › +{call}").as_str(), 1), ("pool_alloc", 2)]);
+    let refilling = format!("stripped+{}", Svma(refill("first", 34)[0].0 - BIAS - 1));
+    assert_eq!(told, [(format!("build › +{call}").as_str(), 1), ("pool_alloc", 2), (refilling.as_str(), 2)]);
 }

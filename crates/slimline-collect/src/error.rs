@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use slimline_trace::session::SessionError;
 
-/// Why nothing was recorded. Each displays as one line.
+/// Why nothing was recorded. Each displays as one line that holds the system's own words; none has a source besides.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -79,28 +79,28 @@ pub enum RecordError {
         need: &'static str,
     },
     /// The system would not start it.
-    #[error("{}: can't be started: {source}", program.display())]
+    #[error("{}: can't be started: {error}", program.display())]
     Spawn {
         /// The file.
         program: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// The session can't be written, or something is in its place.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The system refused something that recording needs.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     System {
         /// What was tried.
         what: &'static str,
         /// Why not.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
 impl RecordError {
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { what, source }
+        move |error| Self::System { what, error }
     }
 }

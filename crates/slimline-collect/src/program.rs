@@ -60,7 +60,7 @@ fn access_error(path: &Path, error: io::Error) -> RecordError {
             RecordError::NotFound { program: path.to_string_lossy().into_owned() }
         }
         io::ErrorKind::PermissionDenied => RecordError::PermissionDenied(path.to_owned()),
-        _ => RecordError::Spawn { program: path.to_owned(), source: error },
+        _ => RecordError::Spawn { program: path.to_owned(), error },
     }
 }
 

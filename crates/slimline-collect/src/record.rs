@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -115,7 +116,7 @@ impl Outcome {
 pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     let (name, arguments) = options.command.split_first().ok_or(RecordError::NoCommand)?;
     let program = program::find(name)?;
-    program::check_preloadable(&program)?;
+    let runs = program::check_preloadable(&program)?;
     check_output_directory(&options.output)?;
 
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
@@ -151,11 +152,11 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         .spawn();
     let child = match spawned {
         Ok(child) => child,
-        Err(source) => {
+        Err(error) => {
             drop(writer.finish());
             // An empty session would be found by the next report and tell nothing.
             let _ = std::fs::remove_dir_all(&options.output);
-            return Err(RecordError::Spawn { program, source });
+            return Err(RecordError::Spawn { program, error });
         }
     };
     if !options.follow_children {
@@ -183,17 +184,12 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     if let Err(error) = written {
         let when = if failed_early { "while the target ran" } else { "at its end" };
         let what = if error.is_out_of_space() { "no space left" } else { "writing failed" };
-        info.stopped_early = Some(format!("{what} {when} ({error}); kept is what was written before"));
+        info.stopped_early = Some(format!(
+            "recording stopped before the program did: {what} {when} ({error}); kept is what was written before"
+        ));
     }
     if info.processes.is_empty() && info.stopped_early.is_none() {
-        let why = match info.end {
-            // What the shell and the loader say of a program that can't be loaded.
-            Some(End::Exited { status: 127 }) | Some(End::Signaled { .. }) => {
-                "it ended while it was loaded, or its loader ignored LD_PRELOAD"
-            }
-            _ => "its loader ignored LD_PRELOAD",
-        };
-        info.stopped_early = Some(format!("the agent never started in it: {why}"));
+        info.stopped_early = Some(format!("the program was not recorded: {}", why_without_agent(&runs, info.end)));
     }
     info.complete = info.stopped_early.is_none();
     if let Err(error) = session.update(&info)
@@ -209,6 +205,20 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     }
     drop(held);
     Ok(Outcome { directory: options.output.clone(), info })
+}
+
+/// Why no process of the target ever had the agent, although the file `runs` looked as if it would.
+fn why_without_agent(runs: &Path, end: Option<End>) -> String {
+    let is_readable = File::open(runs).is_ok();
+    match end {
+        // The loader's own status. It has told on standard error what it did not find.
+        Some(End::Exited { status: 127 }) if is_readable => "its libraries could not be loaded".to_owned(),
+        Some(End::Signaled { signal }) if is_readable => {
+            format!("it was killed by signal {signal} while its libraries were loaded")
+        }
+        _ if is_readable => "its loader ignored LD_PRELOAD".to_owned(),
+        _ => "its loader ignored LD_PRELOAD (its file can't be read, so why is not known)".to_owned(),
+    }
 }
 
 /// Drains until the target ends. Returns its status, and whether writing failed meanwhile.

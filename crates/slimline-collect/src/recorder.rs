@@ -249,6 +249,8 @@ impl Recorder {
         self.is_changed = false;
         self.counts.parts += 1;
         self.block_rows.clear();
+        // Before the new call paths are taken: some get their row here.
+        let paths = self.stacks.paths(&self.file);
         // What filled one part will fill the next: no growing, no copying. The writing thread gives the memory back.
         PartRows {
             stacks: mem::take(&mut self.stacks.new),
@@ -259,7 +261,7 @@ impl Recorder {
             live_ranges: self.ranges.live(),
             mappings: self.mappings.mappings.clone(),
             threads: self.threads.rows().clone(),
-            paths: self.stacks.paths(&self.file),
+            paths,
         }
     }
 

@@ -60,17 +60,21 @@ impl StackInterner {
         Some(row)
     }
 
-    /// What was counted of the allocation call paths that have a row.
-    pub(crate) fn paths(&self, file: &ProcessFile) -> Paths {
-        let mut named: Vec<(StackRow, usize)> =
-            (1..).zip(&self.allocation.entries).filter_map(|(number, (_, row))| Some(((*row)?, number))).collect();
-        named.sort_by_key(|(row, _)| row.index());
-        let mut paths = Paths::default();
-        for (stack, number) in named {
-            if let Some((counted, peak_blocks, peak_bytes)) = file.path_totals(number) {
-                paths.push(PathTotal { stack, counted, peak_blocks, peak_bytes });
+    /// What was counted of each allocation call path. Those that nothing named yet get their row here: a data structure
+    /// is as large as all of its paths.
+    pub(crate) fn paths(&mut self, file: &ProcessFile) -> Paths {
+        self.allocation.find_entries(file);
+        let mut counted: Vec<PathTotal> = Vec::new();
+        for number in 1..=self.allocation.entries.len() {
+            if let Some((blocks, peak_blocks, peak_bytes)) = file.path_totals(number)
+                && let Some(stack) = self.allocation(file, number as u32)
+            {
+                counted.push(PathTotal { stack, counted: blocks, peak_blocks, peak_bytes });
             }
         }
+        counted.sort_by_key(|total| total.stack.index());
+        let mut paths = Paths::default();
+        counted.into_iter().for_each(|total| paths.push(total));
         paths
     }
 

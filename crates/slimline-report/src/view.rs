@@ -1,8 +1,9 @@
 //! The view: what every form of a report shows, as data.
 //!
 //! This is also the JSON of `slimline report --format json` and `slimline advise --format json`. Names are part of the
-//! stable interface; [`SCHEMA`] counts incompatible changes. Shares are of the session's weight and sum to 1 over
-//! `groups`, the unattributed one included; a field's share is of its group.
+//! stable interface; [`SCHEMA`] counts incompatible changes, and what an older slimline did not write yet is read as
+//! empty. Shares are of the session's weight and sum to 1 over `groups`, the unattributed one included; a field's share
+//! is of its group.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,7 @@ pub struct Report {
 
 /// What was run and how well it was seen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Session {
     /// Command and its arguments.
     pub command: Vec<String>,
@@ -97,6 +99,7 @@ pub struct Session {
 
 /// Share of weight by how the address of a sample was found. Sums to 1.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Quality {
     /// Registers still held the operands.
     pub exact: f64,
@@ -114,6 +117,7 @@ pub struct Quality {
 
 /// How long the bursts were.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Bursts {
     /// Bursts that were started: not every sample has one, where they would cost too much.
     pub count: u64,
@@ -125,6 +129,7 @@ pub struct Bursts {
 
 /// A name and a share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Named {
     /// Name.
     pub name: String,
@@ -134,6 +139,7 @@ pub struct Named {
 
 /// What was lost, as counts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Lost {
     /// Samples that found the ring full.
     pub dropped: u64,
@@ -164,6 +170,7 @@ pub struct Lost {
 
 /// Code or data without a name, for one reason.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Unnamed {
     /// `no_address`, `no_mapping`, `no_call_path`, `no_variable`, `code_in_no_file`, `unreadable_module`,
     /// `no_function`, `no_line`, `split_debug_info`, `damaged_debug_info`.
@@ -178,6 +185,7 @@ pub struct Unnamed {
 
 /// A share with its 95 % interval.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -187,6 +195,7 @@ pub struct Interval {
 
 /// A data structure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Group {
     /// Handle, for `loops` and `advice`.
     pub id: u32,
@@ -210,10 +219,8 @@ pub struct Group {
     /// Their size.
     pub bytes: u64,
     /// Whether there may be many more than `blocks` and `bytes` say: they outnumber `samples`, or not all were followed.
-    #[serde(default)]
     pub blocks_at_least: bool,
     /// Whether `blocks` and `bytes` are estimates, from the blocks on a part of the pages.
-    #[serde(default)]
     pub blocks_estimated: bool,
     /// Where it is allocated; none where it isn't.
     pub allocated_at: Option<Place>,
@@ -240,6 +247,7 @@ pub struct Group {
 
 /// Where something is allocated.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Place {
     /// Function.
     pub function: String,
@@ -253,6 +261,7 @@ pub struct Place {
 
 /// A place in the source.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Position {
     /// Source file.
     pub file: String,
@@ -262,6 +271,7 @@ pub struct Position {
 
 /// A field of a group's element.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Field {
     /// Byte offset in the element.
     pub offset: u64,
@@ -300,6 +310,7 @@ impl Field {
 
 /// How much two fields are used together.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Affinity {
     /// Offset of the one.
     pub a: u64,
@@ -311,6 +322,7 @@ pub struct Affinity {
 
 /// A structure as declared.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Layout {
     /// Name as the language spells it.
     pub name: String,
@@ -324,6 +336,7 @@ pub struct Layout {
 
 /// A member of a structure, or a hole.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct LayoutMember {
     /// Byte offset.
     pub offset: u64,
@@ -343,6 +356,7 @@ pub struct LayoutMember {
 
 /// A loop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Loop {
     /// Function that holds it.
     pub function: String,
@@ -352,6 +366,8 @@ pub struct Loop {
     pub first_line: u32,
     /// Last line.
     pub last_line: u32,
+    /// First column, where another loop of `loops` is on the same line.
+    pub column: Option<u32>,
     /// File name of the module that holds its code.
     pub module: String,
     /// Lowest link-time address of its code in the module; of copies made by inlining, that of the costliest.
@@ -370,6 +386,7 @@ pub struct Loop {
 
 /// What a loop touches of one group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct LoopGroup {
     /// The group.
     pub id: u32,
@@ -381,6 +398,7 @@ pub struct LoopGroup {
 
 /// The session's weight by something else than data; each sums to 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Breakdowns {
     /// By element type.
     pub types: Vec<Row>,
@@ -394,6 +412,7 @@ pub struct Breakdowns {
 
 /// One row of a breakdown.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Row {
     /// Type, function, `file:line` or thread.
     pub name: String,
@@ -409,6 +428,7 @@ pub struct Row {
 
 /// What to change.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Advice {
     /// `split`, `hot_cold_split`, `reorder`, `interchange`, `leave_alone`.
     pub kind: String,
@@ -434,6 +454,7 @@ pub struct Advice {
 
 /// A predicted gain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
 pub struct Predicted {
     /// Change of the session's cycles: −0.21 is 21 % fewer.
     pub cycles: f64,

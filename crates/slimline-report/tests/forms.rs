@@ -30,6 +30,7 @@ fn art() -> Report {
         file: Some("/src/art/scanner.c".into()),
         first_line,
         last_line,
+        column: None,
         share,
         share_interval: Interval { low: share - 0.01, high: share + 0.01 },
         depth: 2,

@@ -116,7 +116,9 @@ pub struct Advice {
 pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advice> {
     let mut found: Vec<Advice> = Vec::new();
     for group in &findings.groups {
-        if group.share.value < floors.group_share {
+        // What belongs to no known object is nobody's to change or to leave alone.
+        let is_known = tables.group(group.group).kind != GroupKind::Unattributed;
+        if group.share.value < floors.group_share || !is_known {
             continue;
         }
         let subject = Subject { findings, tables, floors, group };
@@ -174,7 +176,6 @@ impl Subject<'_> {
     fn untouchable(&self) -> Option<String> {
         let row = self.tables.group(self.group.group);
         match row.kind {
-            GroupKind::Unattributed => return Some("These accesses belong to no known object.".into()),
             GroupKind::Stack => return Some("Stacks hold unlike things; their layout is the compiler's.".into()),
             GroupKind::Mapping if row.allocated_at.is_none() => {
                 return Some(
@@ -194,7 +195,7 @@ impl Subject<'_> {
         }
         let is_whole = row.is_seen_whole(self.group.share.samples);
         (is_whole && row.bytes < self.floors.cached_bytes).then(|| {
-            format!("All of it ({} bytes) fits a core's own caches; its lines are not fetched from far.", row.bytes)
+            format!("All of it ({}) fits a core's own caches; its lines are not fetched from far.", size(row.bytes))
         })
     }
 
@@ -390,6 +391,14 @@ impl Subject<'_> {
 
 const MANY_SAMPLES: u64 = 100;
 const FEW_SAMPLES: u64 = 20;
+
+/// `3 bytes`, `12.5 KiB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        _ => format!("{:.1} KiB", bytes as f64 / 1024.0),
+    }
+}
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

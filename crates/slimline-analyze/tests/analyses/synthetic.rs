@@ -122,6 +122,7 @@ impl Program {
             file: Some("a.c".into()),
             first_line: first,
             last_line: last,
+            columns: None,
             parent: None,
             depth: 1,
             irreducible: false,

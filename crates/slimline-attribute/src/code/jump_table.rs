@@ -12,9 +12,10 @@
 //! together but for the `lea`, which they hoist. A table has no length of its own: it ends before the bound that the
 //! index was compared with, where there is such a comparison, and where an entry is no instruction of the function.
 
-use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use slimline_trace::address::Svma;
 
+use super::effects::may_write;
 use super::flow::find;
 use crate::module::image::Image;
 
@@ -127,13 +128,11 @@ fn definition(instructions: &[Instruction], at: usize, register: Register) -> Op
         if matches!(instruction.flow_control(), FlowControl::UnconditionalBranch | FlowControl::Return) {
             return None;
         }
-        let writes = factory.info(instruction).used_registers().iter().any(|used| {
-            used.register().full_register() == register
-                && matches!(
-                    used.access(),
-                    OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-                )
-        });
+        let writes = factory
+            .info(instruction)
+            .used_registers()
+            .iter()
+            .any(|used| used.register().full_register() == register && may_write(used.access()));
         if writes {
             return Some(index);
         }

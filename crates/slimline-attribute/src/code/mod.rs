@@ -6,6 +6,7 @@
 //!   no_return     calls that end a block                 passes_on    functions that only hand memory on
 //! ```
 
+pub(crate) mod effects;
 pub mod flow;
 mod jump_table;
 pub mod nest;

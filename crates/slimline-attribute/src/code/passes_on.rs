@@ -1,8 +1,9 @@
 //! Whether a function hands on what a call gave it: `xmalloc` does, `allocate_tables` does not.
 
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 use slimline_trace::address::Svma;
 
+use super::effects::{always_writes, is_conditional_move, may_write};
 use super::flow::{decode, find};
 use crate::module::Module;
 
@@ -82,10 +83,11 @@ impl Copies {
                 instruction.op0_kind() == OpKind::Register && self.holds(instruction.op0_register())
             }
             Mnemonic::Lea => self.holds(instruction.memory_base()),
-            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => self.holds(instruction.op1_register()),
-            Mnemonic::Mov if instruction.op1_kind() == OpKind::Memory => {
-                self.slots.contains(&slot_of(instruction)) && is_frame(instruction)
-            }
+            mnemonic if mnemonic == Mnemonic::Mov || is_conditional_move(mnemonic) => match instruction.op1_kind() {
+                OpKind::Register => self.holds(instruction.op1_register()),
+                OpKind::Memory => self.slots.contains(&slot_of(instruction)) && is_frame(instruction),
+                _ => false,
+            },
             _ => false,
         };
         if is_move && instruction.op0_kind() == OpKind::Memory && is_frame(instruction) {
@@ -97,7 +99,8 @@ impl Copies {
             return;
         }
         for used in factory.info(instruction).used_registers() {
-            if matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite) {
+            // What may keep its value is a copy still: the ways through a function are joined.
+            if always_writes(used.access()) {
                 let written = used.register().full_register();
                 self.registers.retain(|register| *register != written);
             }
@@ -112,10 +115,11 @@ impl Copies {
     }
 
     fn stores_through(&self, instruction: &Instruction, factory: &mut InstructionInfoFactory) -> bool {
-        factory.info(instruction).used_memory().iter().any(|memory| {
-            matches!(memory.access(), OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite)
-                && self.holds(memory.base())
-        })
+        factory
+            .info(instruction)
+            .used_memory()
+            .iter()
+            .any(|memory| may_write(memory.access()) && self.holds(memory.base()))
     }
 }
 
@@ -175,6 +179,21 @@ mod tests {
         // call · mov [rip+0],rax · xor eax,eax · ret
         let code = [0xe8, 0, 0, 0, 0, 0x48, 0x89, 0x05, 0, 0, 0, 0, 0x31, 0xc0, 0xc3];
         check(&code, 0x1005, false);
+    }
+
+    #[test]
+    fn a_conditional_move_may_pass_on() {
+        // call · test rax,rax · cmove rax,rbx · ret: the block, or what the caller has for the worst case.
+        let code = [0xe8, 0, 0, 0, 0, 0x48, 0x85, 0xc0, 0x48, 0x0f, 0x44, 0xc3, 0xc3];
+        check(&code, 0x1005, true);
+        // call · mov rbx,rax · xor eax,eax · test rbx,rbx · cmovne rax,rbx · ret
+        let code = [0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xc3, 0x31, 0xc0, 0x48, 0x85, 0xdb, 0x48, 0x0f, 0x45, 0xc3, 0xc3];
+        check(&code, 0x1005, true);
+        // call · mov rdx,rax · lock cmpxchg [rdx],rbx, twice · mov rax,rdx · ret: it may be written twice.
+        let compare_and_store = [0xf0, 0x48, 0x0f, 0xb1, 0x1a];
+        let [call, keep, back] = [&[0xe8, 0, 0, 0, 0][..], &[0x48, 0x89, 0xc2], &[0x48, 0x89, 0xd0]];
+        check(&[call, keep, &compare_and_store, back, &[0xc3]].concat(), 0x1005, true);
+        check(&[call, keep, &compare_and_store, &compare_and_store, back, &[0xc3]].concat(), 0x1005, false);
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! Compilers make several loops of one: vectorized, peeled and remainder loops, a copy for each outcome of a condition
 //! (unswitching), one for each part of the body (distribution), clones of the function (`.constprop`). Loops of one
 //! source loop have overlapping lines, and different loops with the same parent have not: so loops are joined that
-//! have the same function, inline stack and parent, and lines that overlap. Two loops on one line (a macro) are one.
+//! have the same function, inline stack and parent, and lines that overlap; on a single line, columns that overlap. What a
+//! macro makes on one line has the macro's column, and is one loop.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::Svma;
@@ -21,7 +22,7 @@ use super::no_return::NoReturn;
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::module::debug::Statement;
 use crate::module::{Module, demangle};
-use crate::tables::{Loop, LoopId, ModuleId};
+use crate::tables::{Loop, LoopId, ModuleId, may_overlap};
 
 /// All loops found so far, joined.
 #[derive(Default)]
@@ -120,6 +121,7 @@ impl Loops {
                 file: None,
                 first_line: 0,
                 last_line: 0,
+                columns: None,
                 parent,
                 depth: parent.map_or(0, |parent| self.rows[parent.index()].depth) + 1,
                 irreducible: found.irreducible,
@@ -154,7 +156,9 @@ impl Loops {
         let known = self.joined.entry(key).or_default();
         let same = known.iter().copied().find(|known| {
             let other = &self.rows[known.index()];
-            other.first_line <= extent.last_line && extent.first_line <= other.last_line
+            other.first_line <= extent.last_line
+                && extent.first_line <= other.last_line
+                && may_overlap(other.columns, extent.columns)
         });
         if let Some(same) = same {
             return self.widen(same, &row, &extent);
@@ -167,6 +171,7 @@ impl Loops {
             file: Some(extent.file),
             first_line: extent.first_line,
             last_line: extent.last_line,
+            columns: extent.columns,
             ..row
         })
     }
@@ -178,6 +183,12 @@ impl Loops {
         known.end = known.end.max(row.end);
         known.first_line = known.first_line.min(extent.first_line);
         known.last_line = known.last_line.max(extent.last_line);
+        // Those of one line: where it now has several, or one without, there are none.
+        known.columns = known
+            .columns
+            .zip(extent.columns)
+            .filter(|_| known.first_line == known.last_line)
+            .map(|(known, more)| (known.0.min(more.0), known.1.max(more.1)));
         known.irreducible |= row.irreducible;
         same
     }
@@ -208,6 +219,8 @@ struct Extent {
     file: String,
     first_line: u32,
     last_line: u32,
+    /// Of a single line, where known.
+    columns: Option<(u32, u32)>,
 }
 
 /// A function where it was inlined. Number 0 is the function that the code really belongs to.
@@ -235,9 +248,10 @@ struct BlockPlaces {
 struct Level {
     /// Number of the inlined function.
     function: u32,
-    /// Number of the file, and line in it; line 0 is none.
+    /// Number of the file, line in it, and column in that; 0 is none.
     file: u32,
     line: u32,
+    column: u32,
 }
 
 /// The inline stacks of a function's instructions, with names and files numbered.
@@ -272,7 +286,7 @@ impl InlineStacks {
             for (name, file, line, column) in stack.into_iter().rev() {
                 let into = levels.last().map_or(u32::MAX, |level| level.function);
                 let function = self.number(Inlined { into, name, line: call.0, column: call.1 });
-                levels.push(Level { function, file: file.unwrap_or(u32::MAX), line });
+                levels.push(Level { function, file: file.unwrap_or(u32::MAX), line, column });
                 call = (line, column);
             }
             places.push(Place { levels });
@@ -336,6 +350,13 @@ impl InlineStacks {
         };
         let (file, (_, first_line, last_line)) =
             files(&|line| statements.contains(&line)).or_else(|| files(&|_| true))?;
+        let columns = body.iter().map(|place| &place.levels[depth]).filter(|level| {
+            first_line == last_line && (level.file, level.line) == (file, first_line) && level.column != 0
+        });
+        let columns = columns.map(|level| level.column).fold(None, |all, column| match all {
+            None => Some((column, column)),
+            Some((first, last)) => Some((column.min(first), column.max(last))),
+        });
         let path = first.levels[..=depth].iter().map(|level| &self.functions[level.function as usize]);
         Some(Extent {
             function: path.clone().next_back()?.name.clone(),
@@ -346,6 +367,7 @@ impl InlineStacks {
             file: self.files.get(file as usize)?.clone(),
             first_line,
             last_line,
+            columns,
         })
     }
 }

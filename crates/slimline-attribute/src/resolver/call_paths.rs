@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::{Avma, Svma};
-use slimline_trace::tables::{StackEnd, StackRow};
+use slimline_trace::tables::{RangeOrigin, StackEnd, StackRow};
 
 use super::{ProcessId, ProcessView};
 use crate::code::passes_on::passes_on;
@@ -24,6 +24,8 @@ pub(super) struct CallPath {
 #[derive(Clone)]
 struct CallFrame {
     frame: Frame,
+    /// Where the call returns to, in its process.
+    return_address: Avma,
     /// Link-time address in the call.
     call: Svma,
     /// Number among all frames; those without position also tell their address apart.
@@ -71,7 +73,10 @@ impl CallPaths {
         // How deep a recursion was when it allocated makes no other data structure: each function counts once.
         let mut seen = FxHashSet::default();
         own.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
-        if kind == GroupKind::Mapping && own.first().is_some_and(|&index| all[index].is_allocator) {
+        let keeps_pool = |frame: &CallFrame| {
+            frame.is_allocator || !frame.frame.is_named() && self.maps_again(view, frame.return_address)
+        };
+        if kind == GroupKind::Mapping && own.first().is_some_and(|&index| keeps_pool(all[index])) {
             // An allocator that mapped what it did not hand on keeps a pool, and serves all callers from it: which of
             // them came when the pool was empty makes no other data structure.
             own.truncate(1);
@@ -124,6 +129,7 @@ impl CallPaths {
                 CallFrame {
                     number: self.number(&frame, svma),
                     frame,
+                    return_address,
                     call: svma,
                     own,
                     is_allocator: verdict == Verdict::NamedLikeAllocator,
@@ -132,6 +138,22 @@ impl CallPaths {
             .collect();
         self.call_frames.insert((view.id, return_address.0), Rc::clone(&found));
         found
+    }
+
+    /// Whether a call without a name made several mappings of one size for different callers, as allocators do: those of
+    /// stripped programs can't be told by name.
+    fn maps_again(&self, view: ProcessView<'_, '_>, return_address: Avma) -> bool {
+        let (ranges, stacks) = (view.process.tables.ranges, view.process.tables.stacks);
+        let mut callers: FxHashSet<Option<Avma>> = FxHashSet::default();
+        let mut sizes: FxHashSet<u64> = FxHashSet::default();
+        for row in (0..ranges.len()).filter(|&row| ranges.origin[row] == RangeOrigin::Map) {
+            let frames = ranges.stack[row].map_or(&[][..], |stack| stacks.frames(stack));
+            if let Some(depth) = frames.iter().position(|&frame| frame == return_address) {
+                callers.insert(frames.get(depth + 1).copied());
+                sizes.insert(ranges.bytes[row]);
+            }
+        }
+        callers.len() > 1 && sizes.len() == 1
     }
 
     /// Numbers frames: the same source position is the same frame; without one, the address in the module tells.

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
-use slimline_trace::tables::{Block, Paths, StackRow};
+use slimline_trace::tables::{Block, StackRow};
 use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
-use super::call_paths::CallPaths;
+use super::call_paths::{CallPath, CallPaths};
 use super::sites::Tally;
 use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, Loaded, MappingName, Whole};
@@ -79,6 +79,8 @@ pub(super) struct Groups {
     objects: FxHashMap<ObjectKey, ObjectId>,
     /// Of groups with allocation call paths that were counted.
     alive: FxHashMap<GroupId, Alive>,
+    /// Ranges of each group and their bytes.
+    large: FxHashMap<GroupId, (u64, u64)>,
     /// Pages of mappings that were used and never seen mapped.
     pages_beyond: FxHashSet<(ObjectId, u64)>,
     identities: FxHashMap<usize, Rc<str>>,
@@ -113,6 +115,7 @@ impl Groups {
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
+            large: FxHashMap::default(),
             pages_beyond: FxHashSet::default(),
             identities: FxHashMap::default(),
         }
@@ -156,10 +159,11 @@ impl Groups {
         (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, (*origin)?))).collect()
     }
 
-    /// Takes in what was counted of the call paths of a process.
-    pub(super) fn add_paths(&mut self, process: ProcessId, paths: &Paths) {
-        for path in paths.iter() {
-            let Some(&group) = self.by_stack.get(&(process, Some(path.stack), GroupKind::Heap)) else { continue };
+    /// Takes in what was counted of the call paths of a process, whether an access named them or not.
+    pub(super) fn add_paths(&mut self, view: ProcessView<'_, '_>) {
+        for path in view.process.tables.paths.iter() {
+            let known = self.by_stack.get(&(view.id, Some(path.stack), GroupKind::Heap)).copied();
+            let Some(group) = known.or_else(|| self.known_path(view, path.stack)) else { continue };
             let alive = self.alive.entry(group).or_default();
             alive.counted = alive.counted.saturating_add(path.counted);
             alive.blocks = alive.blocks.saturating_add(path.peak_blocks);
@@ -167,14 +171,24 @@ impl Groups {
         }
     }
 
+    /// The group that a heap call path would belong to, if there is one: data that was never accessed gets no row.
+    fn known_path(&mut self, view: ProcessView<'_, '_>, stack: StackRow) -> Option<GroupId> {
+        let path = self.paths.find(view, stack, GroupKind::Heap, 0);
+        let key = GroupKey::Heap(Rc::clone(&path.own));
+        self.by_key.get(&key).copied().or_else(|| self.joined(&path, GroupKind::Heap))
+    }
+
     pub(super) fn into_rows(mut self) -> Vec<Group> {
         let all_followed = self.not_followed().is_none();
         self.rows.iter_mut().for_each(|row| row.partly_followed &= !all_followed);
         for (group, alive) in self.alive.iter().filter(|(_, alive)| alive.counted >= LEAST_COUNTED) {
             let row = &mut self.rows[group.index()];
-            row.estimated = alive.blocks > row.objects || alive.bytes > row.bytes || row.partly_followed;
-            row.objects = row.objects.max(alive.blocks);
-            row.bytes = row.bytes.max(alive.bytes);
+            // Large blocks are not among those counted by path.
+            let (large, large_bytes) = self.large.get(group).copied().unwrap_or_default();
+            let (blocks, bytes) = (alive.blocks.saturating_add(large), alive.bytes.saturating_add(large_bytes));
+            row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
+            row.objects = row.objects.max(blocks);
+            row.bytes = row.bytes.max(bytes);
         }
         self.rows
     }
@@ -219,7 +233,13 @@ impl Groups {
                         self.of_stack(view, ranges.stack[row], kind, ranges.born_ns[row])
                     }
                 };
-                let place = self.object(ObjectKey::Range(view.id, row), group, ranges.base[row].0, ranges.bytes[row]);
+                let bytes = ranges.bytes[row];
+                let known = self.objects.len();
+                let place = self.object(ObjectKey::Range(view.id, row), group, ranges.base[row].0, bytes);
+                if self.objects.len() > known {
+                    let large = self.large.entry(group).or_default();
+                    *large = (large.0 + 1, large.1.saturating_add(bytes));
+                }
                 let memory = if let Found::Mapped(_) = found { Memory::Cut } else { Memory::Known };
                 (Place { memory, ..place }, valid)
             }
@@ -348,20 +368,7 @@ impl Groups {
         if let Some(&group) = self.by_key.get(&key) {
             return group;
         }
-        // A path that was cut joins the first that goes on as it does, and the other way round. Both may be cut: each of
-        // them shows a different part of a recursion.
-        let longer = self.by_key.iter().filter(|_| path.cut).filter_map(|(key, &group)| match (key, kind) {
-            (GroupKey::Heap(own), GroupKind::Heap) | (GroupKey::Mapped(own), GroupKind::Mapping) => {
-                own.starts_with(&path.own).then_some(group)
-            }
-            _ => None,
-        });
-        let shorter = self
-            .cut
-            .iter()
-            .filter(|(other, own, _)| *other == kind && path.own.starts_with(own))
-            .map(|&(_, _, group)| group);
-        let joined = longer.chain(shorter).min();
+        let joined = self.joined(&path, kind);
         let group = joined.unwrap_or_else(|| {
             let group = self.push(Group {
                 name: path.name.clone(),
@@ -377,6 +384,23 @@ impl Groups {
         });
         self.by_key.insert(key, group);
         group
+    }
+
+    /// A path that was cut joins the first that goes on as it does, and the other way round. Both may be cut: each of them
+    /// shows a different part of a recursion.
+    fn joined(&self, path: &CallPath, kind: GroupKind) -> Option<GroupId> {
+        let longer = self.by_key.iter().filter(|_| path.cut).filter_map(|(key, &group)| match (key, kind) {
+            (GroupKey::Heap(own), GroupKind::Heap) | (GroupKey::Mapped(own), GroupKind::Mapping) => {
+                own.starts_with(&path.own).then_some(group)
+            }
+            _ => None,
+        });
+        let shorter = self
+            .cut
+            .iter()
+            .filter(|(other, own, _)| *other == kind && path.own.starts_with(own))
+            .map(|&(_, _, group)| group);
+        longer.chain(shorter).min()
     }
 
     fn group(&mut self, key: GroupKey, row: impl FnOnce() -> Group) -> GroupId {

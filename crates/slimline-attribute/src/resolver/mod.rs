@@ -365,7 +365,7 @@ impl<'a> Resolver<'a> {
         tables.not_followed = typed::not_followed(&self.groups, &self.sites, &self.uses);
         (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
         for (number, process) in self.processes.iter().enumerate() {
-            self.groups.add_paths(ProcessId(number), process.tables.paths);
+            self.groups.add_paths(ProcessView { id: ProcessId(number), process, modules: &self.modules });
         }
         tables.groups = self.groups.into_rows();
         tables.types = types;

@@ -1,6 +1,6 @@
 //! What one instruction does to what is known of registers and stack slots.
 
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 
 use super::debug_info::Die;
 use super::function::{Function, Handed, Use, UseKind, Watch};
@@ -9,6 +9,7 @@ use super::location::{Gpr, gpr};
 use super::shape::Shape;
 use super::state::State;
 use super::value::{Pointer, Value};
+use crate::code::effects::{is_conditional_move, may_write};
 
 /// Registers that a called function may change (System V).
 const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
@@ -169,18 +170,15 @@ impl Function<'_, '_> {
             _ => return,
         }
         let lost = Value::Unknown(Reason::Arithmetic);
-        let writes = |access| {
-            matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
-        };
-        if instruction.op0_kind() == OpKind::Memory && writes(factory.info(instruction).op0_access()) {
+        if instruction.op0_kind() == OpKind::Memory && may_write(factory.info(instruction).op0_access()) {
             let bytes = instruction.memory_size().size() as u64;
             self.store(state, index, bytes, lost, uses);
         }
         for used in factory.info(instruction).used_registers() {
-            if writes(used.access()) && used.register().is_vector_register() {
+            if may_write(used.access()) && used.register().is_vector_register() {
                 state.set_vector(used.register().number(), lost);
             }
-            if writes(used.access())
+            if may_write(used.access())
                 && let Some(register) = gpr(used.register())
                 && register != Gpr::RSP
             {
@@ -275,27 +273,4 @@ fn masked(value: Value, mask: Value) -> Value {
         (Value::Pointer(pointer), Value::Constant(-16..0)) if pointer.offset == 0 => value,
         _ => Value::Unknown(Reason::Arithmetic),
     }
-}
-
-fn is_conditional_move(mnemonic: Mnemonic) -> bool {
-    use Mnemonic::*;
-    matches!(
-        mnemonic,
-        Cmova
-            | Cmovae
-            | Cmovb
-            | Cmovbe
-            | Cmove
-            | Cmovg
-            | Cmovge
-            | Cmovl
-            | Cmovle
-            | Cmovne
-            | Cmovno
-            | Cmovnp
-            | Cmovns
-            | Cmovo
-            | Cmovp
-            | Cmovs
-    )
 }

@@ -13,6 +13,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
         file: row.file.clone(),
         first_line: row.first_line,
         last_line: row.last_line,
+        column: row.columns.map(|(first, _)| first),
         module: tables.modules[row.module.index()].file_name().to_owned(),
         start_address: row.start.0,
         end_address: row.end.0,
@@ -52,6 +53,12 @@ pub(super) fn with_copies_joined(
         }
     }
     merged.sort_by(|a, b| b.0.share.total_cmp(&a.0.share));
+    let place = |found: &view::Loop| (found.file.clone(), found.first_line, found.last_line);
+    let places: Vec<_> = merged.iter().map(|(found, _)| place(found)).collect();
+    for (found, _) in &mut merged {
+        let here = place(found);
+        found.column = found.column.filter(|_| places.iter().filter(|other| **other == here).count() > 1);
+    }
     let mut went = vec![0; merged.iter().map(|(_, rows)| rows.len()).sum()];
     for (to, (_, rows)) in merged.iter().enumerate() {
         rows.iter().for_each(|&row| went[row] = to);
@@ -108,5 +115,13 @@ mod tests {
         assert_eq!((merged.len(), merged[0].share, merged[0].depth), (2, 0.5, 2));
         assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, fields: vec![0, 24] }]);
         assert!((merged[0].share_interval.low - 0.48).abs() < 1e-9);
+    }
+
+    #[test]
+    fn loops_on_one_line_are_told_apart_by_column() {
+        let at = |column, lines| view::Loop { column: Some(column), ..found("sum", lines, 1, 0.25, &[0]) };
+        let loops = vec![at(3, [7, 7]), at(31, [7, 7]), at(5, [9, 9])];
+        let (merged, _) = with_copies_joined(loops, |_, _| false);
+        assert_eq!(merged.iter().map(|found| found.column).collect::<Vec<_>>(), [Some(3), Some(31), None]);
     }
 }

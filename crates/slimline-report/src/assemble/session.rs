@@ -147,9 +147,7 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     if !collector.skid.calibrated {
         notes.push(format!("the skid was assumed, not measured: {}", collector.skid.note));
     }
-    if let Some(reason) = &info.stopped_early {
-        notes.push(format!("recording stopped before the program did: {reason}"));
-    }
+    notes.extend(info.stopped_early.clone());
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             notes.push(format!("process {} ({}) was not recorded: {failure}", process.pid, process.executable));

@@ -97,10 +97,13 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
         line(
             out,
             "counts",
-            &format!(
-                "{} of the accesses lie in loops of known pace; the other counts favour slow code",
-                percent(session.paced)
-            ),
+            &match session.paced {
+                0.0 => "no access lies in a loop of known pace, so they favour slow code".to_owned(),
+                paced => format!(
+                    "{} of the accesses lie in loops of known pace; the other counts favour slow code",
+                    percent(paced)
+                ),
+            },
         )?;
     }
     line(out, "lost", &lost(&session.lost))?;
@@ -118,23 +121,28 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
 
 fn empty(out: &mut impl Write, session: &Session) -> fmt::Result {
     line(out, "samples", "none: there is nothing to report")?;
-    // The first sample of a thread comes after one period.
     let period_ns = (1e9 / session.frequency_hz.max(1e-3)) as u64;
-    let used = duration(session.user_ns);
-    let why = if session.user_ns > 0 && session.user_ns < 2 * period_ns * session.threads.max(1) {
-        let first = duration(period_ns);
-        format!(
-            "the program used {used} of CPU time in user mode, and a thread's first sample comes after {first}; give \
-             it more work, or raise the rate with -F"
-        )
-    } else {
-        "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`".to_owned()
-    };
+    let why = why_no_samples(session.user_ns, period_ns, session.processes);
     labelled(out, "why", LABEL_WIDTH, &why)?;
     for note in &session.notes {
         line(out, "note", &plain(note))?;
     }
     Ok(())
+}
+
+/// Why a session of `processes` that took `user_ns` of CPU time has no samples.
+pub fn why_no_samples(user_ns: u64, period_ns: u64, processes: u64) -> String {
+    // The first sample of a thread comes after one period.
+    if user_ns > 0 && user_ns < period_ns.saturating_mul(2 * processes.max(1)) {
+        format!(
+            "the program used {} of CPU time in user mode, and a thread's first sample comes after {}; give it more \
+             work, or raise the rate with -F",
+            duration(user_ns),
+            duration(period_ns)
+        )
+    } else {
+        "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`".to_owned()
+    }
 }
 
 /// One labelled value, folded at word ends.

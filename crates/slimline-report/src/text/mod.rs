@@ -14,6 +14,7 @@ use std::fmt::{self, Display, Write};
 use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::data::line_range;
+pub use self::head::why_no_samples;
 pub(crate) use self::table::shorten_end;
 use crate::view::Report;
 

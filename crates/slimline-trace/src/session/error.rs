@@ -48,19 +48,19 @@ pub enum SessionError {
         reason: String,
     },
     /// The system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Io {
         /// What was read, written or renamed.
         path: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// Why not. Told in the line above, so not as this error's source.
+        error: io::Error,
     },
 }
 
 impl SessionError {
     /// Wraps an error of the system about `path`.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { path: path.to_owned(), source }
+        move |error| Self::Io { path: path.to_owned(), error }
     }
 
     pub(super) fn damaged(file: &Path, reason: impl ToString) -> Self {
@@ -74,6 +74,6 @@ impl SessionError {
     /// Whether the disk, the quota or the allowed file size is used up.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+        matches!(self, Self::Io { error, .. } if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge))
     }
 }

@@ -34,7 +34,7 @@ pub struct SessionInfo {
     pub ended_ns: u64,
     /// How the started process ended; `None` while it runs and where the collector was killed.
     pub end: Option<End>,
-    /// Why recording stopped before the target did.
+    /// Why the recording is not whole: what happened, as a sentence.
     pub stopped_early: Option<String>,
     /// The processes recorded, in the order in which they were first seen.
     pub processes: Vec<ProcessSummary>,

@@ -49,7 +49,7 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), SessionErro
     written.map_err(|error| {
         // Room may be what is missing: give back what the attempt took. It stays where even that fails.
         let _ = fs::remove_file(&temporary);
-        SessionError::Io { path: path.to_owned(), source: error }
+        SessionError::Io { path: path.to_owned(), error }
     })
 }
 
@@ -77,7 +77,7 @@ impl Manifest {
         let content = match fs::read(&path) {
             Ok(content) => content,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(SessionError::MissingFile(path)),
-            Err(source) => return Err(SessionError::Io { path, source }),
+            Err(error) => return Err(SessionError::Io { path, error }),
         };
         if content.len() as u64 != entry.bytes {
             let (found_bytes, expected_bytes) = (content.len() as u64, entry.bytes);
@@ -95,7 +95,7 @@ impl Manifest {
         let content = match fs::read(&path) {
             Ok(content) => content,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(SessionError::Io { path, source }),
+            Err(error) => return Err(SessionError::Io { path, error }),
         };
         serde_json::from_slice(&content).map(Some).map_err(|error| SessionError::damaged(&path, error))
     }

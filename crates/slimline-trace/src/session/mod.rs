@@ -135,7 +135,7 @@ fn read_header(directory: &Path) -> Result<SessionInfo, SessionError> {
                 io::ErrorKind::NotADirectory => SessionError::NotADirectory(directory),
                 io::ErrorKind::NotFound if directory.exists() => SessionError::NotASession(directory),
                 io::ErrorKind::NotFound => SessionError::NotFound(directory),
-                _ => SessionError::Io { path, source: error },
+                _ => SessionError::Io { path, error },
             });
         }
     };

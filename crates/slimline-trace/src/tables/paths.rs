@@ -3,7 +3,7 @@
 use super::{StackRow, table};
 
 table! {
-    /// Call paths that something named and whose blocks were counted, in the order of their rows.
+    /// Call paths whose blocks were counted, in the order of their rows.
     Paths of
     /// What is known of all blocks below 1 MiB of one allocation call path, from those counted on a part of the pages.
     PathTotal in "paths" {

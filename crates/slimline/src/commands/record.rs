@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use slimline_collect::{Outcome, RecordOptions};
+use slimline_report::text;
 
 use crate::cli::{self, Collector, Frequency};
 use crate::say;
@@ -52,11 +53,16 @@ fn tell(outcome: &Outcome) {
         0 | 1 => String::new(),
         n => format!(", {n} processes"),
     };
-    let early = match &info.stopped_early {
-        Some(reason) => format!("; recording stopped before the program did: {reason}"),
+    let remark = match &info.stopped_early {
+        Some(reason) => format!("; {reason}"),
+        None if samples == 0 && info.processes.iter().all(|process| process.failure.is_none()) => {
+            let user_ns = info.processes.iter().filter_map(|process| process.user_ns).sum();
+            let processes = info.processes.len() as u64;
+            format!(": {}", text::why_no_samples(user_ns, info.collector.period_ns, processes))
+        }
         None => String::new(),
     };
-    say(format_args!("slimline: {directory}: {samples} samples, {accesses} accesses{processes}{early}"));
+    say(format_args!("slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}"));
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             say(format_args!("slimline: process {} was not recorded: {failure}", process.pid));

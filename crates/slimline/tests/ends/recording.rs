@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use slimline_report::view::Report;
 use slimline_trace::session::{End, Session};
 
-use crate::scratch::{NOBODY, Scratch, WALK, check_refused, copy_for_everybody, is_root, stderr, stdout};
+use crate::scratch::{NOBODY, Scratch, WALK, check_refused, copy_for_everybody, is_root, skip, stderr, stdout};
 
 fn record(scratch: &Scratch, command: &[&str]) -> Output {
     scratch.slimline(["record", "--"].iter().chain(command)).output().unwrap()
@@ -84,6 +84,8 @@ fn what_the_agent_can_not_enter_is_refused() {
         std::os::unix::fs::chown(&other, Some(NOBODY), Some(NOBODY)).unwrap();
         fs::set_permissions(&other, Permissions::from_mode(0o4755)).unwrap();
         check_not_recorded(&scratch, &[text(&other)], "set-user-id, so the system ignores preloaded libraries");
+    } else {
+        skip("what_the_agent_can_not_enter_is_refused", "not root, so no program of somebody else's");
     }
 }
 
@@ -92,8 +94,7 @@ fn what_the_agent_can_not_enter_is_refused() {
 #[test]
 fn what_permissions_forbid_is_told() {
     if !is_root() {
-        eprintln!("skipped: not root, so nobody to become");
-        return;
+        return skip("what_permissions_forbid_is_told", "not root, so nobody to become");
     }
     let scratch = Scratch::new();
     let slimline = copy_for_everybody(&scratch.path(""));
@@ -132,7 +133,9 @@ fn a_session_that_can_not_be_written_is_refused_before_the_program_starts() {
         assert!(!ran.exists(), "the program was started all the same");
         output
     };
-    check_refused(&record("/proc/slimline.data"), "/proc/slimline.data: ");
+    let refused = record("/proc/slimline.data");
+    check_refused(&refused, "/proc/slimline.data: ");
+    assert_eq!(stderr(&refused).matches("os error").count(), 1, "{}", stderr(&refused));
     check_refused(&record("/no/such/directory/s"), "/no/such/directory/s: No such file or directory");
     fs::write(scratch.path("file"), "precious").unwrap();
     check_refused(&record("file"), "file: not a directory");
@@ -142,16 +145,29 @@ fn a_session_that_can_not_be_written_is_refused_before_the_program_starts() {
     assert!(scratch.path("full/precious").exists());
 }
 
-/// In a mount namespace of its own, so that it can do to `/tmp` what a hardened container does.
-fn in_other_mounts(scratch: &Scratch, mounts: &str, record: &str) -> Option<Output> {
-    let can = Command::new("unshare").args(["-m", "true"]).output().is_ok_and(|output| output.status.success());
-    let script = format!("{mounts}\n{record}");
-    can.then(|| {
+/// In a mount namespace of its own, so that it can do to `/tmp` what a hardened container does. Where not root, in a user
+/// namespace as well.
+struct OtherMounts(&'static str);
+
+impl OtherMounts {
+    fn for_test(test: &str) -> Option<Self> {
+        let works = |options: &&str| {
+            Command::new("unshare").args([options, "true"]).output().is_ok_and(|output| output.status.success())
+        };
+        let found = ["-m", "-rm"].into_iter().find(|options| works(options));
+        if found.is_none() {
+            skip(test, "unshare -m is not allowed here, nor with a user namespace");
+        }
+        found.map(Self)
+    }
+
+    fn run(&self, scratch: &Scratch, mounts: &str, record: &str) -> Output {
         let mut command = Command::new("unshare");
-        command.args(["-m", "bash", "-ec", &script]).env("SLIMLINE", env!("CARGO_BIN_EXE_slimline"));
+        command.args([self.0, "bash", "-ec", &format!("{mounts}\n{record}")]);
+        command.env("SLIMLINE", env!("CARGO_BIN_EXE_slimline"));
         command.current_dir(scratch.path("")).env_remove("TMPDIR").env_remove("XDG_RUNTIME_DIR");
         command.output().unwrap()
-    })
+    }
 }
 
 #[test]
@@ -161,14 +177,15 @@ fn without_a_place_for_the_agent_recording_is_refused() {
     let mount =
         |options: &str| format!("cd /; for d in /dev/shm /var/tmp /tmp; do mount -t tmpfs -o {options} none $d; done");
     let record = "$SLIMLINE record -o /dev/shm/s -- true";
-    let Some(output) = in_other_mounts(&scratch, &mount("noexec,size=256m"), record) else { return };
+    let Some(other) = OtherMounts::for_test("without_a_place_for_the_agent_recording_is_refused") else { return };
+    let output = other.run(&scratch, &mount("noexec,size=256m"), record);
     check_refused(&output, "no usable directory for the agent: ");
     assert!(stderr(&output).contains("/tmp is mounted noexec") && stderr(&output).contains("set TMPDIR"));
-    let output = in_other_mounts(&scratch, &mount("size=1m"), record).unwrap();
+    let output = other.run(&scratch, &mount("size=1m"), record);
     check_refused(&output, "no usable directory for the shared memory: ");
     let gone =
         "cd /; mount -t tmpfs -o ro none /dev/shm; mount -t tmpfs -o ro none /var/tmp; mount -t tmpfs -o ro none /tmp";
-    let output = in_other_mounts(&scratch, gone, record).unwrap();
+    let output = other.run(&scratch, gone, record);
     check_refused(&output, "no usable directory for the shared memory: ");
 }
 
@@ -181,7 +198,10 @@ fn a_disk_that_fills_up_ends_the_recording_and_not_the_program() {
         "cd disk; $SLIMLINE record -- {} && status=0 || status=$?; $SLIMLINE report > ../report; exit $status",
         program.display()
     );
-    let Some(output) = in_other_mounts(&scratch, mounts, &record) else { return };
+    let Some(other) = OtherMounts::for_test("a_disk_that_fills_up_ends_the_recording_and_not_the_program") else {
+        return;
+    };
+    let output = other.run(&scratch, mounts, &record);
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert_eq!(stdout(&output), "0\n", "the program printed its result");
@@ -316,6 +336,31 @@ fn what_the_system_will_not_start_is_told_in_one_line() {
     let source = "int main(void) { return 0; }";
     let program = scratch.compile("program", source, &["-Wl,--dynamic-linker=/no/such/loader.so"]);
     check_not_recorded(&scratch, &[text(&program)], "program: can't be started: No such file or directory");
+}
+
+#[test]
+fn a_program_that_dies_while_it_is_loaded_was_not_recorded() {
+    let scratch = Scratch::new();
+    scratch.compile("libgone.so", "int gone(void) { return 0; }", &["-shared", "-fPIC"]);
+    let flags = ["-L.", "-l:libgone.so"].map(|flag| flag.replace("-L.", &format!("-L{}", text(&scratch.path("")))));
+    let source = "int gone(void); int main(void) { return gone(); }";
+    let program = scratch.compile("program", source, &[&flags[0], &flags[1]]);
+    let output = record(&scratch, &[text(&program)]);
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains("libgone.so: cannot open shared object file"), "{told}");
+    let own = told.lines().last().unwrap();
+    assert!(own.ends_with("; the program was not recorded: its libraries could not be loaded"), "{told}");
+    assert!(!Session::open(&scratch.session()).unwrap().info().complete);
+}
+
+#[test]
+fn a_recording_without_samples_says_why() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("program", "int main(void) { return 0; }", &[]);
+    let output = scratch.slimline(["record", "-F", "1", "--", text(&program)]).output().unwrap();
+    check_status_and_line(&output, 0, ": 0 samples, 0 accesses: the program ");
+    assert!(stderr(&output).contains("comes after 1.00 s"), "{}", stderr(&output));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -102,6 +103,16 @@ pub(crate) fn check_refused(output: &Output, expected: &str) {
     assert!(line.contains(expected), "{expected:?} is not in: {line}");
     assert!(line.starts_with("slimline: ") && line.lines().count() == 1, "not one line of slimline's: {line}");
     assert!(output.stdout.is_empty(), "{}", stdout(output));
+}
+
+/// Says that a test has nothing to test here. What a passing test prints is not shown, so `cargo xtask test` has such lines
+/// collected in a file and shows them at its end.
+pub(crate) fn skip(test: &str, why: &str) {
+    eprintln!("skipped: {test}: {why}");
+    if let Some(list) = std::env::var_os("SLIMLINE_SKIPPED_TESTS") {
+        let mut list = fs::File::options().append(true).create(true).open(list).unwrap();
+        writeln!(list, "{test}: {why}").unwrap();
+    }
 }
 
 /// Whether tests may do what only root may. CI and containers do; for others those parts have nothing to test.
