@@ -159,3 +159,62 @@ fn rust_boxes_and_vectors() {
         check(&program, "shared", "__rust_alloc", 40, ("alloc::rc::RcInner<program::Zone>", 0, None), &label);
     }
 }
+
+const RUST_SLICES_SOURCE: &str = r#"
+#[derive(Clone)] pub struct Zone { id: u64, value: f64, weight: f64 }
+pub struct Mesh { n: usize, zones: Box<[Zone]> }
+#[unsafe(no_mangle)] #[inline(never)] pub fn filled(n: usize) -> Vec<Zone> {
+    let zones = vec![Zone { id: 1, value: 2.0, weight: 3.0 }; n];
+    zones
+}
+#[unsafe(no_mangle)] #[inline(never)] pub fn zeroed(n: usize) -> Vec<f64> { let values = vec![0.0; n]; values }
+#[unsafe(no_mangle)] #[inline(never)] pub fn boxed_slice(mesh: &mut Mesh, n: usize) {
+    mesh.zones = (0..n).map(|id| Zone { id: id as u64, value: 2.0, weight: 1.0 }).collect();
+}
+#[unsafe(no_mangle)] #[inline(never)] pub fn in_closure(n: usize) -> usize {
+    let make = |extra: usize| {
+        let mut zones: Vec<Zone> = Vec::with_capacity(n + extra);
+        zones.push(Zone { id: 1, value: 2.0, weight: 1.0 });
+        std::hint::black_box(&mut zones);
+        zones.len()
+    };
+    make(1)
+}
+fn main() {
+    let n = std::env::args().count();
+    let mut mesh = Mesh { n, zones: Box::new([]) };
+    boxed_slice(&mut mesh, n);
+    let all = filled(n)[0].id as usize + zeroed(n)[0] as usize + mesh.n + in_closure(n);
+    std::process::exit((all + mesh.zones[0].id as usize + mesh.zones[0].weight as usize) as i32);
+}
+"#;
+
+#[test]
+fn rust_slices_and_closures() {
+    for flags in [&["-Copt-level=0"][..], &["-Copt-level=2"], &["-Copt-level=3"]] {
+        let program = Compiled::new("rs", RUST_SLICES_SOURCE, flags);
+        let label = format!("{flags:?}");
+        let optimized = flags != ["-Copt-level=0"];
+        let zones = Some("zones").filter(|_| optimized);
+        // Built where the caller wants its result: no variable is left.
+        check(&program, "filled", "__rust_alloc", 240, ("program::Zone", 0, None), &label);
+        check(&program, "zeroed", "__rust_alloc_zeroed", 80, ("f64", 0, None), &label);
+        let member = Some("mesh.zones").filter(|_| optimized);
+        check(&program, "boxed_slice", "__rust_alloc", 240, ("program::Zone", 0, member), &label);
+        check(&program, "in_closure", "__rust_alloc", 240, ("program::Zone", 0, zones), &label);
+    }
+}
+
+#[test]
+fn cpp_by_clang() {
+    // clang does not know that attribute.
+    let source = CPP_SOURCE.replace("noipa", "noinline");
+    for flags in [&["-O0"][..], &["-O1"], &["-O2"], &["-O3"]] {
+        let program = Compiled::with("clang++", "cpp", &source, flags);
+        let label = format!("clang++ {flags:?}");
+        let check = |function, bytes, expected| check(&program, function, "_Znwm", bytes, expected, &label);
+        check("grow", 64, ("Zone", 0, Some("zones").filter(|_| flags != ["-O1"])));
+        check("reserve", 2400, ("Point", 0, Some("mesh->points")));
+        check("array", 168, ("Zone", 8, Some("zones")));
+    }
+}

@@ -23,18 +23,23 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles `source` as the extension says (`c`, `cpp`, `rs`, `f90`) with `flags`.
+    /// Compiles `source` as the extension says (`c`, `cpp`, `rs`) with `flags`.
     pub(crate) fn new(extension: &str, source: &str, flags: &[&str]) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let from = directory.path().join(format!("program.{extension}"));
-        let path = directory.path().join("program");
-        std::fs::write(&from, source).expect("source written");
         let compiler = match extension {
             "c" => "gcc",
             "cpp" => "g++",
             "rs" => "rustc",
             other => panic!("no compiler for {other}"),
         };
+        Self::with(compiler, extension, source, flags)
+    }
+
+    /// The same by that compiler.
+    pub(crate) fn with(compiler: &str, extension: &str, source: &str, flags: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let from = directory.path().join(format!("program.{extension}"));
+        let path = directory.path().join("program");
+        std::fs::write(&from, source).expect("source written");
         let status = Command::new(compiler).args(["-g"]).args(flags).arg("-o").arg(&path).arg(&from).output();
         let output = status.unwrap_or_else(|error| panic!("{compiler}: {error}"));
         assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
@@ -252,7 +257,7 @@ impl Compiled {
                 if callee.2.contains(to) {
                     return path;
                 }
-                if seen.insert(callee.0) && path.len() < 8 {
+                if seen.insert(callee.0) && path.len() < 16 {
                     paths.push_back((callee, path));
                 }
             }
