@@ -20,6 +20,8 @@ const fn package(name: &'static str, executable: &'static str) -> Package {
 pub(crate) const TESTS: &[Package] = &[
     package("gcc", "gcc"),
     package("g++", "g++"),
+    // Its debug information and code differ from gcc's.
+    package("clang", "clang++"),
     package("binutils", "objcopy"),
     package("graphviz", "dot"),
     package("gzip", "gzip"),
