@@ -24,10 +24,11 @@
 //! blocks (4 KiB for each 16 KiB in which at least one begins), and 4 bytes a page for the middle of larger ones. It
 //! does not shrink.
 //!
-//! Where not all blocks are followed ([`crate::follow`]), two flags a page say whether a block that begins there was ever
-//! entered, so that the release of others ends here, and whether one was passed over, as all later ones are. The first is
-//! taken back once such a page has no block any more ([`Leaf::sweep`]); the second stays, also where memory is unmapped and
-//! something else is mapped there.
+//! Where not all blocks are followed ([`crate::follow`]), flags say of each eighth of a page whether a block that begins
+//! there was ever entered, so that the release of others ends here, and of each page whether one was passed over, as all
+//! later ones are. The first are taken back once such an eighth has no block any more ([`Leaf::sweep`]); the second stays,
+//! also where memory is unmapped and something else is mapped there. Eighths, because a heap of small blocks with a few
+//! large ones, which are always followed, would else have one on every page.
 //!
 //! Not held, and counted: a block that is not 8-aligned, which no allocator makes, and the earlier of two that begin in
 //! the same 16 bytes, possible below other allocators than glibc's for blocks of 8 bytes.
@@ -37,7 +38,7 @@ use crate::follow::MAX_LEVEL;
 use crate::kernel;
 use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicPtr, AtomicU16, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
 
@@ -132,13 +133,23 @@ impl Cell {
 struct Leaf {
     cells: [AtomicU32; CELLS],
     spans: [AtomicU32; PAGES],
-    pages: [AtomicU8; PAGES],
+    pages: [AtomicU16; PAGES],
 }
 
-/// Flags of a page, in [`Leaf::pages`]. Blocks that begin there were entered; some may still live,
-const ENTERED: u8 = 1;
-/// or were passed over, and all later small ones are.
-const PASSED_OVER: u8 = 2;
+/// Flags of a page, in [`Leaf::pages`]: the lowest eight, one for each of its eighths (see [`entered`]); …
+const ALL_ENTERED: u16 = 0xff;
+/// … blocks that begin there were passed over, and all later small ones are; …
+const PASSED_OVER: u16 = 1 << 8;
+/// … and a count of entries, modulo 128: a sweep is over long before as many come.
+const ONE_ENTRY: u16 = 1 << 9;
+const EIGHTH_BITS: u32 = PAGE_BITS - 3;
+const GRANULES_IN_EIGHTH: usize = 1 << (EIGHTH_BITS - GRANULE_BITS);
+
+/// The flag that blocks which begin in the eighth of a page around `address` were entered; some may still live.
+#[inline(always)]
+fn entered(address: u64) -> u16 {
+    1 << (address >> EIGHTH_BITS & 7)
+}
 
 impl Leaf {
     #[inline(always)]
@@ -147,33 +158,38 @@ impl Leaf {
     }
 
     #[inline(always)]
-    fn page(&self, address: u64) -> &AtomicU8 {
+    fn page(&self, address: u64) -> &AtomicU16 {
         &self.pages[(address >> PAGE_BITS) as usize % PAGES]
     }
 
-    /// Takes back [`ENTERED`] from a page that has no block any more, and takes in no small ones.
+    /// Takes back [`entered`] of an eighth that has no block any more, and takes in no small ones.
     ///
-    /// A block of another size may come in between. Its start is stored before its flag is set in any case
-    /// ([`BlockIndex::insert`]): so either it is seen here, or the flag is set after it was taken back.
+    /// A block of another size may come in between. Its start is stored before it is counted
+    /// ([`BlockIndex::insert`]): so it is seen here, or the flags are found changed, or it sets the flag again.
     #[cold]
     #[inline(never)]
     fn sweep(&self, address: u64) {
-        let first = (address >> PAGE_BITS << PAGE_BITS >> GRANULE_BITS) as usize % CELLS;
-        let is_empty =
-            || self.cells[first..first + GRANULES_IN_PAGE].iter().all(|cell| !Cell(cell.load(Acquire)).is_live());
-        if is_empty() {
-            self.page(address).fetch_and(!ENTERED, AcqRel);
-            if !is_empty() {
-                self.page(address).fetch_or(ENTERED, AcqRel);
-            }
+        let flags = self.page(address).load(Acquire);
+        let first = (address >> EIGHTH_BITS << EIGHTH_BITS >> GRANULE_BITS) as usize % CELLS;
+        let mut cells = self.cells[first..first + GRANULES_IN_EIGHTH].iter();
+        if cells.all(|cell| !Cell(cell.load(Acquire)).is_live()) {
+            // Where this fails there is a block.
+            let _ = self.page(address).compare_exchange(flags, flags & !entered(address), AcqRel, Relaxed);
         }
     }
 
+    /// Says that a block was entered, after its start was stored, where sweeps may be about.
+    fn note_entered(&self, address: u64) {
+        let _ = self
+            .page(address)
+            .fetch_update(AcqRel, Relaxed, |flags| Some(flags.wrapping_add(ONE_ENTRY) | entered(address)));
+    }
+
     #[inline(always)]
-    fn flag(&self, address: u64, flag: u8) {
+    fn flag(&self, address: u64, flags: u16) {
         // Most often it is there already, and an atomic change is dear.
-        if self.page(address).load(Relaxed) & flag == 0 {
-            self.page(address).fetch_or(flag, Relaxed);
+        if self.page(address).load(Relaxed) & flags != flags {
+            self.page(address).fetch_or(flags, Relaxed);
         }
     }
 }
@@ -216,7 +232,7 @@ pub(crate) struct BlockIndex {
     looks_in_vain: AtomicU32,
 }
 
-/// A page is swept after so many of them.
+/// An eighth of a page is swept after so many of them.
 const SWEPT_EVERY: u32 = 32;
 
 /// The live blocks of this process.
@@ -266,7 +282,7 @@ impl BlockIndex {
     fn start(&self, base: u64) -> Option<(&AtomicU32, Cell)> {
         let leaf = self.leaf(base)?;
         let flags = leaf.page(base).load(Relaxed);
-        if flags & ENTERED == 0 {
+        if flags & entered(base) == 0 {
             return None; // and no look at a cell that is in no cache
         }
         let place = leaf.cell(base);
@@ -300,7 +316,7 @@ impl BlockIndex {
     /// Whether no block can be here that begins at `base`; false where only a look can tell.
     #[inline(always)]
     pub(crate) fn has_none_at(&self, base: u64) -> bool {
-        self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & ENTERED == 0)
+        self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & entered(base) == 0)
     }
 
     /// Says that a look is always needed in this range: what begins there is not in the index, and yet known.
@@ -308,7 +324,7 @@ impl BlockIndex {
         for page in start >> PAGE_BITS..=(start + bytes - 1) >> PAGE_BITS {
             let address = page << PAGE_BITS;
             if let Some(leaf) = self.ready(address) {
-                leaf.flag(address, ENTERED);
+                leaf.flag(address, ALL_ENTERED);
             }
         }
     }
@@ -344,7 +360,7 @@ impl BlockIndex {
         } else {
             bytes as u32
         };
-        leaf.flag(base, ENTERED);
+        leaf.flag(base, entered(base));
         place.store(Cell::start(base, size_code, stack).0, Release);
         true
     }
@@ -375,7 +391,7 @@ impl BlockIndex {
         let place = leaf.cell(base);
         let old = Cell(place.load(Relaxed));
         place.store(Cell::start(base, size_code, stack).0, Release);
-        leaf.page(base).fetch_or(ENTERED, AcqRel);
+        leaf.note_entered(base);
         Some(u64::from(old.is_live() && !old.begins(base)))
     }
 
@@ -531,11 +547,12 @@ mod tests {
     fn a_page_passed_over_needs_looks_until_its_last_block_is_gone() {
         let owned = Owned::new();
         let index = owned.index();
-        let (old, late) = (HEAP + 0x100, HEAP + 0x800);
+        let (old, late, elsewhere) = (HEAP + 0x100, HEAP + 0x180, HEAP + 0x800);
         assert_eq!(index.insert(old, 48, 7), 0);
         assert!(!index.passes_over(late) && !index.has_none_at(late));
+        assert!(index.has_none_at(elsewhere), "in another eighth");
         index.pass_over(late);
-        assert!(index.passes_over(late) && !index.has_none_at(late));
+        assert!(index.passes_over(late) && index.passes_over(elsewhere) && !index.has_none_at(late));
         assert_eq!(index.find(old + 8), block(old, 48, 7), "what was followed stays so");
         for address in [late, HEAP + 0x1000 + ALWAYS_FOLLOWED_BYTES - 2] {
             assert!(index.may_be_passed_over(address));

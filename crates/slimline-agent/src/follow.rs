@@ -2,7 +2,7 @@
 //!
 //! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
 //! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
-//! budget, a part of the time that passes. Each time it is used up, the part of pages on which new blocks are followed
+//! budget, a part of the threads' CPU time. Each time it is used up, the part of pages on which new blocks are followed
 //! is halved. Pages are chosen by a hash of their number, so whether a block is followed has nothing to do with what it
 //! is, and both its allocation and its release can tell without a look-up. A block of 1 KiB or more is always
 //! followed: there are few, and each is much.
@@ -19,20 +19,18 @@ use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, PAGE_BITS};
 
-use crate::{process, recorder};
+use crate::{kernel, process, recorder};
 
 /// One page in 64: fewer say too little of small heaps, and passing over costs as much as following so few.
 pub(crate) const MAX_LEVEL: u32 = 6;
-/// What may be spent before time has passed, in ticks of the time stamp counter: some 10 ms.
-const ALLOWANCE_TICKS: i64 = 1 << 25;
+/// What may be spent before time has passed.
+const ALLOWANCE_NS: i64 = 10_000_000;
 /// What may be spent after each halving, before the next.
-const RENEWED_TICKS: i64 = ALLOWANCE_TICKS / 8;
-/// One allocation in so many is timed.
+const RENEWED_NS: i64 = ALLOWANCE_NS / 8;
+/// One allocation in so many is timed, and one release in so many of those that need a look.
 pub(crate) const TIMED_EVERY: u32 = 64;
-/// A timed allocation that was interrupted tells nothing.
+/// One that was interrupted tells nothing.
 const LONGEST_TICKS: u64 = 1 << 14;
-/// Entering a block into the index, and later taking it out, which is not timed and takes about as long.
-const WAYS: u32 = 2;
 
 /// A budget of all of the time does not halve anything.
 const UNLIMITED_PPM: u32 = 1_000_000;
@@ -40,10 +38,15 @@ const UNLIMITED_PPM: u32 = 1_000_000;
 /// Pages whose hash has these bits zero are chosen.
 static MASK: AtomicU64 = AtomicU64::new(0);
 /// What may still be spent.
-static CREDIT_TICKS: AtomicI64 = AtomicI64::new(ALLOWANCE_TICKS);
+static CREDIT_NS: AtomicI64 = AtomicI64::new(ALLOWANCE_NS);
+/// Time stamp counter and clock at [`start`]: their rate comes from what has passed since.
+static STARTED_TICKS: AtomicU64 = AtomicU64::new(0);
+static STARTED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Says in a new process file what is followed: all, or in a forked child what its parent followed.
 pub(crate) fn start() {
+    STARTED_TICKS.store(ticks(), Relaxed);
+    STARTED_NS.store(recorder::now_ns(), Relaxed);
     publish(MASK.load(Relaxed));
 }
 
@@ -72,41 +75,47 @@ fn is_chosen(page: u64, mask: u64) -> bool {
     page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - MAX_LEVEL) & mask == 0
 }
 
-/// The time stamp counter.
+/// The time stamp counter, once all loads before are done.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
-    // SAFETY: every x86-64 has it, and what forbids it (`PR_SET_TSC`) kills the vDSO's clocks too.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    // SAFETY: every x86-64 has both, and what forbids the counter (`PR_SET_TSC`) kills the vDSO's clocks too.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        core::arch::x86_64::_rdtsc()
+    }
 }
 
 /// What following costs a thread. Zeros are a fresh one.
 pub(crate) struct Cost {
-    /// Of the allocations timed since `since`.
+    /// Of what was timed since [`Self::settle`] was called last.
     timed_ticks: Cell<u64>,
-    /// When [`Self::settle`] was called last; 0: never.
-    since: Cell<u64>,
+    /// The thread's CPU time then.
+    settled_cpu_ns: Cell<u64>,
 }
 
 impl Cost {
-    /// One allocation in [`TIMED_EVERY`] took so long.
+    /// One allocation or release in [`TIMED_EVERY`] took so long.
     pub(crate) fn note(&self, ticks: u64) {
         if ticks < LONGEST_TICKS {
             self.timed_ticks.set(self.timed_ticks.get() + ticks);
         }
     }
 
-    /// Pays for what was followed since the last time, out of the time that has passed.
+    /// Pays for what was followed since the last time, out of the CPU time that the thread had since.
     pub(crate) fn settle(&self) {
         let Some(config) = process::config().filter(|config| config.budget_ppm < UNLIMITED_PPM) else { return };
-        let now = ticks();
-        let since = self.since.replace(now);
-        let passed = if since == 0 { 0 } else { now.saturating_sub(since) };
-        let spent = self.timed_ticks.take().saturating_mul((TIMED_EVERY * WAYS).into()) as i64;
-        let earned = (u128::from(passed) * u128::from(config.budget_ppm) / 1_000_000) as i64;
+        let cpu_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        let passed_ns = cpu_ns.saturating_sub(self.settled_cpu_ns.replace(cpu_ns));
+        let earned_ns = u128::from(passed_ns) * u128::from(config.budget_ppm) / 1_000_000;
+        let ticks_passed = ticks().saturating_sub(STARTED_TICKS.load(Relaxed)).max(1);
+        let ns_passed = recorder::now_ns().saturating_sub(STARTED_NS.load(Relaxed));
+        let timed_ticks = u128::from(self.timed_ticks.take()) * u128::from(TIMED_EVERY);
+        let spent_ns = timed_ticks * u128::from(ns_passed) / u128::from(ticks_passed);
         let mask = MASK.load(Relaxed);
-        let credit = CREDIT_TICKS.load(Relaxed).saturating_add(earned).min(ALLOWANCE_TICKS).saturating_sub(spent);
+        let earned = CREDIT_NS.load(Relaxed).saturating_add(earned_ns as i64).min(ALLOWANCE_NS);
+        let credit = earned.saturating_sub(spent_ns as i64);
         // Of two threads at once one may not pay: there will be a next time.
-        CREDIT_TICKS.store(if credit < 0 { RENEWED_TICKS } else { credit }, Relaxed);
+        CREDIT_NS.store(if credit < 0 { RENEWED_NS } else { credit }, Relaxed);
         if credit < 0 {
             follow_fewer(mask);
         }

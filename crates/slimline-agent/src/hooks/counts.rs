@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     allocated_bytes: Cell<u64>,
     allocations_followed: Cell<u64>,
     frees: Cell<u64>,
+    /// Frees for which a look into the index was needed.
+    looks: Cell<u32>,
     cost: Cost,
 }
 
@@ -51,6 +53,20 @@ pub(super) fn free() -> bool {
     let Some(Thread { counts, .. }) = thread::existing() else { return false };
     counts.frees.set(counts.frees.get().wrapping_add(1));
     true
+}
+
+/// Counts a free of the calling thread that needs a look into the index. True where that is to be timed.
+#[inline]
+#[must_use]
+pub(super) fn free_with_look() -> bool {
+    if !free() {
+        return false;
+    }
+    thread::existing().is_some_and(|Thread { counts, .. }| {
+        let looks = counts.looks.get().wrapping_add(1);
+        counts.looks.set(looks);
+        looks.is_multiple_of(TIMED_EVERY)
+    })
 }
 
 /// What is to be done after a round of allocations.

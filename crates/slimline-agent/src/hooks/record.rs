@@ -50,7 +50,7 @@ fn allocated_otherwise(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut
 /// Enters a block into the index.
 #[inline(always)]
 fn enter(base: u64, bytes: u64, sp: u64, bp: u64) {
-    if !totals::takes(base, bytes)
+    if follow::stands_for(base, bytes).is_none()
         && let Some(thread) = thread::existing()
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::up_to_date(&mut inside)
@@ -122,7 +122,24 @@ fn freeing_otherwise(block: *mut c_void, sp: u64, bp: u64) -> bool {
     if block.is_null() {
         return true;
     }
-    counts::free();
+    if counts::free_with_look() { leave_timed(block, sp, bp) } else { leave(block, sp, bp) }
+}
+
+/// The same as [`leave`], and how long it took.
+#[cold]
+#[inline(never)]
+fn leave_timed(block: *mut c_void, sp: u64, bp: u64) -> bool {
+    let began = follow::ticks();
+    let is_for_below = leave(block, sp, bp);
+    if let Some(thread) = thread::existing() {
+        thread.counts.cost().note(follow::ticks().wrapping_sub(began));
+    }
+    is_for_below
+}
+
+/// Takes a block out of the index, if it is there. As [`freeing`].
+#[inline(always)]
+fn leave(block: *mut c_void, sp: u64, bp: u64) -> bool {
     match BLOCKS.remove(block as u64) {
         Some(removed) => {
             if removed.is_large() {

@@ -7,13 +7,7 @@ use crate::{follow, recorder};
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::LARGE_BLOCK_BYTES;
 
-/// Whether [`add`] is to be called for a new block.
-#[inline(always)]
-pub(super) fn takes(base: u64, bytes: u64) -> bool {
-    follow::stands_for(base, bytes).is_some()
-}
-
-/// Counts a new block that was just entered into the index, if it is one of those.
+/// Counts a new block that was just entered into the index, if it [stands for](follow::stands_for) any.
 pub(super) fn add(base: u64, bytes: u64, stack: u32) {
     let Some(shift) = follow::stands_for(base, bytes).filter(|_| bytes < LARGE_BLOCK_BYTES) else { return };
     let Some(totals) = recorder::path_totals(stack) else { return };
