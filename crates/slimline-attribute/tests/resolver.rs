@@ -134,7 +134,7 @@ impl Recorded {
 
     fn process(&self, pid: u32) -> ProcessTables<'_> {
         let Self { stacks, ranges, mappings, threads, paths, .. } = self;
-        ProcessTables { pid, stacks, ranges, mappings, threads, paths }
+        ProcessTables { pid, stacks, ranges, mappings, threads, paths, follows_all: false }
     }
 
     fn part(&self) -> PartTables<'_> {
@@ -347,6 +347,13 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
         rows.extend((0..batch.len()).map(|row| batch.row(row)));
     });
+    // What a process does of which all blocks were followed says nothing of this one.
+    let mut other = Recorded::new(&program);
+    let stack = other.stacks.push(&[after_call(&module, "main", 14)], StackEnd::Outermost);
+    other.blocks.push(Block { base: Avma(0x6000_1000), bytes: 16, stack: Some(stack) });
+    other.sample(10, in_make, 0x6000_1000, block(0), 0);
+    let process = resolver.add_process(ProcessTables { follows_all: true, ..other.process(101) });
+    resolver.resolve(process, other.part(), |_| ());
     let tables = resolver.finish().tables;
     let name = |row: usize| tables.group(rows[row].group).name.as_str();
     let not_followed = "heap, not followed";
@@ -364,6 +371,28 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     assert_eq!(rows[1].group, rows[9].group);
     let all = (16 * (40 + 10) + 1, 999 + 999 + (1 << 20), true, true);
     assert_eq!([size(1), size(4)], [all, (1, 16, false, false)]);
+}
+
+#[test]
+fn the_kernels_own_code_is_one_function() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let mut recorded = Recorded::new(&program);
+    recorded.map(0x7ffd_0020_0000, 0x7ffd_0020_2000, 0, "r-xp", "[vdso]");
+    recorded.map(0x6000_0000, 0x6000_1000, 0, "r-xp", "[anon:code]");
+    for (time_ns, ip) in [(10, 0x7ffd_0020_0c00), (20, 0x7ffd_0020_0c10), (30, 0x6000_0100)] {
+        recorded.sample(time_ns, ip, 0, None, 0);
+    }
+    let mut resolver = Resolver::new(&store);
+    let process = resolver.add_process(recorded.process(1));
+    let mut sites = Vec::new();
+    resolver.resolve(process, recorded.part(), |batch| sites.extend_from_slice(&batch.site));
+    let resolution = resolver.finish();
+    let functions: Vec<_> = sites.iter().map(|&site| resolution.tables.site(site).function()).collect();
+    assert_eq!(functions, ["[vdso]", "[vdso]", "[anon:code]+0x60000100"]);
+    let generated = resolution.unresolved.iter().find(|row| row.reason == Reason::CodeInNoFile);
+    assert_eq!(generated.map(|row| row.weight), Some(1000));
 }
 
 #[test]

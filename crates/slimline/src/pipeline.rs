@@ -25,7 +25,7 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let processes = session
         .processes()
         .iter()
-        .map(|summary| Ok((summary.pid, session.load(summary)?)))
+        .map(|summary| Ok((summary, session.load(summary)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
@@ -33,7 +33,7 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let profile = DataProfile::default();
     let mut pass = Pass::new(&profile);
     let ids: Vec<ProcessId> =
-        processes.iter().map(|(pid, process)| resolver.add_process(ProcessTables::new(*pid, process))).collect();
+        processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect();
     thread::scope(|scope| {
         // Decoding is half of the work: it goes on while the part before is resolved.
         let (sender, parts) = mpsc::sync_channel(READ_AHEAD);

@@ -179,8 +179,6 @@ impl Groups {
     }
 
     pub(super) fn into_rows(mut self) -> Vec<Group> {
-        let all_followed = self.not_followed().is_none();
-        self.rows.iter_mut().for_each(|row| row.partly_followed &= !all_followed);
         for (group, alive) in self.alive.iter().filter(|(_, alive)| alive.counted >= LEAST_COUNTED) {
             let row = &mut self.rows[group.index()];
             // Large blocks are not among those counted by path.
@@ -199,7 +197,7 @@ impl Groups {
         let key = ObjectKey::Block(view.id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
         let is_small = block.bytes < ALWAYS_FOLLOWED_BYTES;
-        self.rows[group.index()].partly_followed |= is_small;
+        self.rows[group.index()].partly_followed |= is_small && !view.process.tables.follows_all;
         let memory = if is_small { Memory::Heap } else { Memory::Known };
         Place { memory, ..place }
     }

@@ -21,7 +21,7 @@ use slimline_trace::access::{
     Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
-use slimline_trace::session::{Part, Process};
+use slimline_trace::session::{Part, Process, ProcessSummary};
 use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Paths, Ranges, Samples, Stacks, Threads};
 use slimline_trace::wire::BurstEnd;
 
@@ -54,13 +54,16 @@ pub struct ProcessTables<'s> {
     pub threads: &'s Threads,
     /// What was allocated by call path.
     pub paths: &'s Paths,
+    /// Whether every heap block was followed.
+    pub follows_all: bool,
 }
 
 impl<'s> ProcessTables<'s> {
-    /// The tables of `process`, which had the number `pid`.
-    pub fn new(pid: u32, process: &'s Process) -> Self {
+    /// The tables of `process`, of which `summary` tells.
+    pub fn new(summary: &ProcessSummary, process: &'s Process) -> Self {
         let Process { stacks, ranges, mappings, threads, paths, .. } = process;
-        Self { pid, stacks, ranges, mappings, threads, paths }
+        let follows_all = summary.follow_shift == 0;
+        Self { pid: summary.pid, stacks, ranges, mappings, threads, paths, follows_all }
     }
 }
 
@@ -238,7 +241,7 @@ impl<'a> Resolver<'a> {
                 });
                 self.sites.count(site);
                 self.groups.count(place.group);
-                self.note_use(place, site, address, 0);
+                self.note_use(process, place, site, address, 0);
                 if is_unmapped(&place, address) {
                     self.groups.note_unmapped(0);
                 }
@@ -266,7 +269,7 @@ impl<'a> Resolver<'a> {
         let place = self.place(process, cursor, part.blocks, samples.block[row], address, time_ns);
         self.sites.weigh(site, weight);
         self.groups.weigh(place.group, weight);
-        self.note_use(place, site, address, weight);
+        self.note_use(process, place, site, address, weight);
         if is_unmapped(&place, address) {
             self.groups.note_unmapped(weight);
         }
@@ -285,14 +288,16 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn note_use(&mut self, place: Place, site: SiteId, address: Avma, weight: u64) {
+    fn note_use(&mut self, process: ProcessId, place: Place, site: SiteId, address: Avma, weight: u64) {
         let used = self
             .uses
             .entry((place.group, site))
             .or_insert_with(|| typed::Use { offset: address.0.wrapping_sub(place.base), ..typed::Use::default() });
         used.tally.accesses += 1;
         used.tally.weight += weight;
-        used.in_followed_heap += u64::from(place.memory == Memory::Heap);
+        // Where all blocks were followed, nothing has to be inferred, and another process may use other data there.
+        let stands_for_others = place.memory == Memory::Heap && !self.processes[process.0].tables.follows_all;
+        used.in_followed_heap += u64::from(stands_for_others);
     }
 
     /// The site of an instruction of a process.

@@ -120,9 +120,15 @@ impl Sites {
     }
 }
 
-/// Code that is in no file is named by its mapping.
+/// Mappings with code that the kernel gives to every process.
+const KERNELS_CODE: [&str; 2] = ["[vdso]", "[vsyscall]"];
+
+/// Code that is in no file is named by its mapping, and by its address; but the kernel's own (`[vdso]`) is one thing.
 fn frame_outside_files(space: &AddressSpace, ip: Avma, time_ns: u64) -> Frame {
     let name = match space.mapping_at(ip.0, time_ns).map(|row| space.name(row)) {
+        Some(MappingName::Special(name)) if KERNELS_CODE.contains(&name.as_str()) => {
+            return Frame { function: name.clone(), module: name.clone(), position: None, inlined: false };
+        }
         Some(MappingName::Special(name) | MappingName::File(name)) => name.clone(),
         Some(MappingName::Heap) => "[heap]".to_owned(),
         Some(MappingName::Stack) => "[stack]".to_owned(),

@@ -3,7 +3,7 @@
 use super::groups::Groups;
 use super::sites::Sites;
 use crate::data::address_space::Modules;
-use crate::tables::SymbolSource;
+use crate::tables::{Frame, SymbolSource};
 
 /// Why something has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +16,7 @@ pub enum Reason {
     NoCallPath,
     /// Data of a module that no symbol names.
     NoVariable,
-    /// Code that is in no file: generated at run time, or the kernel's page.
+    /// Code that is in no file: generated at run time.
     CodeInNoFile,
     /// The module's file is gone, replaced, unreadable or damaged.
     UnreadableModule,
@@ -60,7 +60,9 @@ pub(super) fn collect(sites: &Sites, groups: &Groups, modules: &Modules<'_>) -> 
     }
     for (row, module, tally) in sites.tallies() {
         let Some(module) = module else {
-            add(Reason::CodeInNoFile, "", tally.weight, tally.accesses);
+            if !row.frames.first().is_some_and(Frame::is_named) {
+                add(Reason::CodeInNoFile, "", tally.weight, tally.accesses);
+            }
             continue;
         };
         let module = modules.get(module);

@@ -204,6 +204,7 @@ fn title(group: &Group, limits: Limits) -> String {
         Some("stride") => {
             format!(" (from strides, confidence {})", confidence(group.element_confidence.unwrap_or_default()))
         }
+        Some("block_size") => " (the size of every block)".to_owned(),
         _ => String::new(),
     };
     let share = percent(group.share);

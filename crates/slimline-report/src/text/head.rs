@@ -58,7 +58,7 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
         line(out, "burst ends", &ends)?;
     }
     let cpu_ns = session.user_ns + session.system_ns;
-    if cpu_ns > 0 {
+    if session.system_ns > 0 {
         let share = session.system_ns as f64 / cpu_ns as f64;
         line(
             out,
