@@ -381,9 +381,11 @@ impl Group {
     }
 
     /// Whether `objects` and `bytes` are about all that there are, where `samples` were taken in them: with more objects
-    /// than samples most were touched once, and how many never is not known.
+    /// than samples most were touched once, and how many never is not known. Of stacks and variables the mappings and
+    /// symbols tell.
     pub fn is_seen_whole(&self, samples: u64) -> bool {
-        self.estimated || !self.partly_followed && self.objects <= samples
+        let may_be_many = matches!(self.kind, GroupKind::Heap | GroupKind::Mapping);
+        self.estimated || !may_be_many || !self.partly_followed && self.objects <= samples
     }
 }
 

@@ -341,17 +341,18 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     recorded.sample(30, in_main, 0x6000_8000, block(2), 0);
     recorded.sample(40, in_main, large, None, 0);
 
+    // What a process does of which all blocks were followed says nothing of this one.
+    let mut other = Recorded::new(&program);
+    let stack = other.stacks.push(&[after_call(&module, "main", 14)], StackEnd::Outermost);
+    other.blocks.push(Block { base: Avma(0x6000_1000), bytes: 16, stack: Some(stack) });
+    other.sample(10, in_make, 0x6000_1000, block(0), 0);
+
     let mut resolver = Resolver::new(&store);
     let mut rows = Vec::new();
     let process = resolver.add_process(recorded.process(100));
     resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
         rows.extend((0..batch.len()).map(|row| batch.row(row)));
     });
-    // What a process does of which all blocks were followed says nothing of this one.
-    let mut other = Recorded::new(&program);
-    let stack = other.stacks.push(&[after_call(&module, "main", 14)], StackEnd::Outermost);
-    other.blocks.push(Block { base: Avma(0x6000_1000), bytes: 16, stack: Some(stack) });
-    other.sample(10, in_make, 0x6000_1000, block(0), 0);
     let process = resolver.add_process(ProcessTables { follows_all: true, ..other.process(101) });
     resolver.resolve(process, other.part(), |_| ());
     let tables = resolver.finish().tables;
@@ -370,7 +371,7 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     };
     assert_eq!(rows[1].group, rows[9].group);
     let all = (16 * (40 + 10) + 1, 999 + 999 + (1 << 20), true, true);
-    assert_eq!([size(1), size(4)], [all, (1, 16, false, false)]);
+    assert_eq!([size(1), size(4)], [all, (2, 32, false, false)], "the second one is of the other process");
 }
 
 #[test]

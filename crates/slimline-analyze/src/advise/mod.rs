@@ -15,7 +15,7 @@ mod order;
 mod split;
 mod walk;
 
-use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables};
+use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables, TypeKind};
 use slimline_trace::access::{GroupId, SiteId};
 
 use crate::findings::{Findings, GroupFindings, LoopGroup};
@@ -188,7 +188,7 @@ impl Subject<'_> {
             return Some("Its accesses show no regular structure, and debug information names none.".into());
         };
         if structure.element_bytes <= 8 {
-            return Some(format!("Its elements are {} bytes: there is nothing to split.", structure.element_bytes));
+            return Some(format!("Its elements have {}: there is nothing to split.", size(structure.element_bytes)));
         }
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
@@ -226,10 +226,12 @@ impl Subject<'_> {
         }
     }
 
-    /// The element type's name, else the group's.
+    /// The element type's name where it is the program's to change, else the group's.
     fn name(&self) -> String {
         let row = self.tables.group(self.group.group);
-        row.element.map_or_else(|| row.name.clone(), |element| self.tables.type_(element.type_id).name.clone())
+        let declared = row.element.map(|element| self.tables.type_(element.type_id));
+        let declared = declared.filter(|found| matches!(found.kind, TypeKind::Structure | TypeKind::Union));
+        declared.map_or_else(|| row.name.clone(), |found| found.name.clone())
     }
 
     fn declared_at(&self) -> Option<SourcePosition> {
@@ -395,6 +397,7 @@ const FEW_SAMPLES: u64 = 20;
 /// `3 bytes`, `12.5 KiB`.
 fn size(bytes: u64) -> String {
     match bytes {
+        1 => "1 byte".to_owned(),
         0..1024 => format!("{bytes} bytes"),
         _ => format!("{:.1} KiB", bytes as f64 / 1024.0),
     }

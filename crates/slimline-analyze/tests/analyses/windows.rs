@@ -112,6 +112,24 @@ fn blocks_of_one_size_are_nodes() {
     assert_eq!(list.fields[0].stride_bytes, None);
 }
 
+/// An allocator's blocks have one size as well, but each instruction reaches many places of them.
+#[test]
+fn blocks_that_are_cut_into_small_ones_are_no_nodes() {
+    let mut program = Program::new();
+    let slabs = program.nodes("slabs", None, 5_000, 4080);
+    let in_loop = program.a_loop("find", 8, 9);
+    let (next, value) = (program.site(in_loop), program.site(in_loop));
+    for window in 0..40 {
+        let cell = u64::from(window * 37 % 170) * 24;
+        let steps = [load(next, slabs, cell, 0), load(value, slabs, cell + 8, 0)];
+        program.node_window(0, &steps, |turn| (window * 977 + turn * 31) % 5_000, 60, 1_000_000);
+    }
+    let findings = program.findings();
+    let structure = group(&findings, &program, "slabs").structure.expect("cells");
+    assert_eq!((structure.element_bytes, structure.from), (24, ElementFrom::Stride));
+    assert!(!structure.one_per_object);
+}
+
 /// Two loops take the same time, but one executes ten times as often: by windows alone both would count the same.
 #[test]
 fn pace_takes_the_bias_out_of_counts() {
