@@ -24,6 +24,8 @@ fn allocated(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void 
     if size < ALWAYS_FOLLOWED_BYTES && BLOCKS.passes_over(base) && counts::allocation_quietly(size) {
         return block;
     }
+    // Where nothing is passed over a jump more is nothing beside following.
+    core::hint::cold_path();
     allocated_otherwise(block, size, sp, bp)
 }
 
