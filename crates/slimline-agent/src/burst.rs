@@ -29,6 +29,8 @@ const NEXT_INSTANCE_WITHIN: u32 = 64;
 /// What sampling one thread needs. Zeros are a fresh one.
 pub(crate) struct Sampler {
     pub(crate) budget: Budget,
+    /// Instruction and stack pointer that the thread went on at after its latest sample.
+    resumed_at: (u64, u64),
     emulator: emulate::Emulator<DECODED>,
     plans: Plans,
     pages: Pages,
@@ -156,19 +158,23 @@ pub(crate) struct Moment {
 /// Records one sample of the thread that was interrupted at `context` at this moment.
 pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context, at: Moment) {
     let Some(config) = process::config() else { return };
-    let weight_ns = trigger::period_ns().saturating_mul(1 + u64::from(trigger.missed));
+    let weight_ns = trigger::weight_ns().saturating_mul(1 + u64::from(trigger.missed));
     let mut state = registers::state_of(context);
     let sampled_ip = state.rip;
     let stack_pointer = context.register(libc::REG_RSP);
-    let Sampler { budget, emulator, plans, pages, window, frames, seen } = sampler;
+    let Sampler { budget, resumed_at, emulator, plans, pages, window, frames, seen } = sampler;
     seen.clear();
     pages.begin();
-    if trigger::is_timer() && returned_from_kernel(pages, sampled_ip) {
+    if trigger.is_timer && returned_from_kernel(pages, sampled_ip) {
         return; // it waited until a system call ended: that time has no samples
     }
 
+    // One clock's trigger that came while the other's was served is late, but the thread did nothing meanwhile.
+    let here = (sampled_ip, stack_pointer);
+    let before = core::mem::replace(resumed_at, here);
+    let is_late = trigger.late && before != here;
     let mut blamed =
-        if trigger.late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, pages, &state, config.skid) };
+        if is_late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, pages, &state, config.skid) };
 
     let mut code = CodeSeen { range: (0, 0), unknown: false };
     code.visit(sampled_ip);

@@ -8,7 +8,13 @@ use crate::{process, recorder, trigger};
 /// Whether a descriptor is ours.
 #[inline]
 pub(crate) fn is_ours(file: i32) -> bool {
-    file >= 0 && (file == trigger::event() || file == recorder::file())
+    file >= 0 && ours().contains(&file)
+}
+
+/// Those that are open; -1 for others.
+fn ours() -> [i32; 3] {
+    let [main, between] = trigger::events();
+    [main, between, recorder::file()]
 }
 
 /// Leaves a descriptor number to the target, which wants just this one.
@@ -20,16 +26,18 @@ fn make_way(file: i32) {
 }
 
 /// The ranges of `first..=last` that are left when ours are taken out; an empty one has its end before its start.
-fn ranges_without_ours(first: u32, last: u32) -> [(u32, u32); 3] {
-    let (a, b) = (trigger::event(), recorder::file());
-    without(first, last, a.min(b), a.max(b))
+fn ranges_without_ours(first: u32, last: u32) -> [(u32, u32); 4] {
+    let mut ours = ours();
+    ours.sort_unstable();
+    without(first, last, ours)
 }
 
-fn without(first: u32, last: u32, low: i32, high: i32) -> [(u32, u32); 3] {
+/// `sorted` are the descriptors to leave out, in ascending order.
+fn without(first: u32, last: u32, sorted: [i32; 3]) -> [(u32, u32); 4] {
     const NOTHING: (u32, u32) = (1, 0);
-    let mut ranges = [(first, last), NOTHING, NOTHING];
+    let mut ranges = [(first, last), NOTHING, NOTHING, NOTHING];
     let mut at = 0;
-    for ours in [low, high] {
+    for ours in sorted {
         let Ok(ours) = u32::try_from(ours) else { continue };
         let (start, end) = ranges[at];
         if start <= ours && ours <= end {
@@ -112,17 +120,15 @@ mod tests {
 
     #[test]
     fn our_descriptors_are_left_out_of_ranges() {
-        let left = |first, last, low, high| {
-            without(first, last, low, high)
-                .into_iter()
-                .filter(|(first, last)| first <= last)
-                .collect::<std::vec::Vec<_>>()
+        let left = |first, last, ours| {
+            without(first, last, ours).into_iter().filter(|(first, last)| first <= last).collect::<std::vec::Vec<_>>()
         };
-        assert_eq!(left(3, u32::MAX, -1, -1), [(3, u32::MAX)]);
-        assert_eq!(left(3, u32::MAX, -1, 900), [(3, 899), (901, u32::MAX)]);
-        assert_eq!(left(3, u32::MAX, 900, 901), [(3, 899), (902, u32::MAX)]);
-        assert_eq!(left(3, 905, 900, 903), [(3, 899), (901, 902), (904, 905)]);
-        assert_eq!(left(3, 10, 900, 901), [(3, 10)]);
-        assert_eq!(left(900, 901, 900, 901), []);
+        assert_eq!(left(3, u32::MAX, [-1, -1, -1]), [(3, u32::MAX)]);
+        assert_eq!(left(3, u32::MAX, [-1, -1, 900]), [(3, 899), (901, u32::MAX)]);
+        assert_eq!(left(3, u32::MAX, [-1, 900, 901]), [(3, 899), (902, u32::MAX)]);
+        assert_eq!(left(3, 905, [-1, 900, 903]), [(3, 899), (901, 902), (904, 905)]);
+        assert_eq!(left(3, 910, [900, 903, 905]), [(3, 899), (901, 902), (904, 904), (906, 910)]);
+        assert_eq!(left(3, 10, [-1, 900, 901]), [(3, 10)]);
+        assert_eq!(left(900, 902, [900, 901, 902]), []);
     }
 }

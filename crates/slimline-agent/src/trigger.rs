@@ -2,10 +2,14 @@
 //!
 //! Either a perf event of the software clock that answers each overflow with SIGTRAP (`sigtrap`), inherited by
 //! new threads in the kernel; it counts the time of each thread, in user mode, at any rate, and vanishes on exec.
-//! Or one POSIX timer a thread on its user time, with a real-time signal: where perf is refused, or where its interrupts
+//! Or one POSIX timer a thread on its user time: where perf is refused, or where its interrupts
 //! are dear. The kernel serves these timers at its tick, which comes anyway. Not on the wall clock, whose signals would
 //! end sleeping system calls with EINTR; nor on all of the CPU time, for then ticks that find the thread in a page fault
 //! are blamed on the instruction before, and those that find it in a system call end that.
+//!
+//! Beside either of them another perf event, with a much longer period that is no multiple of the first. Its samples
+//! fall between the others, now and then so close to one that both see the same pass over an array: from that the
+//! analysis tells how fast code runs. And what happens in step with one clock is seen by the other.
 #![allow(unsafe_code)] // system calls
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -20,14 +24,19 @@ pub(crate) const COOKIE: u64 = u64::from_le_bytes(*b"slimtrig");
 /// The kernel gives no software clock a shorter period; below it signals would starve the target.
 const SHORTEST_PERIOD_NS: u64 = 10_000;
 
-static KIND: AtomicU32 = AtomicU32::new(TriggerKind::Off as u32);
-/// Descriptor of the perf event; -1 for none.
-static EVENT: AtomicI32 = AtomicI32::new(-1);
-static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
+/// Whose events these are.
+const MAIN: usize = 0;
+const BETWEEN: usize = 1;
 
-/// Time between two triggers.
-pub(crate) fn period_ns() -> u64 {
-    PERIOD_NS.load(Relaxed)
+static KIND: AtomicU32 = AtomicU32::new(TriggerKind::Off as u32);
+/// Descriptors of the perf events; -1 for none.
+static EVENTS: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
+static WEIGHT_NS: AtomicU64 = AtomicU64::new(0);
+
+/// User time that a trigger stands for.
+pub(crate) fn weight_ns() -> u64 {
+    WEIGHT_NS.load(Relaxed)
 }
 
 /// Whether timers, not perf, interrupt the threads.
@@ -35,54 +44,67 @@ pub(crate) fn is_timer() -> bool {
     KIND.load(Relaxed) == TriggerKind::ThreadTimer as u32
 }
 
-/// The descriptor that the target must not see; -1 for none.
-pub(crate) fn event() -> i32 {
-    EVENT.load(Relaxed)
+/// The descriptors that the target must not see; -1 for none.
+pub(crate) fn events() -> [i32; 2] {
+    [MAIN, BETWEEN].map(|which| EVENTS[which].load(Relaxed))
 }
 
-/// Moves the event to another descriptor, if it is `file`.
+/// Moves the event that has this descriptor, if any, to another one.
 pub(crate) fn move_event(file: i32) {
-    if event() == file {
-        EVENT.store(kernel::hide(file), Relaxed);
+    if let Some(event) = EVENTS.iter().find(|event| event.load(Relaxed) == file) {
+        event.store(kernel::hide(file), Relaxed);
     }
 }
 
-/// Starts the trigger that `config` asks for, or the next best, and says in `header` which it is.
+/// Starts the triggers that `config` asks for, or the next best, and says in `header` which they are.
 pub(crate) fn start(config: &RunConfig, header: &ProcessHeader) {
-    PERIOD_NS.store(config.period_ns.max(SHORTEST_PERIOD_NS), Relaxed);
+    let period_ns = config.period_ns.max(SHORTEST_PERIOD_NS);
+    PERIOD_NS.store(period_ns, Relaxed);
+    WEIGHT_NS.store(period_ns, Relaxed);
     let mut wanted = config.trigger;
-    if wanted == TriggerKind::PerfSigtrap as u32 {
-        match open_event(period_ns()) {
-            Ok(event) => {
-                if !signals::claim(libc::SIGTRAP) {
-                    kernel::close(event);
-                    return;
-                }
-                EVENT.store(kernel::hide(event), Relaxed);
-                KIND.store(wanted, Relaxed);
-                header.trigger.store(wanted, Relaxed);
-                control(EVENT.load(Relaxed), ENABLE);
-                return;
-            }
-            Err(error) => {
-                header.trigger_errno.store(error as u32, Relaxed);
-                wanted = TriggerKind::ThreadTimer as u32;
-            }
-        }
+    if wanted == TriggerKind::PerfSigtrap as u32
+        && let Err(error) = start_event(MAIN, period_ns)
+    {
+        header.trigger_errno.store(error as u32, Relaxed);
+        wanted = TriggerKind::ThreadTimer as u32;
     }
-    if wanted == TriggerKind::ThreadTimer as u32 && signals::claim_real_time() {
-        KIND.store(wanted, Relaxed);
-        header.trigger.store(wanted, Relaxed);
-        if let Some(thread) = crate::thread::current() {
-            start_thread(thread);
-        }
+    if wanted == TriggerKind::Off as u32 {
+        return;
     }
+    let between_ns = config.between_ns.max(period_ns);
+    let has_between = config.between_ns > 0 && start_event(BETWEEN, between_ns).is_ok();
+    if has_between {
+        let both_ns = u128::from(period_ns) + u128::from(between_ns);
+        WEIGHT_NS.store((u128::from(period_ns) * u128::from(between_ns) / both_ns) as u64, Relaxed);
+    }
+    // Timers come with the event's signal, where there is one.
+    if wanted == TriggerKind::ThreadTimer as u32 && !has_between && !signals::claim_real_time() {
+        return;
+    }
+    KIND.store(wanted, Relaxed);
+    header.trigger.store(wanted, Relaxed);
+    if let Some(thread) = crate::thread::current() {
+        start_thread(thread);
+    }
+}
+
+/// Opens and enables an event; the kernel's error where it can't be had.
+fn start_event(which: usize, period_ns: u64) -> Result<(), i32> {
+    let event = open_event(period_ns)?;
+    if !signals::claim(libc::SIGTRAP) {
+        kernel::close(event);
+        return Err(libc::EBUSY);
+    }
+    let event = kernel::hide(event);
+    EVENTS[which].store(event, Relaxed);
+    control(event, ENABLE);
+    Ok(())
 }
 
 /// What a new thread needs: nothing under perf, which follows threads by itself.
 pub(crate) fn start_thread(thread: &Thread) {
     if is_timer() && thread.is_recorded() {
-        match create_timer(period_ns()) {
+        match create_timer(PERIOD_NS.load(Relaxed)) {
             Ok(timer) => thread.timer.set(timer + 1),
             Err(error) => {
                 if let Some(header) = crate::recorder::header() {
@@ -104,20 +126,16 @@ pub(crate) fn stop_thread(thread: &Thread) {
 
 /// Ends all triggers of this process; those already on their way still come. Timers end with their threads.
 pub(crate) fn stop() {
-    let event = EVENT.swap(-1, Relaxed);
-    if event >= 0 {
+    for event in EVENTS.iter().map(|event| event.swap(-1, Relaxed)).filter(|&event| event >= 0) {
         control(event, DISABLE);
         kernel::close(event);
     }
 }
 
-/// In a forked child: the event is the parent's, and timers are not inherited.
+/// In a forked child: the events are the parent's, and timers are not inherited.
 pub(crate) fn forget() {
     KIND.store(TriggerKind::Off as u32, Relaxed);
-    let event = EVENT.swap(-1, Relaxed);
-    if event >= 0 {
-        kernel::close(event);
-    }
+    EVENTS.iter().map(|event| event.swap(-1, Relaxed)).filter(|&event| event >= 0).for_each(kernel::close);
 }
 
 /// `perf_event_attr` up to `sig_data` (PERF_ATTR_SIZE_VER7).
@@ -213,6 +231,8 @@ pub(crate) struct Trigger {
     pub(crate) missed: u32,
     /// The signal was blocked when its time came: the instruction pointer is that of the end of the blocking.
     pub(crate) late: bool,
+    /// A timer's, not perf's.
+    pub(crate) is_timer: bool,
 }
 
 /// The kernel's `siginfo_t`, as far as it ever fills it.
@@ -253,9 +273,13 @@ impl Trigger {
         }
         match info.code {
             // fields: address, sig_data, type | flags << 32
-            TRAP_PERF => Some(Trigger { missed: 0, late: (info.fields[2] >> 32) & TRAP_PERF_FLAG_ASYNC != 0 }),
+            TRAP_PERF => {
+                Some(Trigger { missed: 0, late: (info.fields[2] >> 32) & TRAP_PERF_FLAG_ASYNC != 0, is_timer: false })
+            }
             // fields: timer | overrun << 32, value
-            libc::SI_TIMER => Some(Trigger { missed: ((info.fields[0] >> 32) as i32).max(0) as u32, late: false }),
+            libc::SI_TIMER => {
+                Some(Trigger { missed: ((info.fields[0] >> 32) as i32).max(0) as u32, late: false, is_timer: true })
+            }
             _ => None,
         }
     }
@@ -272,7 +296,7 @@ mod tests {
     #[test]
     fn only_signals_with_the_cookie_are_ours() {
         let perf = info(TRAP_PERF, [0x1000, COOKIE, 1, 0]);
-        assert_eq!(Trigger::of(&perf), Some(Trigger { missed: 0, late: false }));
+        assert_eq!(Trigger::of(&perf), Some(Trigger { missed: 0, late: false, is_timer: false }));
         assert_eq!(Trigger::of(&info(TRAP_PERF, [0x1000, 7, 1, 0])), None, "the target's own perf event");
         assert_eq!(Trigger::of(&info(libc::SI_USER, [0, COOKIE, 0, 0])), None);
         assert_eq!(Trigger::of(&info(libc::SI_TKILL, [0, 0, 0, 0])), None, "raise");
@@ -282,8 +306,8 @@ mod tests {
     #[test]
     fn late_and_missed_triggers_are_told() {
         let late = info(TRAP_PERF, [0, COOKIE, 1 | 1 << 32, 0]);
-        assert_eq!(Trigger::of(&late), Some(Trigger { missed: 0, late: true }));
+        assert_eq!(Trigger::of(&late), Some(Trigger { missed: 0, late: true, is_timer: false }));
         let timer = info(libc::SI_TIMER, [9 | 3 << 32, COOKIE, 0, 0]);
-        assert_eq!(Trigger::of(&timer), Some(Trigger { missed: 3, late: false }));
+        assert_eq!(Trigger::of(&timer), Some(Trigger { missed: 3, late: false, is_timer: true }));
     }
 }

@@ -31,9 +31,9 @@ use crate::streams::Walk;
 /// Pairs of samples that a pace rests on, at least.
 const LEAST_PAIRS: u64 = 5;
 /// Pairs with which those that are further apart in time are not asked any more.
-const ENOUGH_PAIRS: u64 = 16;
+const ENOUGH_PAIRS: u64 = 32;
 /// Samples closer to one another say more of what sampling costs than of what the thread did in between.
-const CLOSEST_NS: u64 = 100_000;
+const CLOSEST_NS: u64 = 250_000;
 /// Steps inside of windows that their mean rests on, at least.
 const LEAST_STEPS: u64 = 8;
 /// Executions in a window, on average, from which their distance is taken for the walk's step.

@@ -7,7 +7,7 @@ use slimline_trace::access::{GroupId, SiteId};
 
 use crate::pace::{Pace, instructions_per_ns};
 use crate::sequences::Sequence;
-use crate::splice;
+use crate::splice::{self, Spoken};
 use crate::streams::{Stream, StreamFindings};
 use crate::structure::{KNOWN, Motion};
 
@@ -60,22 +60,15 @@ impl Places {
         places
     }
 
-    /// How often each stream was executed: each window speaks for the instructions that the thread executed in its time
-    /// at the pace of the place it began in, and what they were is told by [splicing](splice).
+    /// How often each stream was executed: all windows that began in a place speak for the instructions that were
+    /// executed in its time at its pace, and what they were is told by [splicing](splice).
     fn executed(&self, found: &StreamFindings, tables: &Tables) -> Option<BTreeMap<(GroupId, SiteId), f64>> {
         let sequences = &found.sequences;
         if sequences.windows.is_empty() {
             return None;
         }
-        let began_in = |window: &Sequence| self.of(found.sources[sequences.accesses[window.first] as usize].1);
-        let timed: Vec<(f64, Option<f64>)> =
-            sequences.windows.iter().map(|window| (window.weight as f64, self.paces[began_in(window)])).collect();
-        // Pace of code whose own is not known: the mean by time of the known ones.
-        let paced = || timed.iter().filter_map(|&(time, pace)| Some((time, time * pace?)));
-        let (time, instructions) = paced().fold((0.0, 0.0), |sum, window| (sum.0 + window.0, sum.1 + window.1));
-        let otherwise = if time > 0.0 { instructions / time } else { 1.0 };
-        let instructions: Vec<f64> = timed.iter().map(|&(time, pace)| time * pace.unwrap_or(otherwise)).collect();
-        let by_source = splice::executions(sequences, &instructions, found.sources.len());
+        let spoken = self.spoken(found);
+        let by_source = splice::executions(sequences, &spoken, found.sources.len());
         let mut executed: BTreeMap<(GroupId, SiteId), f64> = BTreeMap::new();
         for (&(group, site), of) in found.sources.iter().zip(by_source) {
             for (owner, part) in tables.owners(group, site) {
@@ -94,6 +87,28 @@ impl Places {
             }
         }
         Some(executed)
+    }
+
+    /// What each window speaks for. A place's time is that of all its samples: where few of them have a window, which
+    /// ones do is chance, or in step with the program. Windows of one place share its time by the time since the windows
+    /// before them, as where windows are dear a thread has fewer.
+    fn spoken(&self, found: &StreamFindings) -> Vec<Spoken> {
+        let windows = &found.sequences.windows;
+        let place_of = |window: &Sequence| self.of(found.sources[window.blamed as usize].1);
+        let mut seen = vec![0.0; self.rows.len()];
+        windows.iter().for_each(|window| seen[place_of(window)] += window.weight as f64);
+        let mut time = vec![0.0; self.rows.len()];
+        found.streams.iter().for_each(|stream| time[self.of(stream.site)] += stream.cost.weight as f64);
+        // Pace of code whose own is not known: the mean by time of the known ones.
+        let paced = || time.iter().zip(&self.paces).filter_map(|(&time, &pace)| Some((time, time * pace?)));
+        let (all_time, instructions) = paced().fold((0.0, 0.0), |sum, place| (sum.0 + place.0, sum.1 + place.1));
+        let otherwise = if all_time > 0.0 { instructions / all_time } else { 1.0 };
+        let spoken = |window: &Sequence| {
+            let place = place_of(window);
+            let time = window.weight as f64 * time[place] / seen[place];
+            Spoken { time, instructions: time * self.paces[place].unwrap_or(otherwise) }
+        };
+        windows.iter().map(spoken).collect()
     }
 
     /// The place of a site that has accesses.

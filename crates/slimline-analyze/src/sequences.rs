@@ -28,7 +28,9 @@ pub(crate) struct Sequence {
     pub(crate) first: usize,
     /// Where they end.
     pub(crate) end: usize,
-    /// CPU time it stands for.
+    /// What the sample that it began with was blamed on, as number of a stream.
+    pub(crate) blamed: u32,
+    /// CPU time since the window before.
     pub(crate) weight: u64,
     /// Instructions, at least one.
     pub(crate) instructions: u32,
@@ -40,12 +42,12 @@ impl Sequences {
         window.weight > 0 && window.instructions > 0
     }
 
-    /// Ends the window whose accesses were pushed since the one before.
-    pub(crate) fn end_window(&mut self, window: &Window) {
+    /// Ends the window whose accesses were pushed since the one before, and whose sample was blamed on this stream.
+    pub(crate) fn end_window(&mut self, window: &Window, blamed: u32) {
         let (first, end) = (self.windows.last().map_or(0, |before| before.end), self.accesses.len());
         if first < end {
             let (id, weight, instructions) = (window.id.0, window.weight, window.instructions);
-            self.windows.push(Sequence { id, first, end, weight, instructions });
+            self.windows.push(Sequence { id, first, end, blamed, weight, instructions });
             self.thin(2 * KEPT);
         }
     }
@@ -54,7 +56,12 @@ impl Sequences {
     pub(crate) fn merge(&mut self, other: Self, streams: &[u32]) {
         let shift = self.accesses.len();
         self.accesses.extend(other.accesses.iter().map(|&stream| streams[stream as usize]));
-        let moved = |window: Sequence| Sequence { first: window.first + shift, end: window.end + shift, ..window };
+        let moved = |window: Sequence| Sequence {
+            first: window.first + shift,
+            end: window.end + shift,
+            blamed: streams[window.blamed as usize],
+            ..window
+        };
         self.windows.extend(other.windows.into_iter().map(moved));
         self.thin(2 * KEPT);
     }
@@ -63,7 +70,8 @@ impl Sequences {
     pub(crate) fn finish(mut self, streams: &[u32]) -> Self {
         self.thin(KEPT);
         self.sort();
-        self.accesses.iter_mut().for_each(|stream| *stream = streams[*stream as usize]);
+        let blamed = self.windows.iter_mut().map(|window| &mut window.blamed);
+        self.accesses.iter_mut().chain(blamed).for_each(|stream| *stream = streams[*stream as usize]);
         self
     }
 
@@ -114,7 +122,7 @@ mod tests {
         let mut kept = Sequences::default();
         for id in ids {
             kept.accesses.extend([id, id + 1]);
-            kept.end_window(&window(id));
+            kept.end_window(&window(id), id);
         }
         kept
     }
@@ -126,7 +134,8 @@ mod tests {
         let whole = kept(0..all).finish(&same);
         assert_eq!(whole.windows.len(), KEPT);
         assert!(
-            whole.windows.iter().all(|window| whole.accesses[window.first..window.end] == [window.id, window.id + 1])
+            whole.windows.iter().all(|window| whole.accesses[window.first..window.end] == [window.id, window.id + 1]
+                && window.blamed == window.id)
         );
         let mut shards = kept((0..all).rev().filter(|id| id % 3 == 0));
         shards.merge(kept((0..all).filter(|id| id % 3 != 0)), &same);
@@ -139,13 +148,14 @@ mod tests {
         into.merge(kept([0].into_iter()), &[4, 5]);
         let found = into.finish(&[10, 11, 12, 13, 14, 15, 16, 17, 18]);
         assert_eq!(found.accesses, [14, 15, 17, 18]);
+        assert_eq!([found.windows[0].blamed, found.windows[1].blamed], [14, 17]);
         assert_eq!((found.of(1), found.window_of(1), found.window_of(2)), (&[17, 18][..], 0, 1));
     }
 
     #[test]
     fn windows_without_accesses_or_time_are_not_kept() {
         let mut kept = kept([1].into_iter());
-        kept.end_window(&window(2));
+        kept.end_window(&window(2), 2);
         assert_eq!(kept.windows.len(), 1);
         assert!(Sequences::takes(&window(1)));
         assert!(!Sequences::takes(&Window { weight: 0, ..window(1) }));

@@ -51,17 +51,26 @@ const MOST_RUNS: u64 = 16;
 /// at a stall, so a very short one says little else.
 const LEAST_INSTRUCTIONS: u32 = 32;
 
-/// Executions of each of `streams` streams, from windows that speak for `instructions` executed instructions each.
+/// What a window speaks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spoken {
+    /// CPU time, in any unit.
+    pub(crate) time: f64,
+    /// Instructions executed in it, likewise.
+    pub(crate) instructions: f64,
+}
+
+/// Executions of each of `streams` streams, from windows that speak for so much each.
 ///
 /// Streams that no kept window has have none.
-pub(crate) fn executions(sequences: &Sequences, instructions: &[f64], streams: usize) -> Vec<f64> {
+pub(crate) fn executions(sequences: &Sequences, spoken: &[Spoken], streams: usize) -> Vec<f64> {
     let all: f64 = sequences.windows.iter().map(|window| f64::from(window.instructions)).sum();
     let accesses = 1.5 * COUNTED * sequences.accesses.len() as f64 / all * sequences.windows.len() as f64;
     let runs = (STEPS / accesses).clamp(1.0, MOST_RUNS as f64) as u64;
     let continued = |onward: &Onward| {
         let mut executed = vec![0.0; streams];
         for (number, window) in sequences.windows.iter().enumerate() {
-            let part = instructions[number] / (COUNTED * runs as f64);
+            let part = spoken[number].instructions / (COUNTED * runs as f64);
             let mut random = Random::of(u64::from(window.id));
             for _ in 0..runs {
                 let from = random.part() * COUNTED;
@@ -75,22 +84,22 @@ pub(crate) fn executions(sequences: &Sequences, instructions: &[f64], streams: u
     let found = Onward::new(sequences);
     let mut executed = continued(&found);
     for _ in 0..ROUNDS {
-        executed = continued(&found.weighted(sequences, &weights(sequences, &executed)));
+        executed = continued(&found.weighted(sequences, &weights(sequences, spoken, &executed)));
     }
     executed
 }
 
 /// What each window's ways on count: executions of the access it began with for each time that one began there.
-fn weights(sequences: &Sequences, executed: &[f64]) -> Vec<f64> {
+fn weights(sequences: &Sequences, spoken: &[Spoken], executed: &[f64]) -> Vec<f64> {
     let first = |window: &Sequence| sequences.accesses[window.first] as usize;
     let mut begun = vec![0.0; executed.len()];
-    sequences.windows.iter().for_each(|window| begun[first(window)] += window.weight as f64);
+    sequences.windows.iter().zip(spoken).for_each(|(window, spoken)| begun[first(window)] += spoken.time);
     let time: f64 = begun.iter().sum();
     let with_windows = executed.iter().zip(&begun).filter(|(_, begun)| **begun > 0.0);
     let mean = with_windows.map(|(executed, _)| executed).sum::<f64>() / time;
     let prior = PRIOR_WINDOWS * time / sequences.windows.len() as f64;
     let each = |access: usize| (executed[access] + mean * prior) / (begun[access] + prior);
-    sequences.windows.iter().map(|window| each(first(window)) * window.weight as f64).collect()
+    sequences.windows.iter().zip(spoken).map(|(window, spoken)| each(first(window)) * spoken.time).collect()
 }
 
 /// Continues a window; `count`s the accesses that come between two numbers of instructions from its start.

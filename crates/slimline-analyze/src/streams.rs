@@ -287,6 +287,7 @@ impl StreamState {
         self.neighbors.begin_window();
         self.paces.begin_window(window);
         let keeps_order = Sequences::takes(window);
+        let mut blamed = None;
         for row in rows {
             let (site, group, offset) = (batch.site[row], batch.group[row], batch.offset[row]);
             let (kind, evidence) = (batch.kind[row], batch.evidence[row]);
@@ -296,6 +297,7 @@ impl StreamState {
             stream.bytes = (stream.bytes.0.min(bytes), stream.bytes.1.max(bytes));
             let known = batch.address[row].0 != 0;
             if evidence.has_cost() {
+                blamed = Some(at as u32);
                 let mut cost = Tally::default();
                 cost.add(batch.weight[row]);
                 stream.cost.merge(cost);
@@ -330,8 +332,8 @@ impl StreamState {
                 self.neighbors.row(site, group, object, offset);
             }
         }
-        if keeps_order {
-            self.sequences.end_window(window);
+        if let Some(blamed) = blamed.filter(|_| keeps_order) {
+            self.sequences.end_window(window, blamed);
         }
         self.end_window();
     }

@@ -132,7 +132,8 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     let calibration = calibrating.map_or_else(|assumed| assumed, Calibrating::finish);
     let mut info = session_info(options, &program, machine, &calibration);
     let config = RunConfig {
-        period_ns: info.collector.period_ns,
+        period_ns: info.collector.clocks_ns[0],
+        between_ns: info.collector.clocks_ns[1],
         burst_instructions: info.collector.burst_instructions,
         budget_ppm: options.budget_ppm,
         skid: calibration.skid.instructions,
@@ -272,6 +273,7 @@ fn end_of(status: ExitStatus) -> End {
 fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calibration: &Calibration) -> SessionInfo {
     let text = |text: &OsStr| text.to_string_lossy().into_owned();
     let chosen = trigger::choose(options.trigger, options.period_ns, calibration, tick_ns());
+    let clocks_ns = chosen.clocks_ns(options.trigger, calibration);
     let started_ns = monotonic_ns();
     let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     SessionInfo {
@@ -289,6 +291,7 @@ fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calib
             trigger_reason: chosen.why,
             weight: "time_ns".to_owned(),
             period_ns: chosen.period_ns,
+            clocks_ns,
             period_reason: chosen.period_why,
             trigger_cost_ns: calibration.trigger_cost_ns,
             burst_instructions: options.burst_instructions.min(MAX_BURST as u32),

@@ -108,6 +108,7 @@ pub(crate) fn plain_config(trigger: TriggerKind) -> RunConfig {
         version: VERSION,
         trigger: trigger as u32,
         period_ns: 1_000_000,
+        between_ns: 0,
         burst_instructions: 0,
         skid: ASSUMED_SKID,
         track_allocations: 1,
@@ -125,6 +126,7 @@ fn config_bytes(config: &RunConfig) -> Vec<u8> {
         version,
         trigger,
         period_ns,
+        between_ns,
         burst_instructions,
         skid,
         track_allocations,
@@ -136,7 +138,7 @@ fn config_bytes(config: &RunConfig) -> Vec<u8> {
     debug_assert!(magic == MAGIC && version == VERSION);
     let mut bytes = magic.to_ne_bytes().to_vec();
     bytes.extend([version, trigger].iter().flat_map(|field| field.to_ne_bytes()));
-    bytes.extend(period_ns.to_ne_bytes());
+    bytes.extend([period_ns, between_ns].iter().flat_map(|field| field.to_ne_bytes()));
     let rest = [burst_instructions, skid, track_allocations, follow_children, root_pid, budget_ppm];
     bytes.extend(rest.iter().chain(&reserved).flat_map(|field| field.to_ne_bytes()));
     bytes
@@ -206,6 +208,7 @@ mod tests {
             version: VERSION,
             trigger: 1,
             period_ns: 2,
+            between_ns: 3,
             burst_instructions: 3,
             skid: 4,
             track_allocations: 5,
@@ -220,6 +223,7 @@ mod tests {
         assert_eq!(u32_at(offset_of!(RunConfig, version)), VERSION);
         assert_eq!(u32_at(offset_of!(RunConfig, trigger)), 1);
         assert_eq!(u32_at(offset_of!(RunConfig, period_ns)), 2);
+        assert_eq!(u32_at(offset_of!(RunConfig, between_ns)), 3);
         assert_eq!(u32_at(offset_of!(RunConfig, skid)), 4);
         assert_eq!(u32_at(offset_of!(RunConfig, root_pid)), 7);
         assert_eq!(u32_at(offset_of!(RunConfig, budget_ppm)), 8);

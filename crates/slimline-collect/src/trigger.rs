@@ -15,6 +15,9 @@ const PERIOD_NS: u64 = 1_000_000;
 const CHEAP_NS: u64 = PERIOD_NS / 100;
 /// The least time between two triggers where they are dear, or nobody knows; the usual tick.
 const CAREFUL_PERIOD_NS: u64 = 4_000_000;
+/// Periods of the first clock in one of the second, in hundredths: often enough for paces in a few seconds, and so far
+/// from small fractions (five golden sections) that samples of the two fall at all distances.
+const BETWEEN_PERCENT: u64 = 809;
 
 /// Pairs of slices that a verdict on the cost needs.
 pub(crate) const MIN_PAIRS: usize = 4;
@@ -78,6 +81,22 @@ pub(crate) fn choose(trigger: Option<Trigger>, period_ns: Option<u64>, found: &C
         (Trigger::ThreadTimer, None) => {
             let period_why = Some("the kernel serves timers at its tick".to_owned());
             Choice { trigger: granted, why, period_ns: careful_ns, period_why }
+        }
+    }
+}
+
+impl Choice {
+    /// Periods of the two clocks whose triggers the agents get; 0 for none. Perf's two together have the period that was
+    /// asked for; a tick can't be had less often than it comes, so what perf adds comes on top. A timer that was asked
+    /// for is alone, and so is one where perf was refused.
+    pub(crate) fn clocks_ns(&self, asked: Option<Trigger>, found: &Calibration) -> [u64; 2] {
+        let between = |first_ns: u64| [first_ns, first_ns * BETWEEN_PERCENT / 100];
+        let has_perf = matches!(found.trigger, Some((Trigger::PerfSigtrap, _)));
+        match self.trigger {
+            Trigger::Off => [0, 0],
+            Trigger::PerfSigtrap => between(self.period_ns * (BETWEEN_PERCENT + 100) / BETWEEN_PERCENT),
+            Trigger::ThreadTimer if asked.is_none() && has_perf => between(self.period_ns),
+            Trigger::ThreadTimer => [self.period_ns, 0],
         }
     }
 }
@@ -173,6 +192,22 @@ mod tests {
         assert_eq!((choice.trigger, choice.why.as_str(), choice.period_ns), (ThreadTimer, "asked for", TICK_NS));
         let choice = choose(Some(Off), None, &Calibration::assumed("nothing is sampled"), TICK_NS);
         assert_eq!((choice.trigger, choice.period_ns, choice.period_why), (Off, 0, None));
+    }
+
+    #[test]
+    fn a_second_clock_is_perfs() {
+        use Trigger::{Off, PerfSigtrap, ThreadTimer};
+        let clocks = |asked: Option<Trigger>, cost_ns| {
+            let found = found(asked.unwrap_or(PerfSigtrap), cost_ns);
+            choose(asked, None, &found, TICK_NS).clocks_ns(asked, &found)
+        };
+        assert_eq!(clocks(None, Some(50_000)), [TICK_NS, 32_360_000]);
+        let [first_ns, second_ns] = clocks(None, Some(5_000));
+        assert_eq!([first_ns, second_ns], [1_123_609, 9_089_996]);
+        let rate: f64 = 1.0 / first_ns as f64 + 1.0 / second_ns as f64;
+        assert!((rate * 1e6 - 1.0).abs() < 1e-5, "together as often as asked");
+        assert_eq!(clocks(Some(ThreadTimer), None), [TICK_NS, 0]);
+        assert_eq!(clocks(Some(Off), None), [0, 0]);
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub struct RunConfig {
     pub trigger: u32,
     /// Time between two triggers of a thread.
     pub period_ns: u64,
+    /// Time between two triggers of a second clock, perf's, which fall between those of the first; 0 for none.
+    pub between_ns: u64,
     /// Instructions to emulate in a burst, at most [`MAX_BURST`]; 0 for none.
     pub burst_instructions: u32,
     /// Instructions between the stalled one and the sampled one, as calibrated: 0 or 1.
@@ -516,7 +518,7 @@ impl StackEntry {
 }
 
 const _: () = {
-    assert!(size_of::<RunConfig>() == 56);
+    assert!(size_of::<RunConfig>() == 64);
     assert!(size_of::<ProcessHeader>() <= SLOTS_OFFSET);
     assert!(size_of::<SlotHeader>() == 128);
     assert!(size_of::<PathTotals>() == 64);

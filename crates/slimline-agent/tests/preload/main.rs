@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use reader::Process;
-use run::{PERIOD_NS, Recorded, Target, alone, recorded};
+use run::{BETWEEN_NS, PERIOD_NS, Recorded, Target, WEIGHT_NS, alone, recorded};
 use slimline_trace::wire::{ProcessState, Quality, TriggerKind};
 
 const BOTH: [TriggerKind; 2] = [TriggerKind::PerfSigtrap, TriggerKind::ThreadTimer];
@@ -35,13 +35,19 @@ fn used(process: &Process, trigger: TriggerKind) -> bool {
     process.trigger == trigger as u32 || process.trigger_errno != 0
 }
 
+/// Where perf is forbidden the first clock is alone.
+fn has_second_clock(process: &Process) -> bool {
+    process.samples.iter().any(|sample| sample.head.weight_ns == WEIGHT_NS)
+}
+
 /// What a loaded machine can't change: a sample weighs whole periods, and a thread's samples together no more than the
 /// time that has gone by since it began. Time counted twice shows where the thread had a processor to itself. That ticks
 /// are lost, as they are in a virtual machine, does not show here.
 fn weighs_no_more_than_its_time(process: &reader::Process) {
     let mut weights: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let weight_ns = if has_second_clock(process) { WEIGHT_NS } else { PERIOD_NS };
     for sample in &process.samples {
-        assert!(sample.head.weight_ns >= PERIOD_NS && sample.head.weight_ns.is_multiple_of(PERIOD_NS));
+        assert!(sample.head.weight_ns >= weight_ns && sample.head.weight_ns.is_multiple_of(weight_ns));
         let (weight_ns, last_ns) = weights.entry(sample.tid).or_default();
         *weight_ns += sample.head.weight_ns;
         *last_ns = sample.head.time_ns.max(*last_ns);
@@ -69,6 +75,26 @@ fn every_thread_is_sampled_and_weighs_no_more_than_its_time() {
             weighs_no_more_than_its_time(process);
         }
     }
+}
+
+/// A timer's samples are whole ticks of CPU time apart. Where perf grants a second clock, its samples fall between.
+#[test]
+fn a_second_clock_falls_between_the_ticks() {
+    let target = Target::compile("spin");
+    let run = same(&target, &["1", "3000"], TriggerKind::ThreadTimer);
+    let process = &run.processes[0];
+    assert!(process.samples.iter().all(|sample| sample.head.cpu_ns > 0));
+    if !has_second_clock(process) {
+        let by_perf = recorded(target.command(&["1", "100"]), run::config(TriggerKind::PerfSigtrap));
+        assert_ne!(by_perf.processes[0].trigger_errno, 0, "no second clock though perf is granted");
+        return;
+    }
+    let apart = |pair: &[reader::Sample]| pair[1].head.cpu_ns.saturating_sub(pair[0].head.cpu_ns);
+    let close = process.samples.windows(2).filter(|pair| apart(pair) < PERIOD_NS).count();
+    // A perf sample falls into the first or last millisecond between two ticks of four half of the time.
+    assert!(close >= 10, "{close} of {} samples", process.samples.len());
+    let longest = process.samples.windows(2).map(apart).max();
+    assert!(longest.is_some_and(|longest_ns| longest_ns < 4 * BETWEEN_NS), "{longest:?}: one of them goes on");
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl Target {
 
 /// CPU time between a thread's samples.
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
+/// Of the second clock.
+pub(crate) const BETWEEN_NS: u64 = 9 * PERIOD_NS;
+/// What a sample weighs where perf grants it.
+pub(crate) const WEIGHT_NS: u64 = PERIOD_NS * 9 / 10;
 
 /// What the collector would ask for by default.
 pub(crate) fn config(trigger: TriggerKind) -> RunConfig {
@@ -92,6 +96,7 @@ pub(crate) fn config(trigger: TriggerKind) -> RunConfig {
         version: VERSION,
         trigger: trigger as u32,
         period_ns: PERIOD_NS,
+        between_ns: BETWEEN_NS,
         burst_instructions: 256,
         skid: 1,
         track_allocations: 1,
@@ -163,7 +168,7 @@ fn bytes(config: &RunConfig) -> Vec<u8> {
     bytes.extend(config.magic.to_ne_bytes());
     bytes.extend(config.version.to_ne_bytes());
     bytes.extend(config.trigger.to_ne_bytes());
-    bytes.extend(config.period_ns.to_ne_bytes());
+    bytes.extend([config.period_ns, config.between_ns].iter().flat_map(|field| field.to_ne_bytes()));
     for word in [
         config.burst_instructions,
         config.skid,

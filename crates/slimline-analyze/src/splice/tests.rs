@@ -64,7 +64,7 @@ fn run(code: &[Code], length: usize) -> Run {
             let end = sequences.accesses.len();
             if end > first {
                 let (id, instructions) = (sequences.windows.len() as u32, (end - first) as u32);
-                sequences.windows.push(Sequence { id, first, end, weight: PERIOD_NS, instructions });
+                sequences.windows.push(Sequence { id, first, end, blamed: 0, weight: PERIOD_NS, instructions });
             }
         }
     }
@@ -80,7 +80,8 @@ impl Run {
     }
 
     fn spliced(&self) -> Vec<f64> {
-        executions(&self.sequences, &vec![1.0; self.sequences.windows.len()], self.exact.len())
+        let spoken = Spoken { time: 1.0, instructions: 1.0 };
+        executions(&self.sequences, &vec![spoken; self.sequences.windows.len()], self.exact.len())
     }
 
     /// How far the shares of the fields are off at most, where `field` says which field a stream accesses.
@@ -164,18 +165,20 @@ fn phases_keep_their_times() {
     assert!((slow - 0.8).abs() < 0.01, "{slow}");
     // With their paces, they have their counts.
     let pace = |window: &Sequence| if run.sequences.accesses[window.first] < 30 { 1.0 } else { 4.0 };
-    let instructions: Vec<f64> = run.sequences.windows.iter().map(pace).collect();
-    let paced = executions(&run.sequences, &instructions, 60);
+    let spoken: Vec<Spoken> =
+        run.sequences.windows.iter().map(|window| Spoken { time: 1.0, instructions: pace(window) }).collect();
+    let paced = executions(&run.sequences, &spoken, 60);
     assert!(run.off(&paced, |stream| usize::from(stream >= 30)) < 0.01);
 }
 
 /// What ends windows early, nothing is known to follow: what was seen stands for all.
 #[test]
 fn ends_that_nothing_follows_stay_ends() {
-    let window = |id: u32, first, end| Sequence { id, first, end, weight: 1, instructions: 40 };
+    let window = |id: u32, first, end| Sequence { id, first, end, blamed: 0, weight: 1, instructions: 40 };
     let sequences =
         Sequences { windows: vec![window(0, 0, 2), window(1, 2, 4), window(2, 4, 5)], accesses: vec![0, 1, 0, 1, 2] };
-    let found = executions(&sequences, &[400.0, 400.0, 800.0], 4);
+    let spoken = [400.0, 400.0, 800.0].map(|instructions| Spoken { time: 1.0, instructions });
+    let found = executions(&sequences, &spoken, 4);
     let near = |found: f64, exact: f64| (found - exact).abs() < 0.05 * exact;
     assert!(near(found[0], 20.0) && near(found[1], 20.0) && near(found[2], 20.0) && found[3] == 0.0, "{found:?}");
     assert_eq!(executions(&Sequences::default(), &[], 2), [0.0, 0.0]);

@@ -3,7 +3,7 @@
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::resolver::{Reason, Unresolved};
-use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
+use slimline_trace::session::{Collector, End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use crate::view;
@@ -34,7 +34,7 @@ pub(super) fn view(
     view::Session {
         command: info.command.clone(),
         collector: collector.name.clone(),
-        trigger: collector.trigger.label().to_owned(),
+        trigger: trigger(collector),
         weight: collector.weight.clone(),
         frequency_hz: if collector.period_ns == 0 { 0.0 } else { 1e9 / collector.period_ns as f64 },
         frequency_reason: collector.period_reason.clone(),
@@ -130,6 +130,16 @@ fn unnamed(row: &Unresolved, weight: u64) -> view::Unnamed {
         module: row.module.clone(),
         share: row.weight as f64 / weight.max(1) as f64,
         accesses: row.accesses,
+    }
+}
+
+fn trigger(collector: &Collector) -> String {
+    let label = collector.trigger.label();
+    match (collector.trigger, collector.clocks_ns) {
+        (Trigger::ThreadTimer, [_, between_ns]) if between_ns > 0 => {
+            format!("{label} (and perf cpu-clock at {:.0} Hz)", 1e9 / between_ns as f64)
+        }
+        _ => label.to_owned(),
     }
 }
 

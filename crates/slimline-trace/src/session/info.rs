@@ -119,6 +119,9 @@ pub struct Collector {
     pub weight: String,
     /// Time between two samples of a thread, as asked.
     pub period_ns: u64,
+    /// Time between two triggers of each of the two clocks that interrupt a thread; 0 for none.
+    #[serde(default)]
+    pub clocks_ns: [u64; 2],
     /// Why that period; `None` where the user asked for it.
     #[serde(default)]
     pub period_reason: Option<String>,

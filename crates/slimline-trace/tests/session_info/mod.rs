@@ -20,6 +20,7 @@ pub(crate) fn info() -> SessionInfo {
             trigger_reason: "granted".into(),
             weight: "time_ns".into(),
             period_ns: 1_000_000,
+            clocks_ns: [1_000_000, 0],
             period_reason: Some("an interrupt costs 3 µs".into()),
             trigger_cost_ns: Some(3_000),
             burst_instructions: 300,
