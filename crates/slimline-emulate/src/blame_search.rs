@@ -119,7 +119,9 @@ impl Search {
         (!waited_for && self.may_improve_by(&path)).then_some(path)
     }
 
-    /// Whether going on along the path may lead to something better.
+    /// Whether going on along the path may lead to something better. A path that has not come round a loop by now is not
+    /// taken to come round later: back edges only decide between ways that part near the sample, where a loop's head has
+    /// its entry beside them. What is found nearer in the same turn is more likely than anything of the turn before.
     fn may_improve_by(&self, path: &Path) -> bool {
         let to_source = !path.wanted.is_empty();
         if path.length == MAX_BACK || path.memory && !to_source {

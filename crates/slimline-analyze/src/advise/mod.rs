@@ -202,7 +202,10 @@ impl Subject<'_> {
     fn no_gain(&self, gain: f64) -> String {
         let used = self.group.fields.iter().filter(|field| field.is_used()).count();
         if self.group.clusters.len() == 1 && used == self.group.fields.len() {
-            return format!("All {used} fields are used together.");
+            return match used {
+                2 => "Both fields are used together.".to_owned(),
+                _ => format!("All {used} fields are used together."),
+            };
         }
         format!(
             "No other layout is expected to save {} of the time (the best {}).",

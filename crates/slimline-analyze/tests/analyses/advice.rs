@@ -183,7 +183,7 @@ fn what_is_well_is_left_alone() {
     let in_loop = program.a_loop("f", 1, 2);
     let steps = [load(program.site(in_loop), pairs, 0, 16), load(program.site(in_loop), pairs, 8, 16)];
     walk(&mut program, &steps, 100);
-    assert_eq!(reason(&program), "All 2 fields are used together.");
+    assert_eq!(reason(&program), "Both fields are used together.");
     // Small enough for the caches.
     let mut program = Program::new();
     let element = program.doubles("pair", &["a", "b"]);
