@@ -22,10 +22,6 @@ const FIELD_SHARE_AT_LEAST: f64 = 0.05;
 /// …may be off by this much.
 const OFF_AT_MOST: f64 = 0.02;
 
-/// A burst for each sample, a thousand a second: the programs run for a second or two only, and what is compared is how
-/// bursts are made into counts, not how many of them the default settings allow.
-const SETTINGS: [&str; 4] = ["-F", "1000", "--budget", "20"];
-
 /// Compares all cases; prints a Markdown table. Whether every field is within the bound.
 pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
     if runs < 2 {
@@ -90,7 +86,7 @@ fn measure<'a>(
             let session = slimline.session("agreement");
             let mut native = Command::new(&case.executable);
             native.args(&case.arguments);
-            timed(slimline.record(&native, &session, &SETTINGS))?;
+            timed(slimline.record(&native, &session, &[]))?;
             slimline.report(&session)
         })
         .collect::<Result<_>>()?;
