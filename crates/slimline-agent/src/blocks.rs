@@ -226,6 +226,7 @@ impl Removed {
 }
 
 /// See the module. 16 MiB of zeroes, untouched until used.
+#[repr(C)]
 pub(crate) struct BlockIndex {
     directory: [AtomicPtr<Leaf>; REGIONS],
     /// How often no block was found where one might have been. Not exact.
@@ -238,8 +239,31 @@ const SWEPT_EVERY: u32 = 32;
 /// The live blocks of this process.
 pub(crate) static BLOCKS: BlockIndex = BlockIndex::new();
 
+/// Where the entry functions' assembly ([`crate::hooks`]) finds the flags of a page without a call.
+///
+/// ```text
+///   leaf  = *(BLOCKS + (address >> REGION_BITS) * 8), for an address in REGIONS
+///   flags = *(u16 *)(leaf + FLAGS_OFFSET + (address >> FLAG_SHIFT & FLAG_MASK)), for a leaf above HIGHEST_NO_LEAF
+/// ```
+///
+/// The eighths' flags are their low byte, [`PASSED_OVER`] is the lowest bit of their high one.
+pub(crate) mod layout {
+    use super::{ALL_ENTERED, BlockIndex, EIGHTH_BITS, Leaf, PAGE_BITS, PAGES, PASSED_OVER};
+    use core::mem::offset_of;
+
+    pub(crate) const REGION_BITS: u32 = super::REGION_BITS;
+    pub(crate) const REGIONS: usize = super::REGIONS;
+    pub(crate) const HIGHEST_NO_LEAF: usize = 1;
+    pub(crate) const FLAGS_OFFSET: usize = offset_of!(Leaf, pages);
+    pub(crate) const FLAG_SHIFT: u32 = PAGE_BITS - 1;
+    pub(crate) const FLAG_MASK: usize = (PAGES - 1) * 2;
+    pub(crate) const EIGHTH_SHIFT: u32 = EIGHTH_BITS;
+    const _: () = assert!(offset_of!(BlockIndex, directory) == 0);
+    const _: () = assert!(ALL_ENTERED == 0xff && PASSED_OVER == 1 << 8);
+}
+
 /// In the directory: the kernel had no memory for this leaf once; it is not asked again.
-const REFUSED: *mut Leaf = without_provenance_mut(1);
+const REFUSED: *mut Leaf = without_provenance_mut(layout::HIGHEST_NO_LEAF);
 
 impl BlockIndex {
     const fn new() -> Self {
@@ -314,7 +338,7 @@ impl BlockIndex {
     }
 
     /// Whether no block can be here that begins at `base`; false where only a look can tell.
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) fn has_none_at(&self, base: u64) -> bool {
         self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & entered(base) == 0)
     }

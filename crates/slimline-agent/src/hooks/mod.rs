@@ -3,7 +3,8 @@
 //! Each is a few instructions of assembly: with nothing to record it jumps to the function below ([`crate::next`]) with
 //! registers and stack as they came, so an idle agent costs a compare and a jump; else it adds the caller's stack
 //! pointer and frame pointer to the arguments, which is all that unwinding needs, and jumps to the recording one
-//! ([`record`], [`crate::ranges`]). Results, `errno` and failures are those of the function below.
+//! ([`record`], [`crate::ranges`]). Those that a program calls most look first whether the block is one of those that are
+//! passed over ([`quick`]). Results, `errno` and failures are those of the function below.
 //!
 //! `operator new` and `delete`: see [`operators`].
 #![allow(unsafe_code)] // functions in assembly, with the C library's names
@@ -11,18 +12,20 @@
 mod counts;
 mod fork;
 mod operators;
+mod quick;
 mod record;
 mod totals;
 mod tracker;
 
-use crate::blocks::BLOCKS;
+use crate::blocks::{BLOCKS, layout};
 use crate::next::{self, EARLY, EARLY_BYTES};
-use crate::{follow, ranges, unwind};
+use crate::{follow, ranges, thread, unwind};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
+use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 
 /// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
@@ -82,8 +85,98 @@ macro_rules! entries {
     )*};
 }
 
-/// The same for functions that are given a block, which may be an early one ([`EARLY`]). (The recording ones look for
-/// themselves, after the index has told most others.)
+/// The same for functions that return a block: `$bytes` are the instructions that put its size into rcx. The function
+/// below is called from here, so there is a frame, and unwind information for it: rustc itself emits none for functions
+/// in assembly where panics abort.
+macro_rules! entries_with_new_block {
+    ($($name:ident -> $next:ident, $bytes:literal;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the target.")]
+        #[unsafe(naked)]
+        #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
+                $bytes,
+                "push rcx",
+                ".cfi_adjust_cfa_offset 8",
+                "call qword ptr [rip + {next}]",
+                "pop rcx",
+                ".cfi_adjust_cfa_offset -8",
+                quick::return_if_passed_over!(),
+                "mov rdi, rax",
+                "mov rsi, rcx",
+                "mov rdx, rsp",
+                "mov rcx, rbp",
+                "jmp {recording}",
+                "2:",
+                "jmp qword ptr [rip + {next}]",
+                ".cfi_endproc",
+                generation = sym GENERATION,
+                next = sym next::$next,
+                recording = sym record::allocated,
+                always = const ALWAYS_FOLLOWED_BYTES,
+                blocks = sym BLOCKS,
+                region_bits = const layout::REGION_BITS,
+                regions = const layout::REGIONS,
+                no_leaf = const layout::HIGHEST_NO_LEAF,
+                flag_shift = const layout::FLAG_SHIFT,
+                flag_mask = const layout::FLAG_MASK,
+                flags = const layout::FLAGS_OFFSET,
+                round = const thread::ROUND_OFFSET,
+                round_shift = const counts::ROUND_SHIFT,
+            )
+        }
+    )*};
+}
+
+/// The same for functions that free a block: `$sp` and `$bp` as in `entries!`.
+macro_rules! entries_with_old_block {
+    ($($name:ident -> $next:ident, $recording:path, $sp:literal, $bp:literal;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the target.")]
+        #[unsafe(naked)]
+        #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $name() {
+            naked_asm!(
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
+                quick::unless_entered!(),
+                "jmp qword ptr [rip + {next}]",
+                quick::look_at_eighth!(),
+                "7:",
+                concat!("mov ", $sp, ", rsp"),
+                concat!("mov ", $bp, ", rbp"),
+                "jmp {recording}",
+                "2:",
+                "lea rax, [rip + {area}]",
+                "mov r10, rdi",
+                "sub r10, rax",
+                "cmp r10, {bytes}",
+                "jb {early}",
+                "jmp qword ptr [rip + {next}]",
+                area = sym EARLY,
+                bytes = const EARLY_BYTES,
+                early = sym next::free_early,
+                generation = sym GENERATION,
+                recording = sym $recording,
+                next = sym next::$next,
+                blocks = sym BLOCKS,
+                region_bits = const layout::REGION_BITS,
+                regions = const layout::REGIONS,
+                no_leaf = const layout::HIGHEST_NO_LEAF,
+                flag_shift = const layout::FLAG_SHIFT,
+                flag_mask = const layout::FLAG_MASK,
+                flags = const layout::FLAGS_OFFSET,
+                eighth_shift = const layout::EIGHTH_SHIFT,
+                frees = const thread::FREES_OFFSET,
+            )
+        }
+    )*};
+}
+
+/// The same for functions that resize a block. Here and above it may be an early one ([`EARLY`]): the recording functions
+/// look for themselves, after the index has told most others.
 macro_rules! entries_with_block {
     ($($name:ident -> $next:ident, $recording:path, early $early:path, $sp:literal, $bp:literal;)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of the target.")]
@@ -115,13 +208,7 @@ macro_rules! entries_with_block {
 }
 
 entries! {
-    malloc -> MALLOC, record::malloc, "rsi", "rdx";
-    calloc -> CALLOC, record::calloc, "rdx", "rcx";
-    aligned_alloc -> ALIGNED_ALLOC, record::aligned_alloc, "rdx", "rcx";
-    memalign -> MEMALIGN, record::memalign, "rdx", "rcx";
     posix_memalign -> POSIX_MEMALIGN, record::posix_memalign, "rcx", "r8";
-    valloc -> VALLOC, record::valloc, "rsi", "rdx";
-    pvalloc -> PVALLOC, record::pvalloc, "rsi", "rdx";
     munmap -> MUNMAP, ranges::munmap, "rdx", "rcx";
     dlclose -> DLCLOSE, dlclose_recorded, "rsi", "rdx";
 }
@@ -129,10 +216,24 @@ entries! {
 entries_with_block! {
     realloc -> REALLOC, record::realloc, early next::realloc_early, "rdx", "rcx";
     reallocarray -> REALLOCARRAY, record::reallocarray, early next::reallocarray_early, "rcx", "r8";
-    free -> FREE, record::free, early next::free_early, "rsi", "rdx";
-    cfree -> FREE, record::free, early next::free_early, "rsi", "rdx";
-    free_sized -> FREE_SIZED, record::free_sized, early next::free_early, "rdx", "rcx";
-    free_aligned_sized -> FREE_ALIGNED_SIZED, record::free_aligned_sized, early next::free_early, "rcx", "r8";
+}
+
+entries_with_new_block! {
+    malloc -> MALLOC, "mov rcx, rdi";
+    // Where the product overflows there is no block.
+    calloc -> CALLOC, "mov rcx, rdi
+        imul rcx, rsi";
+    aligned_alloc -> ALIGNED_ALLOC, "mov rcx, rsi";
+    memalign -> MEMALIGN, "mov rcx, rsi";
+    valloc -> VALLOC, "mov rcx, rdi";
+    pvalloc -> PVALLOC, "mov rcx, rdi";
+}
+
+entries_with_old_block! {
+    free -> FREE, record::free, "rsi", "rdx";
+    cfree -> FREE, record::free, "rsi", "rdx";
+    free_sized -> FREE_SIZED, record::free_sized, "rdx", "rcx";
+    free_aligned_sized -> FREE_ALIGNED_SIZED, record::free_aligned_sized, "rcx", "r8";
 }
 
 /// The same where the arguments leave no registers: stack pointer and frame pointer go on the stack, as a seventh and

@@ -13,46 +13,56 @@
 //! In assembly, because an operator throws: an exception must pass through, and may not through Rust that aborts.
 #![allow(unsafe_code)] // functions in assembly, with the names of C++
 
-use super::{GENERATION, record};
-use crate::kernel;
-use crate::next;
-use core::arch::global_asm;
+use super::{GENERATION, counts, quick, record};
+use crate::blocks::{BLOCKS, layout};
+use crate::{kernel, next, thread};
+use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed, Ordering::Release};
+use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
-/// 1 where the operators below are an allocator's own.
-static OWN: AtomicU32 = AtomicU32::new(0);
+type Function = unsafe extern "C" fn();
 
-/// An operator below us, by its mangled name. `address` holds the function, null until it is found.
+/// An operator below us, by its mangled name.
 #[repr(C)]
 struct Operator {
-    address: AtomicPtr<c_void>,
+    /// What ours jumps to: what finds the next one first, then that one, or what records and calls it.
+    target: AtomicPtr<c_void>,
+    /// The next one, once it is found.
+    next: AtomicPtr<c_void>,
+    /// What records and calls it.
+    recording: Function,
     name: &'static CStr,
 }
 
 impl Operator {
-    const fn new(name: &'static CStr) -> Self {
-        Self { address: AtomicPtr::new(null_mut()), name }
+    const fn new(name: &'static CStr, finding: Function, recording: Function) -> Self {
+        let target = AtomicPtr::new(finding as *const () as *mut c_void);
+        Self { target, next: AtomicPtr::new(null_mut()), recording, name }
     }
 }
 
-/// Called once by each operator: finds what it stands before, and whether that is an allocator's own.
+/// Called once by each operator: finds what it stands before, and whether that is an allocator's own. Returns where to
+/// go on.
 unsafe extern "C" fn find(operator: &Operator) -> *mut c_void {
     // SAFETY: a NUL-terminated name.
     let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, operator.name.as_ptr()) };
+    let mut is_own = false;
     if found.is_null() {
         found = of_cpp_library(operator.name);
-    } else if object_of(found).is_some_and(|object| Some(object) == object_of(next::malloc_below())) {
-        OWN.store(1, Relaxed);
+    } else {
+        is_own = object_of(found).is_some_and(|object| Some(object) == object_of(next::malloc_below()));
     }
     if found.is_null() {
         // Whoever calls an operator has been linked with a definition of it, so this does not happen; and there is
         // nothing to jump to.
         kernel::abort();
     }
-    operator.address.store(found, Release);
-    found
+    operator.next.store(found, Relaxed);
+    let target = if is_own { operator.recording as *mut c_void } else { found };
+    operator.target.store(target, Release);
+    target
 }
 
 fn of_cpp_library(name: &CStr) -> *mut c_void {
@@ -76,12 +86,10 @@ fn object_of(address: *mut c_void) -> Option<usize> {
     }
 }
 
-// Both kinds: with nothing to record, or where the operators are built on `malloc`, a jump to the next one.
-//
-// In `$body` the next function is in rax and the arguments are where they came; it falls through to the jump. The frame
-// pointer is the caller's all the time.
+/// The operators of a kind: each jumps to its target, so that one which is built on `malloc` costs a jump more. `$recording`
+/// defines what records a call.
 macro_rules! operators {
-    (mod $exported:ident; $record:path: $body:literal; $($name:ident)*) => {
+    (mod $exported:ident, $finding:ident; $recording:ident in $recordings:ident; $($name:ident)*) => {
         $(
             #[allow(non_upper_case_globals)]
             static $name: Operator = Operator::new(
@@ -89,30 +97,126 @@ macro_rules! operators {
                     Ok(name) => name,
                     Err(_) => panic!("a name without NUL"),
                 },
+                $finding::$name,
+                $recordings::$name,
             );
-            global_asm!(
-                concat!(".type slimline", stringify!($name), ",@function"),
-                concat!("slimline", stringify!($name), ":"),
+        )*
+
+        /// What the target calls.
+        #[allow(non_snake_case)]
+        mod $exported {
+            use super::*;
+            $(
+                #[doc = concat!("`", stringify!($name), "` of the target.")]
+                #[unsafe(naked)]
+                #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
+                unsafe extern "C" fn $name() {
+                    naked_asm!("jmp qword ptr [rip + {operator}]", operator = sym super::$name)
+                }
+            )*
+        }
+
+        /// The first call of each.
+        #[allow(non_snake_case)]
+        mod $finding {
+            use super::*;
+            $(
+                #[unsafe(naked)]
+                pub(super) unsafe extern "C" fn $name() {
+                    naked_asm!(
+                        ".cfi_startproc",
+                        "sub rsp, 24",
+                        ".cfi_adjust_cfa_offset 24",
+                        "mov qword ptr [rsp], rdi",
+                        "mov qword ptr [rsp + 8], rsi",
+                        "mov qword ptr [rsp + 16], rdx",
+                        "lea rdi, [rip + {operator}]",
+                        "call {find}",
+                        "mov rdi, qword ptr [rsp]",
+                        "mov rsi, qword ptr [rsp + 8]",
+                        "mov rdx, qword ptr [rsp + 16]",
+                        "add rsp, 24",
+                        ".cfi_adjust_cfa_offset -24",
+                        "jmp rax",
+                        ".cfi_endproc",
+                        operator = sym super::$name,
+                        find = sym find,
+                    )
+                }
+            )*
+        }
+
+        /// With nothing to record a jump to the next one.
+        #[allow(non_snake_case)]
+        mod $recordings {
+            use super::*;
+            $($recording!($name);)*
+        }
+    };
+}
+
+macro_rules! recording_new {
+    ($name:ident) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            naked_asm!(
                 ".cfi_startproc",
-                "mov rax, qword ptr [rip + {next}]",
-                "test rax, rax",
-                "jz 3f",
-                "2:",
-                "cmp dword ptr [rip + {own}], 0",
-                "je 4f",
                 "cmp dword ptr [rip + {generation}], 0",
-                "je 4f",
-                $body,
-                "4:",
-                "jmp rax",
-                "3:",
+                "je 2f",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "call qword ptr [rip + {operator} + {next}]",
+                "pop rcx",
+                ".cfi_adjust_cfa_offset -8",
+                quick::return_if_passed_over!(),
+                "mov rdi, rax",
+                "mov rsi, rcx",
+                "mov rdx, rsp",
+                "mov rcx, rbp",
+                "jmp {recording}",
+                "2:",
+                "jmp qword ptr [rip + {operator} + {next}]",
+                ".cfi_endproc",
+                generation = sym GENERATION,
+                operator = sym super::$name,
+                next = const core::mem::offset_of!(Operator, next),
+                recording = sym record::allocated,
+                always = const ALWAYS_FOLLOWED_BYTES,
+                blocks = sym BLOCKS,
+                region_bits = const layout::REGION_BITS,
+                regions = const layout::REGIONS,
+                no_leaf = const layout::HIGHEST_NO_LEAF,
+                flag_shift = const layout::FLAG_SHIFT,
+                flag_mask = const layout::FLAG_MASK,
+                flags = const layout::FLAGS_OFFSET,
+                round = const thread::ROUND_OFFSET,
+                round_shift = const counts::ROUND_SHIFT,
+            )
+        }
+    };
+}
+
+macro_rules! recording_delete {
+    ($name:ident) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
+                quick::unless_entered!(),
+                "2:",
+                "jmp qword ptr [rip + {operator} + {next}]",
+                quick::look_at_eighth!(),
+                "7:",
                 "sub rsp, 24",
                 ".cfi_adjust_cfa_offset 24",
                 "mov qword ptr [rsp], rdi",
                 "mov qword ptr [rsp + 8], rsi",
                 "mov qword ptr [rsp + 16], rdx",
-                "lea rdi, [rip + {next}]",
-                "call {find}",
+                "lea rsi, [rsp + 24]",
+                "mov rdx, rbp",
+                "call {recording}",
                 "mov rdi, qword ptr [rsp]",
                 "mov rsi, qword ptr [rsp + 8]",
                 "mov rdx, qword ptr [rsp + 16]",
@@ -120,46 +224,27 @@ macro_rules! operators {
                 ".cfi_adjust_cfa_offset -24",
                 "jmp 2b",
                 ".cfi_endproc",
-                concat!(".size slimline", stringify!($name), ", . - slimline", stringify!($name)),
-                next = sym $name,
-                own = sym OWN,
                 generation = sym GENERATION,
-                find = sym find,
-                record = sym $record,
-            );
-        )*
-        /// What the linker shows: it exports what Rust defines.
-        #[allow(non_snake_case)]
-        mod $exported {
-            $(
-                #[doc = concat!("`", stringify!($name), "` of the target.")]
-                #[unsafe(naked)]
-                #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
-                extern "C" fn $name() {
-                    core::arch::naked_asm!(concat!("jmp slimline", stringify!($name)))
-                }
-            )*
+                operator = sym super::$name,
+                next = const core::mem::offset_of!(Operator, next),
+                recording = sym record::deleted,
+                blocks = sym BLOCKS,
+                region_bits = const layout::REGION_BITS,
+                regions = const layout::REGIONS,
+                no_leaf = const layout::HIGHEST_NO_LEAF,
+                flag_shift = const layout::FLAG_SHIFT,
+                flag_mask = const layout::FLAG_MASK,
+                flags = const layout::FLAGS_OFFSET,
+                eighth_shift = const layout::EIGHTH_SHIFT,
+                frees = const thread::FREES_OFFSET,
+            )
         }
     };
 }
 
 operators! {
-    mod new;
-    record::created:
-    "sub rsp, 24
-    .cfi_adjust_cfa_offset 24
-    mov qword ptr [rsp], rdi
-    call rax
-    mov qword ptr [rsp + 8], rax
-    mov rdi, rax
-    mov rsi, qword ptr [rsp]
-    lea rdx, [rsp + 24]
-    mov rcx, rbp
-    call {record}
-    mov rax, qword ptr [rsp + 8]
-    add rsp, 24
-    .cfi_adjust_cfa_offset -24
-    ret";
+    mod new, finding_new;
+    recording_new in recording_new;
     _Znwm
     _Znam
     _ZnwmRKSt9nothrow_t
@@ -171,23 +256,8 @@ operators! {
 }
 
 operators! {
-    mod delete;
-    record::deleted:
-    "sub rsp, 40
-    .cfi_adjust_cfa_offset 40
-    mov qword ptr [rsp], rdi
-    mov qword ptr [rsp + 8], rsi
-    mov qword ptr [rsp + 16], rdx
-    mov qword ptr [rsp + 24], rax
-    lea rsi, [rsp + 40]
-    mov rdx, rbp
-    call {record}
-    mov rdi, qword ptr [rsp]
-    mov rsi, qword ptr [rsp + 8]
-    mov rdx, qword ptr [rsp + 16]
-    mov rax, qword ptr [rsp + 24]
-    add rsp, 40
-    .cfi_adjust_cfa_offset -40";
+    mod delete, finding_delete;
+    recording_delete in recording_delete;
     _ZdlPv
     _ZdaPv
     _ZdlPvm

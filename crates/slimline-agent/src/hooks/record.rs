@@ -14,23 +14,11 @@ use crate::blocks::{BLOCKS, Removed};
 use crate::{follow, next, ranges, recorder, thread};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
-use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, LARGE_BLOCK_BYTES, RangeKind};
+use slimline_trace::wire::{LARGE_BLOCK_BYTES, RangeKind};
 
-/// Takes notice of a block that the function below has just returned (null: of nothing). In line is what most blocks of
-/// a program need that allocates so much that they are passed over; and nothing else, so that it saves no registers.
-#[inline(always)]
-fn allocated(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
-    let (base, size) = (block as u64, bytes as u64);
-    if size < ALWAYS_FOLLOWED_BYTES && BLOCKS.passes_over(base) && counts::allocation_quietly(size) {
-        return block;
-    }
-    // Where nothing is passed over a jump more is nothing beside following.
-    core::hint::cold_path();
-    allocated_otherwise(block, size, sp, bp)
-}
-
-#[inline(never)]
-fn allocated_otherwise(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut c_void {
+/// Takes notice of a block that the function below has just returned (null: of nothing), and that is not simply passed
+/// over ([`super::quick`]).
+pub(super) extern "C" fn allocated(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut c_void {
     if block.is_null() {
         return block;
     }
@@ -110,17 +98,8 @@ fn note_missing(blocks: u64) {
     }
 }
 
-/// Before the function below frees `block`; false where it must not see it. In line as above.
-#[inline(always)]
+/// Before the function below frees `block`, which may be in the index; false where that function must not see it.
 fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
-    if BLOCKS.has_none_at(block as u64) && counts::free() {
-        return true;
-    }
-    freeing_otherwise(block, sp, bp)
-}
-
-#[inline(never)]
-fn freeing_otherwise(block: *mut c_void, sp: u64, bp: u64) -> bool {
     if block.is_null() {
         return true;
     }
@@ -166,48 +145,6 @@ fn freed_large(base: u64, sp: u64, bp: u64, time_ns: u64) {
     ranges::tell(thread, &mut tracker.waiting, RangeKind::Freed, base, 0, stack, time_ns);
 }
 
-pub(super) unsafe extern "C" fn malloc(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
-    // SAFETY: the caller's own request.
-    let block = unsafe { (next::MALLOC.get())(bytes) };
-    allocated(block, bytes, sp, bp)
-}
-
-pub(super) unsafe extern "C" fn calloc(count: usize, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
-    // SAFETY: the caller's own request.
-    let block = unsafe { (next::CALLOC.get())(count, bytes) };
-    allocated(block, count.saturating_mul(bytes), sp, bp)
-}
-
-macro_rules! aligned {
-    ($($name:ident, $next:ident;)*) => {$(
-        pub(super) unsafe extern "C" fn $name(align: usize, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
-            // SAFETY: the caller's own request.
-            let block = unsafe { (next::$next.get())(align, bytes) };
-            allocated(block, bytes, sp, bp)
-        }
-    )*};
-}
-
-aligned! {
-    aligned_alloc, ALIGNED_ALLOC;
-    memalign, MEMALIGN;
-}
-
-macro_rules! page_aligned {
-    ($($name:ident, $next:ident;)*) => {$(
-        pub(super) unsafe extern "C" fn $name(bytes: usize, sp: u64, bp: u64) -> *mut c_void {
-            // SAFETY: the caller's own request.
-            let block = unsafe { (next::$next.get())(bytes) };
-            allocated(block, bytes, sp, bp)
-        }
-    )*};
-}
-
-page_aligned! {
-    valloc, VALLOC;
-    pvalloc, PVALLOC;
-}
-
 pub(super) unsafe extern "C" fn posix_memalign(
     place: *mut *mut c_void,
     align: usize,
@@ -220,7 +157,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
     if error == 0 {
         // SAFETY: filled by success. A size of 0 may give a null pointer.
         let block = unsafe { place.read() };
-        allocated(block, bytes, sp, bp);
+        allocated(block, bytes as u64, sp, bp);
     }
     error
 }
@@ -265,7 +202,7 @@ impl Reallocation {
             // Also where the block stayed: it enters anew, or is passed over.
             BLOCKS.end_move(self.base, moving);
         }
-        allocated(new, bytes, sp, bp);
+        allocated(new, bytes as u64, sp, bp);
     }
 }
 
@@ -313,11 +250,6 @@ pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: us
         // SAFETY: the caller's own request.
         unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
     }
-}
-
-/// An allocator's own `operator new` returned `block`; null where it may not throw.
-pub(super) extern "C" fn created(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
-    allocated(block, bytes, sp, bp);
 }
 
 /// Before an allocator's own `operator delete`.

@@ -1,7 +1,8 @@
 //! What the agent knows of each thread.
 //!
 //! One [`Thread`] in memory of its own, found through a thread-local pointer in the static TLS block (`.tbss`, initial
-//! exec): two instructions, safe in a signal handler and before `main`, where `__tls_get_addr` might allocate.
+//! exec): two instructions, safe in a signal handler and before `main`, where `__tls_get_addr` might allocate. Beside the
+//! pointer are the two words in which allocation functions count ([`crate::hooks`]), so that those need not follow it.
 //!
 //! The memory is wiped in forked children, whichever way they were forked: a wiped thread is one without a ring, so
 //! a child that we do not know of writes nothing into its parent's file.
@@ -27,9 +28,9 @@ global_asm!(
     ".balign 8",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,8",
+    ".size slimline_thread,24",
     "slimline_thread:",
-    ".zero 8",
+    ".zero 24",
     ".text",
 );
 
@@ -53,6 +54,55 @@ fn set_pointer(thread: *mut Thread) {
         asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) thread,
             options(nostack, preserves_flags));
     }
+}
+
+/// Where the words for counting are, behind `slimline_thread`.
+pub(crate) const ROUND_OFFSET: usize = 8;
+/// As [`ROUND_OFFSET`].
+pub(crate) const FREES_OFFSET: usize = 16;
+
+#[inline(always)]
+fn word<const OFFSET: usize>() -> u64 {
+    let word;
+    // SAFETY: as in [`pointer`].
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0} + {1}]", out(reg) word,
+            const OFFSET, options(nostack, readonly, preserves_flags));
+    }
+    word
+}
+
+#[inline(always)]
+fn set_word<const OFFSET: usize>(word: u64) {
+    // SAFETY: writes our own thread-local word.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0} + {1}], {2}", out(reg) _,
+            const OFFSET, in(reg) word, options(nostack, preserves_flags));
+    }
+}
+
+/// What is left of the calling thread's round of allocations; 0: none was begun. [`Counts`] says how it is used.
+#[inline(always)]
+pub(crate) fn round() -> u64 {
+    word::<ROUND_OFFSET>()
+}
+
+/// Changes it.
+#[inline(always)]
+pub(crate) fn set_round(round: u64) {
+    set_word::<ROUND_OFFSET>(round);
+}
+
+/// How many blocks the calling thread freed since they were last [set](set_frees).
+#[inline(always)]
+pub(crate) fn frees() -> u64 {
+    word::<FREES_OFFSET>()
+}
+
+/// Changes it.
+#[inline(always)]
+pub(crate) fn set_frees(frees: u64) {
+    set_word::<FREES_OFFSET>(frees);
 }
 
 /// A thread's state. Its own thread's alone, and the signal handlers' that interrupt it: hence the cells.
@@ -224,6 +274,7 @@ pub(crate) fn end() {
     let state = unsafe { &*thread };
     hooks::end_thread(state);
     set_pointer(GONE);
+    set_round(0);
     trigger::stop_thread(state);
     state.tell(1);
     if state.has_ring.take() {
@@ -242,6 +293,8 @@ pub(crate) fn end() {
 pub(crate) fn forget() {
     let thread = pointer();
     set_pointer(core::ptr::null_mut());
+    set_round(0);
+    set_frees(0);
     if thread.addr() > GONE.addr() {
         // SAFETY: mapped by `begin` in this size; nobody finds it any more.
         unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };
