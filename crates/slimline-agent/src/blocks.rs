@@ -40,7 +40,7 @@ use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
     AtomicPtr, AtomicU16, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
+use slimline_trace::wire::{COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
 
 const ADDRESS_BITS: u32 = 47;
 const REGION_BITS: u32 = 26;
@@ -353,10 +353,11 @@ impl BlockIndex {
         }
     }
 
-    /// Whether an address that no block here holds may be in one that was passed over. Async-signal-safe.
-    pub(crate) fn may_be_passed_over(&self, address: u64) -> bool {
-        // A small block reaches into the next page at most, and there as far as it is long.
-        self.passes_over(address) || self.passes_over(address.saturating_sub(ALWAYS_FOLLOWED_BYTES - 1))
+    /// Whether an address that no block here holds may be in one that was passed over, of fewer than `limit_bytes`.
+    /// Async-signal-safe.
+    pub(crate) fn may_be_passed_over(&self, address: u64, limit_bytes: u64) -> bool {
+        let first = address.saturating_sub(limit_bytes - 1) >> PAGE_BITS;
+        (first..=address >> PAGE_BITS).any(|page| self.passes_over(page << PAGE_BITS))
     }
 
     /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
@@ -516,6 +517,7 @@ impl BlockIndex {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, MOST_FOLLOWED_BYTES};
     use std::collections::BTreeMap;
     use std::sync::Mutex;
     use std::vec::Vec;
@@ -578,10 +580,12 @@ mod tests {
         index.pass_over(late);
         assert!(index.passes_over(late) && index.passes_over(elsewhere) && !index.has_none_at(late));
         assert_eq!(index.find(old + 8), block(old, 48, 7), "what was followed stays so");
-        for address in [late, HEAP + 0x1000 + ALWAYS_FOLLOWED_BYTES - 2] {
-            assert!(index.may_be_passed_over(address));
+        for limit_bytes in [ALWAYS_FOLLOWED_BYTES, MOST_FOLLOWED_BYTES] {
+            for address in [late, HEAP + 0x1000 + limit_bytes - 2] {
+                assert!(index.may_be_passed_over(address, limit_bytes));
+            }
+            assert!(!index.may_be_passed_over(HEAP + 0x1000 + limit_bytes - 1, limit_bytes));
         }
-        assert!(!index.may_be_passed_over(HEAP + 0x1000 + ALWAYS_FOLLOWED_BYTES - 1));
         let in_vain = || (0..2 * SWEPT_EVERY).all(|_| index.remove(late).is_none());
         assert!(in_vain() && !index.has_none_at(late), "one still lives");
         assert!(index.remove(old).is_some());

@@ -18,7 +18,7 @@ use crate::signals::forward::Context;
 use crate::thread::Thread;
 use crate::trigger::Trigger;
 use crate::unwind::{self, Window};
-use crate::{handler, maps, process, registers, trigger};
+use crate::{follow, handler, maps, process, registers, trigger};
 
 /// Decoded instructions kept for each thread.
 const DECODED: usize = 2048;
@@ -91,7 +91,7 @@ impl Seen {
         }
         let found = match BLOCKS.find(address) {
             Some(Block { base, bytes, stack }) => BlockRecord { base, bytes, stack },
-            None if BLOCKS.may_be_passed_over(address) => BlockRecord::NOT_FOLLOWED,
+            None if BLOCKS.may_be_passed_over(address, follow::followed_bytes()) => BlockRecord::NOT_FOLLOWED,
             None => return NO_BLOCK,
         };
         let row = known.iter().rposition(|block| block.base == found.base).unwrap_or(self.block_count);

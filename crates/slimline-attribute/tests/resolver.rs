@@ -134,7 +134,7 @@ impl Recorded {
 
     fn process(&self, pid: u32) -> ProcessTables<'_> {
         let Self { stacks, ranges, mappings, threads, paths, .. } = self;
-        ProcessTables { pid, stacks, ranges, mappings, threads, paths, follows_all: false }
+        ProcessTables { pid, stacks, ranges, mappings, threads, paths, follows_all: false, followed_bytes: 1024 }
     }
 
     fn part(&self) -> PartTables<'_> {

@@ -76,6 +76,8 @@ pub struct Session {
     pub allocations_followed: u64,
     /// At the end, small blocks were followed on one page in 2^this.
     pub follow_shift: u32,
+    /// Small blocks: those of fewer bytes than this, at the end.
+    pub followed_bytes: u64,
     /// See `allocations`.
     pub frees: u64,
     /// Share of the accesses in bursts that lie in loops whose pace is known: their counts are free of the clock's bias

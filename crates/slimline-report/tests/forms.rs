@@ -65,6 +65,7 @@ fn art() -> Report {
             allocated_bytes: 64_200_000,
             allocations_followed: 12_345,
             follow_shift: 0,
+            followed_bytes: 1024,
             frees: 12_300,
             paced: 0.93,
             quality: Quality { exact: 0.62, inverted: 0.2, next_instance: 0.17, lost: 0.01, ..Quality::default() },

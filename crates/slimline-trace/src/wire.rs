@@ -181,8 +181,10 @@ pub struct ProcessHeader {
     /// Set to 1 by the collector when it stops reading for good (the recorded command ended, or the disk is full): the
     /// agent stops its triggers and writes nothing more.
     pub stop: AtomicU32,
-    /// New blocks are followed that begin on one page in 2^this, and all of [`ALWAYS_FOLLOWED_BYTES`] or more. Grows.
+    /// New blocks are followed that begin on one page in 2^this, and all of [`Self::followed_bytes`] or more. Grows.
     pub follow_shift: AtomicU32,
+    /// See [`Self::follow_shift`]: [`ALWAYS_FOLLOWED_BYTES`] at first. Grows up to [`MOST_FOLLOWED_BYTES`].
+    pub followed_bytes: AtomicU64,
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }
@@ -357,8 +359,11 @@ pub struct SampleHead {
 
 /// Pages by which it is chosen which heap blocks are followed are of 2^this bytes.
 pub const PAGE_BITS: u32 = 12;
-/// A heap block of so many bytes or more is always followed.
+/// A heap block of so many bytes or more is followed whatever page it begins on, unless there are so many that this is
+/// what costs most; …
 pub const ALWAYS_FOLLOWED_BYTES: u64 = 1 << 10;
+/// … and one of so many bytes in any case.
+pub const MOST_FOLLOWED_BYTES: u64 = 1 << 16;
 
 /// No block: the address is not in a small heap block (it may be in a range, a static, a stack).
 pub const NO_BLOCK: u16 = u16::MAX;

@@ -25,7 +25,6 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
-use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 
 /// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
@@ -116,7 +115,7 @@ macro_rules! entries_with_new_block {
                 generation = sym GENERATION,
                 next = sym next::$next,
                 recording = sym record::allocated,
-                always = const ALWAYS_FOLLOWED_BYTES,
+                always = sym follow::FOLLOWED_BYTES,
                 blocks = sym BLOCKS,
                 region_bits = const layout::REGION_BITS,
                 regions = const layout::REGIONS,

@@ -15,12 +15,11 @@
 
 use super::{GENERATION, counts, quick, record};
 use crate::blocks::{BLOCKS, layout};
-use crate::{kernel, next, thread};
+use crate::{follow, kernel, next, thread};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed, Ordering::Release};
-use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
 type Function = unsafe extern "C" fn();
 
@@ -181,7 +180,7 @@ macro_rules! recording_new {
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
                 recording = sym record::allocated,
-                always = const ALWAYS_FOLLOWED_BYTES,
+                always = sym follow::FOLLOWED_BYTES,
                 blocks = sym BLOCKS,
                 region_bits = const layout::REGION_BITS,
                 regions = const layout::REGIONS,

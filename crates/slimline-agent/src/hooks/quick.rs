@@ -8,7 +8,7 @@
 /// it. Else it falls through, with both as they were. Uses rdx and rsi; its label is 7.
 macro_rules! return_if_passed_over {
     () => {
-        "cmp rcx, {always}
+        "cmp rcx, qword ptr [rip + {always}]
         jae 7f
         mov rdx, rax
         shr rdx, {region_bits}

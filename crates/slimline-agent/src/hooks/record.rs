@@ -80,7 +80,7 @@ fn enter_timed(base: u64, bytes: u64, sp: u64, bp: u64) {
     let began = follow::ticks();
     enter(base, bytes, sp, bp);
     if let Some(thread) = thread::existing() {
-        thread.counts.cost().note(follow::ticks().wrapping_sub(began));
+        thread.counts.cost().note(follow::ticks().wrapping_sub(began), base, Some(bytes));
     }
 }
 
@@ -103,36 +103,36 @@ fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
     if block.is_null() {
         return true;
     }
-    if counts::free_with_look() { leave_timed(block, sp, bp) } else { leave(block, sp, bp) }
+    let removed = if counts::free_with_look() { leave_timed(block, sp, bp) } else { leave(block, sp, bp) };
+    // None: not followed, allocated before recording began, or missing from the index.
+    removed.is_some() || !next::is_early(block)
 }
 
 /// The same as [`leave`], and how long it took.
 #[cold]
 #[inline(never)]
-fn leave_timed(block: *mut c_void, sp: u64, bp: u64) -> bool {
+fn leave_timed(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
     let began = follow::ticks();
-    let is_for_below = leave(block, sp, bp);
+    let removed = leave(block, sp, bp);
     if let Some(thread) = thread::existing() {
-        thread.counts.cost().note(follow::ticks().wrapping_sub(began));
+        let ticks = follow::ticks().wrapping_sub(began);
+        let base = block as u64;
+        let bytes = removed.and_then(|removed| BLOCKS.bytes_of(base, removed));
+        thread.counts.cost().note(ticks, base, bytes.map(u64::from));
     }
-    is_for_below
+    removed
 }
 
-/// Takes a block out of the index, if it is there. As [`freeing`].
+/// Takes a block out of the index, if it is there.
 #[inline(always)]
-fn leave(block: *mut c_void, sp: u64, bp: u64) -> bool {
-    match BLOCKS.remove(block as u64) {
-        Some(removed) => {
-            if removed.is_large() {
-                freed_large(block as u64, sp, bp, recorder::now_ns());
-            } else if let Some(leaving) = Leaving::of(block as u64, removed) {
-                leaving.settle();
-            }
-            true
-        }
-        // Not followed, allocated before recording began, or missing from the index.
-        None => !next::is_early(block),
+fn leave(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
+    let removed = BLOCKS.remove(block as u64)?;
+    if removed.is_large() {
+        freed_large(block as u64, sp, bp, recorder::now_ns());
+    } else if let Some(leaving) = Leaving::of(block as u64, removed) {
+        leaving.settle();
     }
+    Some(removed)
 }
 
 #[cold]

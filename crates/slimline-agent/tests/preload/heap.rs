@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use crate::reader::Process;
+use crate::reader::{Process, Sample};
 use crate::run::{self, Target, alone, recorded};
 use crate::same;
-use slimline_trace::wire::{BlockRecord, LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, RunConfig, TriggerKind};
+use slimline_trace::wire::{
+    ALWAYS_FOLLOWED_BYTES, BlockRecord, LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, RunConfig, TriggerKind,
+};
 
 /// A return address, and where its function begins.
 #[derive(Clone, Copy)]
@@ -269,6 +271,37 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
     let expected = followed * ((1 << process.follow_shift) - 1);
     // On a busy machine samples are few.
     assert!((expected / 16..expected * 16).contains(&not_followed), "{not_followed} for {expected}");
+}
+
+#[test]
+fn blocks_of_a_size_that_costs_too_much_are_followed_by_page_too() {
+    let target = Target::compile_with("churn.c", "cc", &["-O1"]);
+    let config = RunConfig { budget_ppm: 1, burst_instructions: 64, ..run::config(TriggerKind::PerfSigtrap) };
+    let run = recorded(target.command(&["1101"]), config);
+    let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
+    let large: u64 = printed.split_whitespace().nth(3).and_then(|word| word.parse().ok()).expect("a size");
+    let [process] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
+    // Those on pages that are not chosen are more than half of them once one page in four is.
+    assert!(
+        process.follow_shift >= 1 && process.followed_bytes >= 2 * ALWAYS_FOLLOWED_BYTES,
+        "{} {}",
+        process.follow_shift,
+        process.followed_bytes
+    );
+    assert!(process.allocations_followed < process.allocations * 3 / 4, "{}", process.allocations_followed);
+    assert!(large < process.followed_bytes);
+    // At most half of each of three equal walks is followed.
+    let of_access = |sample: &Sample, block: u16| sample.blocks.get(usize::from(block)).copied();
+    let accesses = process
+        .samples
+        .iter()
+        .flat_map(|sample| sample.accesses.iter().filter_map(move |access| of_access(sample, access.block())));
+    let (mut not_followed, mut followed) = (0, 0);
+    for block in accesses {
+        not_followed += u32::from(block == BlockRecord::NOT_FOLLOWED);
+        followed += u32::from(u64::from(block.bytes) == large);
+    }
+    assert!(not_followed > followed, "{not_followed} {followed}");
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(crate) struct Process {
     pub(crate) allocations: u64,
     pub(crate) allocations_followed: u64,
     pub(crate) follow_shift: u32,
+    pub(crate) followed_bytes: u64,
     /// Of each allocation call path: blocks counted, and the most blocks and bytes alive.
     pub(crate) totals: Vec<[u64; 3]>,
     pub(crate) frees: u64,
@@ -127,6 +128,7 @@ impl Reader {
                 process.allocations = read(&file, offset_of!(ProcessHeader, allocations));
                 process.allocations_followed = read(&file, offset_of!(ProcessHeader, allocations_followed));
                 process.follow_shift = read(&file, offset_of!(ProcessHeader, follow_shift));
+                process.followed_bytes = read(&file, offset_of!(ProcessHeader, followed_bytes));
                 process.frees = read(&file, offset_of!(ProcessHeader, frees));
                 process.stacks = stacks(&file);
                 process.totals = (1..=process.stacks.len())

@@ -6,7 +6,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{Block, StackRow};
-use slimline_trace::wire::ALWAYS_FOLLOWED_BYTES;
 
 use super::call_paths::{CallPath, CallPaths};
 use super::sites::Tally;
@@ -196,7 +195,7 @@ impl Groups {
         let group = self.of_stack(view, block.stack, GroupKind::Heap, 0);
         let key = ObjectKey::Block(view.id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
-        let is_small = block.bytes < ALWAYS_FOLLOWED_BYTES;
+        let is_small = block.bytes < view.process.tables.followed_bytes;
         self.rows[group.index()].partly_followed |= is_small && !view.process.tables.follows_all;
         let memory = if is_small { Memory::Heap } else { Memory::Known };
         Place { memory, ..place }

@@ -56,6 +56,8 @@ pub struct ProcessTables<'s> {
     pub paths: &'s Paths,
     /// Whether every heap block was followed.
     pub follows_all: bool,
+    /// Blocks of so many bytes or more were all followed.
+    pub followed_bytes: u64,
 }
 
 impl<'s> ProcessTables<'s> {
@@ -63,7 +65,8 @@ impl<'s> ProcessTables<'s> {
     pub fn new(summary: &ProcessSummary, process: &'s Process) -> Self {
         let Process { stacks, ranges, mappings, threads, paths, .. } = process;
         let follows_all = summary.follow_shift == 0;
-        Self { pid: summary.pid, stacks, ranges, mappings, threads, paths, follows_all }
+        let followed_bytes = summary.followed_bytes;
+        Self { pid: summary.pid, stacks, ranges, mappings, threads, paths, follows_all, followed_bytes }
     }
 }
 

@@ -227,6 +227,9 @@ pub struct ProcessSummary {
     /// At the end small blocks were followed that begin on one page in 2^this.
     #[serde(default)]
     pub follow_shift: u32,
+    /// Small ones are those of fewer bytes than this, at the end.
+    #[serde(default = "always_followed_bytes")]
+    pub followed_bytes: u64,
     /// Frees seen.
     pub frees: u64,
     /// CPU time in user mode, known once it exited.
@@ -238,6 +241,11 @@ pub struct ProcessSummary {
     pub sampling_ns: u64,
     /// What is missing.
     pub losses: Losses,
+}
+
+/// Of a session from before the limit could grow.
+fn always_followed_bytes() -> u64 {
+    crate::wire::ALWAYS_FOLLOWED_BYTES
 }
 
 /// What a process did that the tables do not show.

@@ -58,6 +58,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         allocated_bytes: 96,
         allocations_followed: 0,
         follow_shift: 0,
+        followed_bytes: 1024,
         frees: 0,
         user_ns: None,
         system_ns: None,

@@ -1,4 +1,5 @@
-// Allocates so much that not all blocks can be followed, then walks over small and large ones.
+// Allocates so much that not all blocks can be followed, then walks over small and large ones. Those that it allocates
+// and frees are of argument 1 bytes or a little more.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,12 +24,13 @@ __attribute__((noinline)) static long walk(long **which, int count, int times) {
     return sum;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    long bytes = argc > 1 ? atol(argv[1]) : 101;
     long allocations = 0;
     for (long i = 0; i < CHURNED; i++, allocations++) {
         long **place = &blocks[i * 2654435761 % LIVE];
         free(*place);
-        *place = make(101 + i % 98);
+        *place = make(bytes + i % 98);
     }
     for (int i = 0; i < SMALL; i++, allocations++) small[i] = make(SMALL_BYTES);
     for (int i = 0; i < LARGE; i++, allocations++) large[i] = make(LARGE_BYTES);
