@@ -15,7 +15,7 @@ use super::cases::{Case, Structure};
 use crate::measure::{read, timed};
 use crate::{setup, target_dir};
 
-/// A program of Debian's with an input that keeps it busy for a second.
+/// A program of Debian's with an input that keeps it busy for some seconds.
 pub(super) struct Foreign {
     pub(super) name: &'static str,
     /// Debian's source package.
@@ -91,7 +91,7 @@ pub(super) const PROGRAMS: &[Foreign] = &[
         package: "bzip2",
         compiler: "gcc -D_FILE_OFFSET_BITS=64",
         sources: "blocksort.c huffman.c crctable.c randtable.c compress.c decompress.c bzlib.c bzip2.c",
-        input: || (0..2_500_000).map(|number: u32| format!("{number}\n")).collect(),
+        input: || (0..12_000_000).map(|number: u32| format!("{number}\n")).collect(),
         arguments: &["-k", "-f", "INPUT"],
         skip: &["default_bzalloc"],
         structures: &[
@@ -185,7 +185,7 @@ var points = [];
 for (var i = 0; i < 20000; i++) points[i] = { x: i % 97, y: i % 89, mass: 1.5, next: null };
 for (var i = 1; i < 20000; i++) points[i - 1].next = points[i];
 var sum = 0;
-for (var pass = 0; pass < 120; pass++)
+for (var pass = 0; pass < 480; pass++)
   for (var p = points[0]; p; p = p.next) { sum = sum + p.x * p.mass; p.y = p.y + 1; }
 print(sum, points[100].y);
 ";
@@ -194,7 +194,7 @@ const LUA: &str = r#"
 local points = {}
 for i = 1, 100000 do points[i] = { x = i % 97, y = i % 89, mass = 1.5, name = "p" .. i % 50 } end
 local sum = 0
-for pass = 1, 240 do
+for pass = 1, 960 do
   for i = 1, #points do local p = points[i]; sum = sum + p.x * p.mass; p.y = p.y + 1 end
 end
 print(sum, points[100].y)
@@ -273,8 +273,8 @@ fn random_numbers() -> impl FnMut() -> u64 {
 /// Random clauses of three variables each, as many for each variable as make them hard to satisfy (Mitchell, Selman,
 /// Levesque 1992).
 fn satisfiability_problem() -> String {
-    const VARIABLES: u64 = 220;
-    const CLAUSES: u64 = 937;
+    const VARIABLES: u64 = 280;
+    const CLAUSES: u64 = 1192;
     let mut random = random_numbers();
     let mut text = format!("p cnf {VARIABLES} {CLAUSES}\n");
     for _ in 0..CLAUSES {
@@ -292,7 +292,7 @@ fn svm_problem() -> String {
     let mut next = random_numbers();
     let mut random = 0;
     let mut text = String::new();
-    for _ in 0..2500 {
+    for _ in 0..4500 {
         let mut features = String::new();
         for column in 1..=40 {
             random = next();
