@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use slimline_attribute::tables::{GroupKind, MemberRole, Tables, TypeKind};
 use slimline_attribute::typing::leaves::leaves;
 
-use crate::places::Places;
+use crate::places::{BATCHES, Places};
 use crate::streams::Stream;
 use crate::stride::gcd;
 use crate::structure::{ElementFrom, Motion, Structure};
@@ -49,6 +49,8 @@ pub struct Use {
     pub executions: f64,
     /// Loads and stores likewise; a read-modify-write is both.
     pub accesses: f64,
+    /// The same by parts of the windows alone.
+    pub(crate) in_batches: [f64; BATCHES],
     /// Loads seen in windows.
     pub loads: f64,
     /// Stores seen in windows.
@@ -248,6 +250,7 @@ impl FieldUses {
             }
         }
         let executions = places.executions(stream);
+        let in_batches = places.executions_in_batches(stream).unwrap_or_default();
         for (&field, &weight) in &blamed {
             self.of(place, field, stream).blamed += weight;
         }
@@ -256,6 +259,9 @@ impl FieldUses {
             let used = self.of(place, field, stream);
             used.executions += executions * part;
             used.accesses += executions * part * stream.accesses_per_execution();
+            for (sum, executions) in used.in_batches.iter_mut().zip(in_batches) {
+                *sum += executions * part * stream.accesses_per_execution();
+            }
             used.loads += stream.loads as f64 * part;
             used.stores += stream.stores as f64 * part;
             let stride = motion.stride_bytes.filter(|&stride| stride != 0);

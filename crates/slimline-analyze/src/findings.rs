@@ -10,8 +10,8 @@ use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::clusters::{Cluster, Heat, Rules, clusters};
 use crate::fields::{self, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
-use crate::places::{Place, Places};
-use crate::share::{Share, Tally};
+use crate::places::{BATCHES, Place, Places};
+use crate::share::{Share, Tally, interval_of_parts};
 use crate::streams::{Stream, StreamFindings, Streams};
 use crate::structure::{Motion, Structure, structure};
 
@@ -82,6 +82,9 @@ pub struct Field {
     pub blamed_share: f64,
     /// Share of the group's accesses, loads and stores, corrected for the windows' bias where paces are known.
     pub access_share: f64,
+    /// 95 % interval of `access_share`: of what windows showed by chance, not of paces that are not known. Empty where
+    /// every access was seen.
+    pub access_share_interval: (f64, f64),
     /// Loads seen in windows.
     pub loads: u64,
     /// Stores seen in windows.
@@ -199,6 +202,13 @@ struct Builder<'a> {
     rules: Rules,
 }
 
+/// Accesses of a group: all, and by parts of the windows alone, where not every access was seen.
+#[derive(Default)]
+struct Accesses {
+    all: f64,
+    in_batches: Option<[f64; BATCHES]>,
+}
+
 /// A group before it is put into words.
 struct GroupDraft<'a> {
     group: GroupId,
@@ -242,9 +252,7 @@ impl<'a> Builder<'a> {
         let mut cost = Tally::default();
         streams.iter().for_each(|(stream, ..)| cost.merge(stream.cost));
         let weight = cost.weight as f64;
-        let executions: f64 =
-            streams.iter().map(|(stream, ..)| self.places.executions(stream) * stream.accesses_per_execution()).sum();
-        let fields = self.fields(&uses, &cost, executions, loop_rows);
+        let fields = self.fields(&uses, &cost, &self.accesses(&streams), loop_rows);
         let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
         let mut affinity = affinities(&uses, &traversals(&transitions, &self.places));
         let heat = |field: &Field| {
@@ -273,11 +281,24 @@ impl<'a> Builder<'a> {
         }
     }
 
+    fn accesses(&self, streams: &PlacedStreams<'a>) -> Accesses {
+        let mut found = Accesses::default();
+        for (stream, ..) in streams {
+            let each = stream.accesses_per_execution();
+            found.all += self.places.executions(stream) * each;
+            if let Some(executions) = self.places.executions_in_batches(stream) {
+                let sums = found.in_batches.get_or_insert_default();
+                sums.iter_mut().zip(executions).for_each(|(sum, executions)| *sum += executions * each);
+            }
+        }
+        found
+    }
+
     fn fields(
         &self,
         uses: &FieldUses,
         cost: &Tally,
-        executions: f64,
+        accesses: &Accesses,
         loop_rows: &BTreeMap<LoopId, usize>,
     ) -> Vec<Field> {
         let part = |of: f64, whole: f64| if whole > 0.0 { of / whole } else { 0.0 };
@@ -303,6 +324,14 @@ impl<'a> Builder<'a> {
                     .collect();
                 loops.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
                 let share = part(sum(|used| used.weight), cost.weight as f64);
+                let access_share = part(sum(|used| used.accesses), accesses.all);
+                let access_share_interval = match accesses.in_batches {
+                    Some(wholes) => {
+                        let in_batch = |batch: usize| here.iter().map(|(_, used)| used.in_batches[batch]).sum::<f64>();
+                        interval_of_parts(access_share, (0..BATCHES).map(in_batch).zip(wholes))
+                    }
+                    None => (access_share, access_share),
+                };
                 Field {
                     offset: shape.offset,
                     bytes: shape.bytes,
@@ -311,7 +340,8 @@ impl<'a> Builder<'a> {
                     share,
                     share_interval: cost.interval(share),
                     blamed_share: part(sum(|used| used.blamed), cost.weight as f64),
-                    access_share: part(sum(|used| used.accesses), executions),
+                    access_share,
+                    access_share_interval,
                     loads: sum(|used| used.loads).round() as u64,
                     stores: sum(|used| used.stores).round() as u64,
                     stride_bytes: leading.and_then(|(_, used)| used.stride_bytes),

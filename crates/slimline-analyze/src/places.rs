@@ -6,7 +6,7 @@ use slimline_attribute::tables::{LoopId, ModuleId, Tables};
 use slimline_trace::access::{GroupId, SiteId};
 
 use crate::pace::{Pace, instructions_per_ns};
-use crate::sequences::Sequence;
+use crate::sequences::{Sequence, Sequences};
 use crate::splice::{self, Spoken};
 use crate::streams::{Stream, StreamFindings};
 use crate::structure::{KNOWN, Motion};
@@ -29,7 +29,18 @@ pub struct Places {
     /// Instructions a nanosecond, by place.
     paces: Vec<Option<f64>>,
     /// Executions of each stream, where windows are timed. A full trace's are not, and need no correction.
-    executed: Option<BTreeMap<(GroupId, SiteId), f64>>,
+    executed: Option<Executed>,
+}
+
+/// Parts of the windows whose differences tell how sure a share of accesses is.
+pub(crate) const BATCHES: usize = 8;
+
+/// Executions by group and site.
+#[derive(Clone, Debug, Default)]
+struct Executed {
+    by_stream: BTreeMap<(GroupId, SiteId), f64>,
+    /// The same by each of [`BATCHES`] parts of the windows alone ("batch means", Conway 1963).
+    in_batches: BTreeMap<(GroupId, SiteId), [f64; BATCHES]>,
 }
 
 impl Places {
@@ -60,40 +71,60 @@ impl Places {
         places
     }
 
-    /// How often each stream was executed: all windows that began in a place speak for the instructions that were
-    /// executed in its time at its pace, and what they were is told by [splicing](splice).
-    fn executed(&self, found: &StreamFindings, tables: &Tables) -> Option<BTreeMap<(GroupId, SiteId), f64>> {
+    /// How often each stream was executed.
+    fn executed(&self, found: &StreamFindings, tables: &Tables) -> Option<Executed> {
         let sequences = &found.sequences;
         if sequences.windows.is_empty() {
             return None;
         }
-        let spoken = self.spoken(found);
-        let by_source = splice::executions(sequences, &spoken, found.sources.len());
+        let mut by_stream = self.executed_in(sequences, splice::MOST_RUNS, found, tables);
+        let mut in_batches: BTreeMap<(GroupId, SiteId), [f64; BATCHES]> = BTreeMap::new();
+        for batch in 0..BATCHES {
+            let part = sequences.part(batch as u64, BATCHES as u64);
+            if !part.windows.is_empty() {
+                for (stream, of) in self.executed_in(&part, 1, found, tables) {
+                    in_batches.entry(stream).or_default()[batch] = of;
+                }
+            }
+        }
+        // Streams that are in no kept window: as those that are, on average.
+        let key = |stream: &Stream| (stream.group, stream.site);
+        let known = found.streams.iter().filter(|stream| by_stream.get(&key(stream)).is_some_and(|of| *of > 0.0));
+        let seen: u64 = known.map(|stream| stream.executions).sum();
+        let each = by_stream.values().sum::<f64>() / seen.max(1) as f64;
+        for stream in &found.streams {
+            let of = by_stream.entry(key(stream)).or_default();
+            if *of == 0.0 {
+                *of = stream.executions as f64 * each;
+            }
+        }
+        Some(Executed { by_stream, in_batches })
+    }
+
+    /// How often streams were executed, as some windows tell: those that began in a place speak for the instructions that
+    /// were executed in its time at its pace, and what they were is told by [splicing](splice).
+    fn executed_in(
+        &self,
+        windows: &Sequences,
+        most_runs: u64,
+        found: &StreamFindings,
+        tables: &Tables,
+    ) -> BTreeMap<(GroupId, SiteId), f64> {
+        let by_source = splice::executions(windows, &self.spoken(windows, found), found.sources.len(), most_runs);
         let mut executed: BTreeMap<(GroupId, SiteId), f64> = BTreeMap::new();
         for (&(group, site), of) in found.sources.iter().zip(by_source) {
             for (owner, part) in tables.owners(group, site) {
                 *executed.entry((owner, site)).or_default() += of * (part.end - part.start);
             }
         }
-        // Streams that are in no kept window: as those that are, on average.
-        let key = |stream: &Stream| (stream.group, stream.site);
-        let known = found.streams.iter().filter(|stream| executed.get(&key(stream)).is_some_and(|of| *of > 0.0));
-        let seen: u64 = known.map(|stream| stream.executions).sum();
-        let each = executed.values().sum::<f64>() / seen.max(1) as f64;
-        for stream in &found.streams {
-            let of = executed.entry(key(stream)).or_default();
-            if *of == 0.0 {
-                *of = stream.executions as f64 * each;
-            }
-        }
-        Some(executed)
+        executed
     }
 
     /// What each window speaks for. A place's time is that of all its samples: where few of them have a window, which
     /// ones do is chance, or in step with the program. Windows of one place share its time by the time since the windows
     /// before them, as where windows are dear a thread has fewer.
-    fn spoken(&self, found: &StreamFindings) -> Vec<Spoken> {
-        let windows = &found.sequences.windows;
+    fn spoken(&self, windows: &Sequences, found: &StreamFindings) -> Vec<Spoken> {
+        let windows = &windows.windows;
         let place_of = |window: &Sequence| self.of(found.sources[window.blamed as usize].1);
         let mut seen = vec![0.0; self.rows.len()];
         windows.iter().for_each(|window| seen[place_of(window)] += window.weight as f64);
@@ -120,9 +151,15 @@ impl Places {
     /// otherwise.
     pub(crate) fn executions(&self, stream: &Stream) -> f64 {
         match &self.executed {
-            Some(executed) => executed[&(stream.group, stream.site)],
+            Some(executed) => executed.by_stream[&(stream.group, stream.site)],
             None => stream.executions as f64,
         }
+    }
+
+    /// The same by each of some parts of what was seen; `None` where all was seen.
+    pub(crate) fn executions_in_batches(&self, stream: &Stream) -> Option<[f64; BATCHES]> {
+        let executed = self.executed.as_ref()?;
+        Some(executed.in_batches.get(&(stream.group, stream.site)).copied().unwrap_or_default())
     }
 
     /// Whether the pace of the place is known.

@@ -96,6 +96,20 @@ impl Sequences {
         self.accesses = accesses;
     }
 
+    /// One of `parts` random parts of the windows, of which together each has one.
+    pub(crate) fn part(&self, part: u64, parts: u64) -> Self {
+        let mut kept = Self::default();
+        for window in &self.windows {
+            // Other bits than those by which windows were kept.
+            if (mix(u64::from(window.id)) >> 32) % parts == part {
+                let first = kept.accesses.len();
+                kept.accesses.extend_from_slice(&self.accesses[window.first..window.end]);
+                kept.windows.push(Sequence { first, end: kept.accesses.len(), ..*window });
+            }
+        }
+        kept
+    }
+
     /// A window's accesses.
     pub(crate) fn of(&self, window: usize) -> &[u32] {
         let Range { start, end } = self.windows[window].first..self.windows[window].end;
@@ -150,6 +164,20 @@ mod tests {
         assert_eq!(found.accesses, [14, 15, 17, 18]);
         assert_eq!([found.windows[0].blamed, found.windows[1].blamed], [14, 17]);
         assert_eq!((found.of(1), found.window_of(1), found.window_of(2)), (&[17, 18][..], 0, 1));
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        let same: Vec<u32> = (0..1001).collect();
+        let whole = kept(0..1000).finish(&same);
+        let parts: Vec<Sequences> = (0..4).map(|part| whole.part(part, 4)).collect();
+        let mut ids: Vec<u32> = parts.iter().flat_map(|part| &part.windows).map(|window| window.id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, same[..1000]);
+        for part in parts {
+            assert!((200..300).contains(&part.windows.len()), "{}", part.windows.len());
+            assert!((0..part.windows.len()).all(|row| part.of(row)[0] == part.windows[row].id));
+        }
     }
 
     #[test]

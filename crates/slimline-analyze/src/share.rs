@@ -105,6 +105,21 @@ fn wilson(share: f64, n: f64) -> (f64, f64) {
     ((middle - reach).clamp(0.0, share), (middle + reach).clamp(share, 1.0))
 }
 
+/// The 95 % interval of a share that parts of the evidence have each for themselves, given as (part, whole) each: that of
+/// their mean (Student's t), around the share that all of them have together. Parts that saw nothing are left out; with
+/// fewer than four nothing is known.
+pub(crate) fn interval_of_parts(share: f64, parts: impl IntoIterator<Item = (f64, f64)>) -> (f64, f64) {
+    /// 97.5 % quantiles of Student's t for 3 to 7 degrees of freedom.
+    const T: [f64; 5] = [3.182, 2.776, 2.571, 2.447, 2.365];
+    let shares: Vec<f64> = parts.into_iter().filter(|(_, whole)| *whole > 0.0).map(|(of, whole)| of / whole).collect();
+    let Some(t) = shares.len().checked_sub(4).map(|more| T[more.min(T.len() - 1)]) else { return (0.0, 1.0) };
+    let n = shares.len() as f64;
+    let mean = shares.iter().sum::<f64>() / n;
+    let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let reach = t * (variance / n).sqrt();
+    ((share - reach).max(0.0), (share + reach).min(1.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +167,17 @@ mod tests {
         assert_eq!(seen.value, inferred.value);
         // As 10 of 50: the textbook's interval is 0.1124 to 0.3304.
         assert!((inferred.low - 0.1124).abs() < 5e-5 && (inferred.high - 0.3304).abs() < 5e-5, "{inferred:?}");
+    }
+
+    #[test]
+    fn parts_that_differ_tell_how_sure_their_mean_is() {
+        // Shares 0.1, 0.2, 0.3, 0.4: standard deviation 0.12910, of the mean 0.06455; t of 3 is 3.182.
+        let parts = [(1.0, 10.0), (4.0, 20.0), (0.3, 1.0), (2.0, 5.0), (0.0, 0.0)];
+        let (low, high) = interval_of_parts(0.26, parts);
+        assert!((low - (0.26 - 0.2054)).abs() < 1e-4 && (high - (0.26 + 0.2054)).abs() < 1e-4, "{low} {high}");
+        assert_eq!(interval_of_parts(0.9, parts).1, 1.0);
+        assert_eq!(interval_of_parts(0.5, [(1.0, 2.0); 3]), (0.0, 1.0));
+        assert_eq!(interval_of_parts(0.5, [(1.0, 2.0); 8]), (0.5, 0.5));
     }
 
     #[test]

@@ -45,8 +45,8 @@ const ROUNDS: usize = 2;
 const PRIOR_WINDOWS: f64 = 8.0;
 /// Accesses gone through in a round, about: some hundredths of a second.
 const STEPS: f64 = 1e7;
-/// Times that each window is continued, at most.
-const MOST_RUNS: u64 = 16;
+/// Times that each window is continued, at most: more take out little of what is drawn.
+pub(crate) const MOST_RUNS: u64 = 16;
 /// Windows shorter than this many instructions speak for the time they stand for as if they were this long: they begin
 /// at a stall, so a very short one says little else.
 const LEAST_INSTRUCTIONS: u32 = 32;
@@ -60,13 +60,14 @@ pub(crate) struct Spoken {
     pub(crate) instructions: f64,
 }
 
-/// Executions of each of `streams` streams, from windows that speak for so much each.
+/// Executions of each of `streams` streams, from windows that speak for so much each and are continued up to `most_runs`
+/// times.
 ///
 /// Streams that no kept window has have none.
-pub(crate) fn executions(sequences: &Sequences, spoken: &[Spoken], streams: usize) -> Vec<f64> {
+pub(crate) fn executions(sequences: &Sequences, spoken: &[Spoken], streams: usize, most_runs: u64) -> Vec<f64> {
     let all: f64 = sequences.windows.iter().map(|window| f64::from(window.instructions)).sum();
     let accesses = 1.5 * COUNTED * sequences.accesses.len() as f64 / all * sequences.windows.len() as f64;
-    let runs = (STEPS / accesses).clamp(1.0, MOST_RUNS as f64) as u64;
+    let runs = (STEPS / accesses).clamp(1.0, most_runs as f64) as u64;
     let continued = |onward: &Onward| {
         let mut executed = vec![0.0; streams];
         for (number, window) in sequences.windows.iter().enumerate() {

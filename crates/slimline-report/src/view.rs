@@ -195,6 +195,12 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl From<(f64, f64)> for Interval {
+    fn from((low, high): (f64, f64)) -> Self {
+        Self { low, high }
+    }
+}
+
 /// A data structure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 #[serde(default)]
@@ -285,8 +291,10 @@ pub struct Field {
     pub share: f64,
     /// 95 % interval of `share`: of sampling the time, not of how a cache line's time was divided among its fields.
     pub share_interval: Interval,
-    /// Share of the group's accesses seen in bursts.
+    /// Share of the group's accesses, as bursts and paces tell.
     pub access_share: f64,
+    /// 95 % interval of `access_share`: of what bursts showed by chance, not of paces that are not known.
+    pub access_share_interval: Interval,
     /// Loads seen in bursts.
     pub loads: u64,
     /// Stores seen in bursts.

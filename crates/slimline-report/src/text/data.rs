@@ -215,7 +215,7 @@ fn title(group: &Group, limits: Limits) -> String {
     }
 }
 
-fn field_columns() -> [Column; 9] {
+fn field_columns() -> [Column; 10] {
     [
         Column::Number("offset"),
         Column::Number("bytes"),
@@ -223,6 +223,7 @@ fn field_columns() -> [Column; 9] {
         Column::Number("time"),
         Column::Text("±"),
         Column::Number("accesses"),
+        Column::Text("±"),
         Column::Number("stores"),
         Column::Number("stride"),
         Column::Text("in loops"),
@@ -240,6 +241,7 @@ fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
         percent(field.share),
         plus_minus(field.share_interval),
         if wide { "wide".to_owned() } else { percent(field.access_share) },
+        if wide { String::new() } else { plus_minus(field.access_share_interval) },
         if wide { String::new() } else { percent(stores) },
         field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),
         loops_of(report, field, limits),
