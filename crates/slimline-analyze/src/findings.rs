@@ -82,8 +82,8 @@ pub struct Field {
     pub blamed_share: f64,
     /// Share of the group's accesses, loads and stores, corrected for the windows' bias where paces are known.
     pub access_share: f64,
-    /// 95 % interval of `access_share`: of what windows showed by chance, not of paces that are not known. Empty where
-    /// every access was seen.
+    /// 95 % interval of `access_share`: of what samples and windows showed by chance, not of paces. Empty where every
+    /// access was seen.
     pub access_share_interval: (f64, f64),
     /// Loads seen in windows.
     pub loads: u64,

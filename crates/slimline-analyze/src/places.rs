@@ -7,7 +7,8 @@ use slimline_trace::access::{GroupId, SiteId};
 
 use crate::pace::{Pace, instructions_per_ns};
 use crate::sequences::{Sequence, Sequences};
-use crate::splice::{self, Spoken};
+use crate::share::Tally;
+use crate::splice::{self, Random, Spoken};
 use crate::streams::{Stream, StreamFindings};
 use crate::structure::{KNOWN, Motion};
 
@@ -77,12 +78,12 @@ impl Places {
         if sequences.windows.is_empty() {
             return None;
         }
-        let mut by_stream = self.executed_in(sequences, splice::MOST_RUNS, found, tables);
+        let mut by_stream = self.executed_in(sequences, None, found, tables);
         let mut in_batches: BTreeMap<(GroupId, SiteId), [f64; BATCHES]> = BTreeMap::new();
         for batch in 0..BATCHES {
             let part = sequences.part(batch as u64, BATCHES as u64);
             if !part.windows.is_empty() {
-                for (stream, of) in self.executed_in(&part, 1, found, tables) {
+                for (stream, of) in self.executed_in(&part, Some(batch), found, tables) {
                     in_batches.entry(stream).or_default()[batch] = of;
                 }
             }
@@ -102,15 +103,18 @@ impl Places {
     }
 
     /// How often streams were executed, as some windows tell: those that began in a place speak for the instructions that
-    /// were executed in its time at its pace, and what they were is told by [splicing](splice).
+    /// were executed in its time at its pace, and what they were is told by [splicing](splice). The windows are all, or
+    /// those of a batch.
     fn executed_in(
         &self,
         windows: &Sequences,
-        most_runs: u64,
+        batch: Option<usize>,
         found: &StreamFindings,
         tables: &Tables,
     ) -> BTreeMap<(GroupId, SiteId), f64> {
-        let by_source = splice::executions(windows, &self.spoken(windows, found), found.sources.len(), most_runs);
+        let most_runs = if batch.is_some() { 1 } else { splice::MOST_RUNS };
+        let spoken = self.spoken(windows, batch, found);
+        let by_source = splice::executions(windows, &spoken, found.sources.len(), most_runs);
         let mut executed: BTreeMap<(GroupId, SiteId), f64> = BTreeMap::new();
         for (&(group, site), of) in found.sources.iter().zip(by_source) {
             for (owner, part) in tables.owners(group, site) {
@@ -123,13 +127,23 @@ impl Places {
     /// What each window speaks for. A place's time is that of all its samples: where few of them have a window, which
     /// ones do is chance, or in step with the program. Windows of one place share its time by the time since the windows
     /// before them, as where windows are dear a thread has fewer.
-    fn spoken(&self, windows: &Sequences, found: &StreamFindings) -> Vec<Spoken> {
+    ///
+    /// For a batch a place's time is as far off as it would be by the batch's part of the samples.
+    fn spoken(&self, windows: &Sequences, batch: Option<usize>, found: &StreamFindings) -> Vec<Spoken> {
         let windows = &windows.windows;
         let place_of = |window: &Sequence| self.of(found.sources[window.blamed as usize].1);
         let mut seen = vec![0.0; self.rows.len()];
         windows.iter().for_each(|window| seen[place_of(window)] += window.weight as f64);
-        let mut time = vec![0.0; self.rows.len()];
-        found.streams.iter().for_each(|stream| time[self.of(stream.site)] += stream.cost.weight as f64);
+        let mut cost = vec![Tally::default(); self.rows.len()];
+        found.streams.iter().for_each(|stream| cost[self.of(stream.site)].merge(stream.cost));
+        let time_in = |(place, cost): (usize, &Tally)| {
+            let off = batch.map_or(0.0, |batch| {
+                let samples = cost.effective_samples() / BATCHES as f64;
+                Random::of((batch * self.rows.len() + place) as u64).normal() / samples.max(1.0).sqrt()
+            });
+            cost.weight as f64 * (1.0 + off).max(0.0)
+        };
+        let time: Vec<f64> = cost.iter().enumerate().map(time_in).collect();
         // Pace of code whose own is not known: the mean by time of the known ones.
         let paced = || time.iter().zip(&self.paces).filter_map(|(&time, &pace)| Some((time, time * pace?)));
         let (all_time, instructions) = paced().fold((0.0, 0.0), |sum, place| (sum.0 + place.0, sum.1 + place.1));

@@ -62,8 +62,8 @@ impl Tally {
     }
 
     /// Kish's effective number: samples of uneven weight tell less than as many of the same weight.
-    fn effective_samples(&self) -> f64 {
-        (self.weight as f64).powi(2) / self.weight_squared as f64
+    pub(crate) fn effective_samples(&self) -> f64 {
+        if self.weight == 0 { 0.0 } else { (self.weight as f64).powi(2) / self.weight_squared as f64 }
     }
 
     /// Part of the weight that was not inferred.

@@ -139,7 +139,7 @@ fn count(
 pub(crate) struct Random(u64);
 
 impl Random {
-    fn of(seed: u64) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         Self(mix(seed))
     }
 
@@ -151,6 +151,11 @@ impl Random {
     /// From 0 to less than `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// Of mean 0 and variance 1, nearly normal: twelve even ones less their mean.
+    pub(crate) fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.part()).sum::<f64>() - 6.0
     }
 
     /// From 0 to less than 1.

@@ -293,7 +293,7 @@ pub struct Field {
     pub share_interval: Interval,
     /// Share of the group's accesses, as bursts and paces tell.
     pub access_share: f64,
-    /// 95 % interval of `access_share`: of what bursts showed by chance, not of paces that are not known.
+    /// 95 % interval of `access_share`: of what samples and bursts showed by chance, not of paces.
     pub access_share_interval: Interval,
     /// Loads seen in bursts.
     pub loads: u64,

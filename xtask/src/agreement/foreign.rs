@@ -62,7 +62,8 @@ pub(super) const PROGRAMS: &[Foreign] = &[
     Foreign {
         name: "lua",
         package: "lua5.4",
-        compiler: "gcc -DLUA_USE_POSIX",
+        // Its hash seed is random otherwise, and with it the collisions: each run would have shares of its own.
+        compiler: "gcc -DLUA_USE_POSIX '-Dluai_makeseed(L)=0x5eedu'",
         sources: "$(ls src/*.c | grep -v luac.c)",
         input: || LUA.to_owned(),
         arguments: &["INPUT"],
@@ -207,9 +208,7 @@ impl Foreign {
         std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
         // Named by what is in it: the oracle keeps its answers by the arguments.
         let text = (self.input)();
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        let input = directory.join(format!("{}.{:016x}.input", self.name, hasher.finish()));
+        let input = directory.join(format!("{}.{:016x}.input", self.name, hash(&text)));
         std::fs::write(&input, text).with_context(|| input.display().to_string())?;
         let argument = |word: &&str| if *word == "INPUT" { input.display().to_string() } else { (*word).to_owned() };
         Ok(Case {
@@ -248,15 +247,21 @@ impl Foreign {
                 self.name
             );
         }
-        let executable = directory.join(self.name);
+        let script = format!("{} -O2 -g -w {} -lm -o \"$OUTPUT\"", self.compiler, self.sources);
+        let executable = directory.join(format!("{}.{:016x}", self.name, hash(&script)));
         if !executable.exists() {
-            let script = format!("{} -O2 -g -w {} -lm -o \"$OUTPUT\"", self.compiler, self.sources);
             let mut command = Command::new("sh");
             command.args(["-c", &script]).current_dir(source(self.package, directory)?).env("OUTPUT", &executable);
             timed(command)?;
         }
         Ok(executable)
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Xorshift numbers (Marsaglia 2003), the same each time.
