@@ -98,7 +98,7 @@ fn session() -> (Vec<AccessBatch>, Tables) {
                 _ => start + u64::from(access) / streams,
             };
             let offset = element * 48 + stream * 8 % 48;
-            batch.push(Access {
+            let row = Access {
                 window: WindowId(window),
                 site: SiteId(site),
                 address: Avma((u64::from(group) << 32) + offset),
@@ -109,8 +109,11 @@ fn session() -> (Vec<AccessBatch>, Tables) {
                 offset,
                 weight: if access == 0 { 1_000_000 } else { 0 },
                 evidence: if access == 0 { Evidence::Cost } else { Evidence::Execution },
-                cpu_ns: if access == 0 { u64::from(window + 1) * 1_000_000 } else { 0 },
-            });
+            };
+            match access {
+                0 => batch.push_sample(row, u64::from(window + 1) * 1_000_000),
+                _ => batch.push(row),
+            }
         }
     }
     let mut tables = Tables::new();

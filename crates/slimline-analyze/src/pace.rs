@@ -20,6 +20,10 @@
 //! pace too. Walks that restarted in between at a later place scatter. Each site is judged alone, since in one loop one
 //! pointer may walk an array and another wrap around in a buffer; the pace of a loop is that of most pairs of the sites
 //! that hold.
+//!
+//! Distances are told by all CPU time, samples weigh that in user mode: a loop that takes page faults walks slowly, but
+//! its samples are few already. So what a loop's pace is by CPU time is made one by weight, with the ratio of the two
+//! between its samples.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -57,13 +61,14 @@ type Histogram = BTreeMap<i32, u64>;
 pub struct Pace {
     /// Pairs of samples by the logarithm, base 2, of the nanoseconds in between.
     apart: BTreeMap<u32, Pairs>,
+    /// CPU time between samples of which the second followed the first, and weight of the second.
+    cpu_ns: u64,
+    weight: u64,
     /// Steps inside of windows, and their sums with and without sign.
     steps: u64,
     advance: i64,
     travelled: u64,
-    /// Windows with executions, their instructions, and the executions.
-    windows: u64,
-    instructions: u64,
+    /// All its executions.
     executions: u64,
 }
 
@@ -120,11 +125,11 @@ impl Pace {
         for (&apart, pairs) in &other.apart {
             self.apart.entry(apart).or_default().merge(pairs);
         }
+        self.cpu_ns += other.cpu_ns;
+        self.weight += other.weight;
         self.steps += other.steps;
         self.advance += other.advance;
         self.travelled += other.travelled;
-        self.windows += other.windows;
-        self.instructions += other.instructions;
         self.executions += other.executions;
     }
 
@@ -159,21 +164,26 @@ impl Pace {
             return None;
         }
         closest_half(&ahead.speeds)?;
-        // Where bursts are rarer than samples, hardly a pair may have a window.
-        let (executions, windows, instructions) = if ahead.windows >= LEAST_PAIRS {
-            (ahead.executions, ahead.windows, ahead.instructions)
-        } else {
-            (self.executions, self.windows, self.instructions)
-        };
-        // Of a site executed now and then while others walk on, the distance is not its own.
-        let step = match self.steps_are_known() && executions as f64 >= LEAST_PER_WINDOW * windows as f64 {
-            true => Step::Mean {
-                bytes: self.advance.unsigned_abs() as f64 / self.steps as f64,
-                instructions: instructions as f64 / executions as f64,
-            },
-            false => Step::Grain(grain?),
-        };
+        let step = self.mean_step(forward).or(grain.map(Step::Grain))?;
         Some(Steady { speeds: ahead.speeds.clone(), step })
+    }
+
+    /// The mean step inside of windows and the instructions it takes, unless the site is executed now and then while
+    /// others walk on: then its steps are not those of the walk. Bursts may be rare: more pairs than those that tell the
+    /// speed may be needed to find some that began with one.
+    fn mean_step(&self, forward: bool) -> Option<Step> {
+        let mut closest = Way::default();
+        for pairs in self.apart.values() {
+            closest.merge(&pairs.ways[usize::from(!forward)]);
+            if closest.windows >= LEAST_PAIRS {
+                break;
+            }
+        }
+        let is_walk = closest.executions as f64 >= LEAST_PER_WINDOW * closest.windows.max(1) as f64;
+        (self.steps_are_known() && is_walk).then(|| Step::Mean {
+            bytes: self.advance.unsigned_abs() as f64 / self.steps as f64,
+            instructions: closest.instructions as f64 / closest.executions as f64,
+        })
     }
 
     /// Instructions of all windows from the first sample of each pair up to the second.
@@ -204,7 +214,7 @@ enum Step {
     Grain(u64),
 }
 
-/// The pace of a place in instructions a nanosecond, from those of its sites, each with what its offsets are congruent
+/// The pace of a place in instructions a nanosecond of the weight of samples, from those of its sites, each with what its offsets are congruent
 /// by; `None` where they don't tell.
 pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64> {
     // Windows begin where the code stalls, so of a body longer than they are some sites are seen each time and others
@@ -228,6 +238,10 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
                 body.instructions as f64 * body.sites as f64 / body.executions as f64 / grain as f64
             }
         };
+        // Samples may have been blamed on what no window showed.
+        if !instructions_per_byte.is_normal() {
+            continue;
+        }
         add(&mut all, &site.speeds, (instructions_per_byte.log2() * PER_OCTAVE).round() as i32);
     }
     if all.values().sum::<u64>() < LEAST_PAIRS {
@@ -238,7 +252,10 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
     let near = || all.range(middle - MOST_SPREAD..=middle + MOST_SPREAD);
     let sum: f64 = near().map(|(&bucket, &count)| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2() * count as f64).sum();
     let pace = sum / near().map(|(_, &count)| count).sum::<u64>() as f64;
-    POSSIBLE.contains(&pace).then_some(pace)
+    let (cpu_ns, weight) =
+        sites.iter().fold((0, 0), |(cpu_ns, weight), (pace, _)| (cpu_ns + pace.cpu_ns, weight + pace.weight));
+    let per_weight = if cpu_ns > 0 && weight > 0 { cpu_ns as f64 / weight as f64 } else { 1.0 };
+    POSSIBLE.contains(&pace).then_some(pace * per_weight)
 }
 
 fn add(into: &mut Histogram, from: &Histogram, shift: i32) {
@@ -278,8 +295,9 @@ pub(crate) struct PaceTable {
     window: u64,
     /// Samples, from an arbitrary start.
     sample: u64,
-    /// CPU time of the latest sample; 0 where not known.
+    /// CPU time of the latest sample; 0 where not known. And its weight.
     cpu_ns: u64,
+    weight: u64,
     /// Instructions of all windows before the current one, from an arbitrary start, and those of the current one.
     instructions: u64,
     instructions_here: u64,
@@ -322,9 +340,9 @@ impl PaceTable {
 
     /// Takes in a sample of the current window, blamed on what the site accessed, if the address is known. The last one
     /// is that at which the window's burst began.
-    pub(crate) fn sample(&mut self, site: SiteId, blamed: Position, cpu_ns: u64) {
+    pub(crate) fn sample(&mut self, site: SiteId, blamed: Position, cpu_ns: u64, weight: u64) {
         self.sample += 1;
-        self.cpu_ns = cpu_ns;
+        (self.cpu_ns, self.weight) = (cpu_ns, weight);
         if blamed.address != 0 {
             self.follow(site, blamed, 0);
         }
@@ -333,8 +351,6 @@ impl PaceTable {
     /// Takes in how a site walked through the current window.
     pub(crate) fn walk(&mut self, site: SiteId, walk: &Walk) {
         let pace = self.paces.entry(site).or_default();
-        pace.windows += 1;
-        pace.instructions += self.instructions_here;
         pace.executions += u64::from(walk.executions);
         if let Some((steps, advance)) = walk.in_one_object() {
             pace.steps += u64::from(steps);
@@ -357,17 +373,30 @@ impl PaceTable {
         let latest = &mut self.latest[site.index()];
         if latest.sample == sample {
             // What the sample was blamed on is the walk's first position as well, unless the walk leaves the object.
-            latest.executions = executions;
-            latest.position.object = position.object;
+            latest.executions += executions;
+            if (latest.position.group, latest.position.object) != (position.group, position.object) {
+                latest.position.object = 0;
+            }
+            return;
+        }
+        let apart = window - latest.window;
+        let time_ns = cpu_ns.saturating_sub(latest.cpu_ns);
+        let is_followed = latest.window >= self.first_window && latest.window > 0 && apart <= MOST_WINDOWS;
+        if is_followed && time_ns > 0 && time_ns < CLOSEST_NS {
+            // Too close to tell; the one after may not be.
+            latest.executions += executions;
             return;
         }
         let before = std::mem::replace(latest, now);
-        let apart = window - before.window;
-        let time_ns = cpu_ns.saturating_sub(before.cpu_ns);
-        if before.window < self.first_window || before.window == 0 || apart > MOST_WINDOWS || time_ns < CLOSEST_NS {
+        if !is_followed || time_ns == 0 {
             return;
         }
-        let pairs = self.paces.entry(site).or_default().apart.entry(time_ns.ilog2()).or_default();
+        let pace = self.paces.entry(site).or_default();
+        if sample == before.sample + 1 {
+            pace.cpu_ns += time_ns;
+            pace.weight += self.weight;
+        }
+        let pairs = pace.apart.entry(time_ns.ilog2()).or_default();
         let is_same = (before.position.group, before.position.object) == (position.group, position.object);
         if !is_same || position.object == 0 {
             pairs.elsewhere += u64::from(apart <= 1);

@@ -8,7 +8,7 @@ use slimline_trace::access::{GroupId, SiteId};
 use crate::pace::{Pace, instructions_per_ns};
 use crate::sequences::{Sequence, Sequences};
 use crate::share::Tally;
-use crate::splice::{self, Random, Spoken};
+use crate::splice::{self, Random, WindowWeight};
 use crate::streams::{Stream, StreamFindings};
 use crate::structure::{KNOWN, Motion};
 
@@ -113,8 +113,8 @@ impl Places {
         tables: &Tables,
     ) -> BTreeMap<(GroupId, SiteId), f64> {
         let most_runs = if batch.is_some() { 1 } else { splice::MOST_RUNS };
-        let spoken = self.spoken(windows, batch, found);
-        let by_source = splice::executions(windows, &spoken, found.sources.len(), most_runs);
+        let weights = self.window_weights(windows, batch, found);
+        let by_source = splice::executions(windows, &weights, found.sources.len(), most_runs);
         let mut executed: BTreeMap<(GroupId, SiteId), f64> = BTreeMap::new();
         for (&(group, site), of) in found.sources.iter().zip(by_source) {
             for (owner, part) in tables.owners(group, site) {
@@ -125,21 +125,29 @@ impl Places {
     }
 
     /// What each window speaks for. A place's time is that of all its samples: where few of them have a window, which
-    /// ones do is chance, or in step with the program. Windows of one place share its time by the time since the windows
-    /// before them, as where windows are dear a thread has fewer.
+    /// ones do is chance, or in step with the program ("post-stratification", Holt, Smith, JRSS A 142, 1979). Windows of
+    /// one place share its time by the time since the windows before them, as where windows are dear a thread has
+    /// fewer. Places with hardly a window share what they have: else one window would speak for all the time of one of
+    /// them, and none for another.
     ///
     /// For a batch a place's time is as far off as it would be by the batch's part of the samples.
-    fn spoken(&self, windows: &Sequences, batch: Option<usize>, found: &StreamFindings) -> Vec<Spoken> {
+    fn window_weights(&self, windows: &Sequences, batch: Option<usize>, found: &StreamFindings) -> Vec<WindowWeight> {
+        /// Windows of a place that has a time of its own.
+        const LEAST_WINDOWS: u64 = 4;
         let windows = &windows.windows;
         let place_of = |window: &Sequence| self.of(found.sources[window.blamed as usize].1);
-        let mut seen = vec![0.0; self.rows.len()];
-        windows.iter().for_each(|window| seen[place_of(window)] += window.weight as f64);
-        let mut cost = vec![Tally::default(); self.rows.len()];
-        found.streams.iter().for_each(|stream| cost[self.of(stream.site)].merge(stream.cost));
-        let time_in = |(place, cost): (usize, &Tally)| {
+        let mut number = vec![0; self.rows.len()];
+        windows.iter().for_each(|window| number[place_of(window)] += 1);
+        let joined = self.rows.len();
+        let stratum = |place: usize| if number[place] < LEAST_WINDOWS { joined } else { place };
+        let mut seen = vec![0.0; joined + 1];
+        windows.iter().for_each(|window| seen[stratum(place_of(window))] += window.weight as f64);
+        let mut cost = vec![Tally::default(); joined + 1];
+        found.streams.iter().for_each(|stream| cost[stratum(self.of(stream.site))].merge(stream.cost));
+        let time_in = |(stratum, cost): (usize, &Tally)| {
             let off = batch.map_or(0.0, |batch| {
                 let samples = cost.effective_samples() / BATCHES as f64;
-                Random::of((batch * self.rows.len() + place) as u64).normal() / samples.max(1.0).sqrt()
+                Random::of((batch * (joined + 1) + stratum) as u64).normal() / samples.max(1.0).sqrt()
             });
             cost.weight as f64 * (1.0 + off).max(0.0)
         };
@@ -148,12 +156,12 @@ impl Places {
         let paced = || time.iter().zip(&self.paces).filter_map(|(&time, &pace)| Some((time, time * pace?)));
         let (all_time, instructions) = paced().fold((0.0, 0.0), |sum, place| (sum.0 + place.0, sum.1 + place.1));
         let otherwise = if all_time > 0.0 { instructions / all_time } else { 1.0 };
-        let spoken = |window: &Sequence| {
+        let weight = |window: &Sequence| {
             let place = place_of(window);
-            let time = window.weight as f64 * time[place] / seen[place];
-            Spoken { time, instructions: time * self.paces[place].unwrap_or(otherwise) }
+            let time = window.weight as f64 * time[stratum(place)] / seen[stratum(place)];
+            WindowWeight { time, instructions: time * self.paces[place].unwrap_or(otherwise) }
         };
-        windows.iter().map(spoken).collect()
+        windows.iter().map(weight).collect()
     }
 
     /// The place of a site that has accesses.

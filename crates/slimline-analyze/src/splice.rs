@@ -51,9 +51,9 @@ pub(crate) const MOST_RUNS: u64 = 16;
 /// at a stall, so a very short one says little else.
 const LEAST_INSTRUCTIONS: u32 = 32;
 
-/// What a window speaks for.
+/// How much a window speaks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spoken {
+pub(crate) struct WindowWeight {
     /// CPU time, in any unit.
     pub(crate) time: f64,
     /// Instructions executed in it, likewise.
@@ -64,14 +64,19 @@ pub(crate) struct Spoken {
 /// times.
 ///
 /// Streams that no kept window has have none.
-pub(crate) fn executions(sequences: &Sequences, spoken: &[Spoken], streams: usize, most_runs: u64) -> Vec<f64> {
+pub(crate) fn executions(
+    sequences: &Sequences,
+    speak_for: &[WindowWeight],
+    streams: usize,
+    most_runs: u64,
+) -> Vec<f64> {
     let all: f64 = sequences.windows.iter().map(|window| f64::from(window.instructions)).sum();
     let accesses = 1.5 * COUNTED * sequences.accesses.len() as f64 / all * sequences.windows.len() as f64;
     let runs = (STEPS / accesses).clamp(1.0, most_runs as f64) as u64;
     let continued = |onward: &Onward| {
         let mut executed = vec![0.0; streams];
         for (number, window) in sequences.windows.iter().enumerate() {
-            let part = spoken[number].instructions / (COUNTED * runs as f64);
+            let part = speak_for[number].instructions / (COUNTED * runs as f64);
             let mut random = Random::of(u64::from(window.id));
             for _ in 0..runs {
                 let from = random.part() * COUNTED;
@@ -85,22 +90,23 @@ pub(crate) fn executions(sequences: &Sequences, spoken: &[Spoken], streams: usiz
     let found = Onward::new(sequences);
     let mut executed = continued(&found);
     for _ in 0..ROUNDS {
-        executed = continued(&found.weighted(sequences, &weights(sequences, spoken, &executed)));
+        executed = continued(&found.weighted(sequences, &weights(sequences, speak_for, &executed)));
     }
     executed
 }
 
 /// What each window's ways on count: executions of the access it began with for each time that one began there.
-fn weights(sequences: &Sequences, spoken: &[Spoken], executed: &[f64]) -> Vec<f64> {
+fn weights(sequences: &Sequences, speak_for: &[WindowWeight], executed: &[f64]) -> Vec<f64> {
     let first = |window: &Sequence| sequences.accesses[window.first] as usize;
     let mut begun = vec![0.0; executed.len()];
-    sequences.windows.iter().zip(spoken).for_each(|(window, spoken)| begun[first(window)] += spoken.time);
+    let windows = || sequences.windows.iter().zip(speak_for);
+    windows().for_each(|(window, weight)| begun[first(window)] += weight.time);
     let time: f64 = begun.iter().sum();
     let with_windows = executed.iter().zip(&begun).filter(|(_, begun)| **begun > 0.0);
     let mean = with_windows.map(|(executed, _)| executed).sum::<f64>() / time;
     let prior = PRIOR_WINDOWS * time / sequences.windows.len() as f64;
     let each = |access: usize| (executed[access] + mean * prior) / (begun[access] + prior);
-    sequences.windows.iter().zip(spoken).map(|(window, spoken)| each(first(window)) * spoken.time).collect()
+    windows().map(|(window, weight)| each(first(window)) * weight.time).collect()
 }
 
 /// Continues a window; `count`s the accesses that come between two numbers of instructions from its start.

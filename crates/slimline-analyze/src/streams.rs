@@ -282,7 +282,14 @@ impl StreamState {
         memory.row
     }
 
-    fn window(&mut self, batch: &AccessBatch, window: &Window, rows: std::ops::Range<usize>) {
+    /// Takes a window in; `cpu_ns` are the times of its samples and of those that follow.
+    fn window(
+        &mut self,
+        batch: &AccessBatch,
+        window: &Window,
+        rows: Range<usize>,
+        mut cpu_ns: impl Iterator<Item = u64>,
+    ) {
         self.window_number += 1;
         self.neighbors.begin_window();
         self.paces.begin_window(window);
@@ -305,7 +312,7 @@ impl StreamState {
                     stream.sampled.add(offset, cost);
                 }
                 let position = Position { group: group.0, object: batch.object[row].0, address: batch.address[row].0 };
-                self.paces.sample(site, position, batch.cpu_ns[row]);
+                self.paces.sample(site, position, cpu_ns.next().unwrap_or(0), batch.weight[row]);
             }
             if !evidence.is_execution() {
                 continue;
@@ -366,8 +373,9 @@ impl Analysis for Streams {
 
     fn update(&self, state: &mut StreamState, batch: &AccessBatch) {
         state.paces.begin_batch();
+        let mut cpu_ns = batch.sample_cpu_ns.iter().copied();
         for (index, window) in batch.windows.iter().enumerate() {
-            state.window(batch, window, batch.window_rows(index));
+            state.window(batch, window, batch.window_rows(index), &mut cpu_ns);
         }
     }
 

@@ -13,6 +13,7 @@ fn art() -> Report {
         share,
         share_interval: Interval { low: share - 0.02, high: share + 0.02 },
         access_share: share,
+        access_share_interval: Interval { low: share - 0.03, high: share + 0.03 },
         loads: (share * 1e6) as u64 - stores,
         stores,
         stride_bytes: Some(64),
@@ -339,6 +340,7 @@ fn annotated_nested_structure_and_bit_fields() {
         name: name.into(),
         share,
         access_share: share,
+        access_share_interval: Interval { low: share - 0.03, high: share + 0.03 },
         loops: loops.to_vec(),
         ..Field::default()
     };
@@ -409,6 +411,7 @@ fn wide_and_long_structures_are_shortened() {
             name: format!("outer.inner_structure.field_number_{n}"),
             share: 0.02,
             access_share: 0.02,
+            access_share_interval: Interval { low: 0.01, high: 0.03 },
             loads: 100 + n,
             loops: vec![0, 1, 2],
             ..Field::default()

@@ -156,8 +156,8 @@ pub struct AccessBatch {
     pub weight: Vec<u64>,
     /// What the row is evidence of.
     pub evidence: Vec<Evidence>,
-    /// CPU time of the thread when a sample was taken; 0 where not known, and of executions.
-    pub cpu_ns: Vec<u64>,
+    /// Of the rows with cost, in their order: CPU time of the thread when the sample was taken; 0 where not known.
+    pub sample_cpu_ns: Vec<u64>,
 }
 
 /// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
@@ -175,7 +175,6 @@ pub struct Access {
     pub offset: u64,
     pub weight: u64,
     pub evidence: Evidence,
-    pub cpu_ns: u64,
 }
 
 #[cfg(feature = "session")]
@@ -195,7 +194,7 @@ impl AccessBatch {
             offset: Vec::with_capacity(rows),
             weight: Vec::with_capacity(rows),
             evidence: Vec::with_capacity(rows),
-            cpu_ns: Vec::with_capacity(rows),
+            sample_cpu_ns: Vec::new(),
         }
     }
 
@@ -221,6 +220,15 @@ impl AccessBatch {
         self.windows[index].first_row as usize..end
     }
 
+    /// Appends a sample, taken at that CPU time of its thread; otherwise as [`Self::push`].
+    pub fn push_sample(&mut self, row: Access, cpu_ns: u64) {
+        debug_assert!(row.evidence.has_cost(), "a sample has a cost");
+        self.push(row);
+        if let Some(of_sample) = self.sample_cpu_ns.last_mut() {
+            *of_sample = cpu_ns;
+        }
+    }
+
     /// Appends one row. Begins its window where that is not the last one begun; nothing is known of its time then.
     pub fn push(&mut self, row: Access) {
         if self.windows.last().is_none_or(|window| window.id != row.window) {
@@ -228,6 +236,7 @@ impl AccessBatch {
         }
         if let Some(window) = self.windows.last_mut().filter(|_| row.evidence.has_cost()) {
             window.weight += row.weight;
+            self.sample_cpu_ns.push(0);
         }
         self.window.push(row.window);
         self.site.push(row.site);
@@ -239,7 +248,6 @@ impl AccessBatch {
         self.offset.push(row.offset);
         self.weight.push(row.weight);
         self.evidence.push(row.evidence);
-        self.cpu_ns.push(row.cpu_ns);
     }
 
     /// The row at `index`; panics where there is none, as slices do.
@@ -255,7 +263,6 @@ impl AccessBatch {
             offset: self.offset[index],
             weight: self.weight[index],
             evidence: self.evidence[index],
-            cpu_ns: self.cpu_ns[index],
         }
     }
 }
@@ -277,11 +284,10 @@ mod tests {
             offset: 0,
             weight,
             evidence,
-            cpu_ns: 0,
         };
         let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
         batch.begin_window(WindowId(7), 1_000, 250);
-        batch.push(row(7, 30, Evidence::Cost));
+        batch.push_sample(row(7, 30, Evidence::Cost), 99);
         batch.push(row(7, 0, Evidence::Execution));
         batch.push(row(8, 5, Evidence::Both));
         let windows = [
@@ -290,5 +296,6 @@ mod tests {
         ];
         assert_eq!(batch.windows, windows);
         assert_eq!((batch.window_rows(0), batch.window_rows(1)), (0..2, 2..3));
+        assert_eq!(batch.sample_cpu_ns, [99, 0]);
     }
 }

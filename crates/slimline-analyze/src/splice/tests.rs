@@ -80,8 +80,8 @@ impl Run {
     }
 
     fn spliced(&self) -> Vec<f64> {
-        let spoken = Spoken { time: 1.0, instructions: 1.0 };
-        executions(&self.sequences, &vec![spoken; self.sequences.windows.len()], self.exact.len(), MOST_RUNS)
+        let weights = WindowWeight { time: 1.0, instructions: 1.0 };
+        executions(&self.sequences, &vec![weights; self.sequences.windows.len()], self.exact.len(), MOST_RUNS)
     }
 
     /// How far the shares of the fields are off at most, where `field` says which field a stream accesses.
@@ -165,9 +165,9 @@ fn phases_keep_their_times() {
     assert!((slow - 0.8).abs() < 0.01, "{slow}");
     // With their paces, they have their counts.
     let pace = |window: &Sequence| if run.sequences.accesses[window.first] < 30 { 1.0 } else { 4.0 };
-    let spoken: Vec<Spoken> =
-        run.sequences.windows.iter().map(|window| Spoken { time: 1.0, instructions: pace(window) }).collect();
-    let paced = executions(&run.sequences, &spoken, 60, MOST_RUNS);
+    let weights: Vec<WindowWeight> =
+        run.sequences.windows.iter().map(|window| WindowWeight { time: 1.0, instructions: pace(window) }).collect();
+    let paced = executions(&run.sequences, &weights, 60, MOST_RUNS);
     assert!(run.off(&paced, |stream| usize::from(stream >= 30)) < 0.01);
 }
 
@@ -177,8 +177,8 @@ fn ends_that_nothing_follows_stay_ends() {
     let window = |id: u32, first, end| Sequence { id, first, end, blamed: 0, weight: 1, instructions: 40 };
     let sequences =
         Sequences { windows: vec![window(0, 0, 2), window(1, 2, 4), window(2, 4, 5)], accesses: vec![0, 1, 0, 1, 2] };
-    let spoken = [400.0, 400.0, 800.0].map(|instructions| Spoken { time: 1.0, instructions });
-    let found = executions(&sequences, &spoken, 4, MOST_RUNS);
+    let weights = [400.0, 400.0, 800.0].map(|instructions| WindowWeight { time: 1.0, instructions });
+    let found = executions(&sequences, &weights, 4, MOST_RUNS);
     let near = |found: f64, exact: f64| (found - exact).abs() < 0.05 * exact;
     assert!(near(found[0], 20.0) && near(found[1], 20.0) && near(found[2], 20.0) && found[3] == 0.0, "{found:?}");
     assert_eq!(executions(&Sequences::default(), &[], 2, MOST_RUNS), [0.0, 0.0]);

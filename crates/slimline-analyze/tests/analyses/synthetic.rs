@@ -20,7 +20,10 @@ pub(crate) struct Program {
     pub(crate) tables: Tables,
     pub(crate) batches: Vec<AccessBatch>,
     windows: u32,
+    /// CPU time of all threads: they take turns.
     cpu_ns: u64,
+    /// Samples of the window to come, with their weights and times.
+    before: Vec<(Step, u64, u64)>,
     objects: u32,
     bases: Vec<(GroupId, u64, u32)>,
 }
@@ -48,7 +51,7 @@ impl Program {
     pub(crate) fn new() -> Self {
         let mut tables = Tables::new();
         tables.modules.push(Module { path: "/bin/synthetic".into(), build_id: None, symbols: SymbolSource::DebugInfo });
-        Self { tables, batches: Vec::new(), windows: 0, cpu_ns: 0, objects: 1, bases: Vec::new() }
+        Self { tables, batches: Vec::new(), windows: 0, cpu_ns: 0, before: Vec::new(), objects: 1, bases: Vec::new() }
     }
 
     /// A C structure of members (name, offset, bytes, type).
@@ -177,8 +180,13 @@ impl Program {
             offset,
             weight,
             evidence,
-            cpu_ns: if evidence.has_cost() { self.cpu_ns } else { 0 },
         }
+    }
+
+    /// A sample whose thread's next one has a burst: it is part of that one's window.
+    pub(crate) fn sample_before(&mut self, step: Step, weight: u64) {
+        self.cpu_ns += weight;
+        self.before.push((step, weight, self.cpu_ns));
     }
 
     /// A sample without a burst.
@@ -191,7 +199,8 @@ impl Program {
         self.windows += 1;
         self.cpu_ns += weight;
         let row = self.access(step, object, step.offset, weight, Evidence::Cost);
-        self.batch(thread).push(row);
+        let cpu_ns = self.cpu_ns;
+        self.batch(thread).push_sample(row, cpu_ns);
     }
 
     /// A sample blamed on the first step, and a window in which all steps run in turn, `times` times, from iteration
@@ -200,14 +209,26 @@ impl Program {
         self.windows += 1;
         self.cpu_ns += weight;
         let at = |step: &Step, i: i64| step.offset.wrapping_add_signed((from + i) * step.stride);
-        let mut rows = vec![self.access(steps[0], 0, at(&steps[0], 0), weight, Evidence::Cost)];
-        for i in 0..times {
-            rows.extend(steps.iter().map(|step| self.access(*step, 0, at(step, i), 0, Evidence::Execution)));
-        }
-        let (id, time_ns) = (WindowId(self.windows), u64::from(self.windows) * 1_000_000);
+        let sample = self.access(steps[0], 0, at(&steps[0], 0), weight, Evidence::Cost);
+        let turn = |i| steps.iter().map(move |step| (*step, at(step, i)));
+        let rows: Vec<Access> = (0..times)
+            .flat_map(turn)
+            .map(|(step, offset)| self.access(step, 0, offset, 0, Evidence::Execution))
+            .collect();
+        self.begin_window(thread, sample, &rows);
+    }
+
+    /// Pushes a window with the samples before it, the one it began with, and what it shows.
+    fn begin_window(&mut self, thread: u32, sample: Access, rows: &[Access]) {
+        let before: Vec<(Access, u64)> = std::mem::take(&mut self.before)
+            .into_iter()
+            .map(|(step, weight, cpu_ns)| (self.access(step, 0, step.offset, weight, Evidence::Cost), cpu_ns))
+            .collect();
+        let (id, time_ns, cpu_ns) = (WindowId(self.windows), u64::from(self.windows) * 1_000_000, self.cpu_ns);
         let batch = self.batch(thread);
         batch.begin_window(id, time_ns, WINDOW_INSTRUCTIONS);
-        rows.into_iter().for_each(|row| batch.push(row));
+        before.into_iter().chain([(sample, cpu_ns)]).for_each(|(row, cpu_ns)| batch.push_sample(row, cpu_ns));
+        rows.iter().for_each(|row| batch.push(*row));
     }
 
     /// A window over nodes: at turn i all steps run on object number `order(i)`.
@@ -221,14 +242,12 @@ impl Program {
     ) {
         self.windows += 1;
         self.cpu_ns += weight;
-        let mut rows = vec![self.access(steps[0], order(0), steps[0].offset, weight, Evidence::Cost)];
-        for i in 0..times {
-            rows.extend(steps.iter().map(|step| self.access(*step, order(i), step.offset, 0, Evidence::Execution)));
-        }
-        let (id, time_ns) = (WindowId(self.windows), u64::from(self.windows) * 1_000_000);
-        let batch = self.batch(thread);
-        batch.begin_window(id, time_ns, WINDOW_INSTRUCTIONS);
-        rows.into_iter().for_each(|row| batch.push(row));
+        let sample = self.access(steps[0], order(0), steps[0].offset, weight, Evidence::Cost);
+        let rows: Vec<Access> = (0..times)
+            .flat_map(|i| steps.iter().map(move |step| (i, step)))
+            .map(|(i, step)| self.access(*step, order(i), step.offset, 0, Evidence::Execution))
+            .collect();
+        self.begin_window(thread, sample, &rows);
     }
 
     pub(crate) fn findings(&self) -> Findings {

@@ -223,7 +223,7 @@ fn pace_of_short_walks_is_told_by_samples_without_a_window() {
                 samples += 1;
                 match samples % 7 {
                     0 => program.window(0, &[load(site, pairs, offset, 16)], from, 50, 1_000_000),
-                    _ => program.sample(0, load(site, pairs, offset + from as u64 * 16, 16), 1_000_000),
+                    _ => program.sample_before(load(site, pairs, offset + from as u64 * 16, 16), 1_000_000),
                 }
             }
         }

@@ -222,7 +222,7 @@ impl<'a> Resolver<'a> {
             batch.begin_window(window, samples.time_ns[last], samples.burst_instructions[last]);
             for &(row, _) in seen {
                 let cost = self.cost(process, &mut cursor, part, row, window);
-                batch.push(cost);
+                batch.push_sample(cost, samples.cpu_ns[row]);
             }
             let time_ns = samples.time_ns[last];
             for row in range.clone() {
@@ -240,7 +240,6 @@ impl<'a> Resolver<'a> {
                     offset: address.0.wrapping_sub(place.base),
                     weight: 0,
                     evidence: Evidence::Execution,
-                    cpu_ns: 0,
                 });
                 self.sites.count(site);
                 self.groups.count(place.group);
@@ -287,7 +286,6 @@ impl<'a> Resolver<'a> {
             offset: address.0.wrapping_sub(place.base),
             weight,
             evidence: Evidence::Cost,
-            cpu_ns: samples.cpu_ns[row],
         }
     }
 
