@@ -138,7 +138,7 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             rows.push(field_cells(report, field, limits));
         }
         let mut summed_up = |rest: usize, word: &str| {
-            let mut cells = vec![String::new(); 9];
+            let mut cells = vec![String::new(); field_columns().len()];
             cells[2] = format!("{} {word}", count(rest as u64));
             if rest > 0 {
                 rows.push(cells);
