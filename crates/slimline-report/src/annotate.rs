@@ -1,5 +1,6 @@
 //! A structure as pahole prints it, with what each field costs.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::escape::plain;
@@ -36,8 +37,8 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
     let mut line = 0;
     let mut holes = (0, 0);
     let mut open: Vec<&LayoutMember> = Vec::new();
-    // The bit-field that was told last with the cost of its unit, and where that unit's fields are.
-    let mut unit: Option<(&LayoutMember, Vec<u64>)> = None;
+    // By where the fields are that accesses are counted by: the member whose line has their cost.
+    let mut told: BTreeMap<Vec<u64>, &LayoutMember> = BTreeMap::new();
     for member in &layout.members {
         while let Some(inner) = open.pop_if(|inner| inner.depth >= member.depth) {
             close(out, inner, layout)?;
@@ -47,7 +48,7 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
             let indent = indent(member);
             writeln!(out, "{:indent$}/* --- cache line {line} ({} bytes) --- */", "", line * LINE_BYTES)?;
         }
-        if member.name.is_empty() {
+        if member.is_hole() {
             holes = (holes.0 + 1, holes.1 + member.bytes);
             writeln!(out, "{:indent$}/* {} bytes hole */", "", member.bytes, indent = indent(member))?;
             continue;
@@ -59,14 +60,14 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
         }
         let fields = fields_of(group, member);
         let offsets: Vec<u64> = fields.iter().map(|field| field.offset).collect();
-        // The processor loads and stores a unit of bit-fields as one: so it is counted, and told once.
-        let told = unit.as_ref().filter(|(_, shared)| member.bits.is_some() && *shared == offsets);
-        let cost = match told {
-            Some((first, _)) => format!("    with {}", plain(&first.name)),
+        // The processor loads and stores a unit of bit-fields as one, and alternatives of a union are the same bytes: so
+        // they are counted as one, and told once.
+        let cost = match told.get(&offsets) {
+            Some(first) => format!("    with {}", plain(&first.name)),
             None => cost(report, &fields),
         };
-        if told.is_none() && member.bits.is_some() {
-            unit = Some((member, offsets));
+        if !offsets.is_empty() {
+            told.entry(offsets).or_insert(member);
         }
         row(out, &format!("{:indent$}{}", "", declaration(member, layout), indent = indent(member)), member, &cost)?;
     }
@@ -115,7 +116,11 @@ fn opening(member: &LayoutMember, layout: &Layout) -> String {
 }
 
 fn close(out: &mut impl Write, member: &LayoutMember, layout: &Layout) -> fmt::Result {
-    let text = if layout.language == "rust" { "},".to_owned() } else { format!("}} {};", plain(&member.name)) };
+    let text = match (layout.language.as_str(), member.name.as_str()) {
+        ("rust", _) => "},".to_owned(),
+        (_, "") => "};".to_owned(),
+        (_, name) => format!("}} {};", plain(name)),
+    };
     row(out, &format!("{:indent$}{text}", "", indent = indent(member)), member, "")
 }
 

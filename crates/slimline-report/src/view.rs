@@ -352,7 +352,7 @@ pub struct LayoutMember {
     pub offset: u64,
     /// Size.
     pub bytes: u64,
-    /// Name; empty for a hole.
+    /// Name; empty for a hole, and for a structure or union without one.
     pub name: String,
     /// Type as the language spells it; empty for a hole.
     pub type_name: String,
@@ -360,8 +360,15 @@ pub struct LayoutMember {
     pub bits: Option<(u8, u8)>,
     /// How deep it is nested; 0 for a direct member.
     pub depth: u32,
-    /// Whether deeper rows follow that make up this one (a nested structure).
+    /// Whether deeper rows follow that make up this one (a nested structure, a union without a name).
     pub nested: bool,
+}
+
+impl LayoutMember {
+    /// Whether no member uses these bytes.
+    pub fn is_hole(&self) -> bool {
+        self.type_name.is_empty()
+    }
 }
 
 /// A loop.

@@ -374,6 +374,42 @@ fn annotated_nested_structure_and_bit_fields() {
     assert!(text.contains("3 not seen used") && text.contains("wide: reached only by"), "{text}");
 }
 
+/// The members of a union without a name share their bytes: each is shown, their cost once.
+#[test]
+fn annotated_union_without_a_name() {
+    let member = |offset, bytes, name: &str, type_name: &str, depth| LayoutMember {
+        offset,
+        bytes,
+        name: name.into(),
+        type_name: type_name.into(),
+        depth,
+        ..LayoutMember::default()
+    };
+    let nested = |member| LayoutMember { nested: true, ..member };
+    let mut report = art();
+    report.groups[0].layout = Some(Layout {
+        name: "struct event".into(),
+        language: "c".into(),
+        bytes: 40,
+        members: vec![
+            member(0, 4, "kind", "int", 0),
+            member(4, 4, "", "", 0),
+            nested(member(8, 32, "", "union {…}", 0)),
+            nested(member(8, 16, "p", "struct {…}", 1)),
+            member(8, 8, "x", "double", 2),
+            member(16, 8, "y", "double", 2),
+            nested(member(8, 32, "q", "struct {…}", 1)),
+            member(8, 8, "k", "long", 2),
+            member(16, 24, "c", "char[24]", 2),
+        ],
+    });
+    let field = |offset, bytes, share| Field { offset, bytes, share, access_share: share, ..Field::default() };
+    report.groups[0].fields = vec![field(0, 4, 0.25), field(8, 8, 0.5), field(16, 24, 0.25)];
+    let mut out = String::new();
+    annotate::structure(&mut out, &report, &report.groups[0]).unwrap();
+    insta::assert_snapshot!(out);
+}
+
 #[test]
 fn annotated_without_debug_information() {
     let mut report = art();

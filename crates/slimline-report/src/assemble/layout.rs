@@ -34,14 +34,19 @@ pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
             ..LayoutMember::default()
         })
         .collect();
-    members.extend(gaps);
-    // Members that share an offset stay in the order of their nesting.
-    members.sort_by_key(|member| member.offset);
+    for gap in gaps {
+        let is_behind = |member: &LayoutMember| member.offset >= gap.offset + gap.bytes && member.depth <= gap.depth;
+        let at = members.iter().position(is_behind).unwrap_or(members.len());
+        members.insert(at, gap);
+    }
     Some(Layout { name: row.name.clone(), language: language(row.language).to_owned(), bytes: row.bytes, members })
 }
 
 fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<LayoutMember>) {
-    for member in &row.members {
+    // Rust declares them in an order of its own.
+    let mut members: Vec<&Member> = row.members.iter().collect();
+    members.sort_by_key(|member| member.offset);
+    for member in members {
         let inner = inner(member, tables).filter(|_| depth < MAX_DEPTH);
         into.push(LayoutMember {
             offset: base + member.offset,
@@ -58,10 +63,11 @@ fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<Layout
     }
 }
 
-/// The structure that a member is, if it is one.
+/// The structure that a member is, or the union whose members are the outer structure's own, if it is one.
 fn inner<'t>(member: &Member, tables: &'t Tables) -> Option<&'t Type> {
     let row = tables.type_(member.type_id?);
-    (row.kind == TypeKind::Structure && !row.members.is_empty()).then_some(row)
+    let is_inner = row.kind == TypeKind::Structure || row.kind == TypeKind::Union && member.name.is_empty();
+    (is_inner && !row.members.is_empty()).then_some(row)
 }
 
 pub(super) fn language(language: Language) -> &'static str {
