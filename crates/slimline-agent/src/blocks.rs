@@ -39,6 +39,7 @@ use crate::kernel;
 use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
     AtomicPtr, AtomicU16, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst, compiler_fence,
 };
 use slimline_trace::wire::{COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
 
@@ -165,7 +166,8 @@ impl Leaf {
     /// Takes back [`entered`] of an eighth that has no block any more, and takes in no small ones.
     ///
     /// A block of another size may come in between. Its start is stored before it is counted
-    /// ([`BlockIndex::insert`]): so it is seen here, or the flags are found changed, or it sets the flag again.
+    /// ([`BlockIndex::insert`], [`Self::enter`]): so it is seen here, or the flags are found changed, or it sets the
+    /// flag again.
     #[cold]
     #[inline(never)]
     fn sweep(&self, address: u64) {
@@ -175,6 +177,20 @@ impl Leaf {
         if cells.all(|cell| !Cell(cell.load(Acquire)).is_live()) {
             // Where this fails there is a block.
             let _ = self.page(address).compare_exchange(flags, flags & !entered(address), AcqRel, Relaxed);
+        }
+    }
+
+    /// Stores the start of a block on a page that was not passed over a moment ago.
+    #[inline(always)]
+    fn enter(&self, base: u64, start: Cell) {
+        self.flag(base, entered(base));
+        self.cell(base).store(start.0, Release);
+        compiler_fence(SeqCst);
+        // Passed over since, and perhaps swept by who did not see the start. The processor may read this before others
+        // see the start, so a sweep within those nanoseconds is missed; waiting for it would cost each allocation more
+        // than all the rest of this.
+        if self.page(base).load(Relaxed) & (PASSED_OVER | entered(base)) != entered(base) {
+            self.note_entered(base);
         }
     }
 
@@ -368,7 +384,7 @@ impl BlockIndex {
         if (base & ((1 << PAGE_BITS) - 1)) + bytes > 1 << PAGE_BITS || in_granule & 7 != 0 {
             return false;
         }
-        // Where it was passed over the order below would be wrong: see [`Leaf::sweep`].
+        // Where it was passed over each block is counted: see [`Leaf::sweep`].
         let Some(leaf) = self.leaf(base).filter(|leaf| leaf.page(base).load(Relaxed) & PASSED_OVER == 0) else {
             return false;
         };
@@ -385,8 +401,7 @@ impl BlockIndex {
         } else {
             bytes as u32
         };
-        leaf.flag(base, entered(base));
-        place.store(Cell::start(base, size_code, stack).0, Release);
+        leaf.enter(base, Cell::start(base, size_code, stack));
         true
     }
 
@@ -593,6 +608,26 @@ mod tests {
         // One of a size that is always followed.
         assert_eq!(index.insert(late, ALWAYS_FOLLOWED_BYTES, 8), 0);
         assert!(index.remove(late).is_some());
+    }
+
+    #[test]
+    fn a_block_is_not_lost_to_a_sweep_that_did_not_see_it() {
+        let owned = Owned::new();
+        let index = owned.index();
+        let (other, base) = (HEAP + 0x100, HEAP + 0x180);
+        assert_eq!(index.insert(other, 48, 7), 0);
+        assert!(index.remove(other).is_some());
+        // Another thread finds no block to sweep around, between this one's look at the page and its start's coming.
+        index.pass_over(base);
+        let leaf = index.leaf(base).unwrap();
+        let flags = leaf.page(base).load(Relaxed);
+        leaf.enter(base, Cell::start(base, WIDE, 7));
+        let swept = leaf.page(base).compare_exchange(flags, flags & !entered(base), AcqRel, Relaxed);
+        assert!(swept.is_err() && index.remove(base).is_some());
+        // Or it has taken the flag back before the start came.
+        leaf.page(base).fetch_and(!entered(base), Relaxed);
+        leaf.enter(base, Cell::start(base, WIDE, 7));
+        assert!(index.remove(base).is_some());
     }
 
     #[test]

@@ -16,9 +16,9 @@ use crate::memory::Pages;
 use crate::recorder::bytes_of;
 use crate::signals::forward::Context;
 use crate::thread::Thread;
-use crate::trigger::Trigger;
+use crate::trigger::{Clock, Trigger};
 use crate::unwind::{self, Window};
-use crate::{follow, handler, maps, process, registers, trigger};
+use crate::{follow, handler, maps, process, registers};
 
 /// Decoded instructions kept for each thread.
 const DECODED: usize = 2048;
@@ -29,8 +29,7 @@ const NEXT_INSTANCE_WITHIN: u32 = 64;
 /// What sampling one thread needs. Zeros are a fresh one.
 pub(crate) struct Sampler {
     pub(crate) budget: Budget,
-    /// Instruction and stack pointer that the thread went on at after its latest sample.
-    resumed_at: (u64, u64),
+    latest: Stop,
     emulator: emulate::Emulator<DECODED>,
     plans: Plans,
     pages: Pages,
@@ -155,31 +154,55 @@ pub(crate) struct Moment {
     pub(crate) cpu_ns: u64,
 }
 
+/// Where a sample stopped its thread.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    ip: u64,
+    stack_pointer: u64,
+    cpu_ns: u64,
+}
+
+impl Stop {
+    /// CPU time from one sample to the next where the signal for the second waited until the first was taken: what it
+    /// takes to leave the handler and to enter it again.
+    const BACK_TO_BACK_NS: u64 = 5_000;
+
+    /// Whether the thread did nothing since it was stopped `before`. A trigger of one clock that comes while the
+    /// other's is served is late, but shows the thread where it was. The same place alone does not tell: who blocks
+    /// signals by system calls that we don't see gets each trigger at the end of the blocking.
+    fn is_still(&self, before: Self) -> bool {
+        (self.ip, self.stack_pointer) == (before.ip, before.stack_pointer)
+            && self.cpu_ns.saturating_sub(before.cpu_ns) < Self::BACK_TO_BACK_NS
+    }
+}
+
 /// Records one sample of the thread that was interrupted at `context` at this moment.
 pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, context: &Context, at: Moment) {
     let Some(config) = process::config() else { return };
-    let weight_ns = trigger::weight_ns().saturating_mul(1 + u64::from(trigger.missed));
+    let weight_ns = trigger.weight_ns();
     let mut state = registers::state_of(context);
     let sampled_ip = state.rip;
     let stack_pointer = context.register(libc::REG_RSP);
-    let Sampler { budget, resumed_at, emulator, plans, pages, window, frames, seen } = sampler;
+    let Sampler { budget, latest, emulator, plans, pages, window, frames, seen } = sampler;
     seen.clear();
     pages.begin();
     if trigger.is_timer && returned_from_kernel(pages, sampled_ip) {
         return; // it waited until a system call ended: that time has no samples
     }
 
-    // One clock's trigger that came while the other's was served is late, but the thread did nothing meanwhile.
-    let here = (sampled_ip, stack_pointer);
-    let before = core::mem::replace(resumed_at, here);
-    let is_late = trigger.late && before != here;
+    let here = Stop { ip: sampled_ip, stack_pointer, cpu_ns: at.cpu_ns };
+    let before = core::mem::replace(latest, here);
+    let is_late = trigger.late && !here.is_still(before);
     let mut blamed =
         if is_late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, pages, &state, config.skid) };
 
     let mut code = CodeSeen { range: (0, 0), unknown: false };
     code.visit(sampled_ip);
     let wanted = config.burst_instructions.min(MAX_BURST as u32);
-    let has_burst = budget.earn(weight_ns, config.budget_ppm) && wanted > 0;
+    let has_burst = match trigger.clock {
+        Clock::First => budget.earn(weight_ns, config.budget_ppm) && wanted > 0,
+        Clock::Second => false, // it has no time that could pay for one, nor that one could stand for
+    };
     let is_lost = blamed.quality == Quality::Lost;
     let limit = match (has_burst, is_lost) {
         (true, _) => wanted,
@@ -341,5 +364,14 @@ mod tests {
         seen.clear();
         seen.add(access);
         assert_eq!(seen.access_count, 1);
+    }
+
+    #[test]
+    fn a_thread_is_still_where_hardly_any_time_went_by() {
+        let before = Stop { ip: 0x1000, stack_pointer: 0x7000, cpu_ns: 50_000 };
+        assert!(Stop { cpu_ns: 52_000, ..before }.is_still(before));
+        assert!(!Stop { cpu_ns: 1_050_000, ..before }.is_still(before), "the same place a millisecond later");
+        assert!(!Stop { ip: 0x1004, ..before }.is_still(before));
+        assert!(!Stop { stack_pointer: 0x6ff0, ..before }.is_still(before), "a deeper call");
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! Beside either of them another perf event, with a much longer period that is no multiple of the first. Its samples
 //! fall between the others, now and then so close to one that both see the same pass over an array: from that the
-//! analysis tells how fast code runs. And what happens in step with one clock is seen by the other.
+//! analysis tells how fast code runs. They say only where a thread is, and weigh nothing: a thread that ends before the
+//! second clock first came round would get too little weight if time were divided between the two.
 #![allow(unsafe_code)] // system calls
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,34 +20,28 @@ use slimline_trace::wire::{ProcessHeader, RunConfig, TriggerKind};
 use crate::thread::Thread;
 use crate::{kernel, signals};
 
-/// Says that a signal is our trigger's: what perf's `sig_data` and the timer's value hold.
-pub(crate) const COOKIE: u64 = u64::from_le_bytes(*b"slimtrig");
+/// Say that a signal is a trigger of the first or the second clock: what perf's `sig_data` and the timer's value hold.
+const COOKIES: [u64; 2] = [u64::from_le_bytes(*b"slimtrig"), u64::from_le_bytes(*b"slimsecd")];
 /// The kernel gives no software clock a shorter period; below it signals would starve the target.
 const SHORTEST_PERIOD_NS: u64 = 10_000;
 
-/// Whose events these are.
-const MAIN: usize = 0;
-const BETWEEN: usize = 1;
+/// The clocks that interrupt a thread; each has a perf event at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// Its samples weigh the time that they stand for. Perf's, or a timer.
+    First,
+    /// Its samples weigh nothing. Perf's.
+    Second,
+}
 
 static KIND: AtomicU32 = AtomicU32::new(TriggerKind::Off as u32);
 /// Descriptors of the perf events; -1 for none.
 static EVENTS: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
-static WEIGHT_NS: AtomicU64 = AtomicU64::new(0);
-
-/// User time that a trigger stands for.
-pub(crate) fn weight_ns() -> u64 {
-    WEIGHT_NS.load(Relaxed)
-}
-
-/// Whether timers, not perf, interrupt the threads.
-pub(crate) fn is_timer() -> bool {
-    KIND.load(Relaxed) == TriggerKind::ThreadTimer as u32
-}
 
 /// The descriptors that the target must not see; -1 for none.
 pub(crate) fn events() -> [i32; 2] {
-    [MAIN, BETWEEN].map(|which| EVENTS[which].load(Relaxed))
+    EVENTS.each_ref().map(|event| event.load(Relaxed))
 }
 
 /// Moves the event that has this descriptor, if any, to another one.
@@ -60,10 +55,9 @@ pub(crate) fn move_event(file: i32) {
 pub(crate) fn start(config: &RunConfig, header: &ProcessHeader) {
     let period_ns = config.period_ns.max(SHORTEST_PERIOD_NS);
     PERIOD_NS.store(period_ns, Relaxed);
-    WEIGHT_NS.store(period_ns, Relaxed);
     let mut wanted = config.trigger;
     if wanted == TriggerKind::PerfSigtrap as u32
-        && let Err(error) = start_event(MAIN, period_ns)
+        && let Err(error) = start_event(Clock::First, period_ns)
     {
         header.trigger_errno.store(error as u32, Relaxed);
         wanted = TriggerKind::ThreadTimer as u32;
@@ -71,14 +65,13 @@ pub(crate) fn start(config: &RunConfig, header: &ProcessHeader) {
     if wanted == TriggerKind::Off as u32 {
         return;
     }
-    let between_ns = config.between_ns.max(period_ns);
-    let has_between = config.between_ns > 0 && start_event(BETWEEN, between_ns).is_ok();
-    if has_between {
-        let both_ns = u128::from(period_ns) + u128::from(between_ns);
-        WEIGHT_NS.store((u128::from(period_ns) * u128::from(between_ns) / both_ns) as u64, Relaxed);
+    if config.between_ns > 0
+        && let Err(error) = start_event(Clock::Second, config.between_ns.max(period_ns))
+    {
+        header.between_errno.store(error as u32, Relaxed);
     }
-    // Timers come with the event's signal, where there is one.
-    if wanted == TriggerKind::ThreadTimer as u32 && !has_between && !signals::claim_real_time() {
+    if wanted == TriggerKind::ThreadTimer as u32 && !signals::claim_any() {
+        header.trigger_errno.store(libc::EBUSY as u32, Relaxed);
         return;
     }
     KIND.store(wanted, Relaxed);
@@ -88,22 +81,22 @@ pub(crate) fn start(config: &RunConfig, header: &ProcessHeader) {
     }
 }
 
-/// Opens and enables an event; the kernel's error where it can't be had.
-fn start_event(which: usize, period_ns: u64) -> Result<(), i32> {
-    let event = open_event(period_ns)?;
+/// Opens and enables a clock's event; the kernel's error where it can't be had.
+fn start_event(clock: Clock, period_ns: u64) -> Result<(), i32> {
+    let event = open_event(clock, period_ns)?;
     if !signals::claim(libc::SIGTRAP) {
         kernel::close(event);
         return Err(libc::EBUSY);
     }
     let event = kernel::hide(event);
-    EVENTS[which].store(event, Relaxed);
+    EVENTS[clock as usize].store(event, Relaxed);
     control(event, ENABLE);
     Ok(())
 }
 
 /// What a new thread needs: nothing under perf, which follows threads by itself.
 pub(crate) fn start_thread(thread: &Thread) {
-    if is_timer() && thread.is_recorded() {
+    if KIND.load(Relaxed) == TriggerKind::ThreadTimer as u32 && thread.is_recorded() {
         match create_timer(PERIOD_NS.load(Relaxed)) {
             Ok(timer) => thread.timer.set(timer + 1),
             Err(error) => {
@@ -168,7 +161,7 @@ const SIGTRAP: u64 = 1 << 37;
 const ENABLE: usize = 0x2400;
 const DISABLE: usize = 0x2401;
 
-fn open_event(period_ns: u64) -> Result<i32, i32> {
+fn open_event(clock: Clock, period_ns: u64) -> Result<i32, i32> {
     let attributes = EventAttributes {
         kind: PERF_TYPE_SOFTWARE,
         bytes: size_of::<EventAttributes>() as u32,
@@ -178,7 +171,7 @@ fn open_event(period_ns: u64) -> Result<i32, i32> {
         read_format: 0,
         flags: DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV | INHERIT_THREAD | REMOVE_ON_EXEC | SIGTRAP,
         between: [0; 9],
-        sig_data: COOKIE,
+        sig_data: COOKIES[clock as usize],
     };
     let this_thread = 0;
     let arguments = [&raw const attributes as usize, this_thread, usize::MAX, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
@@ -205,7 +198,8 @@ fn user_clock(thread: u32) -> u32 {
 fn create_timer(period_ns: u64) -> Result<i32, i32> {
     // SAFETY: a structure of integers and a pointer.
     let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
-    event.sigev_value = libc::sigval { sival_ptr: core::ptr::without_provenance_mut(COOKIE as usize) };
+    event.sigev_value =
+        libc::sigval { sival_ptr: core::ptr::without_provenance_mut(COOKIES[Clock::First as usize] as usize) };
     event.sigev_signo = signals::ours();
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     let thread = kernel::thread_id();
@@ -227,6 +221,8 @@ fn create_timer(period_ns: u64) -> Result<i32, i32> {
 /// What the kernel says about one of our triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trigger {
+    /// Whose it is.
+    pub(crate) clock: Clock,
     /// Triggers that this one stands for besides itself.
     pub(crate) missed: u32,
     /// The signal was blocked when its time came: the instruction pointer is that of the end of the blocking.
@@ -268,19 +264,28 @@ pub(crate) fn is_trap(code: i32) -> bool {
 impl Trigger {
     /// Whether a signal is one of our triggers.
     pub(crate) fn of(info: &SignalInfo) -> Option<Trigger> {
-        if info.fields[1] != COOKIE {
-            return None;
-        }
+        let clock =
+            [Clock::First, Clock::Second].into_iter().find(|&clock| COOKIES[clock as usize] == info.fields[1])?;
         match info.code {
             // fields: address, sig_data, type | flags << 32
             TRAP_PERF => {
-                Some(Trigger { missed: 0, late: (info.fields[2] >> 32) & TRAP_PERF_FLAG_ASYNC != 0, is_timer: false })
+                let late = (info.fields[2] >> 32) & TRAP_PERF_FLAG_ASYNC != 0;
+                Some(Trigger { clock, missed: 0, late, is_timer: false })
             }
             // fields: timer | overrun << 32, value
             libc::SI_TIMER => {
-                Some(Trigger { missed: ((info.fields[0] >> 32) as i32).max(0) as u32, late: false, is_timer: true })
+                let missed = ((info.fields[0] >> 32) as i32).max(0) as u32;
+                Some(Trigger { clock, missed, late: false, is_timer: true })
             }
             _ => None,
+        }
+    }
+
+    /// User time that it stands for.
+    pub(crate) fn weight_ns(&self) -> u64 {
+        match self.clock {
+            Clock::First => PERIOD_NS.load(Relaxed).saturating_mul(1 + u64::from(self.missed)),
+            Clock::Second => 0,
         }
     }
 }
@@ -293,21 +298,33 @@ mod tests {
         SignalInfo { signal: 5, error: 0, code, padding: 0, fields, rest: [0; 10] }
     }
 
+    const ON_TIME: Trigger = Trigger { clock: Clock::First, missed: 0, late: false, is_timer: false };
+
     #[test]
-    fn only_signals_with_the_cookie_are_ours() {
-        let perf = info(TRAP_PERF, [0x1000, COOKIE, 1, 0]);
-        assert_eq!(Trigger::of(&perf), Some(Trigger { missed: 0, late: false, is_timer: false }));
+    fn only_signals_with_a_cookie_are_ours() {
+        let [first, second] = COOKIES;
+        let perf = info(TRAP_PERF, [0x1000, first, 1, 0]);
+        assert_eq!(Trigger::of(&perf), Some(ON_TIME));
+        let between = info(TRAP_PERF, [0x1000, second, 1, 0]);
+        assert_eq!(Trigger::of(&between), Some(Trigger { clock: Clock::Second, ..ON_TIME }));
         assert_eq!(Trigger::of(&info(TRAP_PERF, [0x1000, 7, 1, 0])), None, "the target's own perf event");
-        assert_eq!(Trigger::of(&info(libc::SI_USER, [0, COOKIE, 0, 0])), None);
+        assert_eq!(Trigger::of(&info(libc::SI_USER, [0, first, 0, 0])), None);
         assert_eq!(Trigger::of(&info(libc::SI_TKILL, [0, 0, 0, 0])), None, "raise");
         assert_eq!(Trigger::of(&info(128, [0, 0, 0, 0])), None, "int3");
     }
 
     #[test]
     fn late_and_missed_triggers_are_told() {
-        let late = info(TRAP_PERF, [0, COOKIE, 1 | 1 << 32, 0]);
-        assert_eq!(Trigger::of(&late), Some(Trigger { missed: 0, late: true, is_timer: false }));
-        let timer = info(libc::SI_TIMER, [9 | 3 << 32, COOKIE, 0, 0]);
-        assert_eq!(Trigger::of(&timer), Some(Trigger { missed: 3, late: false, is_timer: true }));
+        let late = info(TRAP_PERF, [0, COOKIES[0], 1 | 1 << 32, 0]);
+        assert_eq!(Trigger::of(&late), Some(Trigger { late: true, ..ON_TIME }));
+        let timer = info(libc::SI_TIMER, [9 | 3 << 32, COOKIES[0], 0, 0]);
+        assert_eq!(Trigger::of(&timer), Some(Trigger { missed: 3, is_timer: true, ..ON_TIME }));
+    }
+
+    #[test]
+    fn only_the_first_clock_weighs() {
+        PERIOD_NS.store(1_000_000, Relaxed);
+        assert_eq!(Trigger { missed: 3, ..ON_TIME }.weight_ns(), 4_000_000);
+        assert_eq!(Trigger { clock: Clock::Second, ..ON_TIME }.weight_ns(), 0);
     }
 }

@@ -6,8 +6,9 @@ use slimline_trace::access::Window;
 
 use crate::bottom::mix;
 
-/// Windows kept, at most: a quarter of a minute at the default rate, of 115 accesses each on average. Twice as many, and
-/// those of another shard, are held for a while: 30 MB. More would make shares little surer and reports slower.
+/// Windows kept, at most: those of 16 s at 1000 Hz, of about a minute at the usual tick. Of 115 accesses each on average;
+/// twice as many, and those of another shard, are held for a while: 30 MB. More would make shares little surer and
+/// reports slower.
 const KEPT: usize = 1 << 14;
 
 /// Windows of known time and length, with their accesses in order.
@@ -30,7 +31,7 @@ pub(crate) struct Sequence {
     pub(crate) end: usize,
     /// What the sample that it began with was blamed on, as number of a stream.
     pub(crate) blamed: u32,
-    /// CPU time since the window before.
+    /// User time that it stands for: since the window before.
     pub(crate) weight: u64,
     /// Instructions, at least one.
     pub(crate) instructions: u32,

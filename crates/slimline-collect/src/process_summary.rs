@@ -57,6 +57,7 @@ impl Recorded<'_> {
             failure: (state == ProcessState::Failed).then(|| self.file.failure()),
             trigger: trigger_of(u32_of(offset_of!(ProcessHeader, trigger))),
             trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
+            between_errno: u32_of(offset_of!(ProcessHeader, between_errno)),
             started_ns: u64_of(offset_of!(ProcessHeader, started_ns)),
             ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
             parts: self.counts.parts,

@@ -170,8 +170,14 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     let (processes, any_alive) = drain.finish(&writer);
     let (session, written) = writer.finish();
     if let (None, Some(first)) = (calibration.trigger, processes.first()) {
-        let granted = Some((first.trigger, first.trigger_errno));
-        (info.collector.trigger, info.collector.trigger_reason) = trigger::granted(options.trigger, granted);
+        let granted = trigger::granted(options.trigger, Some((first.trigger, first.trigger_errno)));
+        info.collector.trigger = granted.trigger;
+        info.collector.trigger_reason = granted.why;
+        info.collector.trigger_errno = granted.errno;
+    }
+    if let Some(first) = processes.first() {
+        let asked_ns = info.collector.clocks_ns;
+        info.collector.clocks_ns = trigger::granted_clocks_ns(asked_ns, first.trigger, first.between_errno);
     }
     info.processes = processes;
     info.ended_ns = monotonic_ns();
@@ -289,6 +295,7 @@ fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calib
             name: "clock".to_owned(),
             trigger: chosen.trigger,
             trigger_reason: chosen.why,
+            trigger_errno: chosen.errno,
             weight: "time_ns".to_owned(),
             period_ns: chosen.period_ns,
             clocks_ns,

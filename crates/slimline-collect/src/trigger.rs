@@ -13,7 +13,7 @@ use crate::stall_kernel::Slices;
 const PERIOD_NS: u64 = 1_000_000;
 /// Cheap: at most 1 % of the time.
 const CHEAP_NS: u64 = PERIOD_NS / 100;
-/// The least time between two triggers where they are dear, or nobody knows; the usual tick.
+/// Time between two where they are dear, or nobody knows.
 const CAREFUL_PERIOD_NS: u64 = 4_000_000;
 /// Periods of the first clock in one of the second, in hundredths: often enough for paces in a few seconds, and so far
 /// from small fractions (five golden sections) that samples of the two fall at all distances.
@@ -46,7 +46,9 @@ pub(crate) fn trigger_cost_ns(slices: &[Slices], samples_ns: &[u64]) -> Option<u
 pub(crate) struct Choice {
     pub(crate) trigger: Trigger,
     pub(crate) why: String,
-    /// Time between two triggers of a thread; 0 where there are none.
+    /// `errno` of perf where it was refused, else 0.
+    pub(crate) errno: u32,
+    /// Time between two triggers of a thread that weigh; 0 where there are none.
     pub(crate) period_ns: u64,
     /// Why this period, where it was not asked for.
     pub(crate) period_why: Option<String>,
@@ -55,62 +57,78 @@ pub(crate) struct Choice {
 /// What is used of what was asked for, by what calibration found. `tick_ns` is the kernel's.
 ///
 /// Perf's event has any rate, and a phase of its own. A timer fires at the kernel's tick, which interrupts the thread
-/// anyway, so that only its signal is to be paid for: a tenth to a third of the price (docs/overhead.md).
+/// anyway, so that only its signal is to be paid for: a tenth to a third of the price (docs/overhead.md). It is asked for at
+/// every tick: threads that take less time than its first period have no sample.
 pub(crate) fn choose(trigger: Option<Trigger>, period_ns: Option<u64>, found: &Calibration, tick_ns: u64) -> Choice {
-    let (granted, why) = granted(trigger, found.trigger);
+    let Granted { trigger: granted, why, errno } = granted(trigger, found.trigger);
     let is_cheap = found.trigger_cost_ns.is_some_and(|cost_ns| cost_ns <= CHEAP_NS);
     let price = match found.trigger_cost_ns {
         Some(cost_ns) => format!("an interrupt costs {:.0} µs on this machine", cost_ns as f64 / 1000.0),
         None => "what an interrupt costs on this machine was not measured".to_owned(),
     };
-    let careful_ns = (CAREFUL_PERIOD_NS / tick_ns.max(1)).max(1) * tick_ns;
+    // No kernel ticks more often; one that says so means another clock.
+    let tick_ns = tick_ns.max(PERIOD_NS);
+    let is_tick_cheaper = !is_cheap && trigger.is_none() && found.trigger.is_some();
+    let chosen = |period_ns, period_why| Choice { trigger: granted, why: why.clone(), errno, period_ns, period_why };
     match (granted, period_ns) {
-        (Trigger::Off, _) => Choice { trigger: granted, why, period_ns: 0, period_why: None },
-        (_, Some(period_ns)) => Choice { trigger: granted, why, period_ns, period_why: None },
-        (Trigger::PerfSigtrap, None) if is_cheap => {
-            Choice { trigger: granted, why, period_ns: PERIOD_NS, period_why: Some(price) }
+        (Trigger::Off, _) => chosen(0, None),
+        (_, Some(period_ns)) => chosen(period_ns, None),
+        (Trigger::PerfSigtrap, None) if is_cheap => chosen(PERIOD_NS, Some(price)),
+        (Trigger::PerfSigtrap, None) if is_tick_cheaper => {
+            let more = if tick_ns > PERIOD_NS { "; -F 1000 for more" } else { "" };
+            Choice {
+                trigger: Trigger::ThreadTimer,
+                why: format!("it rides on the kernel's tick: {price}"),
+                ..chosen(tick_ns, Some(format!("{price}{more}")))
+            }
         }
-        (Trigger::PerfSigtrap, None) => {
-            let period_why = Some(format!("{price}; -F 1000 for more"));
-            let (trigger, why) = match (trigger, found.trigger) {
-                (None, Some(_)) => (Trigger::ThreadTimer, format!("it rides on the kernel's tick: {price}")),
-                _ => (granted, why),
-            };
-            Choice { trigger, why, period_ns: careful_ns, period_why }
-        }
-        (Trigger::ThreadTimer, None) => {
-            let period_why = Some("the kernel serves timers at its tick".to_owned());
-            Choice { trigger: granted, why, period_ns: careful_ns, period_why }
-        }
+        (Trigger::PerfSigtrap, None) => chosen(CAREFUL_PERIOD_NS, Some(format!("{price}; -F 1000 for more"))),
+        (Trigger::ThreadTimer, None) => chosen(tick_ns, Some("the kernel serves timers at its tick".to_owned())),
     }
 }
 
 impl Choice {
-    /// Periods of the two clocks whose triggers the agents get; 0 for none. Perf's two together have the period that was
-    /// asked for; a tick can't be had less often than it comes, so what perf adds comes on top. A timer that was asked
-    /// for is alone, and so is one where perf was refused.
+    /// Periods of the two clocks that the agents are asked for; 0 for none. A timer that was asked for is alone, and so
+    /// is one where perf was refused.
     pub(crate) fn clocks_ns(&self, asked: Option<Trigger>, found: &Calibration) -> [u64; 2] {
-        let between = |first_ns: u64| [first_ns, first_ns * BETWEEN_PERCENT / 100];
         let has_perf = matches!(found.trigger, Some((Trigger::PerfSigtrap, _)));
         match self.trigger {
             Trigger::Off => [0, 0],
-            Trigger::PerfSigtrap => between(self.period_ns * (BETWEEN_PERCENT + 100) / BETWEEN_PERCENT),
-            Trigger::ThreadTimer if asked.is_none() && has_perf => between(self.period_ns),
-            Trigger::ThreadTimer => [self.period_ns, 0],
+            Trigger::ThreadTimer if asked.is_some() || !has_perf => [self.period_ns, 0],
+            Trigger::PerfSigtrap | Trigger::ThreadTimer => [self.period_ns, self.period_ns * BETWEEN_PERCENT / 100],
         }
     }
 }
 
+/// Those of `clocks_ns` that a process got: its trigger, and the `errno` of the second clock.
+pub(crate) fn granted_clocks_ns(clocks_ns: [u64; 2], trigger: Trigger, between_errno: u32) -> [u64; 2] {
+    match (trigger, clocks_ns, between_errno) {
+        (Trigger::Off, ..) => [0, 0],
+        (_, _, 0) => clocks_ns,
+        (_, [first_ns, _], _) => [first_ns, 0],
+    }
+}
+
+/// The trigger that there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) trigger: Trigger,
+    pub(crate) why: String,
+    /// `errno` of perf where it was refused, else 0.
+    pub(crate) errno: u32,
+}
+
 /// The trigger that there is, and why. `found` is what an agent got, and the `errno` of what it asked for first.
-pub(crate) fn granted(asked: Option<Trigger>, found: Option<(Trigger, u32)>) -> (Trigger, String) {
+pub(crate) fn granted(asked: Option<Trigger>, found: Option<(Trigger, u32)>) -> Granted {
+    let as_asked = |trigger, why: &str| Granted { trigger, why: why.to_owned(), errno: 0 };
     match (asked, found) {
-        (Some(asked), None) => (asked, "asked for".to_owned()),
-        (Some(asked), Some((found, _))) if asked == found => (asked, "asked for".to_owned()),
-        (None, None) => (Trigger::PerfSigtrap, "the best there is; not tried".to_owned()),
-        (None, Some((Trigger::PerfSigtrap, _))) => (Trigger::PerfSigtrap, "the best there is, and granted".to_owned()),
-        (_, Some((found, errno))) => {
+        (Some(asked), None) => as_asked(asked, "asked for"),
+        (Some(asked), Some((found, _))) if asked == found => as_asked(asked, "asked for"),
+        (None, None) => as_asked(Trigger::PerfSigtrap, "the best there is; not tried"),
+        (None, Some((Trigger::PerfSigtrap, _))) => as_asked(Trigger::PerfSigtrap, "the best there is, and granted"),
+        (_, Some((trigger, errno))) => {
             let error = io::Error::from_raw_os_error(errno.cast_signed());
-            (found, format!("perf_event_open with sigtrap was refused: {error}"))
+            Granted { trigger, why: format!("perf_event_open with sigtrap was refused: {error}"), errno }
         }
     }
 }
@@ -175,9 +193,14 @@ mod tests {
         assert_eq!([3_000, 10_000].map(|cost_ns| auto(Some(cost_ns), TICK_NS)), [(PerfSigtrap, 1_000_000); 2]);
         assert_eq!([10_001, 60_000].map(|cost_ns| auto(Some(cost_ns), TICK_NS)), [(ThreadTimer, TICK_NS); 2]);
         assert_eq!(auto(None, TICK_NS), (ThreadTimer, TICK_NS));
-        // Whole ticks: at 1000, 300 and 100 Hz.
-        let periods = [1_000_000, 3_333_333, 10_000_000].map(|tick_ns| auto(None, tick_ns).1);
-        assert_eq!(periods, [4_000_000, 3_333_333, 10_000_000]);
+        assert_eq!(auto(None, 1), (ThreadTimer, 1_000_000), "gVisor's resolution is no tick");
+        // Every tick, at 1000, 300 and 100 Hz: threads of less than a period have no sample.
+        for tick_ns in [1_000_000, 3_333_333, 10_000_000] {
+            assert_eq!(auto(None, tick_ns), (ThreadTimer, tick_ns));
+            assert_eq!(choose(Some(ThreadTimer), None, &found(ThreadTimer, None), tick_ns).period_ns, tick_ns);
+            let perf = choose(Some(PerfSigtrap), None, &found(PerfSigtrap, None), tick_ns);
+            assert_eq!(perf.period_ns, CAREFUL_PERIOD_NS, "perf's interrupts are paid for");
+        }
     }
 
     #[test]
@@ -202,12 +225,18 @@ mod tests {
             choose(asked, None, &found, TICK_NS).clocks_ns(asked, &found)
         };
         assert_eq!(clocks(None, Some(50_000)), [TICK_NS, 32_360_000]);
-        let [first_ns, second_ns] = clocks(None, Some(5_000));
-        assert_eq!([first_ns, second_ns], [1_123_609, 9_089_996]);
-        let rate: f64 = 1.0 / first_ns as f64 + 1.0 / second_ns as f64;
-        assert!((rate * 1e6 - 1.0).abs() < 1e-5, "together as often as asked");
+        assert_eq!(clocks(None, Some(5_000)), [1_000_000, 8_090_000], "the first one as asked");
+        assert_eq!(clocks(Some(PerfSigtrap), Some(50_000)), [CAREFUL_PERIOD_NS, 32_360_000]);
         assert_eq!(clocks(Some(ThreadTimer), None), [TICK_NS, 0]);
         assert_eq!(clocks(Some(Off), None), [0, 0]);
+    }
+
+    #[test]
+    fn only_clocks_that_were_granted_are_told() {
+        let granted = |trigger, between_errno| granted_clocks_ns([TICK_NS, 32_360_000], trigger, between_errno);
+        assert_eq!(granted(Trigger::ThreadTimer, 0), [TICK_NS, 32_360_000]);
+        assert_eq!(granted(Trigger::PerfSigtrap, 24), [TICK_NS, 0]);
+        assert_eq!(granted(Trigger::Off, 24), [0, 0]);
     }
 
     #[test]
@@ -219,6 +248,8 @@ mod tests {
         let (why, period_why) = explained(Trigger::PerfSigtrap, Some(37_600));
         assert_eq!(why, "it rides on the kernel's tick: an interrupt costs 38 µs on this machine");
         assert_eq!(period_why, "an interrupt costs 38 µs on this machine; -F 1000 for more");
+        let often = choose(None, None, &found(Trigger::PerfSigtrap, Some(37_600)), 1_000_000);
+        assert_eq!(often.period_why.as_deref(), Some("an interrupt costs 38 µs on this machine"), "it is 1000 already");
         let (why, period_why) = explained(Trigger::PerfSigtrap, Some(2_400));
         assert_eq!(why, "the best there is, and granted");
         assert_eq!(period_why, "an interrupt costs 2 µs on this machine");
@@ -226,7 +257,7 @@ mod tests {
         let refused = Calibration { trigger: Some((Trigger::ThreadTimer, 13)), ..Calibration::assumed("test") };
         let refused = choose(None, None, &refused, TICK_NS);
         assert_eq!(refused.trigger, Trigger::ThreadTimer);
-        assert!(refused.why.contains("Permission denied"), "{}", refused.why);
+        assert!(refused.why.contains("Permission denied") && refused.errno == 13, "{}", refused.why);
         assert!(refused.period_why.is_some_and(|why| why.contains("tick")));
         let untried = choose(None, None, &Calibration::assumed("test"), TICK_NS);
         assert_eq!((untried.trigger, untried.period_ns), (Trigger::PerfSigtrap, TICK_NS));

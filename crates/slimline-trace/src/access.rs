@@ -122,7 +122,7 @@ pub struct Window {
     pub time_ns: u64,
     /// Instructions executed from its start to its end; 0 where not known.
     pub instructions: u32,
-    /// Weight of its rows. Where a clock started it: CPU time of the thread since the window before.
+    /// Weight of its rows. Where a clock started it: user time of the thread since the window before.
     pub weight: u64,
 }
 

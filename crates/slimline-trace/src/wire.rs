@@ -85,7 +85,8 @@ pub struct RunConfig {
     pub trigger: u32,
     /// Time between two triggers of a thread.
     pub period_ns: u64,
-    /// Time between two triggers of a second clock, perf's, which fall between those of the first; 0 for none.
+    /// Time between two triggers of a second clock, perf's, which fall between those of the first; 0 for none. Their
+    /// samples weigh nothing and have no burst: they say where the thread is.
     pub between_ns: u64,
     /// Instructions to emulate in a burst, at most [`MAX_BURST`]; 0 for none.
     pub burst_instructions: u32,
@@ -181,6 +182,8 @@ pub struct ProcessHeader {
     /// Set to 1 by the collector when it stops reading for good (the recorded command ended, or the disk is full): the
     /// agent stops its triggers and writes nothing more.
     pub stop: AtomicU32,
+    /// `errno` of the second clock that was asked for and refused; 0 where it was granted, or not asked for.
+    pub between_errno: AtomicU32,
     /// New blocks are followed that begin on one page in 2^this, and all of [`Self::followed_bytes`] or more. Grows.
     pub follow_shift: AtomicU32,
     /// See [`Self::follow_shift`]: [`ALWAYS_FOLLOWED_BYTES`] at first. Grows up to [`MOST_FOLLOWED_BYTES`].
@@ -322,7 +325,7 @@ pub struct SampleHead {
     pub time_ns: u64,
     /// The thread's CPU time, without what its samples took until now.
     pub cpu_ns: u64,
-    /// Time this sample stands for.
+    /// Time this sample stands for; 0 for the second clock's.
     pub weight_ns: u64,
     /// Instruction at which the thread was stopped.
     pub sampled_ip: u64,

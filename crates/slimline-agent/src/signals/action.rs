@@ -80,9 +80,8 @@ pub(super) fn exchange(signal: i32, new: Option<KernelAction>) -> Option<KernelA
         let old = actions[row];
         if let Some(new) = new {
             actions[row] = new;
-            // Perf's triggers interrupt no system call, so the target's wish can be followed; timers' may.
-            let restart = crate::trigger::is_timer()
-                || new.handler == libc::SIG_DFL
+            // Triggers come in user mode and interrupt no system call, so the target's wish can be followed.
+            let restart = new.handler == libc::SIG_DFL
                 || new.handler == libc::SIG_IGN
                 || new.flags & libc::SA_RESTART as u64 != 0;
             // It can't fail: the same signal was taken over with the same handler.

@@ -85,12 +85,10 @@ pub(crate) fn claim(signal: i32) -> bool {
     true
 }
 
-/// As [`claim`], the highest real-time signal that is free.
-pub(crate) fn claim_real_time() -> bool {
-    if ours() != 0 {
-        return REAL_TIME.contains(&ours());
-    }
-    REAL_TIME.rev().find(|&candidate| is_free(candidate)).is_some_and(claim)
+/// Takes a signal for triggers that can come as any: the one that is taken already, else the highest real-time signal
+/// that is free. False where there is none.
+pub(crate) fn claim_any() -> bool {
+    ours() != 0 || REAL_TIME.rev().find(|&candidate| is_free(candidate)).is_some_and(claim)
 }
 
 fn is_free(signal: i32) -> bool {

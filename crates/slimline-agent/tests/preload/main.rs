@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use reader::Process;
-use run::{BETWEEN_NS, PERIOD_NS, Recorded, Target, WEIGHT_NS, alone, recorded};
-use slimline_trace::wire::{ProcessState, Quality, TriggerKind};
+use run::{PERIOD_NS, Recorded, Target, alone, recorded};
+use slimline_trace::wire::{BurstEnd, ProcessState, Quality, TriggerKind};
 
 const BOTH: [TriggerKind; 2] = [TriggerKind::PerfSigtrap, TriggerKind::ThreadTimer];
 
@@ -35,19 +35,13 @@ fn used(process: &Process, trigger: TriggerKind) -> bool {
     process.trigger == trigger as u32 || process.trigger_errno != 0
 }
 
-/// Where perf is forbidden the first clock is alone.
-fn has_second_clock(process: &Process) -> bool {
-    process.samples.iter().any(|sample| sample.head.weight_ns == WEIGHT_NS)
-}
-
-/// What a loaded machine can't change: a sample weighs whole periods, and a thread's samples together no more than the
+/// What a loaded machine can't change: a sample weighs whole periods (none is of the second clock), and a thread's samples together no more than the
 /// time that has gone by since it began. Time counted twice shows where the thread had a processor to itself. That ticks
 /// are lost, as they are in a virtual machine, does not show here.
 fn weighs_no_more_than_its_time(process: &reader::Process) {
     let mut weights: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    let weight_ns = if has_second_clock(process) { WEIGHT_NS } else { PERIOD_NS };
     for sample in &process.samples {
-        assert!(sample.head.weight_ns >= weight_ns && sample.head.weight_ns.is_multiple_of(weight_ns));
+        assert!(sample.head.weight_ns.is_multiple_of(PERIOD_NS));
         let (weight_ns, last_ns) = weights.entry(sample.tid).or_default();
         *weight_ns += sample.head.weight_ns;
         *last_ns = sample.head.time_ns.max(*last_ns);
@@ -77,24 +71,39 @@ fn every_thread_is_sampled_and_weighs_no_more_than_its_time() {
     }
 }
 
-/// A timer's samples are whole ticks of CPU time apart. Where perf grants a second clock, its samples fall between.
+/// The second clock says where a thread is; only the first one's samples weigh and have bursts.
 #[test]
-fn a_second_clock_falls_between_the_ticks() {
+fn a_second_clock_weighs_nothing() {
     let target = Target::compile("spin");
-    let run = same(&target, &["1", "3000"], TriggerKind::ThreadTimer);
-    let process = &run.processes[0];
-    assert!(process.samples.iter().all(|sample| sample.head.cpu_ns > 0));
-    if !has_second_clock(process) {
-        let by_perf = recorded(target.command(&["1", "100"]), run::config(TriggerKind::PerfSigtrap));
-        assert_ne!(by_perf.processes[0].trigger_errno, 0, "no second clock though perf is granted");
-        return;
+    for trigger in BOTH {
+        let run = same(&target, &["1", "3000"], trigger);
+        let process = &run.processes[0];
+        weighs_no_more_than_its_time(process);
+        let (second, first): (Vec<_>, Vec<_>) = process.samples.iter().partition(|sample| sample.head.weight_ns == 0);
+        assert!(first.iter().any(|sample| sample.head.burst_end != BurstEnd::NotStarted as u8));
+        assert!(first.iter().all(|sample| sample.head.cpu_ns > 0));
+        assert_eq!(second.is_empty(), process.between_errno != 0, "{} of the second clock", second.len());
+        for sample in second {
+            assert_eq!((sample.head.burst_end, sample.head.burst_instructions), (BurstEnd::NotStarted as u8, 0));
+            assert!(sample.accesses.is_empty() && sample.head.cpu_ns > 0);
+            assert!(!sample.frames.is_empty());
+        }
+        let by_itself = slimline_trace::wire::RunConfig { between_ns: 0, ..run::config(trigger) };
+        let alone = recorded(target.command(&["1", "300"]), by_itself);
+        assert!(alone.processes[0].samples.iter().all(|sample| sample.head.weight_ns > 0));
     }
-    let apart = |pair: &[reader::Sample]| pair[1].head.cpu_ns.saturating_sub(pair[0].head.cpu_ns);
-    let close = process.samples.windows(2).filter(|pair| apart(pair) < PERIOD_NS).count();
-    // A perf sample falls into the first or last millisecond between two ticks of four half of the time.
-    assert!(close >= 10, "{close} of {} samples", process.samples.len());
-    let longest = process.samples.windows(2).map(apart).max();
-    assert!(longest.is_some_and(|longest_ns| longest_ns < 4 * BETWEEN_NS), "{longest:?}: one of them goes on");
+}
+
+/// A child takes the next best trigger, by the signal that its parent took.
+#[test]
+fn a_child_whose_perf_is_refused_is_sampled_by_timers() {
+    let target = Target::compile("refused");
+    let run = same(&target, &[], TriggerKind::PerfSigtrap);
+    let [one, other] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
+    let child = if one.parent_pid == other.pid { one } else { other };
+    assert_eq!((child.trigger, child.trigger_errno), (TriggerKind::ThreadTimer as u32, libc::EACCES as u32));
+    assert_eq!(child.between_errno, libc::EACCES as u32);
+    assert!(!child.samples.is_empty() && child.samples.iter().all(|sample| sample.head.weight_ns > 0));
 }
 
 #[test]
@@ -136,6 +145,17 @@ fn the_targets_own_signals_are_what_they_were() {
             let run = same(&target, &[signal], trigger);
             let main = run.processes.iter().find(|process| process.state == ProcessState::Exited as u32);
             assert!(main.is_some_and(|main| !main.samples.is_empty()), "signal {signal}");
+        }
+    }
+}
+
+#[test]
+fn a_system_call_is_restarted_as_the_handler_asks() {
+    let target = Target::compile("restart");
+    for trigger in BOTH {
+        for signal in ["5", "64"] {
+            let run = same(&target, &[signal], trigger);
+            assert_eq!(run.output.stdout, b"Interrupted system call\nrestarted\n");
         }
     }
 }

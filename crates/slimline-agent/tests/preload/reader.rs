@@ -25,8 +25,11 @@ pub(crate) struct Sample {
 #[derive(Default)]
 pub(crate) struct Process {
     pub(crate) state: u32,
+    pub(crate) pid: u32,
+    pub(crate) parent_pid: u32,
     pub(crate) trigger: u32,
     pub(crate) trigger_errno: u32,
+    pub(crate) between_errno: u32,
     pub(crate) threads_without_ring: u32,
     /// CPU time of the threads that ended.
     pub(crate) cpu_ns: u64,
@@ -113,8 +116,11 @@ impl Reader {
             .map(|(file, mut process)| {
                 let word = |offset| read::<u32>(&file, offset);
                 process.state = word(offset_of!(ProcessHeader, state));
+                process.pid = word(offset_of!(ProcessHeader, pid));
+                process.parent_pid = word(offset_of!(ProcessHeader, parent_pid));
                 process.trigger = word(offset_of!(ProcessHeader, trigger));
                 process.trigger_errno = word(offset_of!(ProcessHeader, trigger_errno));
+                process.between_errno = word(offset_of!(ProcessHeader, between_errno));
                 process.threads_without_ring = word(offset_of!(ProcessHeader, threads_without_ring));
                 process.sampling_ns = read(&file, offset_of!(ProcessHeader, sampling_ns));
                 let failure: [u8; 256] = read(&file, offset_of!(ProcessHeader, failure));

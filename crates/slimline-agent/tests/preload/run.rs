@@ -82,12 +82,10 @@ impl Target {
     }
 }
 
-/// CPU time between a thread's samples.
+/// What each sample of the first clock weighs.
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
 /// Of the second clock.
 pub(crate) const BETWEEN_NS: u64 = 9 * PERIOD_NS;
-/// What a sample weighs where perf grants it.
-pub(crate) const WEIGHT_NS: u64 = PERIOD_NS * 9 / 10;
 
 /// What the collector would ask for by default.
 pub(crate) fn config(trigger: TriggerKind) -> RunConfig {

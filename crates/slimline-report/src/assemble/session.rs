@@ -1,9 +1,11 @@
 //! The head of a report, from what the session says of itself.
 
+use std::io;
+
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::resolver::{Reason, Unresolved};
-use slimline_trace::session::{Collector, End, ProcessSummary, SessionInfo, Trigger};
+use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use crate::view;
@@ -34,7 +36,7 @@ pub(super) fn view(
     view::Session {
         command: info.command.clone(),
         collector: collector.name.clone(),
-        trigger: trigger(collector),
+        trigger: trigger(info),
         weight: collector.weight.clone(),
         frequency_hz: if collector.period_ns == 0 { 0.0 } else { 1e9 / collector.period_ns as f64 },
         frequency_reason: collector.period_reason.clone(),
@@ -134,22 +136,25 @@ fn unnamed(row: &Unresolved, weight: u64) -> view::Unnamed {
     }
 }
 
-fn trigger(collector: &Collector) -> String {
+fn trigger(info: &SessionInfo) -> String {
+    let collector = &info.collector;
     let label = collector.trigger.label();
-    match (collector.trigger, collector.clocks_ns) {
-        (Trigger::ThreadTimer, [_, between_ns]) if between_ns > 0 => {
-            format!("{label} (and perf cpu-clock at {:.0} Hz)", 1e9 / between_ns as f64)
-        }
-        _ => label.to_owned(),
+    let [_, between_ns] = collector.clocks_ns;
+    if between_ns == 0 {
+        return label.to_owned();
     }
+    let without = info.processes.iter().filter(|process| process.between_errno != 0).count();
+    let except = if without == 0 { String::new() } else { format!("; refused in {without} of the processes") };
+    format!("{label} (in between perf cpu-clock at {:.0} Hz, which weighs nothing{except})", 1e9 / between_ns as f64)
 }
 
 /// What a reader must know before trusting the numbers.
 fn notes(info: &SessionInfo) -> Vec<String> {
     let mut notes = Vec::new();
     let collector = &info.collector;
-    // A rate that was chosen says so itself.
-    if collector.trigger == Trigger::ThreadTimer && collector.period_reason.is_none() {
+    // A timer that was chosen for its price says so at its rate.
+    let is_second_best = collector.trigger_errno != 0 || collector.period_reason.is_none();
+    if collector.trigger == Trigger::ThreadTimer && is_second_best {
         notes.push(format!(
             "{}; thread timers were used, which the kernel serves at its own tick, usually 250 Hz, whatever was asked",
             collector.trigger_reason
@@ -162,7 +167,56 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             notes.push(format!("process {} ({}) was not recorded: {failure}", process.pid, process.executable));
+        } else if process.trigger == Trigger::Off && process.trigger_errno != 0 {
+            let error = io::Error::from_raw_os_error(process.trigger_errno.cast_signed());
+            notes.push(format!("process {} ({}) was not sampled: {error}", process.pid, process.executable));
         }
     }
     notes
+}
+
+#[cfg(test)]
+#[path = "../../../slimline-trace/tests/session_info/mod.rs"]
+mod session_info;
+
+#[cfg(test)]
+mod tests {
+    use super::session_info::{info, summary};
+    use super::*;
+
+    #[test]
+    fn the_second_clock_is_told_where_it_was_granted() {
+        let mut info = info();
+        assert_eq!(trigger(&info), "perf cpu-clock, sigtrap");
+        info.collector.clocks_ns = [1_000_000, 8_090_000];
+        assert_eq!(
+            trigger(&info),
+            "perf cpu-clock, sigtrap (in between perf cpu-clock at 124 Hz, which weighs nothing)"
+        );
+        info.processes.push(ProcessSummary { between_errno: 24, ..summary("p8-0") });
+        assert!(trigger(&info).ends_with("which weighs nothing; refused in 1 of the processes)"), "{}", trigger(&info));
+    }
+
+    #[test]
+    fn a_refused_perf_is_told_whoever_chose_the_rate() {
+        let mut info = info();
+        info.collector.trigger = Trigger::ThreadTimer;
+        assert_eq!(notes(&info), [""; 0], "chosen for its price");
+        info.collector.trigger_errno = 13;
+        info.collector.trigger_reason = "perf_event_open with sigtrap was refused: Permission denied".into();
+        assert!(info.collector.period_reason.is_some());
+        let refused = notes(&info);
+        assert!(refused.len() == 1 && refused[0].contains("refused: Permission denied; thread timers"), "{refused:?}");
+        info.collector.trigger_errno = 0;
+        info.collector.period_reason = None;
+        assert_eq!(notes(&info).len(), 1, "a rate was asked for that timers do not have");
+    }
+
+    #[test]
+    fn a_process_that_got_no_trigger_is_told() {
+        let mut info = info();
+        info.processes.push(ProcessSummary { trigger: Trigger::Off, trigger_errno: 16, ..summary("p8-0") });
+        let told = notes(&info);
+        assert!(told.len() == 1 && told[0].starts_with("process 7 (/tmp/program) was not sampled: "), "{told:?}");
+    }
 }

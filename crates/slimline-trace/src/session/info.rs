@@ -115,11 +115,15 @@ pub struct Collector {
     pub trigger: Trigger,
     /// Why that trigger.
     pub trigger_reason: String,
+    /// `errno` of perf, where that was tried and refused; 0 otherwise.
+    #[serde(default)]
+    pub trigger_errno: u32,
     /// What a sample's weight counts: `time_ns`.
     pub weight: String,
-    /// Time between two samples of a thread, as asked.
+    /// Time between two samples of a thread that weigh, as asked.
     pub period_ns: u64,
-    /// Time between two triggers of each of the two clocks that interrupt a thread; 0 for none.
+    /// Time between two triggers of each of the two clocks that interrupt a thread; 0 for none. The second one's samples
+    /// weigh nothing: they say where a thread is.
     #[serde(default)]
     pub clocks_ns: [u64; 2],
     /// Why that period; `None` where the user asked for it.
@@ -205,6 +209,9 @@ pub struct ProcessSummary {
     pub trigger: Trigger,
     /// `errno` of the trigger that was refused; 0 where it was granted.
     pub trigger_errno: u32,
+    /// `errno` of the second clock where it was refused; 0 where it was granted, or not asked for.
+    #[serde(default)]
+    pub between_errno: u32,
     /// `CLOCK_MONOTONIC` of its start.
     pub started_ns: u64,
     /// `CLOCK_MONOTONIC` of its end; of the last look where it did not end.
