@@ -21,6 +21,7 @@ pub mod fields;
 pub mod findings;
 pub mod hot;
 pub mod neighbors;
+pub mod number;
 pub mod pace;
 pub mod places;
 pub mod quality;

@@ -160,7 +160,7 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
         && group.objects >= LEAST_NODES
         && (1..=LARGEST_NODE_BYTES).contains(&group.object_bytes)
         && hops >= steps
-        && !are_cut_up(streams);
+        && !by_stride.is_some_and(|(cell, _)| are_cut_up(streams, cell));
     if nodes {
         return Some(Structure {
             element_bytes: group.object_bytes,
@@ -185,16 +185,22 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
     })
 }
 
-/// Whether the objects look like an allocator's, cut into what it hands out: most of what is known is of instructions that
-/// each reach many places of an object. Those that use a node reach one field each, or the elements of an array in it.
-fn are_cut_up(streams: &[(&Stream, Motion, usize)]) -> bool {
-    let (mut all, mut scattered) = (0, 0);
-    for (stream, ..) in streams {
+/// Whether the objects look like an allocator's, cut into cells of `cell` bytes that it hands out: most of what is known
+/// is of instructions that each reach many places of an object, and several of them reach places that lie whole cells
+/// apart. What uses a node reaches one field each, or the children of a trie's node: those lie one access apart, which
+/// is no cell.
+fn are_cut_up(streams: &[(&Stream, Motion, usize)], cell: u64) -> bool {
+    let (mut all, mut scattered, mut sites) = (0, 0, 0);
+    for (stream, motion, _) in streams {
         let evidence = stream.executions + stream.cost.samples;
+        let repeats = |grain: Grain| grain.confidence >= KNOWN && grain.bytes.is_multiple_of(cell);
         all += evidence;
-        scattered += if stream.offsets().len() > MOST_PLACES { evidence } else { 0 };
+        if stream.offsets().len() > MOST_PLACES {
+            scattered += evidence;
+            sites += u32::from(motion.grain.is_some_and(repeats));
+        }
     }
-    scattered * 2 > all
+    scattered * 2 > all && sites > 1
 }
 
 /// Equation 5 over the streams that tell of structure, with its confidence.

@@ -196,7 +196,8 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         ));
     }
     if info.processes.is_empty() && info.stopped_early.is_none() {
-        info.stopped_early = Some(format!("the program was not recorded: {}", why_without_agent(&runs, info.end)));
+        info.stopped_early =
+            Some(format!("the program was not recorded: {}", why_without_agent(File::open(&runs).is_ok(), info.end)));
     }
     info.complete = info.stopped_early.is_none();
     if let Err(error) = session.update(&info)
@@ -214,17 +215,20 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     Ok(Outcome { directory: options.output.clone(), info })
 }
 
-/// Why no process of the target ever had the agent, although the file `runs` looked as if it would.
-fn why_without_agent(runs: &Path, end: Option<End>) -> String {
-    let is_readable = File::open(runs).is_ok();
+/// Why no process of the target ever had the agent, although its file looked as if it would, where that could be read.
+/// How it ended tells what may have been before the agent came, and nothing for sure.
+fn why_without_agent(is_readable: bool, end: Option<End>) -> String {
+    let ignored = "its loader ignored LD_PRELOAD";
     match end {
         // The loader's own status. It has told on standard error what it did not find.
-        Some(End::Exited { status: 127 }) if is_readable => "its libraries could not be loaded".to_owned(),
-        Some(End::Signaled { signal }) if is_readable => {
-            format!("it was killed by signal {signal} while its libraries were loaded")
+        Some(End::Exited { status: 127 }) => {
+            format!("its libraries could not be loaded (then its loader has said so), or {ignored}")
         }
-        _ if is_readable => "its loader ignored LD_PRELOAD".to_owned(),
-        _ => "its loader ignored LD_PRELOAD (its file can't be read, so why is not known)".to_owned(),
+        Some(End::Signaled { signal }) => {
+            format!("signal {signal} killed it before the agent was loaded, or {ignored}")
+        }
+        _ if is_readable => format!("{ignored}, or it ended before the agent was loaded"),
+        _ => format!("{ignored} (its file can't be read, so why is not known)"),
     }
 }
 
@@ -332,6 +336,18 @@ fn environment_that_matters() -> BTreeMap<String, String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn why_nothing_was_recorded_is_no_more_than_the_end_tells() {
+        let ignored = "its loader ignored LD_PRELOAD";
+        let exited = |status| why_without_agent(true, Some(End::Exited { status }));
+        assert_eq!(exited(0), format!("{ignored}, or it ended before the agent was loaded"));
+        assert!(exited(127).contains("libraries could not be loaded") && exited(127).ends_with(ignored));
+        // An hour later it may just as well have been killed by somebody.
+        let killed = why_without_agent(true, Some(End::Signaled { signal: 2 }));
+        assert_eq!(killed, format!("signal 2 killed it before the agent was loaded, or {ignored}"));
+        assert!(why_without_agent(false, Some(End::Exited { status: 0 })).contains("can't be read"));
+    }
 
     /// The header of a session that has only begun.
     pub(crate) fn empty_info() -> SessionInfo {

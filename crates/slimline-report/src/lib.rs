@@ -7,8 +7,11 @@ pub mod assemble;
 pub mod doctor;
 pub mod dot;
 pub mod escape;
+mod no_samples;
 pub mod text;
 pub mod view;
+
+pub use no_samples::why_no_samples;
 
 /// The report as JSON, indented, with a line end.
 pub fn json(report: &view::Report) -> String {

@@ -1,8 +1,8 @@
 //! The view: what every form of a report shows, as data.
 //!
 //! This is also the JSON of `slimline report --format json` and `slimline advise --format json`. Names are part of the
-//! stable interface; [`SCHEMA`] counts incompatible changes, and what an older slimline did not write yet is read as
-//! empty. Shares are of the session's weight and sum to 1 over `groups`, the unattributed one included; a field's share
+//! stable interface; [`SCHEMA`] counts incompatible changes. It is read back whole or not at all: nothing but this
+//! version's tests and benchmarks reads it into these types. Shares are of the session's weight and sum to 1 over `groups`, the unattributed one included; a field's share
 //! is of its group.
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,6 @@ pub struct Report {
 
 /// What was run and how well it was seen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Session {
     /// Command and its arguments.
     pub command: Vec<String>,
@@ -95,13 +94,14 @@ pub struct Session {
     pub skid: u32,
     /// See `skid`; none where calibration gave no answer and 1 was assumed.
     pub skid_agreement: Option<f64>,
+    /// Why there are no samples; none where there are.
+    pub no_samples_because: Option<String>,
     /// Sentences a reader must know before trusting the numbers.
     pub notes: Vec<String>,
 }
 
 /// Share of weight by how the address of a sample was found. Sums to 1.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Quality {
     /// Registers still held the operands.
     pub exact: f64,
@@ -119,7 +119,6 @@ pub struct Quality {
 
 /// How long the bursts were.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Bursts {
     /// Bursts that were started: not every sample has one, where they would cost too much.
     pub count: u64,
@@ -131,7 +130,6 @@ pub struct Bursts {
 
 /// A name and a share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Named {
     /// Name.
     pub name: String,
@@ -141,7 +139,6 @@ pub struct Named {
 
 /// What was lost, as counts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Lost {
     /// Samples that found the ring full.
     pub dropped: u64,
@@ -172,7 +169,6 @@ pub struct Lost {
 
 /// Code or data without a name, for one reason.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Unnamed {
     /// `no_address`, `no_mapping`, `no_call_path`, `no_variable`, `code_in_no_file`, `unreadable_module`,
     /// `no_function`, `no_line`, `split_debug_info`, `damaged_debug_info`.
@@ -187,7 +183,6 @@ pub struct Unnamed {
 
 /// A share with its 95 % interval.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -203,7 +198,6 @@ impl From<(f64, f64)> for Interval {
 
 /// A data structure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Group {
     /// Handle, for `loops` and `advice`.
     pub id: u32,
@@ -255,7 +249,6 @@ pub struct Group {
 
 /// Where something is allocated.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Place {
     /// Function.
     pub function: String,
@@ -269,7 +262,6 @@ pub struct Place {
 
 /// A place in the source.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Position {
     /// Source file.
     pub file: String,
@@ -279,7 +271,6 @@ pub struct Position {
 
 /// A field of a group's element.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Field {
     /// Byte offset in the element.
     pub offset: u64,
@@ -320,7 +311,6 @@ impl Field {
 
 /// How much two fields are used together.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Affinity {
     /// Offset of the one.
     pub a: u64,
@@ -332,7 +322,6 @@ pub struct Affinity {
 
 /// A structure as declared.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Layout {
     /// Name as the language spells it.
     pub name: String,
@@ -346,7 +335,6 @@ pub struct Layout {
 
 /// A member of a structure, or a hole.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct LayoutMember {
     /// Byte offset.
     pub offset: u64,
@@ -373,7 +361,6 @@ impl LayoutMember {
 
 /// A loop.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Loop {
     /// Function that holds it.
     pub function: String,
@@ -403,7 +390,6 @@ pub struct Loop {
 
 /// What a loop touches of one group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct LoopGroup {
     /// The group.
     pub id: u32,
@@ -415,7 +401,6 @@ pub struct LoopGroup {
 
 /// The session's weight by something else than data; each sums to 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Breakdowns {
     /// By element type.
     pub types: Vec<Row>,
@@ -429,7 +414,6 @@ pub struct Breakdowns {
 
 /// One row of a breakdown.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Row {
     /// Type, function, `file:line` or thread.
     pub name: String,
@@ -445,7 +429,6 @@ pub struct Row {
 
 /// What to change.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Advice {
     /// `split`, `hot_cold_split`, `reorder`, `interchange`, `leave_alone`.
     pub kind: String,
@@ -471,7 +454,6 @@ pub struct Advice {
 
 /// A predicted gain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
 pub struct Predicted {
     /// Change of the session's cycles: −0.21 is 21 % fewer.
     pub cycles: f64,

@@ -84,6 +84,7 @@ fn art() -> Report {
             ],
             skid: 1,
             skid_agreement: Some(0.97),
+            no_samples_because: None,
             notes: Vec::new(),
         },
         groups: vec![
@@ -291,7 +292,9 @@ fn empty_session_says_why() {
     let mut report = art();
     report.session.samples = 0;
     report.session.duration_ns = 3_000_000;
-    report.session.user_ns = 620_000;
+    let why = "the program used 620.0 µs of CPU time in user mode, and a thread's first sample comes after 4.0 ms; give it \
+               more work, or raise the rate with -F";
+    report.session.no_samples_because = Some(why.to_owned());
     let mut out = String::new();
     text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
     insta::assert_snapshot!(unstyled(&out));

@@ -19,6 +19,7 @@ use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables, Ty
 use slimline_trace::access::{GroupId, SiteId};
 
 use crate::findings::{Findings, GroupFindings, LoopGroup};
+use crate::number::{bytes, percent};
 use crate::structure::ElementFrom;
 
 pub use lines::Packing;
@@ -188,14 +189,14 @@ impl Subject<'_> {
             return Some("Its accesses show no regular structure, and debug information names none.".into());
         };
         if structure.element_bytes <= 8 {
-            return Some(format!("Its elements have {}: there is nothing to split.", size(structure.element_bytes)));
+            return Some(format!("Its elements are of {}: there is nothing to split.", bytes(structure.element_bytes)));
         }
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
         }
         let is_whole = row.is_seen_whole(self.group.share.samples);
         (is_whole && row.bytes < self.floors.cached_bytes).then(|| {
-            format!("All of it ({}) fits a core's own caches; its lines are not fetched from far.", size(row.bytes))
+            format!("All of it ({}) fits a core's own caches; its lines are not fetched from far.", bytes(row.bytes))
         })
     }
 
@@ -396,16 +397,3 @@ impl Subject<'_> {
 
 const MANY_SAMPLES: u64 = 100;
 const FEW_SAMPLES: u64 = 20;
-
-/// `3 bytes`, `12.5 KiB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        1 => "1 byte".to_owned(),
-        0..1024 => format!("{bytes} bytes"),
-        _ => format!("{:.1} KiB", bytes as f64 / 1024.0),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}

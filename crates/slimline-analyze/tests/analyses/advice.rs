@@ -191,7 +191,7 @@ fn what_is_well_is_left_alone() {
     let in_loop = program.a_loop("f", 1, 2);
     let steps = [load(program.site(in_loop), pairs, 0, 16)];
     walk(&mut program, &steps, 4);
-    assert!(reason(&program).contains("fits a core's own caches"));
+    assert_eq!(reason(&program), "All of it (64.0 KiB) fits a core's own caches; its lines are not fetched from far.");
     // No structure.
     let mut program = Program::new();
     let numbers = program.array("numbers", None, 64 << 20);

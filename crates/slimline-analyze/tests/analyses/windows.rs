@@ -130,6 +130,26 @@ fn blocks_that_are_cut_into_small_ones_are_no_nodes() {
     assert!(!structure.one_per_object);
 }
 
+/// A trie's or a skip list's node: one instruction reaches all of its children, others one field each.
+#[test]
+fn nodes_with_many_children_are_nodes() {
+    let mut program = Program::new();
+    let trie = program.nodes("trie", None, 5_000, 8 * 27);
+    let (find, insert) = (program.a_loop("find", 8, 9), program.a_loop("insert", 18, 19));
+    let (found, inserted, count) = (program.site(find), program.site(insert), program.site(insert));
+    for window in 0..60 {
+        let child = |turn: u32| 8 + u64::from(window + turn) * 7 % 26 * 8;
+        let node = |turn: u32| (window * 977 + turn * 31) % 5_000;
+        program.node_window(0, &[load(found, trie, child(0), 0)], node, 60, 1_000_000);
+        let steps = [load(inserted, trie, child(3), 0), load(count, trie, 0, 0)];
+        program.node_window(0, &steps, node, 30, 1_000_000);
+    }
+    let findings = program.findings();
+    let structure = group(&findings, &program, "trie").structure.expect("nodes");
+    assert_eq!((structure.element_bytes, structure.from), (8 * 27, ElementFrom::BlockSize));
+    assert!(structure.one_per_object);
+}
+
 /// Two loops take the same time, but one executes ten times as often: by windows alone both would count the same.
 #[test]
 fn pace_takes_the_bias_out_of_counts() {

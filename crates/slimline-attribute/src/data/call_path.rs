@@ -11,7 +11,7 @@ use crate::tables::Frame;
 
 /// The frames that identify a path, innermost first, as indices of `frames`: the program's own, and of each function
 /// that calls itself (directly or not) only the innermost call and what called the outermost one.
-pub fn own_frames(frames: &[Frame], is_own: impl Fn(usize) -> bool) -> Vec<usize> {
+pub fn own_frames(frames: &[&Frame], is_own: impl Fn(usize) -> bool) -> Vec<usize> {
     let own: Vec<usize> = (0..frames.len()).filter(|&index| is_own(index)).collect();
     let mut kept = Vec::new();
     let mut next = 0;
@@ -41,7 +41,7 @@ mod tests {
                 inlined: false,
             })
             .collect();
-        let kept = own_frames(&frames, |index| !frames[index].function.starts_with('x'));
+        let kept = own_frames(&frames.iter().collect::<Vec<_>>(), |index| !frames[index].function.starts_with('x'));
         let kept: Vec<_> =
             kept.iter().map(|&index| (path[index].0, frames[index].position.as_ref().unwrap().line)).collect();
         assert_eq!(kept, expected);

@@ -4,21 +4,59 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::{Avma, Svma};
-use slimline_trace::tables::{RangeOrigin, StackEnd, StackRow};
+use slimline_trace::tables::{StackEnd, StackRow};
 
+use super::mappers::Mappers;
 use super::{ProcessId, ProcessView};
 use crate::code::passes_on::passes_on;
 use crate::data::call_path::own_frames;
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::tables::{Frame, GroupKind};
 
-/// How an allocation's call path ended up: its group's key, or where it is cut, the frames that are left.
+/// An allocation's call path.
 pub(super) struct CallPath {
-    pub(super) own: Rc<[u32]>,
-    pub(super) stack: Vec<Frame>,
-    pub(super) allocated_at: Option<Frame>,
-    pub(super) name: String,
-    pub(super) cut: bool,
+    /// Numbers of the frames that tell it from others, innermost first.
+    pub(super) own: Vec<u32>,
+    /// Whether unwinding ended before the outermost frame.
+    pub(super) is_cut: bool,
+    calls: Vec<Rc<[CallFrame]>>,
+    /// Which of all frames `own` are.
+    kept: Vec<usize>,
+}
+
+impl CallPath {
+    /// All frames, innermost first.
+    pub(super) fn stack(&self) -> Vec<Frame> {
+        self.frames().map(|call| call.frame.clone()).collect()
+    }
+
+    /// The innermost frame that is the program's own.
+    pub(super) fn allocated_at(&self) -> Option<Frame> {
+        self.own_frames().next().map(|call| call.frame.clone())
+    }
+
+    /// What the data is called until a variable or a type is known: where it was allocated. In a function without a name
+    /// that is the address of the call, behind the nearest caller that has one: `PyList_New › +0x4fb5a1`.
+    pub(super) fn name(&self) -> String {
+        let Some(CallFrame { frame, call, .. }) = self.own_frames().next() else { return "heap".to_owned() };
+        match &frame.position {
+            Some(position) => format!("{}:{}", frame.function, position.line),
+            None if frame.is_named() => frame.function.clone(),
+            None => match self.own_frames().find(|caller| caller.frame.is_named()) {
+                Some(caller) => format!("{} › +{call}", caller.frame.function),
+                None => format!("{}+{call}", frame.module),
+            },
+        }
+    }
+
+    fn frames(&self) -> impl Iterator<Item = &CallFrame> {
+        self.calls.iter().flat_map(|frames| frames.iter())
+    }
+
+    fn own_frames(&self) -> impl Iterator<Item = &CallFrame> {
+        let all: Vec<&CallFrame> = self.frames().collect();
+        self.kept.iter().map(move |&index| all[index])
+    }
 }
 
 #[derive(Clone)]
@@ -40,14 +78,15 @@ pub(super) struct CallPaths {
     rules: WrapperRules,
     frames: FxHashMap<Frame, u32>,
     call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
+    mappers: FxHashMap<ProcessId, Mappers>,
 }
 
 impl CallPaths {
     pub(super) fn new(rules: WrapperRules) -> Self {
-        Self { rules, frames: FxHashMap::default(), call_frames: FxHashMap::default() }
+        Self { rules, frames: FxHashMap::default(), call_frames: FxHashMap::default(), mappers: FxHashMap::default() }
     }
 
-    /// Names a call path's frames and tells those that are the program's own.
+    /// Finds a call path's frames and tells those that are the program's own.
     pub(super) fn find(
         &mut self,
         view: ProcessView<'_, '_>,
@@ -55,40 +94,35 @@ impl CallPaths {
         kind: GroupKind,
         time_ns: u64,
     ) -> CallPath {
-        let calls: Vec<Rc<[CallFrame]>> = view
-            .process
-            .tables
-            .stacks
-            .frames(stack)
-            .iter()
-            .map(|&address| self.call_frames(view, address, time_ns))
-            .collect();
+        let stacks = view.process.tables.stacks;
+        let calls: Vec<Rc<[CallFrame]>> =
+            stacks.frames(stack).iter().map(|&address| self.call_frames(view, address, time_ns)).collect();
         let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
-        let frames: Vec<Frame> = all.iter().map(|call| call.frame.clone()).collect();
-        let mut own = own_frames(&frames, |index| all[index].own);
-        if own.is_empty() {
+        let frames: Vec<&Frame> = all.iter().map(|call| &call.frame).collect();
+        let mut kept = own_frames(&frames, |index| all[index].own);
+        if kept.is_empty() {
             // A library's own memory: the whole path tells.
-            own = own_frames(&frames, |_| true);
+            kept = own_frames(&frames, |_| true);
         }
         // How deep a recursion was when it allocated makes no other data structure: each function counts once.
         let mut seen = FxHashSet::default();
-        own.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
-        let keeps_pool = |frame: &CallFrame| {
-            frame.is_allocator || !frame.frame.is_named() && self.maps_again(view, frame.return_address)
-        };
-        if kind == GroupKind::Mapping && own.first().is_some_and(|&index| keeps_pool(all[index])) {
+        kept.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
+        if kind == GroupKind::Mapping && kept.first().is_some_and(|&index| self.keeps_pool(view, all[index])) {
             // An allocator that mapped what it did not hand on keeps a pool, and serves all callers from it: which of
             // them came when the pool was empty makes no other data structure.
-            own.truncate(1);
+            kept.truncate(1);
         }
-        let own_calls: Vec<&CallFrame> = own.iter().map(|&index| all[index]).collect();
-        CallPath {
-            name: name_of(&own_calls),
-            allocated_at: own.first().map(|&index| frames[index].clone()),
-            own: own.iter().map(|&index| all[index].number).collect(),
-            stack: frames,
-            cut: view.process.tables.stacks.end(stack) != StackEnd::Outermost,
-        }
+        let own = kept.iter().map(|&index| all[index].number).collect();
+        CallPath { own, is_cut: stacks.end(stack) != StackEnd::Outermost, calls, kept }
+    }
+
+    /// Whether memory mapped there is an allocator's, by the function's name; or, where it has none, by what it does.
+    fn keeps_pool(&mut self, view: ProcessView<'_, '_>, call: &CallFrame) -> bool {
+        let tables = &view.process.tables;
+        let mappers = || Mappers::new(tables.ranges, tables.stacks);
+        call.is_allocator
+            || !call.frame.is_named()
+                && self.mappers.entry(view.id).or_insert_with(mappers).keeps_pool(call.return_address)
     }
 
     /// The inline stack at a return address, innermost first.
@@ -140,22 +174,6 @@ impl CallPaths {
         found
     }
 
-    /// Whether a call without a name made several mappings of one size for different callers, as allocators do: those of
-    /// stripped programs can't be told by name.
-    fn maps_again(&self, view: ProcessView<'_, '_>, return_address: Avma) -> bool {
-        let (ranges, stacks) = (view.process.tables.ranges, view.process.tables.stacks);
-        let mut callers: FxHashSet<Option<Avma>> = FxHashSet::default();
-        let mut sizes: FxHashSet<u64> = FxHashSet::default();
-        for row in (0..ranges.len()).filter(|&row| ranges.origin[row] == RangeOrigin::Map) {
-            let frames = ranges.stack[row].map_or(&[][..], |stack| stacks.frames(stack));
-            if let Some(depth) = frames.iter().position(|&frame| frame == return_address) {
-                callers.insert(frames.get(depth + 1).copied());
-                sizes.insert(ranges.bytes[row]);
-            }
-        }
-        callers.len() > 1 && sizes.len() == 1
-    }
-
     /// Numbers frames: the same source position is the same frame; without one, the address in the module tells.
     fn number(&mut self, frame: &Frame, svma: Svma) -> u32 {
         let next = self.frames.len() as u32;
@@ -165,19 +183,5 @@ impl CallPaths {
             key.function = format!("{} {svma}", key.function);
         }
         *self.frames.entry(key).or_insert(next)
-    }
-}
-
-/// Until a variable or a type is known: where it was allocated. In a function without a name that is the address of the
-/// call, behind the nearest caller that has one: `PyList_New › +0x4fb5a1`.
-fn name_of(own: &[&CallFrame]) -> String {
-    let Some(CallFrame { frame, call, .. }) = own.first() else { return "heap".to_owned() };
-    match &frame.position {
-        Some(position) => format!("{}:{}", frame.function, position.line),
-        None if frame.is_named() => frame.function.clone(),
-        None => match own.iter().find(|caller| caller.frame.is_named()) {
-            Some(caller) => format!("{} › +{call}", caller.frame.function),
-            None => format!("{}+{call}", frame.module),
-        },
     }
 }

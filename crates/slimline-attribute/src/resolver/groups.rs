@@ -5,9 +5,10 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
-use slimline_trace::tables::{Block, StackRow};
+use slimline_trace::tables::{Block, RangeOrigin, StackRow};
 
-use super::call_paths::{CallPath, CallPaths};
+use super::call_paths::CallPaths;
+use super::path_tree::PathTree;
 use super::sites::Tally;
 use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, Loaded, MappingName, Whole};
@@ -22,10 +23,6 @@ const PAGE_BYTES: u64 = 4096;
 /// What makes two objects the same data structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum GroupKey {
-    /// Heap blocks by the frames of their call path that are the program's own.
-    Heap(Rc<[u32]>),
-    /// Mappings that the program made, likewise.
-    Mapped(Rc<[u32]>),
     /// Heap blocks without call path.
     HeapUnknown,
     /// Heap blocks that were not followed.
@@ -72,14 +69,16 @@ pub(super) struct Groups {
     /// Of what is counted for no group: accesses that had an address.
     unmapped: Tally,
     by_key: FxHashMap<GroupKey, GroupId>,
-    /// Paths that end where unwinding stopped: groups by the frames that are known.
-    cut: Vec<(GroupKind, Rc<[u32]>, GroupId)>,
+    /// Heap blocks by the frames of their call path that are the program's own.
+    heap: PathTree,
+    /// Mappings that the program made, likewise.
+    mapped: PathTree,
     by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
     objects: FxHashMap<ObjectKey, ObjectId>,
     /// Of groups with allocation call paths that were counted.
     alive: FxHashMap<GroupId, Alive>,
-    /// Ranges of each group and their bytes.
-    large: FxHashMap<GroupId, (u64, u64)>,
+    /// Lives of the large heap blocks of each group: when it began, when it ended, bytes.
+    large: FxHashMap<GroupId, Vec<(u64, u64, u64)>>,
     /// Pages of mappings that were used and never seen mapped.
     pages_beyond: FxHashSet<(ObjectId, u64)>,
     identities: FxHashMap<usize, Rc<str>>,
@@ -110,7 +109,8 @@ impl Groups {
             reasons: vec![None],
             unmapped: Tally::default(),
             by_key: FxHashMap::default(),
-            cut: Vec::new(),
+            heap: PathTree::default(),
+            mapped: PathTree::default(),
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
@@ -160,28 +160,45 @@ impl Groups {
 
     /// Takes in what was counted of the call paths of a process, whether an access named them or not.
     pub(super) fn add_paths(&mut self, view: ProcessView<'_, '_>) {
+        let mut known = FxHashMap::default();
         for path in view.process.tables.paths.iter() {
-            let known = self.by_stack.get(&(view.id, Some(path.stack), GroupKind::Heap)).copied();
-            let Some(group) = known.or_else(|| self.known_path(view, path.stack)) else { continue };
+            let Some(group) = self.known_path(view, path.stack, &mut known) else { continue };
             let alive = self.alive.entry(group).or_default();
             alive.counted = alive.counted.saturating_add(path.counted);
             alive.blocks = alive.blocks.saturating_add(path.peak_blocks);
             alive.bytes = alive.bytes.saturating_add(path.peak_bytes);
         }
+        let ranges = view.process.tables.ranges;
+        for row in (0..ranges.len()).filter(|&row| ranges.origin[row] == RangeOrigin::Heap) {
+            let Some(stack) = ranges.stack[row] else { continue };
+            if let Some(group) = self.known_path(view, stack, &mut known) {
+                let life = (ranges.born_ns[row], ranges.died_ns[row].unwrap_or(u64::MAX), ranges.bytes[row]);
+                self.large.entry(group).or_default().push(life);
+            }
+        }
     }
 
     /// The group that a heap call path would belong to, if there is one: data that was never accessed gets no row.
-    fn known_path(&mut self, view: ProcessView<'_, '_>, stack: StackRow) -> Option<GroupId> {
-        let path = self.paths.find(view, stack, GroupKind::Heap, 0);
-        let key = GroupKey::Heap(Rc::clone(&path.own));
-        self.by_key.get(&key).copied().or_else(|| self.joined(&path, GroupKind::Heap))
+    /// `known` are the answers for the process.
+    fn known_path(
+        &mut self,
+        view: ProcessView<'_, '_>,
+        stack: StackRow,
+        known: &mut FxHashMap<StackRow, Option<GroupId>>,
+    ) -> Option<GroupId> {
+        *known.entry(stack).or_insert_with(|| {
+            self.by_stack.get(&(view.id, Some(stack), GroupKind::Heap)).copied().or_else(|| {
+                let path = self.paths.find(view, stack, GroupKind::Heap, 0);
+                self.heap.find(&path.own, path.is_cut)
+            })
+        })
     }
 
     pub(super) fn into_rows(mut self) -> Vec<Group> {
         for (group, alive) in self.alive.iter().filter(|(_, alive)| alive.counted >= LEAST_COUNTED) {
             let row = &mut self.rows[group.index()];
             // Large blocks are not among those counted by path.
-            let (large, large_bytes) = self.large.get(group).copied().unwrap_or_default();
+            let (large, large_bytes) = most_alive(self.large.get(group).map_or(&[], |lives| lives));
             let (blocks, bytes) = (alive.blocks.saturating_add(large), alive.bytes.saturating_add(large_bytes));
             row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
             row.objects = row.objects.max(blocks);
@@ -230,13 +247,8 @@ impl Groups {
                         self.of_stack(view, ranges.stack[row], kind, ranges.born_ns[row])
                     }
                 };
-                let bytes = ranges.bytes[row];
-                let known = self.objects.len();
-                let place = self.object(ObjectKey::Range(view.id, row), group, ranges.base[row].0, bytes);
-                if self.objects.len() > known {
-                    let large = self.large.entry(group).or_default();
-                    *large = (large.0 + 1, large.1.saturating_add(bytes));
-                }
+                let (base, bytes) = (ranges.base[row].0, ranges.bytes[row]);
+                let place = self.object(ObjectKey::Range(view.id, row), group, base, bytes);
                 let memory = if let Found::Mapped(_) = found { Memory::Cut } else { Memory::Known };
                 (Place { memory, ..place }, valid)
             }
@@ -358,46 +370,22 @@ impl Groups {
 
     fn of_path(&mut self, view: ProcessView<'_, '_>, stack: StackRow, kind: GroupKind, time_ns: u64) -> GroupId {
         let path = self.paths.find(view, stack, kind, time_ns);
-        let key = match kind {
-            GroupKind::Mapping => GroupKey::Mapped(Rc::clone(&path.own)),
-            _ => GroupKey::Heap(Rc::clone(&path.own)),
-        };
-        if let Some(&group) = self.by_key.get(&key) {
-            return group;
-        }
-        let joined = self.joined(&path, kind);
-        let group = joined.unwrap_or_else(|| {
-            let group = self.push(Group {
-                name: path.name.clone(),
+        let known = self.tree(kind).find(&path.own, path.is_cut);
+        let group = known.unwrap_or_else(|| {
+            self.push(Group {
+                name: path.name(),
                 kind,
-                allocated_at: path.allocated_at.clone(),
-                stack: path.stack.clone(),
+                allocated_at: path.allocated_at(),
+                stack: path.stack(),
                 ..Group::unattributed()
-            });
-            if path.cut {
-                self.cut.push((kind, Rc::clone(&path.own), group));
-            }
-            group
+            })
         });
-        self.by_key.insert(key, group);
+        self.tree(kind).insert(&path.own, group, path.is_cut && known.is_none());
         group
     }
 
-    /// A path that was cut joins the first that goes on as it does, and the other way round. Both may be cut: each of them
-    /// shows a different part of a recursion.
-    fn joined(&self, path: &CallPath, kind: GroupKind) -> Option<GroupId> {
-        let longer = self.by_key.iter().filter(|_| path.cut).filter_map(|(key, &group)| match (key, kind) {
-            (GroupKey::Heap(own), GroupKind::Heap) | (GroupKey::Mapped(own), GroupKind::Mapping) => {
-                own.starts_with(&path.own).then_some(group)
-            }
-            _ => None,
-        });
-        let shorter = self
-            .cut
-            .iter()
-            .filter(|(other, own, _)| *other == kind && path.own.starts_with(own))
-            .map(|&(_, _, group)| group);
-        longer.chain(shorter).min()
+    fn tree(&mut self, kind: GroupKind) -> &mut PathTree {
+        if kind == GroupKind::Mapping { &mut self.mapped } else { &mut self.heap }
     }
 
     fn group(&mut self, key: GroupKey, row: impl FnOnce() -> Group) -> GroupId {
@@ -433,4 +421,41 @@ impl Groups {
 
 fn row_of(name: &str, kind: GroupKind) -> Group {
     Group { name: name.to_owned(), kind, ..Group::unattributed() }
+}
+
+/// Most blocks that were alive at one time, and most bytes; of each (when it began, when it ended, bytes).
+fn most_alive(lives: &[(u64, u64, u64)]) -> (u64, u64) {
+    let began = lives.iter().map(|&(began_ns, _, bytes)| (began_ns, true, bytes));
+    // Even the shortest life is one.
+    let ended =
+        lives.iter().map(|&(began_ns, ended_ns, bytes)| (ended_ns.max(began_ns.saturating_add(1)), false, bytes));
+    let mut events: Vec<(u64, bool, u64)> = began.chain(ended).collect();
+    // At one moment, ends come first.
+    events.sort_unstable();
+    let (mut blocks, mut bytes, mut most) = (0, 0_u64, (0, 0));
+    for (_, is_begin, size) in events {
+        if is_begin {
+            (blocks, bytes) = (blocks + 1, bytes.saturating_add(size));
+        } else {
+            (blocks, bytes) = (blocks - 1, bytes.saturating_sub(size));
+        }
+        most = (blocks.max(most.0), bytes.max(most.1));
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_alive_is_counted_at_one_time() {
+        assert_eq!(most_alive(&[]), (0, 0));
+        // A vector that grows: the old block is freed when the new one is there. A thousand times over.
+        let grows = |turn: u64| [(turn * 100, turn * 100 + 20, 1 << 20), (turn * 100 + 10, turn * 100 + 90, 2 << 20)];
+        assert_eq!(most_alive(&(0..1000).flat_map(grows).collect::<Vec<_>>()), (2, 3 << 20));
+        // Freed and allocated at the same moment; most blocks at one time, most bytes at another; one never freed.
+        assert_eq!(most_alive(&[(0, 10, 5), (10, 20, 5), (30, 40, 1), (30, u64::MAX, 1)]), (2, 5));
+        assert_eq!(most_alive(&[(7, 7, 3)]), (1, 3));
+    }
 }

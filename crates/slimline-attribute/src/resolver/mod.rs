@@ -9,7 +9,9 @@
 
 mod call_paths;
 mod groups;
+mod mappers;
 mod naming;
+mod path_tree;
 mod sites;
 mod typed;
 mod unresolved;

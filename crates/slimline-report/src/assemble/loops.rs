@@ -1,5 +1,7 @@
 //! Loops. A function inlined at two calls has its loop twice in the binary; a reader of the source sees one.
 
+use std::collections::HashMap;
+
 use slimline_analyze::findings::{Findings, LoopFindings};
 use slimline_attribute::tables::Tables;
 
@@ -53,17 +55,22 @@ pub(super) fn with_copies_joined(
         }
     }
     merged.sort_by(|a, b| b.0.share.total_cmp(&a.0.share));
-    let place = |found: &view::Loop| (found.file.clone(), found.first_line, found.last_line);
-    let places: Vec<_> = merged.iter().map(|(found, _)| place(found)).collect();
-    for (found, _) in &mut merged {
-        let here = place(found);
-        found.column = found.column.filter(|_| places.iter().filter(|other| **other == here).count() > 1);
+    let mut at_place: HashMap<_, usize> = HashMap::new();
+    merged.iter().for_each(|(found, _)| *at_place.entry(place(found)).or_default() += 1);
+    let is_alone: Vec<bool> = merged.iter().map(|(found, _)| at_place[&place(found)] == 1).collect();
+    for ((found, _), _) in merged.iter_mut().zip(is_alone).filter(|(_, is_alone)| *is_alone) {
+        found.column = None;
     }
     let mut went = vec![0; merged.iter().map(|(_, rows)| rows.len()).sum()];
     for (to, (_, rows)) in merged.iter().enumerate() {
         rows.iter().for_each(|&row| went[row] = to);
     }
     (merged.into_iter().map(|(found, _)| found).collect(), went)
+}
+
+/// What a row tells of where its loop is, but for the column.
+fn place(found: &view::Loop) -> (&str, &str, Option<&str>, u32, u32) {
+    (&found.module, &found.function, found.file.as_deref(), found.first_line, found.last_line)
 }
 
 fn merge(into: &mut view::Loop, from: view::Loop) {
@@ -120,8 +127,11 @@ mod tests {
     #[test]
     fn loops_on_one_line_are_told_apart_by_column() {
         let at = |column, lines| view::Loop { column: Some(column), ..found("sum", lines, 1, 0.25, &[0]) };
-        let loops = vec![at(3, [7, 7]), at(31, [7, 7]), at(5, [9, 9])];
+        let elsewhere = view::Loop { module: "other.so".to_owned(), ..at(5, [9, 9]) };
+        let other = view::Loop { function: "product".to_owned(), ..at(5, [9, 9]) };
+        let loops = vec![at(3, [7, 7]), at(31, [7, 7]), at(5, [9, 9]), elsewhere, other];
         let (merged, _) = with_copies_joined(loops, |_, _| false);
-        assert_eq!(merged.iter().map(|found| found.column).collect::<Vec<_>>(), [Some(3), Some(31), None]);
+        let columns: Vec<_> = merged.iter().map(|found| found.column).collect();
+        assert_eq!(columns, [Some(3), Some(31), None, None, None], "names tell the last three apart");
     }
 }

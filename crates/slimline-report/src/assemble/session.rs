@@ -8,7 +8,7 @@ use slimline_attribute::resolver::{Reason, Unresolved};
 use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
-use crate::view;
+use crate::{view, why_no_samples};
 
 /// Burst ends in the order in which they are told, with their names.
 const ENDS: [(BurstEnd, &str); 7] = [
@@ -84,6 +84,7 @@ pub(super) fn view(
         unnamed: unresolved.iter().map(|row| unnamed(row, quality.weight)).collect(),
         skid: skid.instructions,
         skid_agreement: (skid.calibrated && calibration > 0).then(|| agreeing as f64 / calibration as f64),
+        no_samples_because: (quality.samples == 0).then(|| why_no_samples(&info.processes, info.collector.period_ns)),
         notes: notes(info),
     }
 }

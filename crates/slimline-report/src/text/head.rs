@@ -121,28 +121,13 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
 
 fn empty(out: &mut impl Write, session: &Session) -> fmt::Result {
     line(out, "samples", "none: there is nothing to report")?;
-    let period_ns = (1e9 / session.frequency_hz.max(1e-3)) as u64;
-    let why = why_no_samples(session.user_ns, period_ns, session.processes);
-    labelled(out, "why", LABEL_WIDTH, &why)?;
+    if let Some(why) = &session.no_samples_because {
+        line(out, "why", &plain(why))?;
+    }
     for note in &session.notes {
         line(out, "note", &plain(note))?;
     }
     Ok(())
-}
-
-/// Why a session of `processes` that took `user_ns` of CPU time has no samples.
-pub fn why_no_samples(user_ns: u64, period_ns: u64, processes: u64) -> String {
-    // The first sample of a thread comes after one period.
-    if user_ns > 0 && user_ns < period_ns.saturating_mul(2 * processes.max(1)) {
-        format!(
-            "the program used {} of CPU time in user mode, and a thread's first sample comes after {}; give it more \
-             work, or raise the rate with -F",
-            duration(user_ns),
-            duration(period_ns)
-        )
-    } else {
-        "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`".to_owned()
-    }
 }
 
 /// One labelled value, folded at word ends.

@@ -6,7 +6,7 @@ mod advice;
 mod breakdown;
 mod data;
 mod head;
-mod number;
+pub(crate) mod number;
 mod table;
 
 use std::fmt::{self, Display, Write};
@@ -14,7 +14,6 @@ use std::fmt::{self, Display, Write};
 use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::data::line_range;
-pub use self::head::why_no_samples;
 pub(crate) use self::table::shorten_end;
 use crate::view::Report;
 

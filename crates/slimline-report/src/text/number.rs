@@ -1,15 +1,8 @@
 //! Numbers as people read them.
 
-use crate::view::Interval;
+pub(crate) use slimline_analyze::number::{bytes, percent};
 
-/// `43.2 %`, and `<0.1 %` for what is there but rounds to nothing.
-pub(super) fn percent(share: f64) -> String {
-    match share {
-        s if s <= 0.0 => "0".to_owned(),
-        s if s < 0.0005 => "<0.1 %".to_owned(),
-        s => format!("{:.1} %", s * 100.0),
-    }
-}
+use crate::view::Interval;
 
 /// `98.5 %`; what is not certain is never rounded up to it: `>99.9 %`.
 pub(super) fn confidence(share: f64) -> String {
@@ -19,21 +12,6 @@ pub(super) fn confidence(share: f64) -> String {
 /// The half-width of a 95 % interval in percentage points: `±1.6`.
 pub(super) fn plus_minus(interval: Interval) -> String {
     format!("±{:.1}", (interval.high - interval.low) * 50.0)
-}
-
-/// `12`, `1.5 KiB`, `61.0 MiB`.
-pub(super) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
 }
 
 /// `1,234,567`.
@@ -50,7 +28,7 @@ pub(super) fn count(n: u64) -> String {
 }
 
 /// `950 ns`, `12.3 ms`, `2.41 s`.
-pub(super) fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
@@ -70,14 +48,7 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(percent(0.0), "0");
-        assert_eq!(percent(0.0001), "<0.1 %");
-        assert_eq!(percent(0.4321), "43.2 %");
         assert_eq!([0.5, 0.9994, 0.9995, 1.0].map(confidence), ["50.0 %", "99.9 %", ">99.9 %", "100.0 %"]);
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
-        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use slimline_collect::{Outcome, RecordOptions};
-use slimline_report::text;
+use slimline_report::why_no_samples;
 
 use crate::cli::{self, Collector, Frequency};
 use crate::say;
@@ -56,9 +56,7 @@ fn tell(outcome: &Outcome) {
     let remark = match &info.stopped_early {
         Some(reason) => format!("; {reason}"),
         None if samples == 0 && info.processes.iter().all(|process| process.failure.is_none()) => {
-            let user_ns = info.processes.iter().filter_map(|process| process.user_ns).sum();
-            let processes = info.processes.len() as u64;
-            format!(": {}", text::why_no_samples(user_ns, info.collector.period_ns, processes))
+            format!(": {}", why_no_samples(&info.processes, info.collector.period_ns))
         }
         None => String::new(),
     };

@@ -350,7 +350,7 @@ fn a_program_that_dies_while_it_is_loaded_was_not_recorded() {
     let told = stderr(&output);
     assert!(told.contains("libgone.so: cannot open shared object file"), "{told}");
     let own = told.lines().last().unwrap();
-    assert!(own.ends_with("; the program was not recorded: its libraries could not be loaded"), "{told}");
+    assert!(own.contains("; the program was not recorded: its libraries could not be loaded (then"), "{told}");
     assert!(!Session::open(&scratch.session()).unwrap().info().complete);
 }
 

@@ -1,0 +1,91 @@
+//! Why a session has no samples.
+
+use slimline_trace::session::{ProcessSummary, Trigger};
+
+use crate::text::number::duration;
+
+/// Why these processes, sampled every `period_ns` of a thread's CPU time, have no samples.
+pub fn why_no_samples(processes: &[ProcessSummary], period_ns: u64) -> String {
+    let mut without_trigger = processes.iter().filter(|process| process.trigger == Trigger::Off);
+    if let Some(first) = without_trigger.next() {
+        let others = match without_trigger.count() {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        return format!(
+            "process {} ({}){others} had no trigger, so nothing interrupted it; see `slimline doctor -- COMMAND`",
+            first.pid, first.executable
+        );
+    }
+    let user_ns = processes.iter().filter_map(|process| process.user_ns).fold(0, u64::saturating_add);
+    if user_ns == 0 {
+        return "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`"
+            .to_owned();
+    }
+    let used = format!(
+        "the program used {} of CPU time in user mode, and a thread's first sample comes after {}",
+        duration(user_ns),
+        duration(period_ns)
+    );
+    // One thread each would have had a sample by then. How many there were is not known here.
+    if user_ns < period_ns.saturating_mul(2 * processes.len() as u64) {
+        format!("{used}; give it more work, or raise the rate with -F")
+    } else {
+        format!(
+            "{used}: its threads were short, or were not interrupted; raise the rate with -F, see `slimline doctor`"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::session::{Losses, ProcessState};
+
+    use super::*;
+
+    fn process(trigger: Trigger, user_ns: Option<u64>) -> ProcessSummary {
+        ProcessSummary {
+            directory: "p7-0".to_owned(),
+            pid: 7,
+            parent_pid: 1,
+            executable: "/bin/prog".to_owned(),
+            state: ProcessState::Exited,
+            failure: None,
+            trigger,
+            trigger_errno: 0,
+            between_errno: 0,
+            started_ns: 0,
+            ended_ns: 0,
+            parts: 1,
+            samples: 0,
+            weight_ns: 0,
+            accesses: 0,
+            allocations: 0,
+            allocated_bytes: 0,
+            allocations_followed: 0,
+            follow_shift: 0,
+            followed_bytes: 1024,
+            frees: 0,
+            user_ns,
+            system_ns: None,
+            sampling_ns: 0,
+            losses: Losses::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_told_and_no_more() {
+        let timer = |user_ns| process(Trigger::ThreadTimer, user_ns);
+        let why = |processes: &[ProcessSummary]| why_no_samples(processes, 4_000_000);
+        assert!(why(&[]).contains("hardly ran"));
+        assert!(why(&[timer(None), timer(Some(0))]).contains("hardly ran"));
+        let short = "the program used 7.9 ms of CPU time in user mode, and a thread's first sample comes after 4.0 ms";
+        assert_eq!(why(&[timer(Some(7_900_000))]), format!("{short}; give it more work, or raise the rate with -F"));
+        // A thousand threads of a millisecond each, or interrupts that did not come.
+        let long = why(&[timer(Some(1_000_000_000))]);
+        assert!(long.contains("1.00 s of CPU time") && long.contains("its threads were short, or were not"), "{long}");
+        let off = process(Trigger::Off, Some(1_000_000_000));
+        assert!(why(&[timer(Some(1)), off.clone()]).starts_with("process 7 (/bin/prog) had no trigger"));
+        assert!(why(&[off.clone(), off]).starts_with("process 7 (/bin/prog) and 1 more had no trigger"));
+    }
+}
