@@ -4,11 +4,13 @@
 //! instruction pointer is one past it (the skid, which the caller calibrates). That instruction is the
 //! *waiting* one. Policy, along control-flow predecessors and at most [`MAX_BACK`] back:
 //!
-//! 1. If the waiting instruction has a strong memory operand, it is blamed itself.
+//! 1. If the waiting instruction has a strong memory operand, it is blamed itself. If it is a *slow* one (a division, a
+//!    square root, `cpuid`: see the module `blame_latency`) no access is blamed.
 //! 2. Otherwise it waited for a result (everything before it had retired, though perhaps in the same
 //!    cycle): the nearest load with a strong operand is blamed that its operands depend on, through
-//!    registers, flags and stack slots. After a mispredicted branch this is the load that it was decided by.
-//! 3. If there is none, the nearest memory instruction is blamed, be it weak.
+//!    registers, flags and stack slots. After a mispredicted branch this is the load that it was decided by. Where a slow
+//!    instruction lies nearer on that way no access is blamed: its result came later than the load's.
+//! 3. If there is none, the nearest memory instruction is blamed, be it weak, unless a slow one lies nearer.
 //!
 //! - A *weak* operand is nearly always in the nearest cache: a stack slot (`push`, `ret`, `[rsp+8]`,
 //!   `[rbp-8]`), a load from an address without a general register (constants for `xorpd` or `mulsd`, but also
@@ -31,7 +33,6 @@
 
 use crate::access::AccessKind;
 use crate::blame_code::{Code, may_branch_to};
-use crate::blame_flow::{Step, Strength};
 use crate::blame_search::Search;
 use crate::lower::MAX_INSTRUCTION_BYTES;
 use crate::op::{Op, Place, Repeat, Work};
@@ -54,7 +55,7 @@ pub enum Quality {
     Inverted,
     /// The instruction is known, its address is not.
     Lost,
-    /// No memory instruction within reach.
+    /// No memory instruction within reach, or what was waited for is one that takes long by itself.
     NoMemoryInstruction,
 }
 
@@ -141,7 +142,8 @@ impl Plan {
 /// `code` holds the bytes from `code_start` and should cover the function of `sampled_ip` to its end; only
 /// 2 KiB around the sampled instruction count. It is decoded from `function_start`, which costs the most, so
 /// keep the plan. `skid` is the number of instructions that a sample is late: 1 blames the preceding
-/// instruction or one before it, 0 the sampled one itself if it is a memory instruction.
+/// instruction or one before it, 0 the sampled one itself if it is a memory instruction. Of an instruction
+/// that takes long by itself nothing is blamed.
 ///
 /// At most 2048 instructions are decoded, then 1600 steps taken back. Where a strong memory instruction lies
 /// directly before one that no branch leads to, it is less than 100 and a look at the bytes.
@@ -161,11 +163,11 @@ pub fn plan(code: &[u8], code_start: u64, function_start: u64, sampled_ip: u64, 
     let near_start = start + near.start as u64;
     let near = Code::new(&code[near], near_start, sampled_ip);
     let search = match near.at(sampled_ip) {
-        Some(op) if skid == 0 || is_repeated(&op) => Search::at(&Step::of(&op)),
+        Some((op, step)) if skid == 0 || is_repeated(&op) => Search::at(&step),
         _ => Search::behind(skid),
     };
     let direct = skid == 1
-        && near.before(sampled_ip).is_some_and(|before| Step::of(&before.op).strength == Strength::Strong)
+        && near.before(sampled_ip).is_some_and(|before| before.step.is_source())
         && !may_branch_to(code, start, sampled_ip);
     let code = if direct { near } else { Code::new(code, start, sampled_ip) };
     search.run(&code, sampled_ip).and_then(|path| finish(path.ips(), &code, sampled_ip)).unwrap_or(Plan::NONE)
@@ -177,11 +179,11 @@ fn is_repeated(op: &Op) -> bool {
 
 fn finish(path: &[u64], code: &Code, sampled_ip: u64) -> Option<Plan> {
     let ip = path.last().copied().unwrap_or(sampled_ip);
-    let (place, bytes, kind) = memory_operand(&code.at(ip)?)?;
+    let (place, bytes, kind) = memory_operand(&code.at(ip)?.0)?;
     let distance = path.len() as u8;
     let mut plan = Plan { ip, place, bytes, kind, found: true, distance, ..Plan::NONE };
     for (step, &ip) in plan.steps.iter_mut().zip(path) {
-        *step = Inverse::of(&code.at(ip)?);
+        *step = Inverse::of(&code.at(ip)?.0);
     }
     Some(plan)
 }
@@ -396,6 +398,101 @@ mod tests {
     fn a_call_ends_the_walk() {
         // 0: mov rbx, [rdi]; 3: call 8; 8: add rax, rbx; b: nop
         blames(&[0x48, 0x8b, 0x1f, 0xe8, 0x00, 0x00, 0x00, 0x00, 0x48, 0x01, 0xd8, 0x90], 0xb, 3);
+    }
+
+    /// A sample at `sampled` with a skid of 1 blames no access.
+    #[track_caller]
+    fn blames_nothing(code: &[u8], sampled: u64) {
+        check(code, sampled, 1, None, &state(&[(RDI, 0x300)]), (None, Quality::NoMemoryInstruction));
+    }
+
+    #[test]
+    fn a_slow_instruction_takes_its_time_itself() {
+        // 0: movsd xmm0, [rdi]; 4: divsd xmm1, xmm0; 8: nop
+        let code = [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x5e, 0xc8, 0x90];
+        blames_nothing(&code, 8);
+        // The load stalled, and then the division without skid.
+        blames(&code, 4, 0);
+        check(&code, 4, 0, None, &state(&[(RDI, 0x300)]), (None, Quality::NoMemoryInstruction));
+        let slow: [(&str, &[u8]); 18] = [
+            ("div ecx", &[0xf7, 0xf1]),
+            ("idiv rcx", &[0x48, 0xf7, 0xf9]),
+            ("div cl", &[0xf6, 0xf1]),
+            ("div dword ptr [rsp+8]", &[0xf7, 0x74, 0x24, 0x08]),
+            ("divss xmm1, xmm2", &[0xf3, 0x0f, 0x5e, 0xca]),
+            ("divps xmm1, xmm2", &[0x0f, 0x5e, 0xca]),
+            ("divsd xmm0, [rip+0x100]", &[0xf2, 0x0f, 0x5e, 0x05, 0x00, 0x01, 0x00, 0x00]),
+            ("sqrtsd xmm1, xmm2", &[0xf2, 0x0f, 0x51, 0xca]),
+            ("vdivpd ymm1, ymm2, ymm3", &[0xc5, 0xed, 0x5e, 0xcb]),
+            ("vsqrtps zmm1, zmm2", &[0x62, 0xf1, 0x7c, 0x48, 0x51, 0xca]),
+            ("fdivp st(1), st", &[0xde, 0xf9]),
+            ("fsin", &[0xd9, 0xfe]),
+            ("cpuid", &[0x0f, 0xa2]),
+            ("rdtsc", &[0x0f, 0x31]),
+            ("pause", &[0xf3, 0x90]),
+            ("lfence", &[0x0f, 0xae, 0xe8]),
+            ("rdrand ecx", &[0x0f, 0xc7, 0xf1]),
+            ("xgetbv", &[0x0f, 0x01, 0xd0]),
+        ];
+        for (text, bytes) in slow {
+            let code = [&[0x48, 0x8b, 0x07], bytes, &[0x90]].concat();
+            let sampled = START + code.len() as u64 - 1;
+            assert_eq!(plan(&code, START, START, sampled, 1).blamed_ip(), None, "mov rax, [rdi]; {text}");
+        }
+        // A strong operand may have been waited for; what is short or waits for stores leaves the load before to blame.
+        let others: [(&str, &[u8], u64); 6] = [
+            ("div dword ptr [rsi]", &[0xf7, 0x36], 3),
+            ("fdiv qword ptr [rsi]", &[0xdc, 0x36], 3),
+            ("vdivsd xmm1, xmm2, [rsi]", &[0xc5, 0xeb, 0x5e, 0x0e], 3),
+            ("imul ecx, ecx", &[0x0f, 0xaf, 0xc9], 0),
+            ("mulsd xmm1, xmm2", &[0xf2, 0x0f, 0x59, 0xca], 0),
+            ("mfence", &[0x0f, 0xae, 0xf0], 0),
+        ];
+        for (text, bytes, blamed) in others {
+            let code = [&[0x48, 0x8b, 0x07], bytes, &[0x90]].concat();
+            let sampled = START + code.len() as u64 - 1;
+            assert_eq!(plan(&code, START, START, sampled, 1).blamed_ip(), Some(START + blamed), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_load_and_a_slow_instruction_the_nearer_one_that_feeds_the_waiting_one_counts() {
+        const LOAD: [u8; 4] = [0xf2, 0x0f, 0x10, 0x17]; // movsd xmm2, [rdi]
+        const DIVIDE: [u8; 4] = [0xf2, 0x0f, 0x5e, 0xc1]; // divsd xmm0, xmm1
+        const ADD_BOTH: [u8; 4] = [0xf2, 0x0f, 0x58, 0xc2]; // addsd xmm0, xmm2
+        const ADD_LOADED: [u8; 4] = [0xf2, 0x0f, 0x58, 0xda]; // addsd xmm3, xmm2
+        const ADDRESS: [u8; 4] = [0x48, 0x8d, 0x4e, 0x00]; // lea rcx, [rsi+0]
+        let code = |instructions: [[u8; 4]; 3]| [&instructions.concat()[..], &[0x90]].concat();
+        blames_nothing(&code([LOAD, DIVIDE, ADD_BOTH]), 12);
+        blames(&code([DIVIDE, LOAD, ADD_BOTH]), 12, 4);
+        // The division lies nearer, but nothing waits for it.
+        blames(&code([LOAD, DIVIDE, ADD_LOADED]), 12, 0);
+        // Where nothing feeds the waiting instruction the nearer one is the better guess.
+        blames_nothing(&code([LOAD, DIVIDE, ADDRESS]), 12);
+        blames(&code([DIVIDE, LOAD, ADDRESS]), 12, 4);
+    }
+
+    #[test]
+    fn a_branch_that_a_division_decides_waits_for_it() {
+        // 0: mov eax, [rdi]; 2: div ecx; 4: test edx, edx; 6: jne 8; 8: nop
+        blames_nothing(&[0x8b, 0x07, 0xf7, 0xf1, 0x85, 0xd2, 0x75, 0x00, 0x90], 8);
+    }
+
+    #[test]
+    fn of_a_loop_that_divides_only_the_load_is_the_data_s() {
+        // 0: (head) mulsd xmm0, xmm4; 4: movapd xmm2, xmm1; 8: add rdi, 64; c: addsd xmm0, [rdi-64];
+        // 11: divsd xmm2, xmm0; 15: movapd xmm0, xmm1; 19: divsd xmm0, xmm2; 1d: movapd xmm2, xmm1; 21: addsd xmm0, xmm3;
+        // 25: divsd xmm2, xmm0; 29: cmp rax, rdi; 2c: jne 0; 2e: ret
+        let code = [
+            0xf2, 0x0f, 0x59, 0xc4, 0x66, 0x0f, 0x28, 0xd1, 0x48, 0x83, 0xc7, 0x40, 0xf2, 0x0f, 0x58, 0x47, 0xc0, 0xf2,
+            0x0f, 0x5e, 0xd0, 0x66, 0x0f, 0x28, 0xc1, 0xf2, 0x0f, 0x5e, 0xc2, 0x66, 0x0f, 0x28, 0xd1, 0xf2, 0x0f, 0x58,
+            0xc3, 0xf2, 0x0f, 0x5e, 0xd0, 0x48, 0x39, 0xf8, 0x75, 0xd2, 0xc3,
+        ];
+        check(&code, 0x11, 1, Some(0xc), &state(&[(RDI, 0x340)]), (Some(0x300), Quality::Exact));
+        // The last: at the head, where it comes round from the division before the branch.
+        for sampled in [0x15, 0x19, 0x1d, 0x21, 0x25, 0x29, 0] {
+            blames_nothing(&code, sampled);
+        }
     }
 
     use crate::state::RSI;

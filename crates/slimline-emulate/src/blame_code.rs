@@ -2,7 +2,8 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
-use crate::lower::{MAX_INSTRUCTION_BYTES, lower_bytes};
+use crate::blame_flow::Step;
+use crate::lower::{MAX_INSTRUCTION_BYTES, lower};
 use crate::op::Op;
 use crate::undo::{direct_target, falls_through};
 
@@ -17,7 +18,7 @@ const MAX_BRANCHES_TO_ONE: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Predecessor {
     pub(crate) ip: u64,
-    pub(crate) op: Op,
+    pub(crate) step: Step,
     /// By a conditional branch backwards, as at the end of a loop. (Compilers put unlikely blocks at the end of
     /// a function, from where unconditional jumps lead back.)
     pub(crate) back_edge: bool,
@@ -82,10 +83,14 @@ impl<'a> Code<'a> {
         usize::try_from(ip.checked_sub(self.start)?).ok().filter(|&offset| offset <= self.bytes.len())
     }
 
-    /// The instruction at `ip`.
-    pub(crate) fn at(&self, ip: u64) -> Option<Op> {
+    /// The instruction at `ip`, and what the search needs of it.
+    pub(crate) fn at(&self, ip: u64) -> Option<(Op, Step)> {
         let rest = self.bytes.get(self.offset(ip)?..).filter(|rest| !rest.is_empty())?;
-        Some(lower_bytes(&rest[..rest.len().min(MAX_INSTRUCTION_BYTES)], ip))
+        let rest = &rest[..rest.len().min(MAX_INSTRUCTION_BYTES)];
+        let mut instruction = Instruction::default();
+        Decoder::with_ip(64, rest, ip, DecoderOptions::NONE).decode_out(&mut instruction);
+        let op = lower(&instruction);
+        Some((op, Step::of(&instruction, &op)))
     }
 
     /// The instruction that falls through to `ip`.
@@ -94,10 +99,10 @@ impl<'a> Code<'a> {
         let begins = |offset: &usize| self.begins[offset / 64] >> (offset % 64) & 1 != 0;
         let begin = (offset.saturating_sub(MAX_INSTRUCTION_BYTES)..offset).rev().find(begins)?;
         let at = self.start.wrapping_add(begin as u64);
-        let op = self.at(at)?;
+        let (op, step) = self.at(at)?;
         (begin + usize::from(op.length) == offset && falls_through(&op)).then_some(Predecessor {
             ip: at,
-            op,
+            step,
             back_edge: false,
         })
     }
@@ -109,8 +114,8 @@ impl<'a> Code<'a> {
         let to_here = branches.filter(move |branch| Some(usize::from(branch.1)) == to).take(MAX_BRANCHES_TO_ONE);
         to_here.filter_map(move |&(from, _)| {
             let from = self.start.wrapping_add(u64::from(from));
-            let op = self.at(from).filter(|op| direct_target(op) == Some(ip))?;
-            Some(Predecessor { ip: from, op, back_edge: from >= ip && falls_through(&op) })
+            let (op, step) = self.at(from).filter(|(op, _)| direct_target(op) == Some(ip))?;
+            Some(Predecessor { ip: from, step, back_edge: from >= ip && falls_through(&op) })
         })
     }
 }

@@ -1,7 +1,10 @@
 //! What a waiting instruction waits for: its operands, followed back through registers, flags and
-//! stack slots to the load that produced them.
+//! stack slots to the load, or the slow instruction, that produced them.
+
+use iced_x86::Instruction;
 
 use crate::access::AccessKind;
+use crate::blame_latency::is_slow;
 use crate::float::FloatFn;
 use crate::lanes::{Lane, Logic};
 use crate::op::{Alu, Op, Operand, Place, Repeat, Shift, Text, Unary, Work};
@@ -40,6 +43,8 @@ type Slot = (u8, u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) strength: Strength,
+    /// It takes long by itself, and no strong operand keeps it waiting.
+    pub(crate) slow: bool,
     /// What its result, or its completion, waits for; without the address of a strong operand.
     reads: Set,
     writes: Set,
@@ -50,7 +55,8 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    pub(crate) fn of(op: &Op) -> Step {
+    /// `op` is the instruction's lowered form.
+    pub(crate) fn of(instruction: &Instruction, op: &Op) -> Step {
         let operand = memory_operand(op);
         let strength = match operand {
             None => Strength::Absent,
@@ -70,7 +76,19 @@ impl Step {
             op.work,
             Work::Call | Work::Syscall | Work::Exception | Work::FarBranch | Work::Undecodable | Work::Unsupported
         );
-        Step { strength, reads: reads(op) & !STACK_POINTER, writes: writes(op), loads, stores, barrier }
+        let slow = strength != Strength::Strong && is_slow(instruction.mnemonic());
+        Step { strength, slow, reads: reads(op) & !STACK_POINTER, writes: writes(op), loads, stores, barrier }
+    }
+
+    /// Whether it is what itself and those that depend on it are kept waiting by: the time is that of its access, or
+    /// its own.
+    pub(crate) fn is_source(&self) -> bool {
+        self.strength == Strength::Strong || self.slow
+    }
+
+    /// Whether it may have kept others waiting at all.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.strength != Strength::Absent || self.slow
     }
 }
 
@@ -84,7 +102,7 @@ pub(crate) struct Wanted {
 /// What one more instruction on the way back means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The load that was waited for.
+    /// The load, or the slow instruction, that was waited for.
     Source,
     /// Go on.
     Further,
@@ -119,7 +137,7 @@ impl Wanted {
         // A slot addressed from another value of its base is not the same one.
         self.slot = self.slot.filter(|(base, _)| !to_slot && step.writes >> base & 1 == 0);
         if self.registers & step.writes & !STACK_POINTER != 0 {
-            if step.strength == Strength::Strong {
+            if step.is_source() {
                 return Found::Source;
             }
             self.registers &= !step.writes;
@@ -339,7 +357,7 @@ mod tests {
             code.extend([opcode, operands, 0x24, 0, 0, 0, 0, 0, 0, 0, 0]);
             let instruction = Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE).decode();
             let op = lower(&instruction);
-            let step = Step::of(&op);
+            let step = Step::of(&instruction, &op);
             // Barriers, prefetches, and what works on other registers (x87, `cpuid`, `mov rax, cr0`).
             let aside = matches!(op.work, Work::Nothing | Work::Forget | Work::Poison | Work::PoisonStore);
             if instruction.is_invalid() || instruction.is_privileged() || step.barrier || aside {

@@ -2,7 +2,7 @@
 
 use crate::blame::MAX_BACK;
 use crate::blame_code::{Code, Predecessor};
-use crate::blame_flow::{Found, Step, Strength, Wanted};
+use crate::blame_flow::{Found, Step, Wanted};
 
 /// Ways of one length that are followed at once. With [`MAX_BACK`] it bounds the search.
 const MAX_PATHS: usize = 16;
@@ -14,15 +14,15 @@ pub(crate) struct Path {
     length: usize,
     /// What the waiting instruction waits for before the last of them.
     wanted: Wanted,
-    /// A memory instruction is among them.
-    memory: bool,
+    /// A memory instruction or a slow one is among them.
+    suspect: bool,
     /// It comes round a loop.
     back_edge: bool,
 }
 
 impl Path {
     const EMPTY: Path =
-        Path { ips: [0; MAX_BACK], length: 0, wanted: Wanted::NOTHING, memory: false, back_edge: false };
+        Path { ips: [0; MAX_BACK], length: 0, wanted: Wanted::NOTHING, suspect: false, back_edge: false };
 
     pub(crate) fn ips(&self) -> &[u64] {
         &self.ips[..self.length]
@@ -36,9 +36,11 @@ impl Path {
     }
 }
 
-/// The best way to a memory instruction so far.
+/// The best way to a memory instruction, or a slow one, so far.
 struct Best {
     path: Path,
+    /// It ends at an instruction that takes long by itself: no access is to blame.
+    slow: bool,
     /// By the first or second rule.
     waited_for: bool,
 }
@@ -65,13 +67,13 @@ impl Search {
 
     /// From the waiting instruction itself, which may be the one to blame.
     pub(crate) fn at(waiting: &Step) -> Search {
-        let start =
-            Path { wanted: Wanted::before(waiting), memory: waiting.strength != Strength::Absent, ..Path::EMPTY };
-        let waited_for = waiting.strength == Strength::Strong;
-        Search { skid: 0, start, best: start.memory.then_some(Best { path: start, waited_for }) }
+        let start = Path { wanted: Wanted::before(waiting), suspect: waiting.is_suspect(), ..Path::EMPTY };
+        let itself = Best { path: start, slow: waiting.slow, waited_for: waiting.is_source() };
+        Search { skid: 0, start, best: start.suspect.then_some(itself) }
     }
 
-    /// The way to the blamed instruction from the one at `sampled_ip`; empty if it is that one.
+    /// The way to the blamed instruction from the one at `sampled_ip`; empty if it is that one, None if no access is to
+    /// blame.
     pub(crate) fn run(mut self, code: &Code, sampled_ip: u64) -> Option<Path> {
         let (mut paths, mut count) = ([self.start; MAX_PATHS], 1);
         if !self.may_improve_by(&self.start) {
@@ -93,7 +95,7 @@ impl Search {
             }
             (paths, count) = (longer, longer_count);
         }
-        self.best.map(|best| best.path)
+        self.best.filter(|best| !best.slow).map(|best| best.path)
     }
 
     /// One instruction back; None where the path ends.
@@ -102,16 +104,16 @@ impl Search {
         if path.length < self.skid {
             return Some(path);
         }
-        let step = Step::of(&predecessor.op);
+        let step = &predecessor.step;
         let waited_for = if path.length == self.skid {
-            path.wanted = Wanted::by(&step);
-            step.strength == Strength::Strong
+            path.wanted = Wanted::by(step);
+            step.is_source()
         } else {
-            path.wanted.back(&step) == Found::Source
+            path.wanted.back(step) == Found::Source
         };
-        if step.strength != Strength::Absent {
-            path.memory = true;
-            let offered = Best { path, waited_for };
+        if step.is_suspect() {
+            path.suspect = true;
+            let offered = Best { path, slow: step.slow, waited_for };
             if self.best.as_ref().is_none_or(|best| offered.rank() < best.rank()) {
                 self.best = Some(offered);
             }
@@ -124,12 +126,10 @@ impl Search {
     /// its entry beside them. What is found nearer in the same turn is more likely than anything of the turn before.
     fn may_improve_by(&self, path: &Path) -> bool {
         let to_source = !path.wanted.is_empty();
-        if path.length == MAX_BACK || path.memory && !to_source {
+        if path.length == MAX_BACK || path.suspect && !to_source {
             return false;
         }
-        self.best.as_ref().is_none_or(|best| {
-            let farthest = Best { path: Path { length: path.length + 1, ..*path }, waited_for: to_source };
-            farthest.rank() < best.rank()
-        })
+        let best_ahead = (!to_source, !path.back_edge, path.length + 1);
+        self.best.as_ref().is_none_or(|best| best_ahead < best.rank())
     }
 }

@@ -83,6 +83,7 @@ mod bits;
 mod blame;
 mod blame_code;
 mod blame_flow;
+mod blame_latency;
 mod blame_search;
 mod control;
 mod convert;

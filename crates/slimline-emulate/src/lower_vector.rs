@@ -39,8 +39,11 @@ fn apply(instruction: &Instruction, op: &mut Op, line: Line) -> bool {
     let counted = if immediate_counts { count } else { count - with_immediate };
     match line.shape {
         Shape::Binary if counted == 2 => {
+            (op.b, op.c) = (op.a, op.b);
             // pblendvb and blendvps of SSE take xmm0 as selector.
-            (op.b, op.c, op.d) = (op.a, op.b, Operand::Vector(0));
+            if line.work == V::Shuffle(Shuffle::BlendBy) {
+                op.d = Operand::Vector(0);
+            }
         }
         Shape::Unary if counted == 2 => (op.b, op.c) = (Operand::None, op.b),
         Shape::Compare if counted == 2 => (op.a, op.b, op.c) = (Operand::None, op.a, op.b),
