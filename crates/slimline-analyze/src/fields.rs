@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use slimline_attribute::tables::{GroupKind, MemberRole, Tables, TypeKind};
+use slimline_attribute::tables::{GroupKind, Member, MemberRole, Tables, TypeKind};
 use slimline_attribute::typing::leaves::leaves;
 
 use crate::places::{BATCHES, Places};
@@ -121,16 +121,23 @@ pub(crate) fn shapes(
 
 fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec<FieldShape> {
     let type_ = tables.type_(type_id);
-    let whole = |offset: u64| {
-        type_.members.iter().find(|member| {
-            let fixed = matches!(member.role, MemberRole::Base | MemberRole::VirtualTable | MemberRole::FlexibleArray);
-            fixed && offset >= member.offset && offset - member.offset < member.bytes.max(1)
+    let leaves = leaves(&tables.types, type_id);
+    let holds = |member: &Member, offset: u64| offset >= member.offset && offset - member.offset < member.bytes.max(1);
+    // A union without a name has no place of its own outside of its structure.
+    let has_union = |member: &Member| leaves.iter().any(|leaf| leaf.path.contains('|') && holds(member, leaf.offset));
+    let fixed: Vec<&Member> = type_
+        .members
+        .iter()
+        .filter(|member| {
+            matches!(member.role, MemberRole::Base | MemberRole::VirtualTable | MemberRole::FlexibleArray)
+                || has_union(member)
         })
-    };
+        .collect();
+    let whole = |offset: u64| fixed.iter().find(|member| holds(member, offset));
     let mut shapes: Vec<FieldShape> = Vec::new();
     // Where a set of fields that move together begins: the base, or the array's path.
     let mut sets: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, leaf) in leaves(&tables.types, type_id).into_iter().enumerate() {
+    for (index, leaf) in leaves.iter().cloned().enumerate() {
         let set = match (whole(leaf.offset), leaf.path.split_once('[')) {
             (Some(member), _) => Some(format!("{} at {}", member.name, member.offset)),
             (None, Some((array, _))) => Some(array.to_owned()),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use slimline_attribute::tables::{Language, Member, MemberRole, Type};
+use slimline_attribute::tables::{Language, Member, MemberRole, Tables, Type};
 
 use super::Subject;
 
@@ -99,7 +99,10 @@ fn part_name(subject: &Subject<'_>, part: &Part<'_>) -> String {
     /// Names longer than this many fields say less than `rest` does.
     const SPELLED: usize = 3;
     let cold = subject.group.clusters.iter().any(|cluster| cluster.cold && cluster.fields == part.fields);
-    let word = |(name, _): Declared| name.split(' ').next().unwrap_or_default().to_owned();
+    let word = |(name, _): Declared| match name.split(' ').next() {
+        None | Some("") => "union".to_owned(),
+        Some(word) => word.to_owned(),
+    };
     let names: Vec<String> = declarations(subject, part).into_iter().map(word).collect();
     match names.len() {
         _ if cold && names.len() > 1 => "rest".to_owned(),
@@ -127,7 +130,7 @@ fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
         // Bit-fields of one unit are several members of one field; a nested structure is one member of several.
         if !done.contains(&members[0].offset) {
             done.push(members[0].offset);
-            declared.extend(members.iter().map(|member| member_declaration(member)));
+            declared.extend(members.iter().map(|member| member_declaration(member, subject.tables)));
         }
     }
     declared
@@ -149,7 +152,7 @@ fn is_whole(subject: &Subject<'_>, member: &Member, part: &Part<'_>) -> bool {
     })
 }
 
-fn member_declaration(member: &Member) -> Declared {
+fn member_declaration(member: &Member, tables: &Tables) -> Declared {
     let name = match (member.role, member.bits) {
         (MemberRole::VirtualTable, _) => "virtual_table".to_owned(),
         // A base class can't be split: it becomes a member.
@@ -157,7 +160,26 @@ fn member_declaration(member: &Member) -> Declared {
         (_, Some((_, bits))) => format!("{} : {bits}", member.name),
         _ => member.name.clone(),
     };
-    (name, member.type_name.clone())
+    (name, spelled_type(member, tables, 0))
+}
+
+/// A member's type; one without a name is written out.
+fn spelled_type(member: &Member, tables: &Tables, depth: u32) -> String {
+    const MAX_DEPTH: u32 = 8;
+    let (Some(keyword), Some(type_id)) = (member.type_name.strip_suffix(" {…}"), member.type_id) else {
+        return member.type_name.clone();
+    };
+    let inner = tables.type_(type_id);
+    if inner.members.is_empty() || depth == MAX_DEPTH {
+        return member.type_name.clone();
+    }
+    let mut text = format!("{keyword} {{");
+    for member in &inner.members {
+        let bits = member.bits.map(|(_, bits)| format!(" : {bits}")).unwrap_or_default();
+        let name = format!("{}{bits}", member.name);
+        let _ = write!(text, " {};", declarator(&spelled_type(member, tables, depth + 1), &name));
+    }
+    text + " }"
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -216,6 +238,9 @@ fn structure(code: &mut String, subject: &Subject<'_>, name: &str, fields: &[Dec
 /// A declaration as C writes it: `double *` and `next` → `double *next`, `int[4]` → `int edge[4]`, `void (*)(int)` →
 /// `void (*call)(int)`.
 fn declarator(type_name: &str, name: &str) -> String {
+    if name.is_empty() || type_name.ends_with('}') {
+        return format!("{type_name} {name}").trim_end().to_owned();
+    }
     if let Some((before, after)) = type_name.split_once("(*)") {
         return format!("{before}(*{name}){after}");
     }
@@ -240,6 +265,8 @@ mod tests {
             ("char [8][2]", "board", "char board[8][2]"),
             ("void (*)(int)", "call", "void (*call)(int)"),
             ("unsigned int", "flag : 3", "unsigned int flag : 3"),
+            ("union { int i; float f[2]; }", "", "union { int i; float f[2]; }"),
+            ("struct { char c[4]; }", "q", "struct { char c[4]; } q"),
         ] {
             assert_eq!(declarator(type_name, name), expected);
         }
