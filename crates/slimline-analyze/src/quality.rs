@@ -12,7 +12,7 @@ pub struct SampleQuality {
     pub weight: u64,
     /// Weight by how the address was found, in the order of [`Quality`].
     pub weight_by_quality: [u64; 6],
-    /// Samples whose address is not known.
+    /// Samples whose address is lost, or whose code could not be read.
     pub unresolved: u64,
     /// Samples whose call path is deeper than was recorded.
     pub deep_stacks: u64,
@@ -29,14 +29,15 @@ pub struct SampleQuality {
 }
 
 impl SampleQuality {
-    /// Takes samples in; `stacks` are those of their process.
+    /// Takes samples in; `stacks` are those of their process. Those that weigh nothing are a second clock's, which only say
+    /// where the thread was.
     pub fn update(&mut self, samples: &Samples, stacks: &Stacks) {
-        for row in 0..samples.len() {
+        for row in (0..samples.len()).filter(|&row| samples.weight_ns[row] > 0) {
             let (weight, quality, end) = (samples.weight_ns[row], samples.quality[row], samples.burst_end[row]);
             self.samples += 1;
             self.weight += weight;
             self.weight_by_quality[quality as usize] += weight;
-            self.unresolved += u64::from(quality >= Quality::Lost);
+            self.unresolved += u64::from(matches!(quality, Quality::Lost | Quality::NoCode));
             match samples.stack[row].map(|stack| stacks.end(stack)) {
                 Some(StackEnd::Depth) => self.deep_stacks += 1,
                 Some(StackEnd::Unwinding) => self.broken_stacks += 1,
@@ -134,11 +135,14 @@ mod tests {
         let rows = [(3, Quality::Exact, BurstEnd::Limit, 300), (1, Quality::Lost, BurstEnd::Syscall, 100)];
         all.update(&samples(&rows), &Stacks::default());
         let mut more = SampleQuality::default();
-        more.update(&samples(&[(4, Quality::NoCode, BurstEnd::NotStarted, 0)]), &Stacks::default());
+        // The last two: computing, and the second clock's.
+        let rows = [(4, Quality::NoCode), (2, Quality::NoMemory), (0, Quality::Lost)];
+        let rows = rows.map(|(weight, quality)| (weight, quality, BurstEnd::NotStarted, 0));
+        more.update(&samples(&rows), &Stacks::default());
         all.merge(&more);
-        assert_eq!((all.samples, all.weight, all.unresolved), (3, 8, 2));
-        assert_eq!(all.share(Quality::Exact), 0.375);
-        assert_eq!(all.share(Quality::NoCode), 0.5);
+        assert_eq!((all.samples, all.weight, all.unresolved), (4, 10, 2));
+        assert_eq!(all.share(Quality::Exact), 0.3);
+        assert_eq!(all.share(Quality::NoCode), 0.4);
         assert_eq!(all.mean_burst(), 200.0);
         assert_eq!(all.end_share(BurstEnd::Limit), 0.5);
         assert_eq!(all.burst_accesses, 4);
@@ -152,7 +156,7 @@ mod tests {
         let broken = stacks.push(&[Avma(3)], StackEnd::Unwinding);
         let mut samples = Samples::default();
         for stack in [Some(whole), Some(deep), Some(broken), Some(deep), None] {
-            samples.push(Sample { stack, ..blank() });
+            samples.push(Sample { stack, weight_ns: 1, ..blank() });
         }
         let mut quality = SampleQuality::default();
         quality.update(&samples, &stacks);

@@ -16,9 +16,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes one sample in.
+    /// Takes one sample in; one that weighs nothing says nothing of shares.
     pub fn add(&mut self, weight: u64) {
-        self.samples += 1;
+        self.samples += u64::from(weight > 0);
         self.weight += weight;
         self.weight_squared += u128::from(weight) * u128::from(weight);
     }

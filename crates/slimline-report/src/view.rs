@@ -146,7 +146,7 @@ pub struct Lost {
     pub dropped_weight: u64,
     /// Triggers that the kernel merged or held back, or that came while the thread was inside the agent.
     pub throttled: u64,
-    /// Samples whose address is unknown (`lost`, `no_memory` and `no_code` above).
+    /// Samples whose address is unknown (`lost` and `no_code` above).
     pub unresolved: u64,
     /// Other messages that found the ring full (large blocks, mappings).
     pub messages: u64,
