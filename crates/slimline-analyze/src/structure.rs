@@ -186,21 +186,21 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
 }
 
 /// Whether the objects look like an allocator's, cut into cells of `cell` bytes that it hands out: most of what is known
-/// is of instructions that each reach many places of an object, and several of them reach places that lie whole cells
+/// is of instructions that each reach many places of an object, and of one at least it is known that they lie whole cells
 /// apart. What uses a node reaches one field each, or the children of a trie's node: those lie one access apart, which
 /// is no cell.
 fn are_cut_up(streams: &[(&Stream, Motion, usize)], cell: u64) -> bool {
-    let (mut all, mut scattered, mut sites) = (0, 0, 0);
+    let (mut all, mut scattered, mut by_cells) = (0, 0, false);
     for (stream, motion, _) in streams {
         let evidence = stream.executions + stream.cost.samples;
         let repeats = |grain: Grain| grain.confidence >= KNOWN && grain.bytes.is_multiple_of(cell);
         all += evidence;
         if stream.offsets().len() > MOST_PLACES {
             scattered += evidence;
-            sites += u32::from(motion.grain.is_some_and(repeats));
+            by_cells |= motion.grain.is_some_and(repeats);
         }
     }
-    scattered * 2 > all && sites > 1
+    scattered * 2 > all && by_cells
 }
 
 /// Equation 5 over the streams that tell of structure, with its confidence.
