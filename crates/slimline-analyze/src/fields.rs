@@ -137,7 +137,7 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
     let mut shapes: Vec<FieldShape> = Vec::new();
     // Where a set of fields that move together begins: the base, or the array's path.
     let mut sets: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, leaf) in leaves.iter().cloned().enumerate() {
+    for (index, leaf) in leaves.into_iter().enumerate() {
         let set = match (whole(leaf.offset), leaf.path.split_once('[')) {
             (Some(member), _) => Some(format!("{} at {}", member.name, member.offset)),
             (None, Some((array, _))) => Some(array.to_owned()),

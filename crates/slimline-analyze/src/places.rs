@@ -27,6 +27,8 @@ pub struct Places {
     /// The rows that numbers of places refer to.
     pub rows: Vec<Place>,
     by_site: BTreeMap<SiteId, usize>,
+    /// What was blamed on it, by place.
+    costs: Vec<Tally>,
     /// Instructions a nanosecond, by place.
     paces: Vec<Option<f64>>,
     /// Executions of each stream, where windows are timed. A full trace's are not, and need no correction.
@@ -56,9 +58,11 @@ impl Places {
             };
             let number = *numbers.entry(place).or_insert_with_key(|place| {
                 places.rows.push(place.clone());
+                places.costs.push(Tally::default());
                 places.rows.len() - 1
             });
             places.by_site.insert(stream.site, number);
+            places.costs[number].merge(stream.cost);
         }
         let grains = grains(&found.streams);
         let mut paces: Vec<Vec<(&Pace, Option<u64>)>> = vec![Vec::new(); places.rows.len()];
@@ -143,7 +147,7 @@ impl Places {
         let mut seen = vec![0.0; joined + 1];
         windows.iter().for_each(|window| seen[stratum(place_of(window))] += window.weight as f64);
         let mut cost = vec![Tally::default(); joined + 1];
-        found.streams.iter().for_each(|stream| cost[stratum(self.of(stream.site))].merge(stream.cost));
+        self.costs.iter().enumerate().for_each(|(place, &of)| cost[stratum(place)].merge(of));
         let time_in = |(stratum, cost): (usize, &Tally)| {
             let off = batch.map_or(0.0, |batch| {
                 let samples = cost.effective_samples() / BATCHES as f64;

@@ -310,17 +310,13 @@ fn annotated_structure() {
     insta::assert_snapshot!(out);
 }
 
+fn member(offset: u64, bytes: u64, name: &str, type_name: &str, depth: u32) -> LayoutMember {
+    LayoutMember { offset, bytes, name: name.into(), type_name: type_name.into(), depth, ..LayoutMember::default() }
+}
+
 /// A nested structure with a hole, bit-fields that share a unit, and a field that only vector code reaches.
 #[test]
 fn annotated_nested_structure_and_bit_fields() {
-    let member = |offset, bytes, name: &str, type_name: &str, depth| LayoutMember {
-        offset,
-        bytes,
-        name: name.into(),
-        type_name: type_name.into(),
-        depth,
-        ..LayoutMember::default()
-    };
     let bit_field =
         |first, bits, name: &str| LayoutMember { bits: Some((first, bits)), ..member(40, 4, name, "unsigned int", 0) };
     let mut members = vec![
@@ -380,14 +376,6 @@ fn annotated_nested_structure_and_bit_fields() {
 /// The members of a union without a name share their bytes: each is shown, their cost once.
 #[test]
 fn annotated_union_without_a_name() {
-    let member = |offset, bytes, name: &str, type_name: &str, depth| LayoutMember {
-        offset,
-        bytes,
-        name: name.into(),
-        type_name: type_name.into(),
-        depth,
-        ..LayoutMember::default()
-    };
     let nested = |member| LayoutMember { nested: true, ..member };
     let mut report = art();
     report.groups[0].layout = Some(Layout {

@@ -17,9 +17,9 @@ mod record;
 mod totals;
 mod tracker;
 
-use crate::blocks::{BLOCKS, layout};
+use crate::blocks::BLOCKS;
 use crate::next::{self, EARLY, EARLY_BYTES};
-use crate::{follow, ranges, thread, unwind};
+use crate::{follow, ranges, unwind};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
@@ -84,48 +84,14 @@ macro_rules! entries {
     )*};
 }
 
-/// The same for functions that return a block: `$bytes` are the instructions that put its size into rcx. The function
-/// below is called from here, so there is a frame, and unwind information for it: rustc itself emits none for functions
-/// in assembly where panics abort.
+/// The same for functions that return a block: `$push` are the instructions that push its size.
 macro_rules! entries_with_new_block {
-    ($($name:ident -> $next:ident, $bytes:literal;)*) => {$(
+    ($($name:ident -> $next:ident, $push:literal;)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of the target.")]
         #[unsafe(naked)]
         #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
         pub(crate) unsafe extern "C" fn $name() {
-            naked_asm!(
-                ".cfi_startproc",
-                "cmp dword ptr [rip + {generation}], 0",
-                "je 2f",
-                $bytes,
-                "push rcx",
-                ".cfi_adjust_cfa_offset 8",
-                "call qword ptr [rip + {next}]",
-                "pop rcx",
-                ".cfi_adjust_cfa_offset -8",
-                quick::return_if_passed_over!(),
-                "mov rdi, rax",
-                "mov rsi, rcx",
-                "mov rdx, rsp",
-                "mov rcx, rbp",
-                "jmp {recording}",
-                "2:",
-                "jmp qword ptr [rip + {next}]",
-                ".cfi_endproc",
-                generation = sym GENERATION,
-                next = sym next::$next,
-                recording = sym record::allocated,
-                always = sym follow::FOLLOWED_BYTES,
-                blocks = sym BLOCKS,
-                region_bits = const layout::REGION_BITS,
-                regions = const layout::REGIONS,
-                no_leaf = const layout::HIGHEST_NO_LEAF,
-                flag_shift = const layout::FLAG_SHIFT,
-                flag_mask = const layout::FLAG_MASK,
-                flags = const layout::FLAGS_OFFSET,
-                round = const thread::ROUND_OFFSET,
-                round_shift = const counts::ROUND_SHIFT,
-            )
+            quick::new_block!($push, "{next}", next = sym next::$next)
         }
     )*};
 }
@@ -137,7 +103,7 @@ macro_rules! entries_with_old_block {
         #[unsafe(naked)]
         #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
         pub(crate) unsafe extern "C" fn $name() {
-            naked_asm!(
+            quick::naked_asm_of_old_block!(
                 "cmp dword ptr [rip + {generation}], 0",
                 "je 2f",
                 quick::unless_entered!(),
@@ -153,22 +119,12 @@ macro_rules! entries_with_old_block {
                 "sub r10, rax",
                 "cmp r10, {bytes}",
                 "jb {early}",
-                "jmp qword ptr [rip + {next}]",
+                "jmp qword ptr [rip + {next}]";
                 area = sym EARLY,
                 bytes = const EARLY_BYTES,
                 early = sym next::free_early,
-                generation = sym GENERATION,
                 recording = sym $recording,
                 next = sym next::$next,
-                blocks = sym BLOCKS,
-                region_bits = const layout::REGION_BITS,
-                regions = const layout::REGIONS,
-                no_leaf = const layout::HIGHEST_NO_LEAF,
-                flag_shift = const layout::FLAG_SHIFT,
-                flag_mask = const layout::FLAG_MASK,
-                flags = const layout::FLAGS_OFFSET,
-                eighth_shift = const layout::EIGHTH_SHIFT,
-                frees = const thread::FREES_OFFSET,
             )
         }
     )*};
@@ -218,14 +174,15 @@ entries_with_block! {
 }
 
 entries_with_new_block! {
-    malloc -> MALLOC, "mov rcx, rdi";
+    malloc -> MALLOC, "push rdi";
     // Where the product overflows there is no block.
     calloc -> CALLOC, "mov rcx, rdi
-        imul rcx, rsi";
-    aligned_alloc -> ALIGNED_ALLOC, "mov rcx, rsi";
-    memalign -> MEMALIGN, "mov rcx, rsi";
-    valloc -> VALLOC, "mov rcx, rdi";
-    pvalloc -> PVALLOC, "mov rcx, rdi";
+        imul rcx, rsi
+        push rcx";
+    aligned_alloc -> ALIGNED_ALLOC, "push rsi";
+    memalign -> MEMALIGN, "push rsi";
+    valloc -> VALLOC, "push rdi";
+    pvalloc -> PVALLOC, "push rdi";
 }
 
 entries_with_old_block! {

@@ -13,9 +13,8 @@
 //! In assembly, because an operator throws: an exception must pass through, and may not through Rust that aborts.
 #![allow(unsafe_code)] // functions in assembly, with the names of C++
 
-use super::{GENERATION, counts, quick, record};
-use crate::blocks::{BLOCKS, layout};
-use crate::{follow, kernel, next, thread};
+use super::{quick, record};
+use crate::{kernel, next};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
@@ -158,38 +157,11 @@ macro_rules! recording_new {
     ($name:ident) => {
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name() {
-            naked_asm!(
-                ".cfi_startproc",
-                "cmp dword ptr [rip + {generation}], 0",
-                "je 2f",
+            quick::new_block!(
                 "push rdi",
-                ".cfi_adjust_cfa_offset 8",
-                "call qword ptr [rip + {operator} + {next}]",
-                "pop rcx",
-                ".cfi_adjust_cfa_offset -8",
-                quick::return_if_passed_over!(),
-                "mov rdi, rax",
-                "mov rsi, rcx",
-                "mov rdx, rsp",
-                "mov rcx, rbp",
-                "jmp {recording}",
-                "2:",
-                "jmp qword ptr [rip + {operator} + {next}]",
-                ".cfi_endproc",
-                generation = sym GENERATION,
+                "{operator} + {next}",
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
-                recording = sym record::allocated,
-                always = sym follow::FOLLOWED_BYTES,
-                blocks = sym BLOCKS,
-                region_bits = const layout::REGION_BITS,
-                regions = const layout::REGIONS,
-                no_leaf = const layout::HIGHEST_NO_LEAF,
-                flag_shift = const layout::FLAG_SHIFT,
-                flag_mask = const layout::FLAG_MASK,
-                flags = const layout::FLAGS_OFFSET,
-                round = const thread::ROUND_OFFSET,
-                round_shift = const counts::ROUND_SHIFT,
             )
         }
     };
@@ -199,7 +171,7 @@ macro_rules! recording_delete {
     ($name:ident) => {
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name() {
-            naked_asm!(
+            quick::naked_asm_of_old_block!(
                 ".cfi_startproc",
                 "cmp dword ptr [rip + {generation}], 0",
                 "je 2f",
@@ -222,20 +194,10 @@ macro_rules! recording_delete {
                 "add rsp, 24",
                 ".cfi_adjust_cfa_offset -24",
                 "jmp 2b",
-                ".cfi_endproc",
-                generation = sym GENERATION,
+                ".cfi_endproc";
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
                 recording = sym record::deleted,
-                blocks = sym BLOCKS,
-                region_bits = const layout::REGION_BITS,
-                regions = const layout::REGIONS,
-                no_leaf = const layout::HIGHEST_NO_LEAF,
-                flag_shift = const layout::FLAG_SHIFT,
-                flag_mask = const layout::FLAG_MASK,
-                flags = const layout::FLAGS_OFFSET,
-                eighth_shift = const layout::EIGHTH_SHIFT,
-                frees = const thread::FREES_OFFSET,
             )
         }
     };

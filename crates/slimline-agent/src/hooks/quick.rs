@@ -4,6 +4,68 @@
 //! In assembly, because they must jump to the function below and leave its arguments where they are. What they read is
 //! described at [`crate::blocks::layout`], what they count in at [`super::Counts`].
 
+/// The whole of a function that returns a block of so many bytes as `$push` pushes, by the function below that is at
+/// `$next`, with the operands named there. The function below is called from here, so there is a frame, and unwind
+/// information for it: rustc itself emits none for functions in assembly where panics abort.
+macro_rules! new_block {
+    ($push:literal, $next:literal, $($operands:tt)*) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "cmp dword ptr [rip + {generation}], 0",
+            "je 2f",
+            $push,
+            ".cfi_adjust_cfa_offset 8",
+            concat!("call qword ptr [rip + ", $next, "]"),
+            "pop rcx",
+            ".cfi_adjust_cfa_offset -8",
+            $crate::hooks::quick::return_if_passed_over!(),
+            "mov rdi, rax",
+            "mov rsi, rcx",
+            "mov rdx, rsp",
+            "mov rcx, rbp",
+            "jmp {recording}",
+            "2:",
+            concat!("jmp qword ptr [rip + ", $next, "]"),
+            ".cfi_endproc",
+            generation = sym $crate::hooks::GENERATION,
+            recording = sym $crate::hooks::record::allocated,
+            always = sym $crate::follow::FOLLOWED_BYTES,
+            blocks = sym $crate::blocks::BLOCKS,
+            region_bits = const $crate::blocks::layout::REGION_BITS,
+            regions = const $crate::blocks::layout::REGIONS,
+            no_leaf = const $crate::blocks::layout::HIGHEST_NO_LEAF,
+            flag_shift = const $crate::blocks::layout::FLAG_SHIFT,
+            flag_mask = const $crate::blocks::layout::FLAG_MASK,
+            flags = const $crate::blocks::layout::FLAGS_OFFSET,
+            round = const $crate::thread::ROUND_OFFSET,
+            round_shift = const $crate::hooks::counts::ROUND_SHIFT,
+            $($operands)*
+        )
+    };
+}
+pub(super) use new_block;
+
+/// A function in assembly that frees a block, with what [`unless_entered`] and [`look_at_eighth`] refer to.
+macro_rules! naked_asm_of_old_block {
+    ($($template:expr),*; $($operands:tt)*) => {
+        core::arch::naked_asm!(
+            $($template,)*
+            generation = sym $crate::hooks::GENERATION,
+            blocks = sym $crate::blocks::BLOCKS,
+            region_bits = const $crate::blocks::layout::REGION_BITS,
+            regions = const $crate::blocks::layout::REGIONS,
+            no_leaf = const $crate::blocks::layout::HIGHEST_NO_LEAF,
+            flag_shift = const $crate::blocks::layout::FLAG_SHIFT,
+            flag_mask = const $crate::blocks::layout::FLAG_MASK,
+            flags = const $crate::blocks::layout::FLAGS_OFFSET,
+            eighth_shift = const $crate::blocks::layout::EIGHTH_SHIFT,
+            frees = const $crate::thread::FREES_OFFSET,
+            $($operands)*
+        )
+    };
+}
+pub(super) use naked_asm_of_old_block;
+
 /// After the function below has returned block rax of rcx bytes: returns where the block is passed over, having counted
 /// it. Else it falls through, with both as they were. Uses rdx and rsi; its label is 7.
 macro_rules! return_if_passed_over {
