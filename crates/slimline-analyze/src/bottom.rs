@@ -41,37 +41,43 @@ impl<V, const K: usize> Default for Bottom<V, K> {
     }
 }
 
-impl<V: Add, const K: usize> Bottom<V, K> {
+impl<V: Add + Default, const K: usize> Bottom<V, K> {
     /// Adds `value` to what `key` has.
     #[inline]
     pub(crate) fn add(&mut self, key: u64, value: V) {
-        let hash = mix(key);
-        if hash <= self.limit {
-            self.add_hashed(hash, key, value);
+        if let Some(of_key) = self.of(key) {
+            of_key.add(value);
         }
     }
 
-    fn add_hashed(&mut self, hash: u64, key: u64, value: V) {
-        if let Some(entry) = self.entries.get_mut(self.last).filter(|entry| entry.key == key) {
-            entry.value.add(value);
-            return;
+    /// What `key` has, for adding to it; nothing yet where it is new. `None` where it is not among the smallest.
+    #[inline]
+    pub(crate) fn of(&mut self, key: u64) -> Option<&mut V> {
+        let hash = mix(key);
+        if hash <= self.limit { self.of_hashed(hash, key) } else { None }
+    }
+
+    fn of_hashed(&mut self, hash: u64, key: u64) -> Option<&mut V> {
+        if self.entries.get(self.last).is_none_or(|entry| entry.key != key) {
+            self.last = match self.entries.binary_search_by_key(&hash, |entry| entry.hash) {
+                Ok(at) => at,
+                Err(at) if at == K => return None,
+                Err(at) => {
+                    self.insert(at, Entry { hash, key, value: V::default() });
+                    at
+                }
+            };
         }
-        match self.entries.binary_search_by_key(&hash, |entry| entry.hash) {
-            Ok(at) => {
-                self.entries[at].value.add(value);
-                self.last = at;
-            }
-            Err(at) if at == K => {}
-            Err(at) => {
-                if self.entries.len() == K {
-                    self.entries.pop();
-                }
-                self.entries.insert(at, Entry { hash, key, value });
-                self.last = at;
-                if self.entries.len() == K {
-                    self.limit = self.entries[K - 1].hash;
-                }
-            }
+        self.entries.get_mut(self.last).map(|entry| &mut entry.value)
+    }
+
+    fn insert(&mut self, at: usize, entry: Entry<V>) {
+        if self.entries.len() == K {
+            self.entries.pop();
+        }
+        self.entries.insert(at, entry);
+        if self.entries.len() == K {
+            self.limit = self.entries[K - 1].hash;
         }
     }
 
@@ -85,7 +91,9 @@ impl<V: Add, const K: usize> Bottom<V, K> {
             if entry.hash > self.limit {
                 break;
             }
-            self.add_hashed(entry.hash, entry.key, entry.value);
+            if let Some(of_key) = self.of_hashed(entry.hash, entry.key) {
+                of_key.add(entry.value);
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::places::{BATCHES, Place, Places};
 use crate::share::{Share, Tally, interval_of_parts};
 use crate::streams::{Stream, StreamFindings, Streams};
 use crate::structure::{Motion, Structure, structure};
+use crate::threads::{GroupThreads, Threads};
 
 /// The main profile: hot data, strides, structures, fields, loops, affinities and clusters in one pass.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +61,8 @@ pub struct GroupFindings {
     pub affinity: Vec<FieldAffinity>,
     /// Fields that belong together: new structures, hottest first, the cold rest last.
     pub clusters: Vec<Cluster>,
+    /// Who uses it.
+    pub threads: GroupThreads,
 }
 
 /// A field of a group's element.
@@ -169,26 +172,31 @@ pub struct Walk {
     pub motion: Motion,
 }
 
+/// What runs over the pass.
+type Parts = ((HotData, Streams), Threads);
+const PARTS: Parts = ((HotData, Streams), Threads);
+
 impl Analysis for DataProfile {
-    const ORDER: Order = <(HotData, Streams)>::ORDER;
-    type State = <(HotData, Streams) as Analysis>::State;
+    const ORDER: Order = Parts::ORDER;
+    type State = <Parts as Analysis>::State;
     type Findings = Findings;
 
     fn start(&self, shard: &ShardInfo) -> Self::State {
-        (HotData, Streams).start(shard)
+        PARTS.start(shard)
     }
 
     fn update(&self, state: &mut Self::State, batch: &AccessBatch) {
-        (HotData, Streams).update(state, batch);
+        PARTS.update(state, batch);
     }
 
     fn merge(&self, into: &mut Self::State, from: Self::State) {
-        (HotData, Streams).merge(into, from);
+        PARTS.merge(into, from);
     }
 
     fn finish(&self, state: Self::State, tables: &Tables) -> Findings {
-        let (hot, streams) = (HotData, Streams).finish(state, tables);
-        Builder::new(hot, &streams, tables, self.rules).findings()
+        let ((hot, streams), threads) = PARTS.finish(state, tables);
+        let places = Places::new(&streams, tables);
+        Builder { hot, found: &streams, tables, places, threads, rules: self.rules }.findings()
     }
 }
 
@@ -199,6 +207,7 @@ struct Builder<'a> {
     found: &'a StreamFindings,
     tables: &'a Tables,
     places: Places,
+    threads: BTreeMap<GroupId, GroupThreads>,
     rules: Rules,
 }
 
@@ -218,10 +227,6 @@ struct GroupDraft<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(hot: HotFindings, found: &'a StreamFindings, tables: &'a Tables, rules: Rules) -> Self {
-        Self { hot, found, tables, places: Places::new(found, tables), rules }
-    }
-
     fn findings(self) -> Findings {
         let drafts: Vec<GroupDraft<'a>> =
             self.found.streams.chunk_by(|a, b| a.group == b.group).map(|streams| self.draft(streams)).collect();
@@ -278,6 +283,7 @@ impl<'a> Builder<'a> {
             paced: self.paced(streams.iter().map(|(stream, ..)| *stream)),
             affinity,
             clusters,
+            threads: self.threads.get(&group).cloned().unwrap_or_default(),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   AccessBatch ──► hot      l_d by group, type, loop, line, function, thread
+//!               ──► threads  which threads use a group, and whether at once
 //!               ──► streams  site × group: sums, strides, offsets ─┬─► structure ─► fields ─► affinity ─► clusters
 //!                      ├─ pace       how fast each loop runs       │
 //!                      ├─ splice     what was executed between     │
@@ -31,3 +32,4 @@ mod splice;
 pub mod streams;
 pub mod stride;
 pub mod structure;
+pub mod threads;

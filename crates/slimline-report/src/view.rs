@@ -245,6 +245,41 @@ pub struct Group {
     pub clusters: Vec<Vec<u64>>,
     /// The element type as declared, holes included, where debug information has it.
     pub layout: Option<Layout>,
+    /// Threads that have a hundredth of its time, or of its accesses, or more; the busiest first.
+    pub threads: Vec<GroupThread>,
+    /// Whether several of them use it at the same time, and one stores; none where not. What that costs is not judged.
+    pub sharing: Option<Sharing>,
+}
+
+/// How a thread uses a group.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct GroupThread {
+    /// Kernel's number.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Name.
+    pub name: String,
+    /// Share of the group's weight.
+    pub share: f64,
+    /// Loads seen in bursts.
+    pub loads: u64,
+    /// Stores seen in bursts.
+    pub stores: u64,
+}
+
+/// What is known of a group that several threads use at the same time, one of them storing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Sharing {
+    /// `shared`: lines were seen that one thread stored to and another one used. `apart`: of many lines that were met
+    /// again, none. `unknown`: too few were met again.
+    pub evidence: String,
+    /// Cache lines looked at: all that were accessed, or a random part of them.
+    pub lines: u64,
+    /// Those that more than one window of accesses showed.
+    pub lines_met_again: u64,
+    /// Those that one thread stored to and another one used.
+    pub lines_shared: u64,
 }
 
 /// Where something is allocated.
@@ -430,7 +465,8 @@ pub struct Row {
 /// What to change.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Advice {
-    /// `split`, `hot_cold_split`, `reorder`, `interchange`, `leave_alone`.
+    /// `split`, `hot_cold_split`, `reorder`, `interchange`; no change: `leave_alone`, or `not_judged` where several
+    /// threads use it at once.
     pub kind: String,
     /// The group.
     pub group: u32,
@@ -438,7 +474,7 @@ pub struct Advice {
     pub title: String,
     /// Offsets of the fields of each new structure, or in their new order.
     pub fields: Vec<Vec<u64>>,
-    /// What it would gain; none for `leave_alone`.
+    /// What it would gain; none where nothing is to be changed.
     pub predicted: Option<Predicted>,
     /// `high`, `medium`, `low`.
     pub confidence: String,
@@ -450,6 +486,13 @@ pub struct Advice {
     pub declared_at: Option<Position>,
     /// Lines that touch what moves, as `file:line`.
     pub touched_lines: Vec<String>,
+}
+
+impl Advice {
+    /// Whether it is to change something.
+    pub fn is_change(&self) -> bool {
+        self.predicted.is_some()
+    }
 }
 
 /// A predicted gain.

@@ -251,6 +251,39 @@ fn nothing_is_cut_where_that_is_asked_for() {
     assert!(!unstyled(&narrow).contains("ALLOCATED BY"));
 }
 
+/// Structures that several threads use at once are not called well.
+#[test]
+fn shared_by_threads() {
+    let mut report = art();
+    let thread = |tid, stores| GroupThread { tid, pid: 7, name: "worker".into(), share: 0.2, loads: 900, stores };
+    report.groups[0].threads = (0..6).map(|number| thread(70 + number, u64::from(number < 3))).collect();
+    let sharing =
+        |evidence: &str| Sharing { evidence: evidence.into(), lines: 256, lines_met_again: 80, lines_shared: 9 };
+    report.advice = vec![Advice {
+        kind: "not_judged".into(),
+        group: 1,
+        title: "What threads share of f1_neuron is not judged".into(),
+        why: "6 threads use it at once, and 3 of them store to it.".into(),
+        confidence: "low".into(),
+        ..Advice::default()
+    }];
+    let mut told = String::new();
+    for evidence in ["shared", "apart", "unknown"] {
+        report.groups[0].sharing = Some(sharing(evidence));
+        let mut out = String::new();
+        text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+        let out = unstyled(&out);
+        let threads = out.find("  threads:").unwrap();
+        told += out[threads..].split("\n\n").next().unwrap();
+        told += &out[out.find("\n\nADVICE").unwrap()..];
+    }
+    let mut out = String::new();
+    text::advise(&mut out, &report).unwrap();
+    let out = unstyled(&out);
+    told += &out[out.find("\nADVICE").unwrap()..];
+    insta::assert_snapshot!(told);
+}
+
 /// Of stripped code, addresses tell the loops of one function apart.
 #[test]
 fn loops_of_stripped_code() {

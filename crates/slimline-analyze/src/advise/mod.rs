@@ -12,6 +12,7 @@
 mod definition;
 mod lines;
 mod order;
+mod sharing;
 mod split;
 mod walk;
 
@@ -60,6 +61,8 @@ pub enum Kind {
     Interchange,
     /// Nothing, with the reason.
     LeaveAlone,
+    /// No other layout, but several threads use this one at once, and what that costs is not judged.
+    NotJudged,
 }
 
 /// How sure advice is.
@@ -99,7 +102,7 @@ pub struct Advice {
     pub title: String,
     /// Offsets of the fields of each new structure, or in their new order.
     pub fields: Vec<Vec<u64>>,
-    /// What it is expected to gain; `None` for [`Kind::LeaveAlone`].
+    /// What it is expected to gain; `None` for [`Kind::LeaveAlone`] and [`Kind::NotJudged`].
     pub predicted: Option<Predicted>,
     /// How sure.
     pub confidence: Confidence,
@@ -124,9 +127,9 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
         }
         let subject = Subject { findings, tables, floors, group };
         let walks = walk::interchanges(&subject);
-        let layout = subject.layout();
+        let layout = sharing::with_caution(&subject, subject.layout());
         // Where only the walk is wrong, there is no need to say that the layout is right.
-        if layout.kind != Kind::LeaveAlone || walks.is_empty() {
+        if layout.predicted.is_some() || walks.is_empty() {
             found.push(layout);
         }
         found.extend(walks);
@@ -196,7 +199,12 @@ impl Subject<'_> {
         }
         let is_whole = row.is_seen_whole(self.group.share.samples);
         (is_whole && row.bytes < self.floors.cached_bytes).then(|| {
-            format!("All of it ({}) fits a core's own caches; its lines are not fetched from far.", bytes(row.bytes))
+            let apart = if sharing::is_possible(self) {
+                ", apart from lines that threads take from each other"
+            } else {
+                "; its lines are not fetched from far"
+            };
+            format!("All of it ({}) fits a core's own caches{apart}.", bytes(row.bytes))
         })
     }
 

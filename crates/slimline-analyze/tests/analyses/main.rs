@@ -5,4 +5,5 @@ mod not_followed;
 mod published;
 mod sharding;
 mod synthetic;
+mod threads;
 mod windows;

@@ -12,6 +12,7 @@ pub(super) fn view(advice: &Advice) -> view::Advice {
             Kind::Reorder => "reorder",
             Kind::Interchange => "interchange",
             Kind::LeaveAlone => "leave_alone",
+            Kind::NotJudged => "not_judged",
         }
         .to_owned(),
         group: advice.group.0,

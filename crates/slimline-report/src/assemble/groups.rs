@@ -2,6 +2,7 @@
 
 use slimline_analyze::findings::{Field, GroupFindings};
 use slimline_analyze::structure::ElementFrom;
+use slimline_analyze::threads::{Evidence, Sharing, ThreadUse};
 use slimline_attribute::tables::{Frame, Group, GroupKind, Tables};
 
 use super::breakdowns::interval;
@@ -53,6 +54,28 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize]) 
             .map(|cluster| cluster.fields.iter().map(|&row| offset(row)).collect())
             .collect(),
         layout: element.and_then(|element| layout::view(element.type_id, tables)),
+        threads: found.threads.threads.iter().map(|used| thread(used, tables)).collect(),
+        sharing: found.threads.sharing.as_ref().map(sharing),
+    }
+}
+
+fn thread(used: &ThreadUse, tables: &Tables) -> view::GroupThread {
+    let row = tables.thread(used.thread);
+    let &ThreadUse { share, loads, stores, .. } = used;
+    view::GroupThread { tid: row.tid, pid: row.pid, name: row.name.clone(), share, loads, stores }
+}
+
+fn sharing(found: &Sharing) -> view::Sharing {
+    view::Sharing {
+        evidence: match found.evidence() {
+            Evidence::Shared => "shared",
+            Evidence::Apart => "apart",
+            Evidence::Unknown => "unknown",
+        }
+        .to_owned(),
+        lines: found.lines as u64,
+        lines_met_again: found.met_again as u64,
+        lines_shared: found.shared as u64,
     }
 }
 

@@ -8,8 +8,9 @@ use crate::escape::plain;
 use crate::view::{Advice, Report};
 
 pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
-    let (changes, alone): (Vec<&Advice>, Vec<&Advice>) =
-        report.advice.iter().partition(|advice| advice.kind != "leave_alone");
+    let (changes, others): (Vec<&Advice>, Vec<&Advice>) = report.advice.iter().partition(|advice| advice.is_change());
+    let (not_judged, alone): (Vec<&Advice>, Vec<&Advice>) =
+        others.into_iter().partition(|advice| advice.kind == "not_judged");
     if changes.is_empty() {
         heading(out, "ADVICE")?;
         writeln!(out, "  No change of layout is worth advising here.")?;
@@ -18,10 +19,12 @@ pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
         heading(out, format_args!("ADVICE {}", number + 1))?;
         one(out, advice)?;
     }
-    if !alone.is_empty() {
-        heading(out, "LEAVE ALONE")?;
-        for advice in alone {
-            fold(out, &format!("{}: {}", plain(&advice.title), plain(&advice.why)), 2, 2)?;
+    for (title, without_change) in [("NOT JUDGED", not_judged), ("LEAVE ALONE", alone)] {
+        if !without_change.is_empty() {
+            heading(out, title)?;
+        }
+        for advice in without_change {
+            fold(out, &format!("{}: {}", plain(&advice.title), plain(&advice.why)), 2, 4)?;
         }
     }
     Ok(())
@@ -60,10 +63,10 @@ fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
     Ok(())
 }
 
-/// One line at the end of a report that leads to the advice.
+/// The lines at the end of a report that lead to the advice.
 pub(super) fn pointer(out: &mut impl Write, report: &Report) -> fmt::Result {
-    let changes = report.advice.iter().filter(|advice| advice.kind != "leave_alone");
-    let mut titles: Vec<String> = changes.map(|advice| plain(&advice.title)).collect();
+    let is_told = |advice: &&Advice| advice.is_change() || advice.kind == "not_judged";
+    let mut titles: Vec<String> = report.advice.iter().filter(is_told).map(|advice| plain(&advice.title)).collect();
     if titles.is_empty() {
         return Ok(());
     }
@@ -71,7 +74,7 @@ pub(super) fn pointer(out: &mut impl Write, report: &Report) -> fmt::Result {
     let more = titles.len().saturating_sub(3);
     titles.truncate(3);
     for title in titles {
-        fold(out, &title, 2, 2)?;
+        fold(out, &title, 2, 4)?;
     }
     if more > 0 {
         writeln!(out, "  and {more} more")?;

@@ -7,7 +7,7 @@ use super::number::{bytes, confidence, count, percent, plus_minus};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
 use super::{Limits, WIDTH, fold, heading};
 use crate::escape::plain;
-use crate::view::{Field, Group, Loop, Place, Report};
+use crate::view::{Field, Group, Loop, Place, Report, Sharing};
 
 /// The top table: data structures by share.
 pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
@@ -165,8 +165,37 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             let clusters: Vec<String> = group.clusters.iter().map(|cluster| braced(cluster, &names)).collect();
             fold(out, &format!("belong together: {}", clusters.join(" ")), 2, 4)?;
         }
+        if let Some(sharing) = &group.sharing {
+            fold(out, &format!("threads: {}", threads(group, sharing)), 2, 4)?;
+        }
     }
     Ok(())
+}
+
+/// Who uses the group at once, and what its cache lines tell.
+fn threads(group: &Group, sharing: &Sharing) -> String {
+    const MOST: usize = 4;
+    let storing = group.threads.iter().filter(|thread| thread.stores > 0).count();
+    let named = group.threads.iter().take(MOST).map(|thread| format!("{} {}", thread.tid, plain(&thread.name)));
+    let mut named: Vec<String> = named.collect();
+    if group.threads.len() > MOST {
+        named.push(format!("{} more", count((group.threads.len() - MOST) as u64)));
+    }
+    let lines = match sharing.evidence.as_str() {
+        "shared" => format!(
+            "{} of {} cache lines seen shared, what that costs is not judged",
+            count(sharing.lines_shared),
+            count(sharing.lines)
+        ),
+        "apart" => "each on cache lines of its own, as far as seen".to_owned(),
+        _ => "whether on the same cache lines is not known".to_owned(),
+    };
+    format!(
+        "{} at once ({}), {} of them storing; {lines}",
+        group.threads.len(),
+        named.join(", "),
+        count(storing as u64)
+    )
 }
 
 /// The `most` fields that cost most, by offset again.

@@ -1,0 +1,77 @@
+//! What advice must say of data that several threads use at once: that sharing is not judged.
+
+use super::{Advice, Confidence, Kind, Subject};
+use crate::threads::{Evidence, Sharing, ThreadUse};
+
+/// Threads named, at most.
+const NAMED: usize = 4;
+
+/// Whether threads may share lines of the group, some of them storing.
+pub(super) fn is_possible(subject: &Subject<'_>) -> bool {
+    subject.group.threads.sharing.is_some_and(|sharing| sharing.evidence() != Evidence::Apart)
+}
+
+/// The advice as it holds where several threads use the group at once.
+pub(super) fn with_caution(subject: &Subject<'_>, advice: Advice) -> Advice {
+    let Some(sharing) = subject.group.threads.sharing else { return advice };
+    let caution = caution(subject, &sharing);
+    match (advice.kind, sharing.evidence()) {
+        (_, Evidence::Apart) => Advice { why: format!("{} {caution}", advice.why), ..advice },
+        (Kind::LeaveAlone, _) => Advice {
+            kind: Kind::NotJudged,
+            title: format!("What threads share of {} is not judged", subject.name()),
+            why: format!("{caution} Of the layout alone: {}", advice.why),
+            confidence: Confidence::Low,
+            ..advice
+        },
+        (_, evidence) => {
+            let most = if evidence == Evidence::Shared { Confidence::Low } else { Confidence::Medium };
+            Advice { why: format!("{} {caution}", advice.why), confidence: advice.confidence.min(most), ..advice }
+        }
+    }
+}
+
+/// Who uses it, who stores to it, and what of that was seen on the same cache lines.
+fn caution(subject: &Subject<'_>, sharing: &Sharing) -> String {
+    let threads = &subject.group.threads.threads;
+    let storing: Vec<&ThreadUse> = threads.iter().filter(|used| used.stores > 0).collect();
+    let who = match storing.len() {
+        all if all == threads.len() => format!("{all} threads use it at once, and all store to it: "),
+        // Which one does, samples alone told.
+        0 => format!("{} threads use it at once, with stores among their accesses: ", threads.len()),
+        some => format!("{} threads use it at once, and {some} of them {}: ", threads.len(), plural(some)),
+    };
+    let named = if storing.is_empty() { threads.iter().collect() } else { storing };
+    let lines = match sharing.evidence() {
+        Evidence::Shared => format!(
+            "{} of {} cache lines looked at had stores of one thread and accesses of another. What that costs is not \
+             judged here",
+            sharing.shared, sharing.lines
+        ),
+        Evidence::Apart => format!(
+            "each on lines of its own, as far as seen ({} cache lines met again, none by another one)",
+            sharing.met_again
+        ),
+        Evidence::Unknown => "whether on the same cache lines, the samples do not tell, and what that would cost is \
+                              not judged here"
+            .to_owned(),
+    };
+    format!("{who}{}; {lines}.", list(subject, &named))
+}
+
+fn plural(storing: usize) -> &'static str {
+    if storing == 1 { "stores to it" } else { "store to it" }
+}
+
+/// `7211 (worker), 7212 (worker) and 6 more`.
+fn list(subject: &Subject<'_>, threads: &[&ThreadUse]) -> String {
+    let name = |used: &&ThreadUse| {
+        let row = subject.tables.thread(used.thread);
+        format!("{} ({})", row.tid, row.name)
+    };
+    let mut named = threads.iter().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
+    if threads.len() > NAMED {
+        named += &format!(" and {} more", threads.len() - NAMED);
+    }
+    named
+}
