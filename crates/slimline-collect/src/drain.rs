@@ -20,8 +20,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const BUSY_WORDS: usize = RING_BYTES / 8 / 4;
 /// … and lengthened where none got as full as this.
 const IDLE_WORDS: usize = RING_BYTES / 8 / 10;
-/// All processes get a part this often, due or not: what a killed collector loses at most.
+/// All processes get a part this often, due or not: what a killed collector loses at most …
 const PARTS_EVERY_NS: u64 = 5_000_000_000;
+/// … and the first this soon, the next after twice the time each, so that it loses less of a short run.
+const FIRST_PARTS_AFTER_NS: u64 = 500_000_000;
 /// How often processes are looked after that vanished without a word.
 const LOOK_FOR_GONE_EVERY_NS: u64 = 500_000_000;
 
@@ -36,6 +38,7 @@ pub(crate) struct Drain {
     order: Vec<String>,
     pause: Duration,
     last_parts_ns: u64,
+    parts_after_ns: u64,
     last_look_ns: u64,
 }
 
@@ -50,6 +53,7 @@ impl Drain {
             order: Vec::new(),
             pause: Duration::from_millis(5),
             last_parts_ns: now_ns,
+            parts_after_ns: FIRST_PARTS_AFTER_NS,
             last_look_ns: now_ns,
         }
     }
@@ -88,14 +92,22 @@ impl Drain {
             ..IDLE_WORDS => (self.pause * 5 / 4).min(LONGEST_PAUSE),
             _ => self.pause,
         };
-        let is_time = now_ns - self.last_parts_ns >= PARTS_EVERY_NS && writer.has_room();
-        if is_time {
-            self.last_parts_ns = now_ns;
-            for recorder in self.running.values_mut().filter(|recorder| recorder.has_news()) {
-                send_part(recorder, writer);
-            }
-        }
+        let is_time = now_ns - self.last_parts_ns >= self.parts_after_ns && writer.has_room();
         is_time || is_any_over && self.ended.len() == 1
+    }
+
+    /// Writes a part of every process, if it is time. After `session.json`, which must name a process for its parts to be
+    /// found.
+    pub(crate) fn write_parts(&mut self, writer: &WriterThread) {
+        let now_ns = monotonic_ns();
+        if now_ns - self.last_parts_ns < self.parts_after_ns {
+            return;
+        }
+        self.last_parts_ns = now_ns;
+        self.parts_after_ns = (2 * self.parts_after_ns).min(PARTS_EVERY_NS);
+        for recorder in self.running.values_mut().filter(|recorder| recorder.has_news()) {
+            send_part(recorder, writer);
+        }
     }
 
     /// Drains what is there, tells all agents to stop, and hands over the last rows. Returns the summaries, and whether

@@ -12,11 +12,11 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use slimline_trace::session::{
     Collector, End, FORMAT_VERSION, Machine, SessionInfo, SessionWriter, Trigger, check_output_directory,
 };
-use slimline_trace::wire::{MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
+use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
@@ -36,7 +36,7 @@ pub const DEFAULT_BUDGET_PPM: u32 = 10_000;
 pub struct RecordOptions {
     /// Program and arguments; the program is looked up in `PATH`.
     pub command: Vec<OsString>,
-    /// Where the session goes. A session that is there becomes `<output>.old`.
+    /// Where the session goes. A session that is there and has samples becomes `<output>.old`.
     pub output: PathBuf,
     /// Time between two samples of a thread; `None` for as often as this machine's interrupts allow.
     pub period_ns: Option<u64>,
@@ -120,6 +120,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     check_output_directory(&options.output)?;
 
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
+    check_file_size_limit()?;
     let run = RunDirectory::create()?;
     let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
     let calibrating = match options.calibration.as_slice() {
@@ -142,7 +143,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         ..plain_config(trigger::kind_of(info.collector.trigger))
     };
     run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
-    let session = SessionWriter::create(&options.output, &info)?;
+    let session = SessionWriter::stage(&options.output, &info)?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let writer = WriterThread::start(session).map_err(RecordError::system("can't start a thread"))?;
     let spawned = Command::new(&program)
@@ -154,12 +155,11 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     let child = match spawned {
         Ok(child) => child,
         Err(error) => {
-            drop(writer.finish());
-            // An empty session would be found by the next report and tell nothing.
-            let _ = std::fs::remove_dir_all(&options.output);
+            writer.finish().0.discard();
             return Err(RecordError::Spawn { program, error });
         }
     };
+    writer.install();
     if !options.follow_children {
         // Agents of other processes stay idle once they know. Where this fails they are recorded as well.
         let _ = run.write_config(&RunConfig { root_pid: child.id(), ..config });
@@ -190,7 +190,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     });
     if let Err(error) = written {
         let when = if failed_early { "while the target ran" } else { "at its end" };
-        let what = if error.is_out_of_space() { "no space left" } else { "writing failed" };
+        let what = error.out_of_space().map_or_else(|| "writing failed".to_owned(), |limit| limit.to_string());
         info.stopped_early = Some(format!(
             "recording stopped before the program did: {what} {when} ({error}); kept is what was written before"
         ));
@@ -213,6 +213,15 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     }
     drop(held);
     Ok(Outcome { directory: options.output.clone(), info })
+}
+
+/// Refuses a limit on the size of files, which the target inherits and keeps, under which its agent can't make the file
+/// that it shares with us.
+fn check_file_size_limit() -> Result<(), RecordError> {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit_bytes) if limit_bytes < FILE_BYTES as u64 => Err(RecordError::FileSizeLimit { limit_bytes }),
+        _ => Ok(()),
+    }
 }
 
 /// Why no process of the target ever had the agent, although its file looked as if it would, where that could be read.
@@ -259,6 +268,7 @@ fn watch(
             info.processes = drain.summaries();
             info.ended_ns = monotonic_ns();
             writer.send_header(info.clone());
+            drain.write_parts(writer);
         }
         wait(exit.as_ref(), drain.pause());
     }

@@ -2,32 +2,43 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
-use slimline_trace::wire::{CONFIG_FILE, MAGIC, RunConfig, TriggerKind, VERSION};
+use rustix::fs::{FlockOperation, OFlags, StatVfs, StatVfsMountFlags, flock, statvfs};
+use slimline_trace::wire::{CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION};
 use tempfile::{Builder, TempDir};
 
 use crate::RecordError;
 use crate::agent_image::{AGENT, AGENT_FILE};
 use crate::calibrate::ASSUMED_SKID;
+use crate::ring::ProcessFile;
 
 /// Room that the rings should find: those of 128 threads, and call paths.
 const RING_ROOM_BYTES: u64 = 64 << 20;
 /// How the names of our directories begin; the collector's process id follows.
 const PREFIX: &str = "slimline-";
+/// The config before it is renamed into place.
+const NEW_CONFIG_FILE: &str = "config.tmp";
 
 /// Two directories, usually one: the rings want memory, the agent wants a mount that allows execution. Both are removed
 /// with this value.
 #[derive(Debug)]
 pub(crate) struct RunDirectory {
-    rings: TempDir,
+    rings: Held,
     /// Where `rings` is on a mount that does not allow execution.
-    agent: Option<TempDir>,
+    agent: Option<Held>,
+}
+
+/// A directory with a lock on it. The kernel drops the lock when this process ends, however it ends, so a directory of
+/// ours without one has lost its collector: also where process ids are other ones, as in another container.
+#[derive(Debug)]
+struct Held {
+    directory: TempDir,
+    _lock: File,
 }
 
 impl RunDirectory {
@@ -44,7 +55,7 @@ impl RunDirectory {
             false => Ok(()),
             true => Err("is mounted noexec"),
         };
-        let agent = match statvfs(rings.path()) {
+        let agent = match statvfs(rings.directory.path()) {
             Ok(mount) if may_execute(&mount).is_ok() => None,
             _ => Some(make("the agent", "execution allowed", &candidates, may_execute)?),
         };
@@ -55,12 +66,12 @@ impl RunDirectory {
 
     /// Where the process files appear.
     pub(crate) fn path(&self) -> &Path {
-        self.rings.path()
+        self.rings.directory.path()
     }
 
     /// The agent's library.
     pub(crate) fn agent(&self) -> PathBuf {
-        self.agent.as_ref().unwrap_or(&self.rings).path().join(AGENT_FILE)
+        self.agent.as_ref().unwrap_or(&self.rings).directory.path().join(AGENT_FILE)
     }
 
     /// `LD_PRELOAD` for the target: the agent, then what was preloaded before.
@@ -76,27 +87,17 @@ impl RunDirectory {
     /// Tells the agents what to do, in one step: they never see half a file.
     pub(crate) fn write_config(&self, config: &RunConfig) -> io::Result<()> {
         let path = self.path().join(CONFIG_FILE);
-        let temporary = self.path().join("config.tmp");
+        let temporary = self.path().join(NEW_CONFIG_FILE);
         fs::write(&temporary, config_bytes(config))?;
         fs::rename(temporary, path)
     }
 
     /// Removes everything but the agent: processes that live on pass its path to the programs they start, whose loader
-    /// would complain about a file that is gone.
+    /// would complain about a file that is gone. A later run removes it once they have ended.
     pub(crate) fn leave_agent(self) {
-        let agent = self.agent();
-        let Self { rings, agent: separate } = self;
-        for kept in [separate, Some(rings)].into_iter().flatten() {
-            if agent.parent() != Some(kept.path()) {
-                continue; // dropped, so removed
-            }
-            let kept = kept.keep();
-            for entry in fs::read_dir(kept).into_iter().flatten().flatten() {
-                if entry.path() != agent {
-                    // Left behind where it can't be removed; `remove_abandoned` has another try.
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
+        let Self { rings, agent } = self;
+        for held in [agent, Some(rings)].into_iter().flatten() {
+            clear(&held.directory.keep(), true);
         }
     }
 }
@@ -160,15 +161,12 @@ fn make(
     need: &'static str,
     candidates: &[PathBuf],
     suits: impl Fn(&StatVfs) -> Result<(), &'static str>,
-) -> Result<TempDir, RecordError> {
+) -> Result<Held, RecordError> {
     let mut tried = Vec::new();
     for candidate in candidates {
         let made = statvfs(candidate).map_err(|error| io::Error::from(error).to_string()).and_then(|mount| {
             suits(&mount)?;
-            let mut builder = Builder::new();
-            let prefix = format!("{PREFIX}{}-", std::process::id());
-            builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
-            builder.tempdir_in(candidate).map_err(|error| error.to_string())
+            Held::create(candidate).map_err(|error| error.to_string())
         });
         match made {
             Ok(directory) => return Ok(directory),
@@ -178,17 +176,82 @@ fn make(
     Err(RecordError::NoRunDirectory { what, tried: tried.join(", "), need })
 }
 
-/// Removes what killed collectors left: our directories that still hold a config and whose collector is gone. Others'
-/// can't be removed by us, and need not.
-fn remove_abandoned(candidates: &[PathBuf]) {
-    for entry in candidates.iter().filter_map(|candidate| fs::read_dir(candidate).ok()).flatten().flatten() {
-        let name = entry.file_name();
-        let is_abandoned = collector_of(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-        if is_abandoned && entry.path().join(CONFIG_FILE).is_file() {
-            // Memory that is not given back now is given back by the next run.
-            let _ = fs::remove_dir_all(entry.path());
+impl Held {
+    fn create(parent: &Path) -> io::Result<Self> {
+        loop {
+            let mut builder = Builder::new();
+            let prefix = format!("{PREFIX}{}-", std::process::id());
+            builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
+            let directory = builder.tempdir_in(parent)?;
+            let lock = match open_directory(directory.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            flock(&lock, FlockOperation::LockExclusive)?;
+            // Before it was locked another collector may have taken it for abandoned.
+            if fs::metadata(directory.path())
+                .is_ok_and(|found| lock.metadata().is_ok_and(|ours| found.ino() == ours.ino()))
+            {
+                return Ok(Self { directory, _lock: lock });
+            }
         }
     }
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Removes what dead collectors left: our directories that nobody holds a lock on. Processes of theirs that still run are
+/// told to stop sampling, and keep the agent (see [`RunDirectory::leave_agent`]).
+fn remove_abandoned(candidates: &[PathBuf]) {
+    for entry in candidates.iter().filter_map(|candidate| fs::read_dir(candidate).ok()).flatten().flatten() {
+        if collector_of(&entry.file_name()).is_none() {
+            continue;
+        }
+        // Others' can't be opened by us, and need not. Held while we remove: it may just be being made.
+        let Ok(lock) = open_directory(&entry.path()) else { continue };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            stop_agents(&entry.path());
+            clear(&entry.path(), is_in_use(&entry.path()));
+        }
+    }
+}
+
+/// Removes the files that collectors and agents make in `directory`, the agent only where it is not to be kept, and
+/// then the directory, where it is empty. What can't be removed is tried again by the next run.
+fn clear(directory: &Path, keeps_agent: bool) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ring = Path::new(&name).extension() == Some(PROCESS_FILE_EXTENSION.as_ref());
+        let is_agent = name == AGENT_FILE;
+        if is_ring || name == CONFIG_FILE || name == NEW_CONFIG_FILE || is_agent && !keeps_agent {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    let _ = fs::remove_dir(directory);
+}
+
+/// Tells the agents that write into `directory` that nobody reads.
+fn stop_agents(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if let Ok(file) = ProcessFile::open(&entry.path()) {
+            file.stop();
+        }
+    }
+}
+
+/// Whether a process names `directory` in its environment or has a file of it mapped: then the programs that it starts
+/// may be told to preload the agent.
+fn is_in_use(directory: &Path) -> bool {
+    let name = directory.as_os_str().as_bytes();
+    let names_it = |path: PathBuf| {
+        // Those of others can't be read; nor can they use a directory of ours.
+        fs::read(path).is_ok_and(|content| content.windows(name.len()).any(|window| window == name))
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    processes.into_iter().any(|process| ["environ", "maps"].iter().any(|file| names_it(process.join(file))))
 }
 
 /// The process id in `slimline-<pid>-<random>`.
@@ -198,7 +261,10 @@ fn collector_of(name: &OsStr) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::synthetic::SyntheticProcess;
 
     #[test]
     fn config_has_the_layout_of_the_wire() {
@@ -241,6 +307,11 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// What is left in `directory`.
+    fn left_in(directory: &Path) -> Vec<PathBuf> {
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
     #[test]
     fn leaves_the_agent_to_those_who_live_on() {
         let directory = RunDirectory::create().unwrap();
@@ -248,9 +319,71 @@ mod tests {
         fs::write(directory.path().join("4711-0.ring"), "").unwrap();
         directory.leave_agent();
         let parent = agent.parent().unwrap();
-        let left: Vec<_> = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(left, std::slice::from_ref(&agent));
+        assert_eq!(left_in(parent), std::slice::from_ref(&agent));
         fs::remove_dir_all(parent).unwrap();
+    }
+
+    /// A directory as a killed collector leaves it, in a place of its own.
+    fn abandoned() -> (TempDir, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("slimline-4194999-aBc9");
+        fs::create_dir(&directory).unwrap();
+        for name in [CONFIG_FILE, NEW_CONFIG_FILE, AGENT_FILE, "4711-0.ring"] {
+            fs::write(directory.join(name), "").unwrap();
+        }
+        (place, directory)
+    }
+
+    #[test]
+    fn what_dead_collectors_left_is_removed() {
+        let (place, directory) = abandoned();
+        remove_abandoned(&[place.path().to_owned()]);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn what_a_living_collector_uses_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let held = Held::create(place.path()).unwrap();
+        let config = held.directory.path().join(CONFIG_FILE);
+        fs::write(&config, "").unwrap();
+        remove_abandoned(&[place.path().to_owned()]);
+        assert!(config.exists());
+        drop(held);
+        assert!(left_in(place.path()).is_empty());
+    }
+
+    #[test]
+    fn programs_of_a_dead_collector_keep_the_agent_until_they_end() {
+        let (place, directory) = abandoned();
+        let process = SyntheticProcess::create(&directory.join("4712-0.ring"), 4712);
+        let mut child =
+            Command::new("cat").env("LD_PRELOAD_OF_TEST", &directory).stdin(Stdio::piped()).spawn().unwrap();
+        // Its environment is there once it runs `cat`.
+        while !is_in_use(&directory) {
+            std::thread::yield_now();
+        }
+        remove_abandoned(&[place.path().to_owned()]);
+        assert_eq!(left_in(&directory), [directory.join(AGENT_FILE)]);
+        assert!(process.is_stopped());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        drop(process);
+        remove_abandoned(&[place.path().to_owned()]);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn nothing_is_removed_that_is_not_ours() {
+        let (place, directory) = abandoned();
+        fs::write(directory.join("precious"), "").unwrap();
+        let notes = place.path().join("slimline-notes");
+        fs::create_dir(&notes).unwrap();
+        fs::write(notes.join(CONFIG_FILE), "").unwrap();
+        std::os::unix::fs::symlink(&notes, place.path().join("slimline-4194998-aBc9")).unwrap();
+        remove_abandoned(&[place.path().to_owned()]);
+        assert_eq!(left_in(&directory), [directory.join("precious")]);
+        assert_eq!(left_in(&notes), [notes.join(CONFIG_FILE)]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ const NICENESS: i32 = 10;
 /// What the thread is asked to write.
 #[derive(Debug)]
 enum Job {
+    Install,
     Part { directory: String, rows: Box<PartRows> },
     Header(Box<SessionInfo>),
 }
@@ -45,7 +46,8 @@ impl WriterThread {
         let thread = thread::Builder::new().name("slimline-writer".into()).spawn(move || {
             // Being nice is a courtesy: where it is refused, writing goes on all the same.
             let _ = setpriority_process(Some(gettid()), NICENESS);
-            let written = write_all(&session, &queue, &done);
+            let mut session = session;
+            let written = write_all(&mut session, &queue, &done);
             if written.is_err() {
                 done.store(FAILED, Ordering::Release);
             }
@@ -62,6 +64,11 @@ impl WriterThread {
     /// Whether the writer keeps up, so that the next part may be handed over.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.load(Ordering::Acquire) < QUEUE
+    }
+
+    /// Has the session take its place.
+    pub(crate) fn install(&self) {
+        self.send(Job::Install);
     }
 
     /// Hands a part over.
@@ -88,10 +95,11 @@ impl WriterThread {
     }
 }
 
-fn write_all(session: &SessionWriter, queue: &Receiver<Job>, pending: &AtomicUsize) -> Result<(), SessionError> {
+fn write_all(session: &mut SessionWriter, queue: &Receiver<Job>, pending: &AtomicUsize) -> Result<(), SessionError> {
     let mut processes: HashMap<String, ProcessWriter> = HashMap::new();
     for job in queue {
         match job {
+            Job::Install => session.install()?,
             Job::Header(info) => session.update(&info)?,
             Job::Part { directory, rows } => {
                 let process = match processes.get_mut(&directory) {

@@ -302,7 +302,7 @@ fn a_file_size_limit_is_refused_before_the_target_starts() {
     let output = Command::new("bash").args(["-c", &format!("ulimit -f 1; exec {command}")]).output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{:?} {message}", output.status);
-    assert!(message.contains("File too large"), "{message}");
+    assert!(message.contains("the size of files is limited to 1 KiB (ulimit -f)"), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
     assert!(!scratch.path("ran").exists());
 }

@@ -8,6 +8,9 @@ pub mod doctor;
 pub mod dot;
 pub mod escape;
 mod no_samples;
+#[cfg(test)]
+#[path = "../../slimline-trace/tests/session_info/mod.rs"]
+mod session_info;
 pub mod text;
 pub mod view;
 

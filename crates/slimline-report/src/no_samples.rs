@@ -1,11 +1,23 @@
 //! Why a session has no samples.
 
-use slimline_trace::session::{ProcessSummary, Trigger};
+use slimline_trace::session::{ProcessSummary, SessionInfo, Trigger};
 
 use crate::text::number::duration;
 
+/// Why a session has no samples; `None` where it says itself why it is not whole, or why its agents gave up.
+pub fn why_no_samples(info: &SessionInfo) -> Option<String> {
+    let SessionInfo { processes, .. } = info;
+    if info.stopped_early.is_some() || processes.iter().any(|process| process.failure.is_some()) {
+        return None;
+    }
+    Some(match info.end {
+        Some(_) => why_none_of(processes, info.collector.period_ns),
+        None => "none were written yet: slimline still records, or was killed before it had written any".to_owned(),
+    })
+}
+
 /// Why these processes, sampled every `period_ns` of a thread's CPU time, have no samples.
-pub fn why_no_samples(processes: &[ProcessSummary], period_ns: u64) -> String {
+fn why_none_of(processes: &[ProcessSummary], period_ns: u64) -> String {
     let mut without_trigger = processes.iter().filter(|process| process.trigger == Trigger::Off);
     if let Some(first) = without_trigger.next() {
         let others = match without_trigger.count() {
@@ -39,9 +51,10 @@ pub fn why_no_samples(processes: &[ProcessSummary], period_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::session::{Losses, ProcessState};
+    use slimline_trace::session::{End, Losses, ProcessState};
 
     use super::*;
+    use crate::session_info::info;
 
     fn process(trigger: Trigger, user_ns: Option<u64>) -> ProcessSummary {
         ProcessSummary {
@@ -76,7 +89,7 @@ mod tests {
     #[test]
     fn what_is_known_is_told_and_no_more() {
         let timer = |user_ns| process(Trigger::ThreadTimer, user_ns);
-        let why = |processes: &[ProcessSummary]| why_no_samples(processes, 4_000_000);
+        let why = |processes: &[ProcessSummary]| why_none_of(processes, 4_000_000);
         assert!(why(&[]).contains("hardly ran"));
         assert!(why(&[timer(None), timer(Some(0))]).contains("hardly ran"));
         let short = "the program used 7.9 ms of CPU time in user mode, and a thread's first sample comes after 4.0 ms";
@@ -87,5 +100,18 @@ mod tests {
         let off = process(Trigger::Off, Some(1_000_000_000));
         assert!(why(&[timer(Some(1)), off.clone()]).starts_with("process 7 (/bin/prog) had no trigger"));
         assert!(why(&[off.clone(), off]).starts_with("process 7 (/bin/prog) and 1 more had no trigger"));
+    }
+
+    #[test]
+    fn what_the_session_says_itself_is_not_explained() {
+        let ended = SessionInfo { end: Some(End::Exited { status: 0 }), processes: Vec::new(), ..info() };
+        assert!(why_no_samples(&ended).is_some_and(|why| why.contains("hardly ran")));
+        let cut = SessionInfo { end: None, ..ended.clone() };
+        assert!(why_no_samples(&cut).is_some_and(|why| why.contains("was killed before")));
+        let stopped = SessionInfo { stopped_early: Some("no space left".into()), ..ended.clone() };
+        assert_eq!(why_no_samples(&stopped), None);
+        let failure = Some("no room".to_owned());
+        let failed = ProcessSummary { failure, ..process(Trigger::ThreadTimer, None) };
+        assert_eq!(why_no_samples(&SessionInfo { processes: vec![failed], ..ended }), None);
     }
 }

@@ -15,6 +15,7 @@ use session_info::{info, summary};
 mod session_info;
 
 /// Rows of one part: two windows of two and one accesses.
+#[derive(Default)]
 struct Rows {
     stacks: StackFrames,
     blocks: Blocks,
@@ -32,17 +33,7 @@ fn range(base: u64, died_ns: Option<u64>) -> Range {
 }
 
 fn rows(part: u32) -> Rows {
-    let mut rows = Rows {
-        stacks: StackFrames::default(),
-        blocks: Blocks::default(),
-        samples: Samples::default(),
-        accesses: Accesses::default(),
-        dead_ranges: Ranges::default(),
-        live_ranges: Ranges::default(),
-        mappings: Mappings::default(),
-        threads: Threads::default(),
-        paths: Paths::default(),
-    };
+    let mut rows = Rows::default();
     let stack = StackRow::new(part as usize);
     rows.stacks.push_stack(stack, [Avma(0x401_000), Avma(0x402_000 + u64::from(part))], StackEnd::Depth);
     rows.blocks.push(Block { base: Avma(0x5000), bytes: 48, stack: Some(stack) });
@@ -234,6 +225,53 @@ fn an_older_session_is_set_aside_and_nothing_else_is() {
     assert!(Session::open(&directory).is_ok());
 }
 
+/// A session whose process has as many samples as the header says, and none on disk.
+fn without_parts(samples: u64) -> SessionInfo {
+    SessionInfo { processes: vec![ProcessSummary { samples, parts: 0, ..summary("p7-0") }], ..info() }
+}
+
+#[test]
+fn what_has_no_samples_displaces_no_older_session() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("slimline.data");
+    let old = scratch.path().join("slimline.data.old");
+    write(&directory);
+    assert_eq!(earlier_session(&directory), None);
+    for run in 0..3 {
+        let session = SessionWriter::create(&directory, &without_parts(0)).unwrap();
+        session.process("p7-0").unwrap().write_part(Rows::default().new_rows()).unwrap();
+        assert_eq!(earlier_session(&directory), Some(old.clone()), "run {run}");
+        assert_eq!(read(&old).unwrap().1.len(), 2);
+    }
+    // Samples that only the header tells of, and samples of a killed collector, which it does not tell of.
+    SessionWriter::create(&directory, &without_parts(5)).unwrap();
+    assert_eq!(read(&old).unwrap().1.len(), 2, "the empty session before it was removed");
+    let session = SessionWriter::create(&directory, &without_parts(0)).unwrap();
+    assert_eq!(Session::open(&old).unwrap().info(), &without_parts(5));
+    session.process("p7-0").unwrap().write_part(rows(0).new_rows()).unwrap();
+    SessionWriter::create(&directory, &without_parts(0)).unwrap();
+    assert_eq!(read(&old).unwrap().1.len(), 1);
+}
+
+#[test]
+fn a_session_that_is_not_installed_changes_nothing() {
+    let (scratch, directory) = fresh();
+    write(&directory);
+    write(&directory);
+    SessionWriter::stage(&directory, &without_parts(0)).unwrap().discard();
+    let names: Vec<_> = fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(read(&directory).unwrap().1.len(), 2);
+    // One that a killed collector left there is no obstacle, what is not ours is.
+    let staged = scratch.path().join("slimline.data.new");
+    drop(SessionWriter::stage(&directory, &without_parts(0)).unwrap());
+    write(&directory);
+    assert!(!staged.exists());
+    fs::write(&staged, "mine").unwrap();
+    assert!(matches!(check_output_directory(&directory), Err(SessionError::NotADirectory(_))));
+    assert!(matches!(SessionWriter::stage(&directory, &info()), Err(SessionError::NotADirectory(_))));
+}
+
 /// `spoil` the session; reading it must end in an error of one line that holds `expected`.
 #[track_caller]
 fn check_refused(spoil: impl FnOnce(&Path), expected: &str) {
@@ -417,7 +455,7 @@ fn a_part_that_does_not_fit_is_taken_back_as_a_whole() {
     // The disk is full from the second part's accesses on.
     std::os::unix::fs::symlink("/dev/full", directory.join("p7-0/accesses-00001.parquet.tmp")).unwrap();
     let error = process.write_part(rows(1).new_rows()).unwrap_err();
-    assert!(error.is_out_of_space(), "{error}");
+    assert_eq!(error.out_of_space(), Some(OutOfSpace::Disk), "{error}");
     assert!(error.to_string().contains("accesses-00001.parquet"), "{error}");
     let names: Vec<_> = fs::read_dir(directory.join("p7-0")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_str().unwrap().contains("00001")), "{names:?}");

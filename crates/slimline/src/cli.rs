@@ -88,8 +88,9 @@ fn rows(text: &str) -> Result<usize, String> {
 #[command(after_help = "Examples:\n  \
         slimline record -- ./program arguments\n  \
         slimline record -o before.data -F 2000 -- python3 script.py\n\n\
-        The program runs as it would alone: same output, same exit status. An existing slimline.data\n\
-        becomes slimline.data.old.")]
+        The program keeps its streams, directory, limits and exit status. It can see that it is recorded, by\n\
+        LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler\n\
+        (docs/what-a-program-sees.md). An existing slimline.data with samples becomes slimline.data.old.")]
 pub(crate) struct Record {
     /// Directory to write the session to
     #[arg(short, long, value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]

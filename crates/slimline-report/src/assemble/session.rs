@@ -84,7 +84,7 @@ pub(super) fn view(
         unnamed: unresolved.iter().map(|row| unnamed(row, quality.weight)).collect(),
         skid: skid.instructions,
         skid_agreement: (skid.calibrated && calibration > 0).then(|| agreeing as f64 / calibration as f64),
-        no_samples_because: (quality.samples == 0).then(|| why_no_samples(&info.processes, info.collector.period_ns)),
+        no_samples_because: (quality.samples == 0).then(|| why_no_samples(info)).flatten(),
         notes: notes(info),
     }
 }
@@ -177,13 +177,9 @@ fn notes(info: &SessionInfo) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "../../../slimline-trace/tests/session_info/mod.rs"]
-mod session_info;
-
-#[cfg(test)]
 mod tests {
-    use super::session_info::{info, summary};
     use super::*;
+    use crate::session_info::{info, summary};
 
     #[test]
     fn the_second_clock_is_told_where_it_was_granted() {

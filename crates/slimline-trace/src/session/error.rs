@@ -1,5 +1,6 @@
 //! What can be wrong with a session directory.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -71,9 +72,36 @@ impl SessionError {
         move |error| Self::damaged(file, error)
     }
 
-    /// Whether the disk, the quota or the allowed file size is used up.
-    pub fn is_out_of_space(&self) -> bool {
+    /// What there was no room in, where that is why it could not be written.
+    pub fn out_of_space(&self) -> Option<OutOfSpace> {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(self, Self::Io { error, .. } if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+        let Self::Io { error, .. } = self else { return None };
+        match error.kind() {
+            StorageFull => Some(OutOfSpace::Disk),
+            QuotaExceeded => Some(OutOfSpace::Quota),
+            FileTooLarge => Some(OutOfSpace::FileSize),
+            _ => None,
+        }
+    }
+}
+
+/// A limit on what may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfSpace {
+    /// The file system is full.
+    Disk,
+    /// The user's part of it is used up.
+    Quota,
+    /// The process may not write files as large as this (`RLIMIT_FSIZE`), or the file system can't hold them.
+    FileSize,
+}
+
+impl fmt::Display for OutOfSpace {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Disk => "no space left",
+            Self::Quota => "the disk quota is used up",
+            Self::FileSize => "the limit on the size of files (ulimit -f) was reached",
+        })
     }
 }

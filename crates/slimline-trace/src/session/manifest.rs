@@ -89,6 +89,11 @@ impl Manifest {
         T::from_parquet(Bytes::from(content), entry.rows).map_err(SessionError::table(&path))
     }
 
+    /// Rows of the table `name`.
+    pub(super) fn rows(&self, name: &str) -> usize {
+        self.files.get(name).map_or(0, |entry| entry.rows)
+    }
+
     /// The manifest of part `number`, where there is one.
     pub(super) fn read(process: &Path, number: u32) -> Result<Option<Self>, SessionError> {
         let path = manifest_path(process, number);

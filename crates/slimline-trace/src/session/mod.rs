@@ -48,9 +48,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use error::SessionError;
+pub use error::{OutOfSpace, SessionError};
 pub use info::{Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SessionInfo, Skid, Trigger};
-pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory};
+pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session};
 
 use crate::access::WindowId;
 use crate::tables::{

@@ -7,27 +7,68 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::manifest::{Manifest, table_path, write_whole};
-use super::{HEADER_FILE, LIVE_RANGES, SessionError, SessionInfo, read_header};
+use super::{HEADER_FILE, LIVE_RANGES, ProcessSummary, SessionError, SessionInfo, read_header};
 use crate::tables::{Accesses, Blocks, Mappings, Paths, Ranges, Samples, StackFrames, Table, Threads};
 
 /// A session directory under construction.
 #[derive(Debug)]
 pub struct SessionWriter {
+    /// Where it is.
     directory: PathBuf,
+    /// Where it belongs.
+    place: PathBuf,
 }
 
 impl SessionWriter {
-    /// Makes `directory` (mode 0700) with `info` in it. A session that is there becomes `<directory>.old`, in place of
-    /// an older one.
+    /// [Stages](Self::stage) and [installs](Self::install) a session in one.
     ///
     /// # Errors
-    /// Refuses to move or remove anything that is not a slimline session or an empty directory.
-    pub fn create(directory: &Path, info: &SessionInfo) -> Result<Self, SessionError> {
-        set_aside(directory)?;
-        make_private_directory(directory)?;
-        let writer = Self { directory: directory.to_owned() };
-        writer.update(info)?;
-        Ok(writer)
+    /// Theirs.
+    pub fn create(place: &Path, info: &SessionInfo) -> Result<Self, SessionError> {
+        let mut session = Self::stage(place, info)?;
+        session.install()?;
+        Ok(session)
+    }
+
+    /// Makes `<place>.new` (mode 0700) with `info` in it. What is in its place stays there until it is
+    /// [installed](Self::install).
+    ///
+    /// # Errors
+    /// Refuses where it would come to move or remove anything that is not a slimline session or an empty directory.
+    pub fn stage(place: &Path, info: &SessionInfo) -> Result<Self, SessionError> {
+        check_output_directory(place)?;
+        let directory = beside(place, NEW);
+        remove(&directory)?;
+        // The user knows the place by its own name.
+        private_directory(&directory).map_err(SessionError::io(place))?;
+        let session = Self { directory, place: place.to_owned() };
+        session.update(info)?;
+        Ok(session)
+    }
+
+    /// Takes the session's place. A session that is there and holds samples becomes `<place>.old`, in place of an older
+    /// one; one that holds none is removed, so that the older one stays.
+    ///
+    /// # Errors
+    /// As [`Self::stage`].
+    pub fn install(&mut self) -> Result<(), SessionError> {
+        let place = &self.place;
+        if classify(place)? == Occupant::Session && holds_samples(place)? {
+            let old = beside(place, OLD);
+            remove(&old)?;
+            fs::rename(place, &old).map_err(SessionError::io(place))?;
+        } else {
+            remove(place)?;
+        }
+        fs::rename(&self.directory, place).map_err(SessionError::io(place))?;
+        self.directory.clone_from(place);
+        Ok(())
+    }
+
+    /// Removes a session that is not installed: all is as it was before.
+    pub fn discard(self) {
+        // What can't be removed now is in the next session's way, which removes it.
+        let _ = fs::remove_dir_all(&self.directory);
     }
 
     /// Replaces `session.json`.
@@ -46,7 +87,7 @@ impl SessionWriter {
     /// The system's.
     pub fn process(&self, name: &str) -> Result<ProcessWriter, SessionError> {
         let directory = self.directory.join(name);
-        make_private_directory(&directory)?;
+        private_directory(&directory).map_err(SessionError::io(&directory))?;
         Ok(ProcessWriter { directory, next_part: 0, next_window: 0 })
     }
 
@@ -56,18 +97,30 @@ impl SessionWriter {
     }
 }
 
+/// Suffix of the session before.
+const OLD: &str = ".old";
+/// Suffix of a session that is not installed yet.
+const NEW: &str = ".new";
+
 /// Whether [`SessionWriter::create`] may use `directory`: it is free, empty, or a session that can be set aside. For
 /// refusing before the target is started.
 ///
 /// # Errors
 /// As [`SessionWriter::create`].
 pub fn check_output_directory(directory: &Path) -> Result<(), SessionError> {
-    if let Occupant::Session = classify(directory)? {
-        classify(&old_name(directory))?;
+    if classify(directory)? == Occupant::Session {
+        classify(&beside(directory, OLD))?;
     }
-    Ok(())
+    classify(&beside(directory, NEW)).map(drop)
 }
 
+/// Where the session is that was recorded before the one in `directory`, if it holds samples.
+pub fn earlier_session(directory: &Path) -> Option<PathBuf> {
+    let old = beside(directory, OLD);
+    (classify(&old).ok()? == Occupant::Session && holds_samples(&old).ok()?).then_some(old)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Occupant {
     Nobody,
     Empty,
@@ -93,30 +146,43 @@ fn classify(directory: &Path) -> Result<Occupant, SessionError> {
     }
 }
 
-fn set_aside(directory: &Path) -> Result<(), SessionError> {
+/// Whether the session has samples, which would be lost with it.
+fn holds_samples(session: &Path) -> Result<bool, SessionError> {
+    let info = match read_header(session) {
+        // Not known, so it may.
+        Err(SessionError::Newer { .. }) => return Ok(true),
+        info => info?,
+    };
+    // Where the collector was killed the parts know more than the header.
+    let has_samples = |process: &ProcessSummary| process.samples > 0 || has_part_with_samples(session, process);
+    Ok(info.processes.iter().any(has_samples))
+}
+
+fn has_part_with_samples(session: &Path, process: &ProcessSummary) -> bool {
+    let directory = session.join(&process.directory);
+    // A damaged manifest tells nothing, so there may be.
+    (0..)
+        .map_while(|part| Manifest::read(&directory, part).transpose())
+        .any(|part| part.map_or(true, |part| part.rows(Samples::NAME) > 0))
+}
+
+/// Removes the session or the empty directory that is in the way.
+fn remove(directory: &Path) -> Result<(), SessionError> {
     match classify(directory)? {
         Occupant::Nobody => Ok(()),
-        Occupant::Empty => fs::remove_dir(directory).map_err(SessionError::io(directory)),
-        Occupant::Session => {
-            let old = old_name(directory);
-            match classify(&old)? {
-                Occupant::Nobody => {}
-                Occupant::Empty | Occupant::Session => fs::remove_dir_all(&old).map_err(SessionError::io(&old))?,
-            }
-            fs::rename(directory, &old).map_err(SessionError::io(directory))
-        }
+        Occupant::Empty | Occupant::Session => fs::remove_dir_all(directory).map_err(SessionError::io(directory)),
     }
 }
 
-fn old_name(directory: &Path) -> PathBuf {
+fn beside(directory: &Path, suffix: &str) -> PathBuf {
     // `components` drops a trailing slash, which would put the suffix inside the directory.
     let mut name = directory.components().as_path().as_os_str().to_owned();
-    name.push(".old");
+    name.push(suffix);
     PathBuf::from(name)
 }
 
-fn make_private_directory(directory: &Path) -> Result<(), SessionError> {
-    fs::DirBuilder::new().mode(0o700).create(directory).map_err(SessionError::io(directory))
+fn private_directory(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(directory)
 }
 
 /// What was collected of a process since the part before.
@@ -159,7 +225,7 @@ impl ProcessWriter {
     /// Writes one part. It exists for readers once all of it is on disk, and not at all where this fails.
     ///
     /// # Errors
-    /// The system's; see [`SessionError::is_out_of_space`].
+    /// The system's; see [`SessionError::out_of_space`].
     pub fn write_part(&mut self, rows: NewRows<'_>) -> Result<(), SessionError> {
         let number = self.next_part;
         if let Err(error) = self.write_files(number, rows) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use slimline_collect::{Outcome, RecordOptions};
 use slimline_report::why_no_samples;
+use slimline_trace::session::earlier_session;
 
 use crate::cli::{self, Collector, Frequency};
 use crate::say;
@@ -53,14 +54,19 @@ fn tell(outcome: &Outcome) {
         0 | 1 => String::new(),
         n => format!(", {n} processes"),
     };
-    let remark = match &info.stopped_early {
-        Some(reason) => format!("; {reason}"),
-        None if samples == 0 && info.processes.iter().all(|process| process.failure.is_none()) => {
-            format!(": {}", why_no_samples(&info.processes, info.collector.period_ns))
-        }
+    let why_none = if samples == 0 { why_no_samples(info) } else { None };
+    let remark = match (&info.stopped_early, why_none) {
+        (Some(reason), _) => format!("; {reason}"),
+        (None, Some(why)) => format!(": {why}"),
+        (None, None) => String::new(),
+    };
+    // What the reader may have wanted to keep, where this run is no substitute for it.
+    let is_poor = samples == 0 || info.stopped_early.is_some();
+    let earlier = match earlier_session(&outcome.directory).filter(|_| is_poor) {
+        Some(earlier) => format!("; the session before it is {}", earlier.display()),
         None => String::new(),
     };
-    say(format_args!("slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}"));
+    say(format_args!("slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}"));
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             say(format_args!("slimline: process {} was not recorded: {failure}", process.pid));

@@ -228,9 +228,19 @@ fn a_file_size_limit_reached_while_recording_is_like_a_full_disk() {
     assert!(limit.success());
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();
-    check_status_and_line(&output, 2, "recording stopped before the program did: ");
+    let reason = "recording stopped before the program did: the limit on the size of files (ulimit -f) was reached";
+    check_status_and_line(&output, 2, reason);
     assert!(!Session::open(&scratch.session()).unwrap().info().complete);
     assert!(!report(&scratch).session.complete);
+}
+
+/// The program inherits the limit and keeps it, and its agent could not make the file that it shares with slimline.
+#[test]
+fn a_file_size_limit_that_forbids_recording_is_told_before_the_program_starts() {
+    let scratch = Scratch::new();
+    let output = scratch.bash("ulimit -f 100; $SLIMLINE record -- touch ran").output().unwrap();
+    check_refused(&output, "the size of files is limited to 100 KiB (ulimit -f)");
+    assert!(!scratch.path("ran").exists() && !scratch.session().exists());
 }
 
 #[track_caller]
@@ -295,20 +305,84 @@ fn term_ends_the_program_and_the_session_is_whole() {
     assert!(report(&scratch).session.complete);
 }
 
+/// A memory file system over `/dev/shm`: what is left there is of this test's recordings.
+const OWN_SHM: &str = "mount -t tmpfs none /dev/shm";
+
+/// Kills slimline once the session holds samples, lets the program run on, and records again.
 #[test]
-fn a_killed_slimline_leaves_a_session_that_says_so() {
+fn a_killed_slimline_leaves_what_it_has_written_and_no_memory_for_long() {
+    let test = "a_killed_slimline_leaves_what_it_has_written_and_no_memory_for_long";
+    let Some(other) = OtherMounts::for_test(test) else { return };
     let scratch = Scratch::new();
-    let (mut child, mut output) = start_ready(&scratch, "echo ready; echo $$; while :; do :; done");
+    let program = scratch.compile("walk", &WALK.replace("pass < 100", "pass < 100000"), &["-O1"]);
+    let script = format!(
+        r#"
+        $SLIMLINE record -- bash -c 'echo $$ > pid; {program} > /dev/null; true' &
+        until grep -hA1 '"samples"' slimline.data/p*/part-* 2> /dev/null | grep -q 'rows.: [1-9]'; do :; done
+        kill -KILL $!; wait $! && exit 3 || true
+        ls -d /dev/shm/slimline-*
+        walk=$(pgrep -P $(cat pid))
+        $SLIMLINE record -o next -- true 2> /dev/null
+        find /dev/shm -type f
+        kill -KILL $(cat pid) $walk
+        # Those that nobody waits for stay, without memory.
+        while cat /proc/$(cat pid)/maps /proc/$walk/maps 2> /dev/null | grep -q .; do :; done
+        $SLIMLINE record -o next -- true 2> /dev/null
+        find /dev/shm -mindepth 1"#,
+        program = program.display()
+    );
+    let output = other.run(&scratch, OWN_SHM, &script);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let left: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    // After the kill the directory; while the program lives the agent for the programs that it starts; then nothing.
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left[1], format!("{}/libslimline_agent.so", left[0]));
+    let report = report(&scratch);
+    assert!(!report.session.complete && report.session.samples > 0);
+    assert_eq!(report.session.ended, "end not recorded");
+}
+
+#[test]
+fn a_slimline_that_was_killed_before_its_first_part_says_so() {
+    let scratch = Scratch::new();
+    // Once a second of CPU time, and it waits.
+    let mut command = scratch.slimline(["record", "-F", "1", "--", "bash", "-c", "echo $$; read never"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let _open = child.stdin.take();
     let mut program = String::new();
-    output.read_line(&mut program).unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut program).unwrap();
     signal("-KILL", &child.id().to_string());
     child.wait().unwrap();
     signal("-KILL", program.trim());
     let report = report(&scratch);
     assert!(!report.session.complete);
-    assert_eq!(report.session.ended, "end not recorded");
-    // The next recording takes its place as after any other.
+    let why = report.session.no_samples_because.unwrap();
+    assert!(why.contains("was killed before it had written any"), "{why}");
+    // The next recording takes its place, as nothing is lost with it.
     assert!(record(&scratch, &["true"]).status.success());
+    assert!(!scratch.path("slimline.data.old").exists());
+}
+
+#[test]
+fn a_run_without_samples_does_not_cost_the_session_before() {
+    let scratch = Scratch::new();
+    scratch.record_walk(&["-O1"]);
+    let samples = report(&scratch).session.samples;
+    let old = scratch.path("slimline.data.old");
+    for _ in 0..2 {
+        // Once a second, and the program has ended long before.
+        let output = scratch.slimline(["record", "-F", "1", "--", "true"]).output().unwrap();
+        check_status_and_line(&output, 0, "; the session before it is slimline.data.old");
+        let kept = scratch.slimline(["report", "--format", "json", text(&old)]).output().unwrap();
+        let kept: Report = serde_json::from_slice(&kept.stdout).unwrap();
+        assert_eq!(kept.session.samples, samples);
+    }
+    // One that can't be started changes nothing at all.
+    let before = report(&scratch);
+    let program = scratch.compile("program", WALK, &["-Wl,--dynamic-linker=/no/such/loader.so"]);
+    check_refused(&record(&scratch, &[text(&program)]), "can't be started");
+    assert_eq!(report(&scratch).session, before.session);
+    assert!(old.exists() && !scratch.path("slimline.data.new").exists());
 }
 
 #[test]
