@@ -24,11 +24,12 @@
 //! blocks (4 KiB for each 16 KiB in which at least one begins), and 4 bytes a page for the middle of larger ones. It
 //! does not shrink.
 //!
-//! Where not all blocks are followed ([`crate::follow`]), flags say of each eighth of a page whether a block that begins
-//! there was ever entered, so that the release of others ends here, and of each page whether one was passed over, as all
-//! later ones are. The first are taken back once such an eighth has no block any more ([`Leaf::sweep`]); the second stays,
-//! also where memory is unmapped and something else is mapped there. Eighths, because a heap of small blocks with a few
-//! large ones, which are always followed, would else have one on every page.
+//! Flags say of each line pair (128 bytes) whether a block that begins there was entered, so that the release of one that
+//! nobody follows ([`crate::follow`]) ends here, and without a look at a cell that is in no cache. Once blocks are passed
+//! over, who looks in vain takes the flag back ([`BlockIndex::sweep`]).
+//!
+//! Where blocks were passed over is known by those few that were not: a flag says of each 64 KiB whether one of these ever
+//! began there. It stays, also where memory is unmapped and something else is mapped there.
 //!
 //! Not held, and counted: a block that is not 8-aligned, which no allocator makes, and the earlier of two that begin in
 //! the same 16 bytes, possible below other allocators than glibc's for blocks of 8 bytes.
@@ -38,8 +39,8 @@ use crate::follow::MAX_LEVEL;
 use crate::kernel;
 use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
-    AtomicPtr, AtomicU16, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-    Ordering::SeqCst, compiler_fence,
+    AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+    compiler_fence,
 };
 use slimline_trace::wire::{COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
 
@@ -53,7 +54,7 @@ const PAGES: usize = 1 << (REGION_BITS - PAGE_BITS);
 const GRANULES_IN_PAGE: usize = 1 << (PAGE_BITS - GRANULE_BITS);
 
 /// Highest stack number that a cell holds.
-pub(crate) const MAX_STACK: u32 = (1 << 22) - 1;
+pub(crate) const MAX_STACK: u32 = (1 << 21) - 1;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(crate) struct Block {
 /// What a granule says.
 ///
 /// ```text
-///   start  31 live │ 30–29 counted │ 28 moving │ 27 begins in the granule's second half │ 26–22 size code │ 21–0 stack
+///   start  31 live │ 30–28 counted │ 27 moving │ 26 begins in the granule's second half │ 25–21 size code │ 20–0 stack
 ///   size   31 0 │ 30 1 │ 27–20 low bits of the stack, as a check │ 19–0 bytes
 /// ```
 ///
@@ -85,12 +86,12 @@ const WIDE: u32 = 31;
 
 impl Cell {
     const NONE: Self = Self(0);
-    const MOVING: u32 = 1 << 28;
+    const MOVING: u32 = 1 << 27;
 
     #[inline(always)]
     fn start(base: u64, size_code: u32, stack: u32) -> Self {
         let stack = if stack > MAX_STACK { 0 } else { stack };
-        Self(1 << 31 | ((base >> 3 & 1) as u32) << 27 | size_code << 22 | stack)
+        Self(1 << 31 | ((base >> 3 & 1) as u32) << 26 | size_code << 21 | stack)
     }
 
     #[inline(always)]
@@ -105,12 +106,12 @@ impl Cell {
 
     #[inline(always)]
     fn offset(self) -> u64 {
-        u64::from(self.0 >> 27 & 1) << 3
+        u64::from(self.0 >> 26 & 1) << 3
     }
 
     #[inline(always)]
     fn size_code(self) -> u32 {
-        self.0 >> 22 & 31
+        self.0 >> 21 & 31
     }
 
     #[inline(always)]
@@ -134,22 +135,26 @@ impl Cell {
 struct Leaf {
     cells: [AtomicU32; CELLS],
     spans: [AtomicU32; PAGES],
-    pages: [AtomicU16; PAGES],
+    /// By page: a bit for each pair of lines, whether a block that begins there was entered (it may still live); and above
+    /// these how many were, modulo 2^32, since blocks are passed over.
+    entered: [AtomicU64; PAGES],
+    /// A bit for each chunk: whether a block that count chose began there.
+    chosen: [AtomicU64; CHUNKS / u64::BITS as usize],
 }
 
-/// Flags of a page, in [`Leaf::pages`]: the lowest eight, one for each of its eighths (see [`entered`]); …
-const ALL_ENTERED: u16 = 0xff;
-/// … blocks that begin there were passed over, and all later small ones are; …
-const PASSED_OVER: u16 = 1 << 8;
-/// … and a count of entries, modulo 128: a sweep is over long before as many come.
-const ONE_ENTRY: u16 = 1 << 9;
-const EIGHTH_BITS: u32 = PAGE_BITS - 3;
-const GRANULES_IN_EIGHTH: usize = 1 << (EIGHTH_BITS - GRANULE_BITS);
+const PAIR_BITS: u32 = PAGE_BITS - 5;
+const GRANULES_IN_PAIR: usize = 1 << (PAIR_BITS - GRANULE_BITS);
+const CHUNK_BITS: u32 = 16;
+const CHUNKS: usize = 1 << (REGION_BITS - CHUNK_BITS);
 
-/// The flag that blocks which begin in the eighth of a page around `address` were entered; some may still live.
+/// All flags of a page in [`Leaf::entered`].
+const ALL_PAIRS: u64 = u32::MAX as u64;
+const ONE_ENTRY: u64 = ALL_PAIRS + 1;
+
+/// The flag of an address.
 #[inline(always)]
-fn entered(address: u64) -> u16 {
-    1 << (address >> EIGHTH_BITS & 7)
+fn pair(address: u64) -> u64 {
+    1 << (address >> PAIR_BITS & 31)
 }
 
 impl Leaf {
@@ -159,61 +164,31 @@ impl Leaf {
     }
 
     #[inline(always)]
-    fn page(&self, address: u64) -> &AtomicU16 {
-        &self.pages[(address >> PAGE_BITS) as usize % PAGES]
-    }
-
-    /// Takes back [`entered`] of an eighth that has no block any more, and takes in no small ones.
-    ///
-    /// A block of another size may come in between. Its start is stored before it is counted
-    /// ([`BlockIndex::insert`], [`Self::enter`]): so it is seen here, or the flags are found changed, or it sets the
-    /// flag again.
-    #[cold]
-    #[inline(never)]
-    fn sweep(&self, address: u64) {
-        let flags = self.page(address).load(Acquire);
-        let first = (address >> EIGHTH_BITS << EIGHTH_BITS >> GRANULE_BITS) as usize % CELLS;
-        let mut cells = self.cells[first..first + GRANULES_IN_EIGHTH].iter();
-        if cells.all(|cell| !Cell(cell.load(Acquire)).is_live()) {
-            // Where this fails there is a block.
-            let _ = self.page(address).compare_exchange(flags, flags & !entered(address), AcqRel, Relaxed);
-        }
-    }
-
-    /// Stores the start of a block on a page that was not passed over a moment ago.
-    #[inline(always)]
-    fn enter(&self, base: u64, start: Cell) {
-        self.flag(base, entered(base));
-        self.cell(base).store(start.0, Release);
-        compiler_fence(SeqCst);
-        // Passed over since, and perhaps swept by who did not see the start. The processor may read this before others
-        // see the start, so a sweep within those nanoseconds is missed; waiting for it would cost each allocation more
-        // than all the rest of this.
-        if self.page(base).load(Relaxed) & (PASSED_OVER | entered(base)) != entered(base) {
-            self.note_entered(base);
-        }
-    }
-
-    /// Says that a block was entered, after its start was stored, where sweeps may be about.
-    fn note_entered(&self, address: u64) {
-        let _ = self
-            .page(address)
-            .fetch_update(AcqRel, Relaxed, |flags| Some(flags.wrapping_add(ONE_ENTRY) | entered(address)));
+    fn entered(&self, address: u64) -> &AtomicU64 {
+        &self.entered[(address >> PAGE_BITS) as usize % PAGES]
     }
 
     #[inline(always)]
-    fn flag(&self, address: u64, flags: u16) {
-        // Most often it is there already, and an atomic change is dear.
-        if self.page(address).load(Relaxed) & flags != flags {
-            self.page(address).fetch_or(flags, Relaxed);
-        }
+    fn may_hold_start(&self, address: u64) -> bool {
+        self.entered(address).load(Relaxed) & pair(address) != 0
+    }
+
+    /// Whether blocks live that begin in the pair of lines around `address`.
+    fn has_starts(&self, address: u64) -> bool {
+        let first = (address >> PAIR_BITS << PAIR_BITS >> GRANULE_BITS) as usize % CELLS;
+        self.cells[first..first + GRANULES_IN_PAIR].iter().any(|cell| Cell(cell.load(Acquire)).is_live())
+    }
+
+    fn chunk(&self, address: u64) -> (&AtomicU64, u64) {
+        let chunk = (address >> CHUNK_BITS) as usize % CHUNKS;
+        (&self.chosen[chunk / u64::BITS as usize], 1 << (chunk % u64::BITS as usize))
     }
 }
 
 /// Where `counted` begins, and the shift of which it holds the rest.
-const COUNTED_BIT: u32 = 29;
+const COUNTED_BIT: u32 = 28;
 const COUNTED_FROM: u32 = COUNTED_SHIFT - 1;
-const _: () = assert!(MAX_LEVEL - COUNTED_FROM < 4);
+const _: () = assert!(MAX_LEVEL - COUNTED_FROM < 8);
 
 /// A block that left the index, or is about to.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +209,7 @@ impl Removed {
     /// How many blocks it was counted for, as a power of two; None: it was not.
     #[inline(always)]
     pub(crate) fn stands_for(self) -> Option<u32> {
-        match self.0.0 >> COUNTED_BIT & 3 {
+        match self.0.0 >> COUNTED_BIT & 7 {
             0 => None,
             counted => Some(COUNTED_FROM + counted),
         }
@@ -245,12 +220,16 @@ impl Removed {
 #[repr(C)]
 pub(crate) struct BlockIndex {
     directory: [AtomicPtr<Leaf>; REGIONS],
-    /// How often no block was found where one might have been. Not exact.
-    looks_in_vain: AtomicU32,
+    /// [`ALL`], [`SOME`] or [`SOME_WITH_SWEEPS`].
+    holds: AtomicU32,
 }
 
-/// An eighth of a page is swept after so many of them.
-const SWEPT_EVERY: u32 = 32;
+/// Every block is entered.
+const ALL: u32 = 0;
+/// Some are passed over.
+const SOME: u32 = 1;
+/// And no thread enters one any more as if that were not so.
+const SOME_WITH_SWEEPS: u32 = 2;
 
 /// The live blocks of this process.
 pub(crate) static BLOCKS: BlockIndex = BlockIndex::new();
@@ -259,23 +238,21 @@ pub(crate) static BLOCKS: BlockIndex = BlockIndex::new();
 ///
 /// ```text
 ///   leaf  = *(BLOCKS + (address >> REGION_BITS) * 8), for an address in REGIONS
-///   flags = *(u16 *)(leaf + FLAGS_OFFSET + (address >> FLAG_SHIFT & FLAG_MASK)), for a leaf above HIGHEST_NO_LEAF
+///   flags = *(u64 *)(leaf + FLAGS_OFFSET + (address >> FLAG_SHIFT & FLAG_MASK)), for a leaf above HIGHEST_NO_LEAF
+///   flag  = flags >> (address >> PAIR_SHIFT & 31) & 1
 /// ```
-///
-/// The eighths' flags are their low byte, [`PASSED_OVER`] is the lowest bit of their high one.
 pub(crate) mod layout {
-    use super::{ALL_ENTERED, BlockIndex, EIGHTH_BITS, Leaf, PAGE_BITS, PAGES, PASSED_OVER};
+    use super::{BlockIndex, Leaf, PAGE_BITS, PAGES, PAIR_BITS};
     use core::mem::offset_of;
 
     pub(crate) const REGION_BITS: u32 = super::REGION_BITS;
     pub(crate) const REGIONS: usize = super::REGIONS;
     pub(crate) const HIGHEST_NO_LEAF: usize = 1;
-    pub(crate) const FLAGS_OFFSET: usize = offset_of!(Leaf, pages);
-    pub(crate) const FLAG_SHIFT: u32 = PAGE_BITS - 1;
-    pub(crate) const FLAG_MASK: usize = (PAGES - 1) * 2;
-    pub(crate) const EIGHTH_SHIFT: u32 = EIGHTH_BITS;
+    pub(crate) const FLAGS_OFFSET: usize = offset_of!(Leaf, entered);
+    pub(crate) const FLAG_SHIFT: u32 = PAGE_BITS - 3;
+    pub(crate) const FLAG_MASK: usize = (PAGES - 1) * 8;
+    pub(crate) const PAIR_SHIFT: u32 = PAIR_BITS;
     const _: () = assert!(offset_of!(BlockIndex, directory) == 0);
-    const _: () = assert!(ALL_ENTERED == 0xff && PASSED_OVER == 1 << 8);
 }
 
 /// In the directory: the kernel had no memory for this leaf once; it is not asked again.
@@ -283,7 +260,7 @@ const REFUSED: *mut Leaf = without_provenance_mut(layout::HIGHEST_NO_LEAF);
 
 impl BlockIndex {
     const fn new() -> Self {
-        Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS], looks_in_vain: AtomicU32::new(0) }
+        Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS], holds: AtomicU32::new(ALL) }
     }
 
     #[inline(always)]
@@ -320,60 +297,97 @@ impl BlockIndex {
     /// The cell in which a block begins at `base`, and what it says; None where none does.
     #[inline(always)]
     fn start(&self, base: u64) -> Option<(&AtomicU32, Cell)> {
-        let leaf = self.leaf(base)?;
-        let flags = leaf.page(base).load(Relaxed);
-        if flags & entered(base) == 0 {
-            return None; // and no look at a cell that is in no cache
-        }
+        let leaf = self.leaf(base).filter(|leaf| leaf.may_hold_start(base))?;
         let place = leaf.cell(base);
         let start = Cell(place.load(Relaxed));
-        if start.begins(base) {
-            return Some((place, start));
+        start.begins(base).then_some((place, start))
+    }
+
+    /// Not all blocks are entered from now on.
+    pub(crate) fn pass_over(&self) {
+        // A thread that enters a block and has not seen this has stored its start once the barrier is over.
+        if self.holds.compare_exchange(ALL, SOME, SeqCst, Relaxed).is_ok() && kernel::process_wide_barrier() {
+            self.holds.store(SOME_WITH_SWEEPS, SeqCst);
         }
-        if flags & PASSED_OVER != 0 {
-            let looks = self.looks_in_vain.load(Relaxed).wrapping_add(1);
-            self.looks_in_vain.store(looks, Relaxed);
-            if looks.is_multiple_of(SWEPT_EVERY) {
-                leaf.sweep(base);
+    }
+
+    #[inline(always)]
+    fn holds_all(&self) -> bool {
+        self.holds.load(Relaxed) == ALL
+    }
+
+    /// Stores the start of a block, and then that it was entered.
+    #[inline(always)]
+    fn enter(&self, leaf: &Leaf, base: u64, start: Cell) {
+        leaf.cell(base).store(start.0, Release);
+        // The start first, for the processor's order and so for `pass_over`'s barrier.
+        compiler_fence(SeqCst);
+        if !self.holds_all() {
+            // The flag may be about to be taken back, by who must see this then.
+            let entry = |pairs: u64| Some(pairs.wrapping_add(ONE_ENTRY) | pair(base));
+            let _ = leaf.entered(base).fetch_update(SeqCst, Relaxed, entry);
+        } else if !leaf.may_hold_start(base) {
+            leaf.entered(base).fetch_or(pair(base), SeqCst);
+        }
+    }
+
+    /// There is no block at `base`, which is about to be freed: spares the next one the look, unless others begin near it.
+    ///
+    /// One may be entered at the same time. Its start is stored before it is counted: so the start is seen here, or the
+    /// count is found changed.
+    pub(crate) fn sweep(&self, base: u64) {
+        let Some(leaf) = self.leaf(base).filter(|_| self.holds.load(Relaxed) == SOME_WITH_SWEEPS) else { return };
+        let before = leaf.entered(base).load(Acquire);
+        if before & pair(base) != 0 && !leaf.has_starts(base) {
+            let _ = leaf.entered(base).compare_exchange(before, before & !pair(base), SeqCst, Relaxed);
+        }
+    }
+
+    /// Notes that the block at `base` is followed because count chose it: there are others around that are passed over,
+    /// if any are.
+    pub(crate) fn note_chosen(&self, base: u64) {
+        if !self.holds_all()
+            && let Some(leaf) = self.ready(base)
+        {
+            let (chunks, flag) = leaf.chunk(base);
+            // Most often it is there already, and an atomic change is dear.
+            if chunks.load(Relaxed) & flag == 0 {
+                chunks.fetch_or(flag, Relaxed);
             }
         }
-        None
     }
 
-    /// Notes that small blocks that begin on the page of `base` are not followed.
-    pub(crate) fn pass_over(&self, base: u64) {
-        if let Some(leaf) = self.ready(base) {
-            leaf.flag(base, PASSED_OVER);
-        }
-    }
-
-    /// Whether small blocks that begin on the page of `base` are not followed any more.
-    #[inline(always)]
-    pub(crate) fn passes_over(&self, base: u64) -> bool {
-        self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & PASSED_OVER != 0)
+    /// Whether an address that no block here holds may be in one that was passed over: whether one that was not is in
+    /// reach. Async-signal-safe.
+    pub(crate) fn may_be_passed_over(&self, address: u64, reach_bytes: u64) -> bool {
+        let first = address.saturating_sub(reach_bytes) >> CHUNK_BITS;
+        (first..=address.saturating_add(reach_bytes) >> CHUNK_BITS).any(|chunk| {
+            let address = chunk << CHUNK_BITS;
+            self.leaf(address).is_some_and(|leaf| {
+                let (chunks, flag) = leaf.chunk(address);
+                chunks.load(Relaxed) & flag != 0
+            })
+        })
     }
 
     /// Whether no block can be here that begins at `base`; false where only a look can tell.
     #[cfg(test)]
-    pub(crate) fn has_none_at(&self, base: u64) -> bool {
-        self.leaf(base).is_some_and(|leaf| leaf.page(base).load(Relaxed) & entered(base) == 0)
+    fn has_none_at(&self, base: u64) -> bool {
+        self.leaf(base).is_some_and(|leaf| !leaf.may_hold_start(base))
+    }
+
+    /// Says that what begins around here is looked for at once, and not in a leaf that is not there.
+    pub(crate) fn expect(&self, address: u64) {
+        let _ = self.ready(address);
     }
 
     /// Says that a look is always needed in this range: what begins there is not in the index, and yet known.
     pub(crate) fn set_apart(&self, start: u64, bytes: u64) {
         for page in start >> PAGE_BITS..=(start + bytes - 1) >> PAGE_BITS {
-            let address = page << PAGE_BITS;
-            if let Some(leaf) = self.ready(address) {
-                leaf.flag(address, ALL_ENTERED);
+            if let Some(leaf) = self.ready(page << PAGE_BITS) {
+                leaf.entered(page << PAGE_BITS).fetch_or(ALL_PAIRS, Relaxed);
             }
         }
-    }
-
-    /// Whether an address that no block here holds may be in one that was passed over, of fewer than `limit_bytes`.
-    /// Async-signal-safe.
-    pub(crate) fn may_be_passed_over(&self, address: u64, limit_bytes: u64) -> bool {
-        let first = address.saturating_sub(limit_bytes - 1) >> PAGE_BITS;
-        (first..=address >> PAGE_BITS).any(|page| self.passes_over(page << PAGE_BITS))
     }
 
     /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
@@ -384,10 +398,7 @@ impl BlockIndex {
         if (base & ((1 << PAGE_BITS) - 1)) + bytes > 1 << PAGE_BITS || in_granule & 7 != 0 {
             return false;
         }
-        // Where it was passed over each block is counted: see [`Leaf::sweep`].
-        let Some(leaf) = self.leaf(base).filter(|leaf| leaf.page(base).load(Relaxed) & PASSED_OVER == 0) else {
-            return false;
-        };
+        let Some(leaf) = self.leaf(base) else { return false };
         let granule = (base >> GRANULE_BITS) as usize % CELLS;
         let place = &leaf.cells[granule];
         // Another block in this granule, or one whose end was missed.
@@ -401,7 +412,7 @@ impl BlockIndex {
         } else {
             bytes as u32
         };
-        leaf.enter(base, Cell::start(base, size_code, stack));
+        self.enter(leaf, base, Cell::start(base, size_code, stack));
         true
     }
 
@@ -428,10 +439,8 @@ impl BlockIndex {
         } else {
             bytes as u32
         };
-        let place = leaf.cell(base);
-        let old = Cell(place.load(Relaxed));
-        place.store(Cell::start(base, size_code, stack).0, Release);
-        leaf.note_entered(base);
+        let old = Cell(leaf.cell(base).load(Relaxed));
+        self.enter(leaf, base, Cell::start(base, size_code, stack));
         Some(u64::from(old.is_live() && !old.begins(base)))
     }
 
@@ -532,7 +541,6 @@ impl BlockIndex {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, MOST_FOLLOWED_BYTES};
     use std::collections::BTreeMap;
     use std::sync::Mutex;
     use std::vec::Vec;
@@ -585,49 +593,74 @@ mod tests {
     }
 
     #[test]
-    fn a_page_passed_over_needs_looks_until_its_last_block_is_gone() {
+    fn looks_in_vain_are_spared_once_no_block_begins_near() {
         let owned = Owned::new();
         let index = owned.index();
-        let (old, late, elsewhere) = (HEAP + 0x100, HEAP + 0x180, HEAP + 0x800);
+        let (old, late, elsewhere) = (HEAP + 0x100, HEAP + 0x140, HEAP + 0x180);
         assert_eq!(index.insert(old, 48, 7), 0);
-        assert!(!index.passes_over(late) && !index.has_none_at(late));
-        assert!(index.has_none_at(elsewhere), "in another eighth");
-        index.pass_over(late);
-        assert!(index.passes_over(late) && index.passes_over(elsewhere) && !index.has_none_at(late));
+        assert!(!index.has_none_at(late) && index.has_none_at(elsewhere));
+        index.sweep(late);
+        index.pass_over();
+        index.sweep(late);
+        assert!(index.remove(late).is_none() && !index.has_none_at(late), "one still lives");
         assert_eq!(index.find(old + 8), block(old, 48, 7), "what was followed stays so");
-        for limit_bytes in [ALWAYS_FOLLOWED_BYTES, MOST_FOLLOWED_BYTES] {
-            for address in [late, HEAP + 0x1000 + limit_bytes - 2] {
-                assert!(index.may_be_passed_over(address, limit_bytes));
-            }
-            assert!(!index.may_be_passed_over(HEAP + 0x1000 + limit_bytes - 1, limit_bytes));
-        }
-        let in_vain = || (0..2 * SWEPT_EVERY).all(|_| index.remove(late).is_none());
-        assert!(in_vain() && !index.has_none_at(late), "one still lives");
-        assert!(index.remove(old).is_some());
-        assert!(in_vain() && index.has_none_at(late));
-        // One of a size that is always followed.
-        assert_eq!(index.insert(late, ALWAYS_FOLLOWED_BYTES, 8), 0);
+        assert!(index.remove(old).is_some() && !index.has_none_at(old));
+        index.sweep(late);
+        assert!(index.has_none_at(old) && index.has_none_at(late));
+        assert!(index.insert_within_page(late, 48, 8) && !index.has_none_at(old));
         assert!(index.remove(late).is_some());
     }
 
     #[test]
-    fn a_block_is_not_lost_to_a_sweep_that_did_not_see_it() {
+    fn a_range_set_apart_is_always_looked_at() {
         let owned = Owned::new();
         let index = owned.index();
-        let (other, base) = (HEAP + 0x100, HEAP + 0x180);
-        assert_eq!(index.insert(other, 48, 7), 0);
-        assert!(index.remove(other).is_some());
-        // Another thread finds no block to sweep around, between this one's look at the page and its start's coming.
-        index.pass_over(base);
-        let leaf = index.leaf(base).unwrap();
-        let flags = leaf.page(base).load(Relaxed);
-        leaf.enter(base, Cell::start(base, WIDE, 7));
-        let swept = leaf.page(base).compare_exchange(flags, flags & !entered(base), AcqRel, Relaxed);
-        assert!(swept.is_err() && index.remove(base).is_some());
-        // Or it has taken the flag back before the start came.
-        leaf.page(base).fetch_and(!entered(base), Relaxed);
-        leaf.enter(base, Cell::start(base, WIDE, 7));
-        assert!(index.remove(base).is_some());
+        index.set_apart(HEAP + 0x10, 0x1000);
+        assert!([0, 0x10, 0x100f, 0x1ff0].iter().all(|offset| !index.has_none_at(HEAP + offset)));
+        assert!(index.has_none_at(HEAP + 0x2000));
+    }
+
+    #[test]
+    fn what_was_passed_over_is_known_by_what_was_not() {
+        let owned = Owned::new();
+        let index = owned.index();
+        index.note_chosen(HEAP);
+        assert!(!index.may_be_passed_over(HEAP, 1 << 10), "all are entered");
+        index.pass_over();
+        index.note_chosen(HEAP);
+        let chunk = HEAP >> CHUNK_BITS << CHUNK_BITS;
+        let end = chunk + (1 << CHUNK_BITS);
+        for reach_bytes in [1 << 10, 4 << 20] {
+            for near in [chunk - reach_bytes, HEAP, end + reach_bytes - 1] {
+                assert!(index.may_be_passed_over(near, reach_bytes), "{near:#x}");
+            }
+            for far in [chunk - reach_bytes - 1, end + reach_bytes] {
+                assert!(!index.may_be_passed_over(far, reach_bytes), "{far:#x}");
+            }
+        }
+        assert!(!index.may_be_passed_over(0, 1 << 10) && !index.may_be_passed_over(u64::MAX, 1 << 10));
+    }
+
+    /// One thread enters and takes out blocks that nobody else touches, another sweeps around them.
+    #[test]
+    fn no_block_is_lost_to_a_sweep() {
+        let owned = Owned::new();
+        let index = owned.index();
+        index.pass_over();
+        index.expect(HEAP);
+        let done = &core::sync::atomic::AtomicBool::new(false);
+        let lost = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    index.sweep(HEAP);
+                }
+            });
+            let mut bases = (0..300_000).map(|time| HEAP + time % 8 * 16);
+            let lost = bases.find(|&base| !index.insert_within_page(base, 8, 1) || index.remove(base).is_none());
+            done.store(true, Relaxed);
+            lost
+        });
+        assert_eq!(lost, None);
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Seen {
         }
         let found = match BLOCKS.find(address) {
             Some(Block { base, bytes, stack }) => BlockRecord { base, bytes, stack },
-            None if BLOCKS.may_be_passed_over(address, follow::followed_bytes()) => BlockRecord::NOT_FOLLOWED,
+            None if BLOCKS.may_be_passed_over(address, follow::reach_bytes()) => BlockRecord::NOT_FOLLOWED,
             None => return NO_BLOCK,
         };
         let row = known.iter().rposition(|block| block.base == found.base).unwrap_or(self.block_count);

@@ -1,14 +1,14 @@
-//! Which heap blocks are followed: all, until that costs too much; then those that begin on a part of the pages.
+//! Which heap blocks are followed: all, until that costs too much; then one in so many.
 //!
 //! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
 //! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
-//! budget, a part of the threads' CPU time. Each time it is used up, the part of pages on which new blocks are followed
-//! is halved. Pages are chosen by a hash of their number, so whether a block is followed has nothing to do with what it
-//! is, and both its allocation and its release can tell without a look-up. A block of 1 KiB or more is followed on any
-//! page: there are few, and each is much. In a program where there are many, so that those of them which no page chooses
-//! are what costs most, it is this limit that is doubled instead, up to 64 KiB.
+//! budget, a part of the threads' CPU time. Each time it is used up, half as many new blocks are followed. Each thread
+//! counts its allocations down to the next that is ([`gap`]): by chance, so that no pattern of the program's can keep
+//! step, and before the block is there, so that the others cost a few instructions. A block of 1 KiB or more is always
+//! followed: there are few, and each is much. In a program where there are many, so that those of them which no count
+//! chooses are what costs most, it is this limit that is doubled instead, up to 64 KiB.
 //!
-//! What was passed over is noted by page ([`crate::blocks`]), so that a sample there says "a block that nobody
+//! Where blocks were passed over is noted roughly ([`crate::blocks`]), so that a sample there says "a block that nobody
 //! followed", and not "no block". Attribution then goes by what the same instruction does to blocks that are followed.
 //!
 //! The part only ever shrinks: blocks already followed stay so, and those passed over can't be named later.
@@ -16,20 +16,20 @@
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicI64, AtomicU64};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, MOST_FOLLOWED_BYTES, PAGE_BITS};
 
+use crate::blocks::BLOCKS;
 use crate::{kernel, process, recorder};
 
-/// One page in 64: fewer say too little of small heaps, and passing over costs as much as following so few.
-pub(crate) const MAX_LEVEL: u32 = 6;
-const MOST_MASK: u64 = (1 << MAX_LEVEL) - 1;
+/// One block in 256: fewer say too little of small heaps, and passing over costs more than following so few.
+pub(crate) const MAX_LEVEL: u32 = 8;
 /// What may be spent before time has passed.
 const ALLOWANCE_NS: i64 = 10_000_000;
 /// What may be spent after each halving, before the next.
 const RENEWED_NS: i64 = ALLOWANCE_NS / 8;
-/// One allocation in so many is timed, and one release in so many of those that need a look.
+/// One in so many of those allocations that are followed is timed, and of those releases that need a look.
 pub(crate) const TIMED_EVERY: u32 = 64;
 /// One that was interrupted tells nothing.
 const LONGEST_TICKS: u64 = 1 << 14;
@@ -37,12 +37,12 @@ const LONGEST_TICKS: u64 = 1 << 14;
 /// A budget of all of the time does not halve anything.
 const UNLIMITED_PPM: u32 = 1_000_000;
 
-/// Pages whose hash has these bits zero are chosen.
-static MASK: AtomicU64 = AtomicU64::new(0);
-/// Blocks of so many bytes or more are followed on any page. Read by the entry functions' assembly.
+/// One block in 2^this is followed.
+static LEVEL: AtomicU32 = AtomicU32::new(0);
+/// Blocks of so many bytes or more are all followed. Read by the entry functions' assembly.
 pub(crate) static FOLLOWED_BYTES: AtomicU64 = AtomicU64::new(ALWAYS_FOLLOWED_BYTES);
-/// What was timed since one of both was changed, of blocks that are followed for their page, and for their size.
-static TICKS_BY_PAGE: AtomicU64 = AtomicU64::new(0);
+/// What was timed since one of both was changed, of blocks that are followed by count, and for their size.
+static TICKS_BY_COUNT: AtomicU64 = AtomicU64::new(0);
 static TICKS_BY_SIZE: AtomicU64 = AtomicU64::new(0);
 /// What may still be spent.
 static CREDIT_NS: AtomicI64 = AtomicI64::new(ALLOWANCE_NS);
@@ -59,34 +59,53 @@ pub(crate) fn start() {
 
 fn publish() {
     if let Some(header) = recorder::header() {
-        header.follow_shift.store(MASK.load(Relaxed).count_ones(), Relaxed);
+        header.follow_shift.store(LEVEL.load(Relaxed), Relaxed);
         header.followed_bytes.store(FOLLOWED_BYTES.load(Relaxed), Relaxed);
     }
 }
 
-/// Blocks of so many bytes or more are followed on any page.
+/// Blocks of so many bytes or more are all followed.
 #[inline(always)]
 pub(crate) fn followed_bytes() -> u64 {
     FOLLOWED_BYTES.load(Relaxed)
 }
 
-/// Whether a new block is followed.
-#[inline(always)]
-pub(crate) fn chooses(base: u64, bytes: u64) -> bool {
-    is_chosen(base >> PAGE_BITS, MASK.load(Relaxed)) || bytes >= followed_bytes()
+/// How far a block that was passed over is at most, as a rule, from one that count chose: as far as so many blocks reach
+/// of which none is followed for its size.
+pub(crate) fn reach_bytes() -> u64 {
+    followed_bytes() << LEVEL.load(Relaxed)
 }
 
-/// How many blocks a new one stands for in the totals of its call path, as a power of two; None: it is not counted.
+/// How many allocations it takes to the next that is followed, that one included: 2^level on average, evenly spread from
+/// 1 to less than twice that. `random` must be. `first`: there was none before, so it is the rest of such a gap from a point
+/// in it that is chosen by chance, which is the lesser of two (but for one part in 2^(level + 1)); else blocks
+/// of threads that make few would be followed half as often.
+pub(crate) fn gap(first: bool, random: u64) -> u64 {
+    match LEVEL.load(Relaxed) {
+        0 => 1,
+        level => gap_of(level, first, random),
+    }
+}
+
+fn gap_of(level: u32, first: bool, random: u64) -> u64 {
+    let most = (2 << level) - 1;
+    let gap = |random: u64| 1 + (((random >> 32) * most) >> 32);
+    if first { gap(random).min(gap(random << 32)) } else { gap(random) }
+}
+
+/// How many blocks a new one, which is followed, stands for in the totals of its call path, as a power of two; None: it
+/// is not counted.
 #[inline(always)]
 pub(crate) fn stands_for(base: u64, bytes: u64) -> Option<u32> {
-    let mask = ((1 << COUNTED_SHIFT) - 1) | if bytes < followed_bytes() { MASK.load(Relaxed) } else { 0 };
-    is_chosen(base >> PAGE_BITS, mask).then(|| mask.count_ones())
+    let level = if bytes < followed_bytes() { LEVEL.load(Relaxed) } else { 0 };
+    is_counted(base >> PAGE_BITS, COUNTED_SHIFT.saturating_sub(level)).then(|| level.max(COUNTED_SHIFT))
 }
 
-/// Fibonacci hashing (Knuth, TAOCP 3, 6.4): the high bits of the product, which neighbouring pages spread over.
+/// Whether a page is one of those in 2^`shift` that are chosen by a hash of their number. Fibonacci hashing (Knuth, TAOCP
+/// 3, 6.4): the high bits of the product, which neighbouring pages spread over.
 #[inline(always)]
-fn is_chosen(page: u64, mask: u64) -> bool {
-    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - MAX_LEVEL) & mask == 0
+fn is_counted(page: u64, shift: u32) -> bool {
+    page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - COUNTED_SHIFT) & ((1 << shift) - 1) == 0
 }
 
 /// The time stamp counter, once all loads before are done.
@@ -103,8 +122,8 @@ pub(crate) fn ticks() -> u64 {
 pub(crate) struct Cost {
     /// Of what was timed since [`Self::settle`] was called last: all, …
     timed_ticks: Cell<u64>,
-    /// … what had to do with blocks that are followed for their page, …
-    by_page_ticks: Cell<u64>,
+    /// … what had to do with blocks that are followed by count, …
+    by_count_ticks: Cell<u64>,
     /// … and for their size only.
     by_size_ticks: Cell<u64>,
     /// The thread's CPU time then.
@@ -112,16 +131,17 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// One allocation or release in [`TIMED_EVERY`] took so long, of a block at `base`; None: there was none in the index.
-    pub(crate) fn note(&self, ticks: u64, base: u64, bytes: Option<u64>) {
+    /// One allocation or release in [`TIMED_EVERY`] took so long, of a block of so many bytes; None: there was none in the
+    /// index.
+    pub(crate) fn note(&self, ticks: u64, bytes: Option<u64>) {
         if ticks >= LONGEST_TICKS {
             return;
         }
         self.timed_ticks.set(self.timed_ticks.get() + ticks);
         if let Some(bytes) = bytes {
-            // One that is smaller and not on a chosen page was followed while more pages were.
-            let by_page = bytes < ALWAYS_FOLLOWED_BYTES || is_chosen(base >> PAGE_BITS, MASK.load(Relaxed));
-            let part = if by_page { &self.by_page_ticks } else { &self.by_size_ticks };
+            // Of the larger ones, of which count would have chosen few.
+            let by_count = bytes < ALWAYS_FOLLOWED_BYTES || LEVEL.load(Relaxed) == 0;
+            let part = if by_count { &self.by_count_ticks } else { &self.by_size_ticks };
             part.set(part.get() + ticks);
         }
     }
@@ -136,7 +156,7 @@ impl Cost {
         let ns_passed = recorder::now_ns().saturating_sub(STARTED_NS.load(Relaxed));
         let timed_ticks = u128::from(self.timed_ticks.take()) * u128::from(TIMED_EVERY);
         let spent_ns = timed_ticks * u128::from(ns_passed) / u128::from(ticks_passed);
-        TICKS_BY_PAGE.fetch_add(self.by_page_ticks.take(), Relaxed);
+        TICKS_BY_COUNT.fetch_add(self.by_count_ticks.take(), Relaxed);
         TICKS_BY_SIZE.fetch_add(self.by_size_ticks.take(), Relaxed);
         let earned = CREDIT_NS.load(Relaxed).saturating_add(earned_ns as i64).min(ALLOWANCE_NS);
         let credit = earned.saturating_sub(spent_ns as i64);
@@ -148,17 +168,22 @@ impl Cost {
     }
 }
 
-/// Halves the part of the pages, or doubles the size from which on blocks are followed on any page: whichever is of those
-/// blocks that cost more.
+/// Halves the part of the blocks, or doubles the size from which on all are followed: whichever is of those blocks that
+/// cost more.
 #[cold]
 fn follow_fewer() {
-    let by_page = TICKS_BY_PAGE.swap(0, Relaxed);
+    let by_count = TICKS_BY_COUNT.swap(0, Relaxed);
     let by_size = TICKS_BY_SIZE.swap(0, Relaxed);
-    let (place, most) = if by_size > by_page { (&FOLLOWED_BYTES, MOST_FOLLOWED_BYTES) } else { (&MASK, MOST_MASK) };
-    let now = place.load(Relaxed);
-    let next = if by_size > by_page { now << 1 } else { now << 1 | 1 };
-    // Where this fails another thread has done it.
-    if next <= most && place.compare_exchange(now, next, Relaxed, Relaxed).is_ok() {
+    let changed = if by_size > by_count {
+        let bytes = FOLLOWED_BYTES.load(Relaxed);
+        bytes < MOST_FOLLOWED_BYTES && FOLLOWED_BYTES.compare_exchange(bytes, bytes << 1, Relaxed, Relaxed).is_ok()
+    } else {
+        let level = LEVEL.load(Relaxed);
+        BLOCKS.pass_over();
+        level < MAX_LEVEL && LEVEL.compare_exchange(level, level + 1, Relaxed, Relaxed).is_ok()
+    };
+    // Else another thread has done it, or there is no way on.
+    if changed {
         publish();
     }
 }
@@ -166,18 +191,55 @@ fn follow_fewer() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
 
     #[test]
-    fn each_level_chooses_half_of_the_pages_of_the_one_before() {
+    fn pages_that_are_counted_are_spread() {
         for start in [0x5_5555_5600_u64, 0x7_ffff_f000, 0] {
-            let mut before: std::vec::Vec<u64> = (start..start + (1 << 14)).collect();
-            for level in 1..=MAX_LEVEL {
-                let mask = (1 << level) - 1;
-                let chosen: std::vec::Vec<u64> = before.iter().copied().filter(|&page| is_chosen(page, mask)).collect();
-                let expected = (1 << 14) >> level;
-                assert!(chosen.len().abs_diff(expected) * 8 < expected, "level {level}: {} pages", chosen.len());
-                before = chosen;
+            for shift in 0..=COUNTED_SHIFT {
+                let counted = (start..start + (1 << 14)).filter(|&page| is_counted(page, shift)).count();
+                let expected = (1 << 14) >> shift;
+                assert!(counted.abs_diff(expected) * 8 < expected, "shift {shift}: {counted} pages");
             }
+        }
+    }
+
+    /// What a generator of random numbers would give, each value of its upper half as often.
+    fn halves(level: u32) -> impl Iterator<Item = u64> {
+        let steps = ((2 << level) - 1) * 64;
+        (0..steps).map(move |step| ((step << 32) / steps + 1) << 32)
+    }
+
+    #[test]
+    fn gaps_are_even_and_right_on_average() {
+        for level in 1..=MAX_LEVEL {
+            let mut often = vec![0_u32; 2 << level];
+            for random in halves(level) {
+                often[gap_of(level, false, random) as usize] += 1;
+            }
+            assert_eq!(often[0], 0);
+            assert!(often[1..].iter().all(|times| times.abs_diff(64) <= 1), "{often:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_gap_makes_no_allocation_of_a_thread_less_likely() {
+        // Probability that allocation n is chosen: that the first gap is n, or one before it was chosen and a gap from there
+        // is n. All must be 1 in 2^level, but for how the first is approximated.
+        let level = 3;
+        let most = (2_usize << level) - 1;
+        let mut first = vec![0.0; most + 1];
+        for one in halves(level) {
+            for other in halves(level).step_by(8) {
+                first[gap_of(level, true, one | other >> 32) as usize] += 1.0;
+            }
+        }
+        let total: f64 = first.iter().sum();
+        let mut chosen = vec![0.0; 100];
+        for n in 1..chosen.len() {
+            let after: f64 = (n.saturating_sub(most).max(1)..n).map(|before| chosen[before] / most as f64).sum();
+            chosen[n] = first.get(n).map_or(0.0, |times| times / total) + after;
+            assert!((chosen[n] - 0.125_f64).abs() < 0.01, "allocation {n}: {}", chosen[n]);
         }
     }
 }

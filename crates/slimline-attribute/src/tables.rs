@@ -105,7 +105,7 @@ impl Tables {
 /// Whose the heap blocks are that were not followed: at each instruction, of those groups whose followed blocks it was
 /// seen to access, in proportion to these accesses; where it was seen to access none, as its function's.
 ///
-/// At any time blocks are followed by page, whatever they are. But the part of the pages shrinks as a program allocates: an
+/// At any time blocks are followed by chance, whatever they are. But the part shrinks as a program allocates: an
 /// instruction that uses blocks from before and after a change favours the earlier ones here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NotFollowed {
@@ -354,7 +354,7 @@ pub struct Group {
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
-    /// Whether `objects` and `bytes` are estimates, from blocks counted on a part of the pages.
+    /// Whether `objects` and `bytes` are estimates, from a part of the blocks.
     pub estimated: bool,
     /// Size of each of them, where all have the same; 0 otherwise.
     pub object_bytes: u64,

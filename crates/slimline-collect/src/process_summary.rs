@@ -69,7 +69,6 @@ impl Recorded<'_> {
             allocations_followed: u64_of(offset_of!(ProcessHeader, allocations_followed)),
             follow_shift: u32_of(offset_of!(ProcessHeader, follow_shift)),
             followed_bytes: u64_of(offset_of!(ProcessHeader, followed_bytes)),
-            frees: u64_of(offset_of!(ProcessHeader, frees)),
             user_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, user_ns))),
             system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),
             sampling_ns: u64_of(offset_of!(ProcessHeader, sampling_ns)),

@@ -78,7 +78,6 @@ mod tests {
             allocations_followed: 0,
             follow_shift: 0,
             followed_bytes: 1024,
-            frees: 0,
             user_ns,
             system_ns: None,
             sampling_ns: 0,

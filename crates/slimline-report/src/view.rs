@@ -66,19 +66,17 @@ pub struct Session {
     pub system_ns: u64,
     /// CPU time that slimline's samples took of the program's threads, without the interrupts themselves.
     pub sampling_ns: u64,
-    /// Allocations, the bytes that they asked for, and frees.
+    /// Allocations, and the bytes that they asked for.
     pub allocations: u64,
     /// See `allocations`.
     pub allocated_bytes: u64,
     /// Those whose blocks are followed. Accesses to others are given to the groups whose followed blocks the same
     /// instruction accesses.
     pub allocations_followed: u64,
-    /// At the end, small blocks were followed on one page in 2^this.
+    /// At the end, one in 2^this of the small blocks was followed.
     pub follow_shift: u32,
     /// Small blocks: those of fewer bytes than this, at the end.
     pub followed_bytes: u64,
-    /// See `allocations`.
-    pub frees: u64,
     /// Share of the accesses in bursts that lie in loops whose pace is known: their counts are free of the clock's bias
     /// for slow code.
     pub paced: f64,
@@ -163,7 +161,7 @@ pub struct Lost {
     /// Samples whose call path ends where unwinding failed.
     pub broken_stacks: u64,
     /// Threads that did not end by themselves (killed, or gone by `exec`): of each, up to 4095 allocations are missing
-    /// from `Session::allocations`, and the frees since.
+    /// from `Session::allocations`.
     pub uncounted_threads: u64,
 }
 
@@ -222,7 +220,7 @@ pub struct Group {
     pub bytes: u64,
     /// Whether there may be many more than `blocks` and `bytes` say: they outnumber `samples`, or not all were followed.
     pub blocks_at_least: bool,
-    /// Whether `blocks` and `bytes` are estimates, from the blocks on a part of the pages.
+    /// Whether `blocks` and `bytes` are estimates, from a part of the blocks.
     pub blocks_estimated: bool,
     /// Where it is allocated; none where it isn't.
     pub allocated_at: Option<Place>,

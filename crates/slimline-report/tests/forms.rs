@@ -67,7 +67,6 @@ fn art() -> Report {
             allocations_followed: 12_345,
             follow_shift: 0,
             followed_bytes: 1024,
-            frees: 12_300,
             paced: 0.93,
             quality: Quality { exact: 0.62, inverted: 0.2, next_instance: 0.17, lost: 0.01, ..Quality::default() },
             bursts: Bursts {

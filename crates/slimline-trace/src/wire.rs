@@ -165,14 +165,12 @@ pub struct ProcessHeader {
     pub triggers_in_agent: AtomicU32,
     /// Blocks that the live-heap index could not keep: no memory, not 8-aligned, or another began in the same 16 bytes.
     pub blocks_unindexed: AtomicU64,
-    /// Allocations seen (calls that returned memory).
+    /// Allocations seen. Those that failed are among them where their blocks would have been passed over.
     pub allocations: AtomicU64,
     /// Bytes asked for by them.
     pub allocated_bytes: AtomicU64,
     /// Those of them whose blocks are followed: in the live-heap index, with their call path.
     pub allocations_followed: AtomicU64,
-    /// Frees seen.
-    pub frees: AtomicU64,
     /// CPU time of the whole process in user mode when it exited, from `getrusage`.
     pub user_ns: AtomicU64,
     /// CPU time in the kernel likewise: this time has no samples.
@@ -184,7 +182,7 @@ pub struct ProcessHeader {
     pub stop: AtomicU32,
     /// `errno` of the second clock that was asked for and refused; 0 where it was granted, or not asked for.
     pub between_errno: AtomicU32,
-    /// New blocks are followed that begin on one page in 2^this, and all of [`Self::followed_bytes`] or more. Grows.
+    /// One new block in 2^this is followed, and all of [`Self::followed_bytes`] or more. Grows.
     pub follow_shift: AtomicU32,
     /// See [`Self::follow_shift`]: [`ALWAYS_FOLLOWED_BYTES`] at first. Grows up to [`MOST_FOLLOWED_BYTES`].
     pub followed_bytes: AtomicU64,
@@ -192,8 +190,8 @@ pub struct ProcessHeader {
     pub failure: [u8; 256],
 }
 
-/// All blocks below [`LARGE_BLOCK_BYTES`] of one allocation call path. Counted are those that begin on one page in
-/// 2^[`COUNTED_SHIFT`], or on fewer where fewer are followed; each stands for as many.
+/// All blocks below [`LARGE_BLOCK_BYTES`] of one allocation call path. Counted is one in 2^[`COUNTED_SHIFT`], or in
+/// more where fewer are followed; each stands for as many.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct PathTotals {

@@ -39,7 +39,7 @@ pub(crate) fn start() {
     unwind::start();
     follow::start();
     BLOCKS.set_apart(&raw const EARLY as u64, EARLY_BYTES as u64);
-    BLOCKS.set_apart(0, 1); // null is no block that is freed
+    BLOCKS.expect(0); // null, which many programs free
     if fork::inherit() {
         GENERATION.store(1, Release);
     }
@@ -84,14 +84,14 @@ macro_rules! entries {
     )*};
 }
 
-/// The same for functions that return a block: `$push` are the instructions that push its size.
+/// The same for functions that return a block: `$size` are the instructions that leave its size in rax.
 macro_rules! entries_with_new_block {
-    ($($name:ident -> $next:ident, $push:literal;)*) => {$(
+    ($($name:ident -> $next:ident, $size:literal;)*) => {$(
         #[doc = concat!("`", stringify!($name), "` of the target.")]
         #[unsafe(naked)]
         #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
         pub(crate) unsafe extern "C" fn $name() {
-            quick::new_block!($push, "{next}", next = sym next::$next)
+            quick::new_block!($size, "{next}", next = sym next::$next)
         }
     )*};
 }
@@ -104,12 +104,11 @@ macro_rules! entries_with_old_block {
         #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
         pub(crate) unsafe extern "C" fn $name() {
             quick::naked_asm_of_old_block!(
-                "cmp dword ptr [rip + {generation}], 0",
-                "je 2f",
                 quick::unless_entered!(),
                 "jmp qword ptr [rip + {next}]",
-                quick::look_at_eighth!(),
                 "7:",
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2f",
                 concat!("mov ", $sp, ", rsp"),
                 concat!("mov ", $bp, ", rbp"),
                 "jmp {recording}",
@@ -174,15 +173,14 @@ entries_with_block! {
 }
 
 entries_with_new_block! {
-    malloc -> MALLOC, "push rdi";
+    malloc -> MALLOC, "mov rax, rdi";
     // Where the product overflows there is no block.
-    calloc -> CALLOC, "mov rcx, rdi
-        imul rcx, rsi
-        push rcx";
-    aligned_alloc -> ALIGNED_ALLOC, "push rsi";
-    memalign -> MEMALIGN, "push rsi";
-    valloc -> VALLOC, "push rdi";
-    pvalloc -> PVALLOC, "push rdi";
+    calloc -> CALLOC, "mov rax, rdi
+        imul rax, rsi";
+    aligned_alloc -> ALIGNED_ALLOC, "mov rax, rsi";
+    memalign -> MEMALIGN, "mov rax, rsi";
+    valloc -> VALLOC, "mov rax, rdi";
+    pvalloc -> PVALLOC, "mov rax, rdi";
 }
 
 entries_with_old_block! {

@@ -158,7 +158,7 @@ macro_rules! recording_new {
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name() {
             quick::new_block!(
-                "push rdi",
+                "mov rax, rdi",
                 "{operator} + {next}",
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
@@ -173,13 +173,12 @@ macro_rules! recording_delete {
         pub(super) unsafe extern "C" fn $name() {
             quick::naked_asm_of_old_block!(
                 ".cfi_startproc",
-                "cmp dword ptr [rip + {generation}], 0",
-                "je 2f",
                 quick::unless_entered!(),
                 "2:",
                 "jmp qword ptr [rip + {operator} + {next}]",
-                quick::look_at_eighth!(),
                 "7:",
+                "cmp dword ptr [rip + {generation}], 0",
+                "je 2b",
                 "sub rsp, 24",
                 ".cfi_adjust_cfa_offset 24",
                 "mov qword ptr [rsp], rdi",

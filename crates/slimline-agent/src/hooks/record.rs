@@ -23,15 +23,19 @@ pub(super) extern "C" fn allocated(block: *mut c_void, bytes: u64, sp: u64, bp: 
         return block;
     }
     let base = block as u64;
-    let is_due = counts::allocation(bytes);
-    if !follow::chooses(base, bytes) {
-        BLOCKS.pass_over(base);
-    } else if is_due {
+    let ends_round = counts::allocation(bytes);
+    if bytes < follow::followed_bytes() {
+        if !ends_round {
+            return block;
+        }
+        BLOCKS.note_chosen(base);
+    }
+    if counts::entry() {
         enter_timed(base, bytes, sp, bp);
     } else {
         enter(base, bytes, sp, bp);
     }
-    if is_due {
+    if ends_round {
         counts::settle();
     }
     block
@@ -80,7 +84,7 @@ fn enter_timed(base: u64, bytes: u64, sp: u64, bp: u64) {
     let began = follow::ticks();
     enter(base, bytes, sp, bp);
     if let Some(thread) = thread::existing() {
-        thread.counts.cost().note(follow::ticks().wrapping_sub(began), base, Some(bytes));
+        thread.counts.cost().note(follow::ticks().wrapping_sub(began), Some(bytes));
     }
 }
 
@@ -100,12 +104,13 @@ fn note_missing(blocks: u64) {
 
 /// Before the function below frees `block`, which may be in the index; false where that function must not see it.
 fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
-    if block.is_null() {
-        return true;
+    let removed = if counts::look() { leave_timed(block, sp, bp) } else { leave(block, sp, bp) };
+    // Else not followed, allocated before recording began, or missing from the index.
+    if removed.is_none() && next::is_early(block) {
+        return false;
     }
-    let removed = if counts::free_with_look() { leave_timed(block, sp, bp) } else { leave(block, sp, bp) };
-    // None: not followed, allocated before recording began, or missing from the index.
-    removed.is_some() || !next::is_early(block)
+    BLOCKS.sweep(block as u64);
+    true
 }
 
 /// The same as [`leave`], and how long it took.
@@ -116,9 +121,8 @@ fn leave_timed(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
     let removed = leave(block, sp, bp);
     if let Some(thread) = thread::existing() {
         let ticks = follow::ticks().wrapping_sub(began);
-        let base = block as u64;
-        let bytes = removed.and_then(|removed| BLOCKS.bytes_of(base, removed));
-        thread.counts.cost().note(ticks, base, bytes.map(u64::from));
+        let bytes = removed.and_then(|removed| BLOCKS.bytes_of(block as u64, removed));
+        thread.counts.cost().note(ticks, bytes.map(u64::from));
     }
     removed
 }
@@ -188,9 +192,6 @@ impl Reallocation {
                 BLOCKS.cancel_move(self.base, moving);
             }
             return;
-        }
-        if self.base != 0 {
-            counts::free();
         }
         if let Some(moving) = self.moving {
             if moving.is_large() {

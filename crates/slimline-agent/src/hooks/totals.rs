@@ -1,4 +1,4 @@
-//! How much is alive of each call path, from the blocks on a part of the pages.
+//! How much is alive of each call path, from a part of the blocks.
 //!
 //! Few enough that shared counters cost next to nothing on average.
 

@@ -2,7 +2,7 @@
 //!
 //! One [`Thread`] in memory of its own, found through a thread-local pointer in the static TLS block (`.tbss`, initial
 //! exec): two instructions, safe in a signal handler and before `main`, where `__tls_get_addr` might allocate. Beside the
-//! pointer are the two words in which allocation functions count ([`crate::hooks`]), so that those need not follow it.
+//! pointer is the word in which allocation functions count ([`crate::hooks`]), so that those need not follow it.
 //!
 //! The memory is wiped in forked children, whichever way they were forked: a wiped thread is one without a ring, so
 //! a child that we do not know of writes nothing into its parent's file.
@@ -28,9 +28,9 @@ global_asm!(
     ".balign 8",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,24",
+    ".size slimline_thread,16",
     "slimline_thread:",
-    ".zero 24",
+    ".zero 16",
     ".text",
 );
 
@@ -56,53 +56,29 @@ fn set_pointer(thread: *mut Thread) {
     }
 }
 
-/// Where the words for counting are, behind `slimline_thread`.
+/// Where the word for counting is, behind `slimline_thread`.
 pub(crate) const ROUND_OFFSET: usize = 8;
-/// As [`ROUND_OFFSET`].
-pub(crate) const FREES_OFFSET: usize = 16;
-
-#[inline(always)]
-fn word<const OFFSET: usize>() -> u64 {
-    let word;
-    // SAFETY: as in [`pointer`].
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0} + {1}]", out(reg) word,
-            const OFFSET, options(nostack, readonly, preserves_flags));
-    }
-    word
-}
-
-#[inline(always)]
-fn set_word<const OFFSET: usize>(word: u64) {
-    // SAFETY: writes our own thread-local word.
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0} + {1}], {2}", out(reg) _,
-            const OFFSET, in(reg) word, options(nostack, preserves_flags));
-    }
-}
 
 /// What is left of the calling thread's round of allocations; 0: none was begun. [`Counts`] says how it is used.
 #[inline(always)]
 pub(crate) fn round() -> u64 {
-    word::<ROUND_OFFSET>()
+    let round;
+    // SAFETY: as in [`pointer`].
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0} + {1}]", out(reg) round,
+            const ROUND_OFFSET, options(nostack, readonly, preserves_flags));
+    }
+    round
 }
 
 /// Changes it.
 #[inline(always)]
 pub(crate) fn set_round(round: u64) {
-    set_word::<ROUND_OFFSET>(round);
-}
-
-/// How many blocks the calling thread freed since they were last [set](set_frees).
-#[inline(always)]
-pub(crate) fn frees() -> u64 {
-    word::<FREES_OFFSET>()
-}
-
-/// Changes it.
-#[inline(always)]
-pub(crate) fn set_frees(frees: u64) {
-    set_word::<FREES_OFFSET>(frees);
+    // SAFETY: writes our own thread-local word.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0} + {1}], {2}", out(reg) _,
+            const ROUND_OFFSET, in(reg) round, options(nostack, preserves_flags));
+    }
 }
 
 /// A thread's state. Its own thread's alone, and the signal handlers' that interrupt it: hence the cells.
@@ -294,7 +270,6 @@ pub(crate) fn forget() {
     let thread = pointer();
     set_pointer(core::ptr::null_mut());
     set_round(0);
-    set_frees(0);
     if thread.addr() > GONE.addr() {
         // SAFETY: mapped by `begin` in this size; nobody finds it any more.
         unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };

@@ -161,7 +161,7 @@ fn edges_answer_as_without_the_agent() {
 fn another_preloaded_allocator_stays_the_allocator() {
     let below = Target::compile_with("below.c", "cc", &["-O1", "-shared", "-fPIC", "-fno-builtin"]);
     let process = same_above(below.path(), &semantics());
-    assert!(process.allocations > 100 && process.frees > 50);
+    assert!(process.allocations > 100);
     // Its blocks lie at multiples of 8; C++ comes through `malloc` here.
     same_above(below.path(), &Target::compile("hand_over"));
     let mut command = Target::compile_with("callpaths.cpp", "c++", &["-O2"]);
@@ -226,7 +226,7 @@ fn blocks_of_samples_carry_their_path_also_in_a_child() {
 }
 
 #[test]
-fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
+fn within_a_budget_some_blocks_are_followed_and_the_others_are_told() {
     let target = Target::compile_with("churn.c", "cc", &["-O1"]);
     // Next to nothing: three million allocations take more, however fast the machine is.
     let config = RunConfig { budget_ppm: 1, burst_instructions: 64, ..run::config(TriggerKind::PerfSigtrap) };
@@ -237,14 +237,14 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
     let [process] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
     // The C library allocates a little of its own.
     assert!((allocations..allocations + 10).contains(&process.allocations), "{}", process.allocations);
-    assert!(process.follow_shift >= 2, "one page in 2^{}", process.follow_shift);
+    assert!(process.follow_shift >= 2, "one in 2^{}", process.follow_shift);
     assert!(process.allocations_followed < allocations / 2, "{}", process.allocations_followed);
 
-    // 1500 pages of small blocks, at least 25 of them counted: off by a fifth, mostly.
+    // At least 400 are counted: off by a twentieth, mostly.
     let is_small = |[_, blocks, bytes]: &&[u64; 3]| *bytes == blocks * small;
     let [_, blocks, _] = process.totals.iter().filter(is_small).max_by_key(|row| row[1]).expect("one call path");
     assert!((50_000..200_000).contains(blocks), "{blocks}");
-    // Of those that were allocated and freed at once 16384 live at a time, on 500 pages.
+    // Of those that were allocated and freed at once 16384 live at a time.
     let is_mixed = |[_, blocks, bytes]: &&[u64; 3]| *blocks > 500 && bytes / blocks > 100 && bytes / blocks < 200;
     let [counted, blocks, _] =
         process.totals.iter().find(is_mixed).unwrap_or_else(|| panic!("no such path: {:?}", process.totals));
@@ -267,21 +267,20 @@ fn within_a_budget_blocks_are_followed_by_page_and_the_others_are_told() {
         }
     }
     assert!(followed > 0 && large_ones > 0, "{followed} {large_ones}");
-    // Pages of small blocks: 1500, of which at least 25 are to be expected.
     let expected = followed * ((1 << process.follow_shift) - 1);
     // On a busy machine samples are few.
     assert!((expected / 16..expected * 16).contains(&not_followed), "{not_followed} for {expected}");
 }
 
 #[test]
-fn blocks_of_a_size_that_costs_too_much_are_followed_by_page_too() {
+fn blocks_of_a_size_that_costs_too_much_are_passed_over_too() {
     let target = Target::compile_with("churn.c", "cc", &["-O1"]);
     let config = RunConfig { budget_ppm: 1, burst_instructions: 64, ..run::config(TriggerKind::PerfSigtrap) };
     let run = recorded(target.command(&["1101"]), config);
     let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
     let large: u64 = printed.split_whitespace().nth(3).and_then(|word| word.parse().ok()).expect("a size");
     let [process] = &run.processes[..] else { panic!("{} processes", run.processes.len()) };
-    // Those on pages that are not chosen are more than half of them once one page in four is.
+    // Those that count does not choose are more than half of them once it chooses one in four.
     assert!(
         process.follow_shift >= 1 && process.followed_bytes >= 2 * ALWAYS_FOLLOWED_BYTES,
         "{} {}",

@@ -51,7 +51,6 @@ pub(crate) struct Process {
     pub(crate) followed_bytes: u64,
     /// Of each allocation call path: blocks counted, and the most blocks and bytes alive.
     pub(crate) totals: Vec<[u64; 3]>,
-    pub(crate) frees: u64,
     pub(crate) dropped: u64,
     pub(crate) maps: String,
     pub(crate) dropped_weight_ns: u64,
@@ -135,7 +134,6 @@ impl Reader {
                 process.allocations_followed = read(&file, offset_of!(ProcessHeader, allocations_followed));
                 process.follow_shift = read(&file, offset_of!(ProcessHeader, follow_shift));
                 process.followed_bytes = read(&file, offset_of!(ProcessHeader, followed_bytes));
-                process.frees = read(&file, offset_of!(ProcessHeader, frees));
                 process.stacks = stacks(&file);
                 process.totals = (1..=process.stacks.len())
                     .map(|number| {

@@ -61,7 +61,6 @@ pub(super) fn view(
         allocations_followed: sum(|process| process.allocations_followed),
         follow_shift: info.processes.iter().map(|process| process.follow_shift).max().unwrap_or(0),
         followed_bytes: info.processes.iter().map(|process| process.followed_bytes).max().unwrap_or(0),
-        frees: sum(|process| process.frees),
         paced: findings.paced,
         quality: view::Quality {
             exact: quality.share(Found::Exact),

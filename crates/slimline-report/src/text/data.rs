@@ -48,7 +48,7 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     rows.write(out, 2)
 }
 
-/// How many there are is told by those that samples touched, or by those on a part of the pages.
+/// How many there are is told by those that samples touched, or by a part of the blocks.
 fn about(group: &Group, number: String) -> String {
     match (group.blocks_estimated, group.blocks_at_least) {
         (true, _) => format!("~ {number}"),

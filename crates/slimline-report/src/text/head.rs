@@ -85,10 +85,9 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
             out,
             "heap",
             &format!(
-                "{} of {}, {}{}",
+                "{} of {}{}",
                 plural(session.allocations, "allocation"),
                 bytes(session.allocated_bytes),
-                plural(session.frees, "free"),
                 followed(session),
             ),
         )?;
@@ -142,8 +141,8 @@ fn followed(session: &Session) -> String {
     }
     let share = session.allocations_followed as f64 / session.allocations.max(1) as f64;
     format!(
-        "; to keep within the budget {} of the blocks were followed, at the end those on one page in {} and \
-         those of {} or more; accesses to others are counted where the same instruction accesses followed ones",
+        "; to keep within the budget {} of the blocks were followed, at the end one in {} and all of \
+         {} or more; accesses to others are counted where the same instruction accesses followed ones",
         percent(share),
         1_u64 << session.follow_shift.min(63),
         bytes(session.followed_bytes),

@@ -231,14 +231,12 @@ pub struct ProcessSummary {
     /// Those of them whose blocks are followed: named in samples, with their call path.
     #[serde(default)]
     pub allocations_followed: u64,
-    /// At the end small blocks were followed that begin on one page in 2^this.
+    /// At the end one in 2^this of the small blocks was followed.
     #[serde(default)]
     pub follow_shift: u32,
     /// Small ones are those of fewer bytes than this, at the end.
     #[serde(default = "always_followed_bytes")]
     pub followed_bytes: u64,
-    /// Frees seen.
-    pub frees: u64,
     /// CPU time in user mode, known once it exited.
     pub user_ns: Option<u64>,
     /// CPU time in the kernel, which has no samples; known once it exited.
@@ -277,7 +275,7 @@ pub struct Losses {
     /// Samples that were drained and could not be written: the disk was full.
     pub unwritten_samples: u64,
     /// Threads that did not end by themselves, but were killed with their process or left running: the counts of
-    /// allocations and frees lack up to [`COUNTS_EVERY`](crate::wire::COUNTS_EVERY) of each.
+    /// allocations lack up to [`COUNTS_EVERY`](crate::wire::COUNTS_EVERY) of each.
     #[serde(default)]
     pub threads_uncounted: u64,
 }

@@ -5,7 +5,7 @@ use super::{StackRow, table};
 table! {
     /// Call paths whose blocks were counted, in the order of their rows.
     Paths of
-    /// What is known of all blocks below 1 MiB of one allocation call path, from those counted on a part of the pages.
+    /// What is known of all blocks below 1 MiB of one allocation call path, from those that were counted.
     PathTotal in "paths" {
         /// The call path.
         stack: StackRow as Delta,

@@ -61,7 +61,6 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         allocations_followed: 0,
         follow_shift: 0,
         followed_bytes: 1024,
-        frees: 0,
         user_ns: None,
         system_ns: None,
         sampling_ns: 0,
