@@ -7,11 +7,6 @@ pub(crate) fn may_write(access: OpAccess) -> bool {
     matches!(access, OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite)
 }
 
-/// Whether an operand's old value is gone afterwards, whatever the flags are.
-pub(crate) fn always_writes(access: OpAccess) -> bool {
-    matches!(access, OpAccess::Write | OpAccess::ReadWrite)
-}
-
 /// Whether the first operand becomes the second or stays as it is.
 pub(crate) fn is_conditional_move(mnemonic: Mnemonic) -> bool {
     use Mnemonic::*;

@@ -3,13 +3,15 @@
 //! ```text
 //!   flow          code ──► basic blocks and edges        jump_table   where an indirect jump goes
 //!   nest          edges ──► loops in loops (Havlak)      source       loops ──► lines, copies of one loop joined
-//!   no_return     calls that end a block                 passes_on    functions that only hand memory on
+//!   no_return     calls that end a block                 hands_on     functions that only hand memory on
+//!   imports       where calls and jumps to other functions go
 //! ```
 
 pub(crate) mod effects;
 pub mod flow;
+pub mod hands_on;
+mod imports;
 mod jump_table;
 pub mod nest;
-mod no_return;
-pub mod passes_on;
+pub mod no_return;
 pub mod source;

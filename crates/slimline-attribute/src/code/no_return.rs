@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
 use super::flow::{decode, find};
+use super::imports::{Target, target_of};
 use crate::module::Module;
-use crate::module::image::Relocated;
 
 /// Functions of other modules that never return, as linked.
 const IMPORTS: &[&str] = &[
@@ -64,13 +64,11 @@ pub struct NoReturn {
 impl NoReturn {
     /// Whether a call instruction never returns.
     pub(super) fn is_so(&self, module: &Module<'_>, call: &Instruction) -> bool {
-        if call.is_ip_rel_memory_operand() {
-            return imports_no_return(module, Svma(call.ip_rel_memory_address()));
-        }
-        if call.flow_control() != FlowControl::Call {
-            return false;
-        }
-        let target = Svma(call.near_branch_target());
+        let target = match target_of(module, call) {
+            Target::Import(name) => return IMPORTS.contains(&name),
+            Target::Here(target) if call.flow_control() == FlowControl::Call => target,
+            _ => return false,
+        };
         let key = (module.path().to_owned(), target.0);
         if let Some(&known) = self.known.borrow().get(&key) {
             return known;
@@ -81,24 +79,10 @@ impl NoReturn {
     }
 }
 
-fn imports_no_return(module: &Module<'_>, slot: Svma) -> bool {
-    match module.image().and_then(|image| image.relocated(slot)) {
-        Some(Relocated::Import(name)) => IMPORTS.contains(&name),
-        _ => false,
-    }
-}
-
-/// A function that has no `ret` and never jumps out of itself can't return. A stub of the procedure linkage table is
-/// judged by what it jumps to.
+/// A function that has no `ret` and never jumps out of itself can't return.
 fn never_returns(module: &Module<'_>, target: Svma) -> bool {
     let Some(image) = module.image() else { return false };
     let code = image.bytes_from(target);
-    // `endbr64; bnd jmp [slot]` or `jmp [slot]`.
-    for instruction in decode(&code[..code.len().min(16)], target).iter().take(2) {
-        if instruction.flow_control() == FlowControl::IndirectBranch && instruction.is_ip_rel_memory_operand() {
-            return imports_no_return(module, Svma(instruction.ip_rel_memory_address()));
-        }
-    }
     let Some((start, end)) = module.function_bounds(target) else { return false };
     if start != target || end.0 - start.0 > MAX_CODE_BYTES {
         return false;

@@ -8,7 +8,8 @@ use slimline_trace::tables::{StackEnd, StackRow};
 
 use super::mappers::Mappers;
 use super::{ProcessId, ProcessView};
-use crate::code::passes_on::passes_on;
+use crate::code::hands_on::{Found, Handing, Result as HandedBy, hands_on};
+use crate::code::no_return::NoReturn;
 use crate::data::call_path::own_frames;
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::tables::{Frame, GroupKind};
@@ -68,9 +69,8 @@ struct CallFrame {
     call: Svma,
     /// Number among all frames; those without position also tell their address apart.
     number: u32,
-    own: bool,
-    /// Whether it is called as allocators are.
-    is_allocator: bool,
+    /// What the rules say of it.
+    verdict: Verdict,
 }
 
 /// Frames that were met, with what was found out about them.
@@ -78,12 +78,22 @@ pub(super) struct CallPaths {
     rules: WrapperRules,
     frames: FxHashMap<Frame, u32>,
     call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
+    /// What becomes of the block that is handed to a call; `None` where the code can't be read.
+    handed: FxHashMap<(ProcessId, u64, Option<Handing>), Option<Found>>,
+    no_return: NoReturn,
     mappers: FxHashMap<ProcessId, Mappers>,
 }
 
 impl CallPaths {
     pub(super) fn new(rules: WrapperRules) -> Self {
-        Self { rules, frames: FxHashMap::default(), call_frames: FxHashMap::default(), mappers: FxHashMap::default() }
+        Self {
+            rules,
+            frames: FxHashMap::default(),
+            call_frames: FxHashMap::default(),
+            handed: FxHashMap::default(),
+            no_return: NoReturn::default(),
+            mappers: FxHashMap::default(),
+        }
     }
 
     /// Finds a call path's frames and tells those that are the program's own.
@@ -97,9 +107,10 @@ impl CallPaths {
         let stacks = view.process.tables.stacks;
         let calls: Vec<Rc<[CallFrame]>> =
             stacks.frames(stack).iter().map(|&address| self.call_frames(view, address, time_ns)).collect();
+        let own = self.own(view, &calls, time_ns);
         let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
         let frames: Vec<&Frame> = all.iter().map(|call| &call.frame).collect();
-        let mut kept = own_frames(&frames, |index| all[index].own);
+        let mut kept = own_frames(&frames, |index| own[index]);
         if kept.is_empty() {
             // A library's own memory: the whole path tells.
             kept = own_frames(&frames, |_| true);
@@ -116,13 +127,57 @@ impl CallPaths {
         CallPath { own, is_cut: stacks.end(stack) != StackEnd::Outermost, calls, kept }
     }
 
-    /// Whether memory mapped there is an allocator's, by the function's name; or, where it has none, by what it does.
+    /// Whether memory mapped there is an allocator's, by the function's name or by what it does.
     fn keeps_pool(&mut self, view: ProcessView<'_, '_>, call: &CallFrame) -> bool {
         let tables = &view.process.tables;
         let mappers = || Mappers::new(tables.ranges, tables.stacks);
-        call.is_allocator
-            || !call.frame.is_named()
-                && self.mappers.entry(view.id).or_insert_with(mappers).keeps_pool(call.return_address)
+        call.verdict == Verdict::NamedLikeAllocator
+            || self.mappers.entry(view.id).or_insert_with(mappers).keeps_pool(call.return_address)
+    }
+
+    /// Which frames of a path are the program's own, neither a library's nor such as only hand the block on. One that
+    /// stores it where its caller says hands it on if its caller does.
+    fn own(&mut self, view: ProcessView<'_, '_>, calls: &[Rc<[CallFrame]>], time_ns: u64) -> Vec<bool> {
+        let mut given = None;
+        let mut found: Vec<Option<Found>> = Vec::with_capacity(calls.len());
+        for frames in calls {
+            let is_wanted = given != Some(Handing::NOT_SIZED)
+                || frames.iter().any(|frame| frame.verdict == Verdict::NamedLikeAllocator);
+            let here = frames.first().filter(|_| is_wanted).and_then(|call| self.handed(view, call, given, time_ns));
+            found.push(here);
+            given = Some(here.and_then(|found| found.handing).unwrap_or(Handing::NOT_SIZED));
+        }
+        let mut outer = false;
+        let mut own: Vec<bool> = Vec::new();
+        for (frames, found) in calls.iter().zip(found).rev() {
+            let handing = found.and_then(|found| found.handing);
+            let hands_on = handing.is_some_and(|handing| handing.result == HandedBy::Returned || outer);
+            own.extend(frames.iter().rev().map(|call| match call.verdict {
+                Verdict::Library => false,
+                Verdict::Program => !hands_on,
+                // What was inlined has no return of its own to look at; and code that can't be read is taken at its name.
+                Verdict::NamedLikeAllocator => {
+                    !call.frame.inlined && found.is_some_and(|found| !hands_on && !found.returns)
+                }
+            }));
+            outer = hands_on;
+        }
+        own.reverse();
+        own
+    }
+
+    fn handed(
+        &mut self,
+        view: ProcessView<'_, '_>,
+        call: &CallFrame,
+        given: Option<Handing>,
+        time_ns: u64,
+    ) -> Option<Found> {
+        let no_return = &self.no_return;
+        *self.handed.entry((view.id, call.return_address.0, given)).or_insert_with(|| {
+            let loaded = view.process.space.module_at(Avma(call.return_address.0.wrapping_sub(1)), time_ns)?;
+            hands_on(view.modules.get(loaded.module), no_return, loaded.svma(call.return_address), given)
+        })
     }
 
     /// The inline stack at a return address, innermost first.
@@ -143,31 +198,12 @@ impl CallPaths {
                 inlined: false,
             }],
         };
-        let is_readable = loaded.is_some_and(|loaded| view.modules.get(loaded.module).function_bounds(svma).is_some());
         let found: Rc<[CallFrame]> = frames
             .into_iter()
             .map(|frame| {
                 let source = frame.position.as_ref().map(|position| position.file.as_str());
-                let hands_on = || {
-                    loaded.is_some_and(|loaded| passes_on(view.modules.get(loaded.module), loaded.svma(return_address)))
-                };
                 let verdict = self.rules.judge(&frame.function, &frame.module, source);
-                let own = match verdict {
-                    // What has no name may be an allocator's wrapper as well: its code tells.
-                    Verdict::Program if !frame.is_named() => !(is_readable && hands_on()),
-                    Verdict::Program => true,
-                    Verdict::Library => false,
-                    // What was inlined has no return of its own to look at.
-                    Verdict::NamedLikeAllocator => !frame.inlined && loaded.is_some() && !hands_on(),
-                };
-                CallFrame {
-                    number: self.number(&frame, svma),
-                    frame,
-                    return_address,
-                    call: svma,
-                    own,
-                    is_allocator: verdict == Verdict::NamedLikeAllocator,
-                }
+                CallFrame { number: self.number(&frame, svma), frame, return_address, call: svma, verdict }
             })
             .collect();
         self.call_frames.insert((view.id, return_address.0), Rc::clone(&found));
