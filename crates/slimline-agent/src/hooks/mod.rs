@@ -119,6 +119,7 @@ macro_rules! entries_with_old_block {
                 "cmp r10, {bytes}",
                 "jb {early}",
                 "jmp qword ptr [rip + {next}]";
+                generation = sym GENERATION,
                 area = sym EARLY,
                 bytes = const EARLY_BYTES,
                 early = sym next::free_early,

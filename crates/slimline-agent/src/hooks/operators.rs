@@ -1,10 +1,15 @@
 //! `operator new` and `operator delete`, for allocators that bring their own.
 //!
 //! libstdc++ and libc++ build the operators on `malloc` and `free`, linked dynamically or statically: such blocks are
-//! recorded there, with the operator as one more frame, and the functions here only jump on. A program that defines its
-//! own operators keeps exactly these: its definition comes before ours. But jemalloc, tcmalloc and mimalloc define the
-//! operators beside `malloc` and never call it. Where the next operator and the next `malloc` come from one object,
-//! blocks are recorded here.
+//! recorded there, with the operator as one more frame. Most are passed over, though, and then the functions here call
+//! `malloc` and `free` as the operator would, and spare the program the way through it and back into the agent: that way
+//! twice through an entry is longer than what it saves elsewhere. Those that are not, failures and what an operator does
+//! then are left to it.
+//!
+//! A program that defines its own operators keeps exactly these: its definition comes before ours, and where it defines
+//! but the plain ones, which the library's others call, those are called too. But jemalloc, tcmalloc and mimalloc define
+//! the operators beside `malloc` and never call it. Where the next operator and the next `malloc` come from one object,
+//! blocks are recorded here. Any other operator is only jumped to.
 //!
 //! The next operator is found as `malloc` is, by `RTLD_NEXT`. A program without C++ that loads a C++ library for itself
 //! alone (`dlopen` with `RTLD_LOCAL`: Python and its modules) has no next one in the global order; then it is the one of
@@ -25,19 +30,21 @@ type Function = unsafe extern "C" fn();
 /// An operator below us, by its mangled name.
 #[repr(C)]
 struct Operator {
-    /// What ours jumps to: what finds the next one first, then that one, or what records and calls it.
+    /// What ours jumps to: what finds the next one first, then that one, what records and calls it, or what passes over.
     target: AtomicPtr<c_void>,
     /// The next one, once it is found.
     next: AtomicPtr<c_void>,
     /// What records and calls it.
     recording: Function,
+    /// What does the same as it for a block that is passed over, and else jumps to it.
+    passing: Function,
     name: &'static CStr,
 }
 
 impl Operator {
-    const fn new(name: &'static CStr, finding: Function, recording: Function) -> Self {
+    const fn new(name: &'static CStr, finding: Function, recording: Function, passing: Function) -> Self {
         let target = AtomicPtr::new(finding as *const () as *mut c_void);
-        Self { target, next: AtomicPtr::new(null_mut()), recording, name }
+        Self { target, next: AtomicPtr::new(null_mut()), recording, passing, name }
     }
 }
 
@@ -58,14 +65,43 @@ unsafe extern "C" fn find(operator: &Operator) -> *mut c_void {
         kernel::abort();
     }
     operator.next.store(found, Relaxed);
-    let target = if is_own { operator.recording as *mut c_void } else { found };
+    let target = if is_own {
+        operator.recording as *mut c_void
+    } else if is_of_cpp_library(found) && none_replaced() {
+        operator.passing as *mut c_void
+    } else {
+        found
+    };
     operator.target.store(target, Release);
     target
 }
 
+const CPP_LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+
+fn is_of_cpp_library(function: *mut c_void) -> bool {
+    let Some(name) = information_of(function).map(|information| information.dli_fname).filter(|name| !name.is_null())
+    else {
+        return false;
+    };
+    // SAFETY: the loader's own string, which lives as long as the object.
+    let path = unsafe { CStr::from_ptr(name) }.to_bytes();
+    // A file is often called by a longer name than it is linked by: `libstdc++.so.6.0.30`.
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    CPP_LIBRARIES.iter().any(|library| name.starts_with(library.to_bytes()))
+}
+
+/// Whether the operators that a C++ library's others call are ours: the program has none of its own.
+fn none_replaced() -> bool {
+    let ours = object_of(find as *mut c_void);
+    [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().all(|name| {
+        // SAFETY: a NUL-terminated name.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        ours.is_some() && object_of(found) == ours
+    })
+}
+
 fn of_cpp_library(name: &CStr) -> *mut c_void {
-    let libraries = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"].into_iter();
-    let found = libraries.map(|library| {
+    let found = CPP_LIBRARIES.into_iter().map(|library| {
         // SAFETY: NUL-terminated names. The handle stays open: its code is jumped to.
         unsafe {
             let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
@@ -77,17 +113,20 @@ fn of_cpp_library(name: &CStr) -> *mut c_void {
 
 /// Where the object that holds an address is loaded.
 fn object_of(address: *mut c_void) -> Option<usize> {
+    information_of(address).map(|information| information.dli_fbase.addr())
+}
+
+fn information_of(address: *mut c_void) -> Option<libc::Dl_info> {
     let mut information = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: any address may be asked for; filled in where the result is not 0.
-    unsafe {
-        (libc::dladdr(address, information.as_mut_ptr()) != 0).then(|| information.assume_init().dli_fbase.addr())
-    }
+    unsafe { (libc::dladdr(address, information.as_mut_ptr()) != 0).then(|| information.assume_init()) }
 }
 
 /// The operators of a kind: each jumps to its target, so that one which is built on `malloc` costs a jump more. `$recording`
 /// defines what records a call.
 macro_rules! operators {
-    (mod $exported:ident, $finding:ident; $recording:ident in $recordings:ident; $($name:ident)*) => {
+    (mod $exported:ident, $finding:ident; $recording:ident in $recordings:ident; $passing:ident in $passings:ident;
+     $($name:ident)*) => {
         $(
             #[allow(non_upper_case_globals)]
             static $name: Operator = Operator::new(
@@ -97,6 +136,7 @@ macro_rules! operators {
                 },
                 $finding::$name,
                 $recordings::$name,
+                $passings::$name,
             );
         )*
 
@@ -150,6 +190,13 @@ macro_rules! operators {
             use super::*;
             $($recording!($name);)*
         }
+
+        /// The same as the next one does, or a jump to it.
+        #[allow(non_snake_case)]
+        mod $passings {
+            use super::*;
+            $($passing!($name);)*
+        }
     };
 }
 
@@ -160,6 +207,62 @@ macro_rules! recording_new {
             quick::new_block!(
                 "mov rax, rdi",
                 "{operator} + {next}",
+                operator = sym super::$name,
+                next = const core::mem::offset_of!(Operator, next),
+            )
+        }
+    };
+}
+
+macro_rules! passing_new {
+    ($name:ident) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            quick::naked_asm_of_new_block!(
+                "mov rax, rdi",
+                quick::unless_followed!(),
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "call qword ptr [rip + {malloc}]",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "test rax, rax",
+                "je 7f",
+                "ret",
+                quick::give_back!(),
+                "jmp qword ptr [rip + {operator} + {next}]";
+                operator = sym super::$name,
+                next = const core::mem::offset_of!(Operator, next),
+                malloc = sym next::MALLOC,
+            )
+        }
+    };
+}
+
+macro_rules! passing_delete {
+    ($name:ident) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            quick::naked_asm_of_old_block!(
+                quick::unless_entered!(),
+                "jmp qword ptr [rip + {free}]",
+                "7:",
+                "jmp qword ptr [rip + {operator} + {next}]";
+                operator = sym super::$name,
+                next = const core::mem::offset_of!(Operator, next),
+                free = sym next::FREE,
+            )
+        }
+    };
+}
+
+/// What an operator with an alignment does is not the same everywhere.
+macro_rules! passing_on {
+    ($name:ident) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name() {
+            naked_asm!(
+                "jmp qword ptr [rip + {operator} + {next}]",
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
             )
@@ -194,6 +297,7 @@ macro_rules! recording_delete {
                 ".cfi_adjust_cfa_offset -24",
                 "jmp 2b",
                 ".cfi_endproc";
+                generation = sym $crate::hooks::GENERATION,
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
                 recording = sym record::deleted,
@@ -205,10 +309,17 @@ macro_rules! recording_delete {
 operators! {
     mod new, finding_new;
     recording_new in recording_new;
+    passing_new in passing_new;
     _Znwm
     _Znam
     _ZnwmRKSt9nothrow_t
     _ZnamRKSt9nothrow_t
+}
+
+operators! {
+    mod aligned_new, finding_aligned_new;
+    recording_new in recording_aligned_new;
+    passing_on in passing_aligned_new;
     _ZnwmSt11align_val_t
     _ZnamSt11align_val_t
     _ZnwmSt11align_val_tRKSt9nothrow_t
@@ -218,12 +329,19 @@ operators! {
 operators! {
     mod delete, finding_delete;
     recording_delete in recording_delete;
+    passing_delete in passing_delete;
     _ZdlPv
     _ZdaPv
     _ZdlPvm
     _ZdaPvm
     _ZdlPvRKSt9nothrow_t
     _ZdaPvRKSt9nothrow_t
+}
+
+operators! {
+    mod aligned_delete, finding_aligned_delete;
+    recording_delete in recording_aligned_delete;
+    passing_on in passing_aligned_delete;
     _ZdlPvSt11align_val_t
     _ZdaPvSt11align_val_t
     _ZdlPvmSt11align_val_t

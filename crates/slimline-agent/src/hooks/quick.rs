@@ -4,27 +4,59 @@
 //! In assembly, because they jump to the function below and leave its arguments where they are. What they read is
 //! described at [`crate::blocks::layout`], what they count in at [`super::Counts`].
 
-/// The whole of a function that returns a block of so many bytes as `$size` leaves in rax, by the function below that is
-/// at `$next`, with the operands named there. An allocation that does not end the thread's round is counted and passed
-/// over. Any other is recorded once the function below has returned: so there is a frame, and unwind information for it
-/// (rustc itself emits none for functions in assembly where panics abort). Without a round, as when nothing is recorded,
-/// the subtraction borrows too.
-macro_rules! new_block {
-    ($size:literal, $next:literal, $($operands:tt)*) => {
+/// A function in assembly that returns a block, with what [`unless_followed`] refers to. The function below may be called
+/// from it, so there is a frame, and unwind information for it: rustc itself emits none for functions in assembly where
+/// panics abort.
+macro_rules! naked_asm_of_new_block {
+    ($($template:expr),*; $($operands:tt)*) => {
         core::arch::naked_asm!(
             ".cfi_startproc",
+            $($template,)*
+            ".cfi_endproc",
+            always = sym $crate::follow::FOLLOWED_BYTES,
+            round = const $crate::thread::ROUND_OFFSET,
+            round_shift = const $crate::hooks::counts::ROUND_SHIFT,
+            $($operands)*
+        )
+    };
+}
+pub(super) use naked_asm_of_new_block;
+
+/// Before a block of rax bytes is allocated: falls through where it is passed over, having counted it; else jumps to label
+/// 6 with [`give_back`], or to 7 behind that. Without a round, as when nothing is recorded, the subtraction borrows too.
+/// Uses rax and rcx.
+macro_rules! unless_followed {
+    () => {
+        "cmp rax, qword ptr [rip + {always}]
+        jae 7f
+        bts rax, {round_shift}
+        mov rcx, qword ptr [rip + slimline_thread@GOTTPOFF]
+        sub qword ptr fs:[rcx + {round}], rax
+        jb 6f"
+    };
+}
+pub(super) use unless_followed;
+
+/// Takes back what [`unless_followed`] counted.
+macro_rules! give_back {
+    () => {
+        "6:
+        add qword ptr fs:[rcx + {round}], rax
+        7:"
+    };
+}
+pub(super) use give_back;
+
+/// The whole of a function that returns a block of so many bytes as `$size` leaves in rax, by the function below that is
+/// at `$next`, with the operands named there.
+macro_rules! new_block {
+    ($size:literal, $next:literal, $($operands:tt)*) => {
+        $crate::hooks::quick::naked_asm_of_new_block!(
             $size,
-            "cmp rax, qword ptr [rip + {always}]",
-            "jae 7f",
-            "bts rax, {round_shift}",
-            "mov rcx, qword ptr [rip + slimline_thread@GOTTPOFF]",
-            "sub qword ptr fs:[rcx + {round}], rax",
-            "jb 6f",
+            $crate::hooks::quick::unless_followed!(),
             "2:",
             concat!("jmp qword ptr [rip + ", $next, "]"),
-            "6:",
-            "add qword ptr fs:[rcx + {round}], rax",
-            "7:",
+            $crate::hooks::quick::give_back!(),
             "cmp dword ptr [rip + {generation}], 0",
             "je 2b",
             $size,
@@ -36,13 +68,9 @@ macro_rules! new_block {
             "mov rdi, rax",
             "mov rdx, rsp",
             "mov rcx, rbp",
-            "jmp {recording}",
-            ".cfi_endproc",
+            "jmp {recording}";
             generation = sym $crate::hooks::GENERATION,
             recording = sym $crate::hooks::record::allocated,
-            always = sym $crate::follow::FOLLOWED_BYTES,
-            round = const $crate::thread::ROUND_OFFSET,
-            round_shift = const $crate::hooks::counts::ROUND_SHIFT,
             $($operands)*
         )
     };
@@ -54,7 +82,6 @@ macro_rules! naked_asm_of_old_block {
     ($($template:expr),*; $($operands:tt)*) => {
         core::arch::naked_asm!(
             $($template,)*
-            generation = sym $crate::hooks::GENERATION,
             blocks = sym $crate::blocks::BLOCKS,
             region_bits = const $crate::blocks::layout::REGION_BITS,
             regions = const $crate::blocks::layout::REGIONS,

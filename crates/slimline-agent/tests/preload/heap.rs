@@ -177,6 +177,17 @@ fn jemalloc_below_is_seen_through_its_own_operators() {
     check_above(path, &mut Target::compile_with("callpaths.cpp", "c++", &["-O2"]));
 }
 
+#[test]
+fn plain_operators_of_the_program_are_called_by_the_librarys_others() {
+    let target = Target::compile_with("replaced.cpp", "c++", &["-O1"]);
+    let config = RunConfig { budget_ppm: 1, ..run::config(TriggerKind::Off) };
+    let expected = alone(target.command(&[]));
+    let run = recorded(target.command(&[]), config);
+    assert_eq!(run.output.stdout, expected.stdout);
+    assert_eq!(run.output.status, expected.status);
+    assert!(run.processes[0].follow_shift > 0);
+}
+
 /// Large blocks of a C++ program are told with their paths whichever allocator serves them.
 fn check_above(below: &Path, target: &mut Target) {
     let mut command = target.command(&[]);
