@@ -128,6 +128,8 @@ pub struct LoopGroup {
     pub group: GroupId,
     /// Share of the session's weight.
     pub share: f64,
+    /// Samples that it rests on.
+    pub samples: u64,
     /// Loads and stores seen in windows.
     pub accesses: u64,
     /// Fields it uses, hottest first.
@@ -397,6 +399,7 @@ impl<'a> Builder<'a> {
                 found.entry(id).or_default().push(LoopGroup {
                     group: draft.group,
                     share: part(streams.iter().map(|(stream, ..)| stream.cost.weight as f64).sum()),
+                    samples: streams.iter().map(|(stream, ..)| stream.cost.samples).sum(),
                     accesses: streams.iter().map(|(stream, ..)| stream.loads + stream.stores).sum(),
                     fields,
                     walks: streams.iter().map(|(stream, motion, _)| walk(stream, *motion)).collect(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::escape::plain;
+use crate::text::number::percent;
 use crate::text::{WIDTH, line_range, shorten_end};
 use crate::view::{Field, Group, Layout, LayoutMember, Report};
 
@@ -33,9 +34,10 @@ pub fn structure(out: &mut impl Write, report: &Report, group: &Group) -> fmt::R
 fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layout) -> fmt::Result {
     header(out, group)?;
     let open = format!("{} {{", plain(&layout.name));
-    writeln!(out, "{open:<COST_COLUMN$} offset  size    time  accesses  loops")?;
+    writeln!(out, "{open:<COST_COLUMN$} offset  size     time  accesses  loops")?;
     let mut line = 0;
-    let mut holes = (0, 0);
+    // How many there are, and their bytes.
+    let (mut holes, mut padding): ((u64, u64), (u64, u64)) = ((0, 0), (0, 0));
     let mut open: Vec<&LayoutMember> = Vec::new();
     // By where the fields are that accesses are counted by: the member whose line has their cost.
     let mut told: BTreeMap<Vec<u64>, &LayoutMember> = BTreeMap::new();
@@ -49,8 +51,10 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
             writeln!(out, "{:indent$}/* --- cache line {line} ({} bytes) --- */", "", line * LINE_BYTES)?;
         }
         if member.is_hole() {
-            holes = (holes.0 + 1, holes.1 + member.bytes);
-            writeln!(out, "{:indent$}/* {} bytes hole */", "", member.bytes, indent = indent(member))?;
+            let word = if member.padding { "padding" } else { "hole" };
+            let so_far = if member.padding { &mut padding } else { &mut holes };
+            *so_far = (so_far.0 + 1, so_far.1 + member.bytes);
+            writeln!(out, "{:indent$}/* {} {word} */", "", bytes_word(member.bytes), indent = indent(member))?;
             continue;
         }
         if member.nested {
@@ -78,19 +82,24 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
     let lines = layout.bytes.div_ceil(LINE_BYTES);
     let hole_words = match holes {
         (0, _) => "no holes".to_owned(),
-        (1, bytes) => format!("1 hole of {bytes} bytes"),
-        (n, bytes) => format!("{n} holes, {bytes} bytes in all"),
+        (1, bytes) => format!("1 hole of {}", bytes_word(bytes)),
+        (n, bytes) => format!("{n} holes, {} in all", bytes_word(bytes)),
     };
+    let padding_words = if padding.1 == 0 { String::new() } else { format!(", {} of padding", bytes_word(padding.1)) };
     writeln!(
         out,
-        "/* size {} bytes, {lines} cache line{}, {hole_words} */",
-        layout.bytes,
+        "/* size {}, {lines} cache line{}, {hole_words}{padding_words} */",
+        bytes_word(layout.bytes),
         if lines == 1 { "" } else { "s" }
     )?;
     if group.fields.iter().any(Field::is_only_spanned) {
         writeln!(out, "/* wide: reached only by wide accesses that begin in an earlier field */")?;
     }
     Ok(())
+}
+
+fn bytes_word(bytes: u64) -> String {
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
 /// A line of the structure: declaration, offset, size and cost; a long declaration has a line of its own.
@@ -125,7 +134,7 @@ fn close(out: &mut impl Write, member: &LayoutMember, layout: &Layout) -> fmt::R
 }
 
 fn header(out: &mut impl Write, group: &Group) -> fmt::Result {
-    writeln!(out, "/* {}: {:.1} % of the session's time */", plain(&group.name), group.share * 100.0)
+    writeln!(out, "/* {}: {} of the session's time */", plain(&group.name), percent(group.share))
 }
 
 fn indent(member: &LayoutMember) -> usize {
@@ -160,7 +169,7 @@ fn fields_of<'g>(group: &'g Group, member: &LayoutMember) -> Vec<&'g Field> {
 
 fn cost(report: &Report, fields: &[&Field]) -> String {
     if !fields.iter().any(|field| field.is_used()) {
-        return "     –         –".to_owned();
+        return costs("–", "–", &[]);
     }
     let share: f64 = fields.iter().map(|field| field.share).sum();
     let accesses: f64 = fields.iter().map(|field| field.access_share).sum();
@@ -174,9 +183,14 @@ fn cost(report: &Report, fields: &[&Field]) -> String {
         .map(|found| format!("{}:{}", plain(&found.function), line_range(found)))
         .collect();
     if fields.iter().filter(|field| field.is_used()).all(|field| field.is_only_spanned()) {
-        return format!("     –      wide  {}", names.join(" ")).trim_end().to_owned();
+        return costs("–", "wide", &names);
     }
-    format!("{:>5.1}%    {:>5.1}%  {}", share * 100.0, accesses * 100.0, names.join(" ")).trim_end().to_owned()
+    costs(&percent(share), &percent(accesses), &names)
+}
+
+/// Under the heading: time, accesses and loops.
+fn costs(time: &str, accesses: &str, loops: &[String]) -> String {
+    format!("{time:>7}  {accesses:>8}  {}", loops.join(" ")).trim_end().to_owned()
 }
 
 /// Without debug information: the fields as they were accessed.
@@ -184,7 +198,7 @@ fn observed(out: &mut impl Write, report: &Report, group: &Group) -> fmt::Result
     header(out, group)?;
     let size = group.element_bytes.map_or("size not known".to_owned(), |bytes| format!("{bytes} bytes"));
     writeln!(out, "/* no debug information: offsets and sizes as accessed; element {size} */")?;
-    writeln!(out, "{:<COST_COLUMN$} offset  size    time  accesses  loops", "{")?;
+    writeln!(out, "{:<COST_COLUMN$} offset  size     time  accesses  loops", "{")?;
     for field in &group.fields {
         let member = LayoutMember { offset: field.offset, bytes: field.bytes, ..LayoutMember::default() };
         let text = format!("    {}", plain(&field.name));

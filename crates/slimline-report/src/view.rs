@@ -366,7 +366,7 @@ pub struct Layout {
     pub members: Vec<LayoutMember>,
 }
 
-/// A member of a structure, or a hole.
+/// A member of a structure, or a hole in it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct LayoutMember {
     /// Byte offset.
@@ -383,6 +383,8 @@ pub struct LayoutMember {
     pub depth: u32,
     /// Whether deeper rows follow that make up this one (a nested structure, a union without a name).
     pub nested: bool,
+    /// Whether it is a hole at the end of its structure, which no order of the members closes.
+    pub padding: bool,
 }
 
 impl LayoutMember {
@@ -428,6 +430,8 @@ pub struct LoopGroup {
     pub id: u32,
     /// Share of the session's weight that this loop spends on it.
     pub share: f64,
+    /// Samples that `share` rests on; with none the loop was only seen in bursts to access it.
+    pub samples: u64,
     /// Offsets of its fields, hottest first.
     pub fields: Vec<u64>,
 }

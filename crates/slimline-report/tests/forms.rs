@@ -38,7 +38,7 @@ fn art() -> Report {
         module: "art".into(),
         start_address: 0x1230,
         end_address: 0x1260,
-        groups: vec![LoopGroup { id: 1, share, fields: fields.to_vec() }],
+        groups: vec![LoopGroup { id: 1, share, samples: (share * 2384.0) as u64, fields: fields.to_vec() }],
     };
     let names = ["I", "W", "X", "V", "U", "P", "Q", "R"];
     Report {
@@ -123,7 +123,7 @@ fn art() -> Report {
                         .iter()
                         .enumerate()
                         .map(|(n, name)| member(n as u64 * 8, name))
-                        .chain([LayoutMember { offset: 64, bytes: 8, ..LayoutMember::default() }])
+                        .chain([LayoutMember { offset: 64, bytes: 8, padding: true, ..LayoutMember::default() }])
                         .collect(),
                 }),
                 ..Group::default()
@@ -216,6 +216,91 @@ fn report_by_field() {
     insta::assert_snapshot!(as_text(By::Field));
 }
 
+/// `-v`: all that is known of how it was recorded.
+#[test]
+fn full_head() {
+    let mut report = art();
+    report.session.allocations_followed = 1_000;
+    report.session.follow_shift = 4;
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Thread, Limits { full_head: true, ..Limits::default() }).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
+}
+
+/// What makes the numbers weaker is told in the short head, too.
+#[test]
+fn warnings_in_the_head() {
+    let mut report = art();
+    let session = &mut report.session;
+    (session.allocations_followed, session.follow_shift, session.paced) = (1_000, 4, 0.0);
+    (session.system_ns, session.complete) = (session.user_ns, false);
+    session.notes = vec!["the skid was assumed, not measured: no perf".into()];
+    session.unnamed.push(unnamed("no_function", "/opt/vendor.so", 0.2));
+    session.unnamed.push(unnamed("no_variable", "/opt/vendor.so", 0.1));
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Thread, Limits::default()).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
+}
+
+/// Rows that rest on a sample or two are summed up, unless they were asked for; shares still sum to 1.
+#[test]
+fn rows_of_few_samples_are_one() {
+    let mut report = art();
+    report.session.samples = 200;
+    let part = |number: u32, share: f64, samples| Group {
+        id: 10 + number,
+        name: format!("part {number}"),
+        share,
+        samples,
+        fields: (0..2).map(|n| Field { offset: n, share: 0.5, access_share: 0.5, ..Field::default() }).collect(),
+        ..Group::default()
+    };
+    report.groups[0].share = 0.62;
+    report.groups[1].share = 0.20;
+    report.groups.extend((0..3).map(|number| part(number, 0.04, 8)));
+    report.groups.extend((3..7).map(|number| part(number, 0.015, 3)));
+    report.loops[2].groups[0].samples = 1;
+    report.loops[2].groups.push(LoopGroup { id: 10, share: 0.0, samples: 0, fields: vec![0] });
+    let shown = |limits| {
+        let mut out = String::new();
+        text::report(&mut out, &report, By::Group, limits).unwrap();
+        let out = unstyled(&out);
+        out[out.find("\nDATA").unwrap()..out.find("\nADVICE").unwrap()].to_owned()
+    };
+    insta::assert_snapshot!(shown(Limits::default()));
+    let all = shown(Limits { share: Some(0.0), ..Limits::default() });
+    assert!(all.contains("part 6") && all.matches("size  field").count() == 8, "{all}");
+}
+
+/// Structures of one type say what they have together.
+#[test]
+fn one_type_in_two_structures() {
+    let mut report = art();
+    let other = Group { id: 2, share: 0.1, name: "f2_layer".into(), ..report.groups[0].clone() };
+    report.groups[0].share = 0.704;
+    report.groups.insert(1, other);
+    report.breakdowns.types = vec![Row { name: "f1_neuron".into(), share: 0.804, ..Row::default() }];
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+    let told = unstyled(&out).lines().find(|line| line.contains("by type")).map(str::to_owned);
+    assert_eq!(told.as_deref(), Some("  by type: f1_neuron 80.4 % in 2 structures"));
+}
+
+/// A name that is longer than the page is cut, in the list of affinities as everywhere.
+#[test]
+fn no_name_is_wider_than_the_page() {
+    let mut report = art();
+    let long = |letter: &str| format!("global_objects.singletons.{}", letter.repeat(150));
+    report.groups[0].fields[0].name = long("a");
+    report.groups[0].fields[1].name = long("b");
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+    let out = unstyled(&out);
+    assert!(out.contains("global_objects.singl…aaaaaaaaaaaaaaaaaaa–global_objects.singl…bbb"), "{out}");
+    // Where names are listed they are whole, over several lines.
+    assert!(out.replace("\n    ", "").contains(&long("b")), "{out}");
+}
+
 /// `--wide --callers`: long names are whole, and every allocation shows its call path.
 #[test]
 fn nothing_is_cut_where_that_is_asked_for() {
@@ -277,7 +362,7 @@ fn shared_by_threads() {
         told += &out[out.find("\n\nADVICE").unwrap()..];
     }
     let mut out = String::new();
-    text::advise(&mut out, &report).unwrap();
+    text::advise(&mut out, &report, false).unwrap();
     let out = unstyled(&out);
     told += &out[out.find("\nADVICE").unwrap()..];
     insta::assert_snapshot!(told);
@@ -315,7 +400,7 @@ fn report_by_function() {
 #[test]
 fn advice() {
     let mut out = String::new();
-    text::advise(&mut out, &art()).unwrap();
+    text::advise(&mut out, &art(), false).unwrap();
     insta::assert_snapshot!(unstyled(&out));
 }
 

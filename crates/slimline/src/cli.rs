@@ -145,15 +145,18 @@ pub(crate) struct Report {
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
-    /// Leave out what is below this many percent of the time
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percentage_or_none)]
-    pub(crate) percent_limit: f64,
+    /// Sum up what is below this many percent of the time [default: 0.5, or what five samples are, at most 5]
+    #[arg(long, value_name = "PERCENT", value_parser = percentage_or_none)]
+    pub(crate) percent_limit: Option<f64>,
     /// Cut nothing to 100 columns: tables are as wide as what is in them
     #[arg(long)]
     pub(crate) wide: bool,
     /// Show the call path that allocated each data structure, too
     #[arg(long)]
     pub(crate) callers: bool,
+    /// Tell all of how the session was recorded: rate, bursts, heap, own cost
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -193,6 +196,9 @@ pub(crate) struct Advise {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Tell all of how the session was recorded: rate, bursts, heap, own cost
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 /// Show a structure as pahole prints it, with the cost of each field.

@@ -267,9 +267,9 @@ impl Subject<'_> {
             share => (self.group.share.low / share, self.group.share.high / share),
         };
         Predicted {
-            cycles: -limit * reached.1,
-            cycles_low: -(limit * reached.2 * high).min(1.0),
-            cycles_high: -limit * reached.0 * low,
+            cycles: fewer(limit * reached.1),
+            cycles_low: fewer((limit * reached.2 * high).min(1.0)),
+            cycles_high: fewer(limit * reached.0 * low),
             lines: packing.change(),
             method: format!(
                 "cache lines touched per element in each loop, weighted by the loop's time; {} to {} of that is \
@@ -401,6 +401,11 @@ impl Subject<'_> {
     fn offsets(&self, fields: &[usize]) -> Vec<u64> {
         fields.iter().map(|&field| self.group.fields[field].offset).collect()
     }
+}
+
+/// So much less, as a change: what is nothing has no sign.
+fn fewer(part: f64) -> f64 {
+    0.0 - part
 }
 
 const MANY_SAMPLES: u64 = 100;

@@ -1,6 +1,6 @@
 //! Loops that walk against the layout: down the columns of an array that lies in rows.
 
-use super::{Advice, Confidence, Kind, MANY_SAMPLES, Predicted, REACHED, Subject, percent};
+use super::{Advice, Confidence, Kind, MANY_SAMPLES, Predicted, REACHED, Subject, fewer, percent};
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
 use crate::structure::KNOWN;
@@ -44,10 +44,10 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         ),
         fields: Vec::new(),
         predicted: Some(Predicted {
-            cycles: -limit * REACHED.1,
-            cycles_low: -(limit * REACHED.2 * certainty(high)).min(1.0),
-            cycles_high: -limit * REACHED.0 * certainty(low),
-            lines: -saved,
+            cycles: fewer(limit * REACHED.1),
+            cycles_low: fewer((limit * REACHED.2 * certainty(high)).min(1.0)),
+            cycles_high: fewer(limit * REACHED.0 * certainty(low)),
+            lines: fewer(saved),
             method: format!(
                 "a line for each access now, one for {} neighbours then; {} to {} of that is expected to be reached",
                 LINE_BYTES / grain,

@@ -17,21 +17,21 @@ pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
     let mut members = Vec::new();
     add(row, 0, 0, tables, &mut members);
     let gaps = holes(&tables.types, id);
+    // Depth of the structure around a hole, and where it ends.
     let around = |hole: &Hole| {
         let holds = |member: &&LayoutMember| {
             member.nested
                 && member.offset <= hole.offset
                 && hole.offset + hole.bytes <= member.offset.saturating_add(member.bytes)
         };
-        members.iter().filter(holds).map(|member| member.depth + 1).max().unwrap_or(0)
+        let inner = members.iter().filter(holds).max_by_key(|member| member.depth);
+        inner.map_or((0, row.bytes), |member| (member.depth + 1, member.offset.saturating_add(member.bytes)))
     };
     let gaps: Vec<LayoutMember> = gaps
         .iter()
-        .map(|hole| LayoutMember {
-            offset: hole.offset,
-            bytes: hole.bytes,
-            depth: around(hole),
-            ..LayoutMember::default()
+        .map(|&Hole { offset, bytes }| {
+            let (depth, end) = around(&Hole { offset, bytes });
+            LayoutMember { offset, bytes, depth, padding: offset + bytes == end, ..LayoutMember::default() }
         })
         .collect();
     for gap in gaps {
@@ -56,6 +56,7 @@ fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<Layout
             bits: member.bits,
             depth,
             nested: inner.is_some(),
+            padding: false,
         });
         if let Some(inner) = inner {
             add(inner, base + member.offset, depth + 1, tables, into);
@@ -77,5 +78,48 @@ pub(super) fn language(language: Language) -> &'static str {
         Language::Rust => "rust",
         Language::Fortran => "fortran",
         Language::Other => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_attribute::tables::MemberRole;
+
+    use super::*;
+
+    fn structure(tables: &mut Tables, bytes: u64, members: &[(&str, u64, u64, Option<TypeId>)]) -> TypeId {
+        let member = |&(name, offset, bytes, type_id): &(&str, u64, u64, Option<TypeId>)| Member {
+            name: name.into(),
+            offset,
+            bytes,
+            bits: None,
+            type_id,
+            type_name: "t".into(),
+            role: MemberRole::Field,
+            line: 1,
+        };
+        tables.types.push(Type {
+            name: "s".into(),
+            language: Language::C,
+            kind: TypeKind::Structure,
+            bytes,
+            declared_at: None,
+            members: members.iter().map(member).collect(),
+        });
+        TypeId(tables.types.len() as u32 - 1)
+    }
+
+    /// `struct { struct { double d; char c; } in; char tag; int k; char t; }`: the nested structure's end is padding, as
+    /// the outer one's is, and what lies between `tag` and `k` is a hole.
+    #[test]
+    fn holes_at_the_end_are_padding() {
+        let mut tables = Tables::new();
+        let inner = structure(&mut tables, 16, &[("d", 0, 8, None), ("c", 8, 1, None)]);
+        let members = [("in", 0, 16, Some(inner)), ("tag", 16, 1, None), ("k", 20, 4, None), ("t", 24, 1, None)];
+        let outer = structure(&mut tables, 32, &members);
+        let layout = view(outer, &tables).expect("a structure");
+        let holes = layout.members.iter().filter(|member| member.is_hole());
+        let found: Vec<_> = holes.map(|hole| (hole.offset, hole.bytes, hole.depth, hole.padding)).collect();
+        assert_eq!(found, [(9, 7, 1, true), (17, 3, 0, false), (25, 7, 0, true)]);
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
                 view::LoopGroup {
                     id: part.group.0,
                     share: part.share,
+                    samples: part.samples,
                     fields: used.filter_map(|field| offset(field.field)).collect(),
                 }
             })
@@ -82,6 +83,7 @@ fn merge(into: &mut view::Loop, from: view::Loop) {
         match into.groups.iter_mut().find(|known| known.id == part.id) {
             Some(known) => {
                 known.share += part.share;
+                known.samples += part.samples;
                 let more: Vec<u64> = part.fields.into_iter().filter(|at| !known.fields.contains(at)).collect();
                 known.fields.extend(more);
             }
@@ -104,7 +106,7 @@ mod tests {
             share,
             share_interval: view::Interval { low: share - 0.01, high: share + 0.01 },
             depth,
-            groups: vec![view::LoopGroup { id: 3, share, fields: fields.to_vec() }],
+            groups: vec![view::LoopGroup { id: 3, share, samples: 8, fields: fields.to_vec() }],
             ..view::Loop::default()
         }
     }
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(went, [1, 0, 0]);
         assert_eq!(merged[1], found("kick", [22, 23], 2, 0.375, &[48]));
         assert_eq!((merged.len(), merged[0].share, merged[0].depth), (2, 0.5, 2));
-        assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, fields: vec![0, 24] }]);
+        assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, samples: 16, fields: vec![0, 24] }]);
         assert!((merged[0].share_interval.low - 0.48).abs() < 1e-9);
     }
 

@@ -37,8 +37,11 @@ fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
     }
     fold(out, &plain(&advice.why), 2, 2)?;
     if let Some(predicted) = &advice.predicted {
-        let gain =
-            |share: f64| if share <= 0.0 { format!("−{}", percent(-share)) } else { format!("+{}", percent(share)) };
+        let gain = |share: f64| match share {
+            0.0 => "0".to_owned(),
+            ..0.0 => format!("−{}", percent(-share)),
+            _ => format!("+{}", percent(share)),
+        };
         let line = format!(
             "Predicted: {} run time ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
             gain(predicted.cycles),

@@ -2,26 +2,26 @@
 
 use std::fmt::{self, Write};
 
-use super::number::{count, percent, plus_minus};
+use super::number::{RANGE, count, percent, range};
 use super::table::{Column, Rows, shorten_path};
-use super::{Limits, heading};
+use super::{Limits, heading, more};
 use crate::escape::plain;
 use crate::view::Row;
 
-pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], limits: Limits) -> fmt::Result {
+pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], floor: f64, limits: Limits) -> fmt::Result {
     heading(out, title)?;
     let mut table = Rows::new(
-        &[Column::Number("time"), Column::Text("±"), Column::Number("samples"), Column::Text(""), Column::Text("")],
+        &[Column::Number("time"), Column::Number(RANGE), Column::Number("samples"), Column::Text(""), Column::Text("")],
         limits.wide,
     );
-    let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= limits.share);
+    let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= floor);
     let mut written = 0;
     for row in shown {
         table.push(vec![
             percent(row.share),
-            plus_minus(row.share_interval),
+            range(row.share_interval),
             count(row.samples),
-            shorten_path(&plain(&row.name), if limits.wide { usize::MAX } else { 48 }),
+            shorten_path(&plain(&row.name), limits.columns(48)),
             plain(&row.detail),
         ]);
         written += 1;
@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], limits: Lim
     let rest: f64 = rows[written..].iter().map(|row| row.share).sum();
     if written < rows.len() {
         let samples = rows[written..].iter().map(|row| row.samples).sum();
-        let more = format!("{} more", count((rows.len() - written) as u64));
+        let more = more(rows[written..].iter().map(|row| row.share));
         table.push(vec![percent(rest), String::new(), count(samples), more, String::new()]);
     }
     table.write(out, 2)

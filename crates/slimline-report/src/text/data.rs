@@ -3,11 +3,16 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-use super::number::{bytes, confidence, count, percent, plus_minus};
+use super::number::{RANGE, bytes, confidence, count, percent, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
-use super::{Limits, WIDTH, fold, heading};
+use super::{Limits, WIDTH, fold, heading, more};
 use crate::escape::plain;
 use crate::view::{Field, Group, Loop, Place, Report, Sharing};
+
+/// Share from which it is told what of the time a table is not about.
+const OUTSIDE: f64 = 0.005;
+/// A row that rests on fewer samples says how many they are.
+const FEW_SAMPLES: u64 = 5;
 
 /// The top table: data structures by share.
 pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
@@ -15,7 +20,7 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     let mut rows = Rows::new(
         &[
             Column::Number("time"),
-            Column::Text("±"),
+            Column::Number(RANGE),
             Column::Shortened("data", 24),
             Column::Text("kind"),
             Column::Number("bytes"),
@@ -25,11 +30,11 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
         ],
         limits.wide,
     );
-    let shown = shown(&report.groups, limits);
+    let shown = shown(report, limits);
     for group in shown {
         rows.push(vec![
             percent(group.share),
-            plus_minus(group.share_interval),
+            range(group.share_interval),
             plain(&group.name),
             kind(group).to_owned(),
             if group.bytes == 0 { String::new() } else { about(group, bytes(group.bytes)) },
@@ -42,10 +47,26 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     if !rest.is_empty() {
         let mut cells = vec![String::new(); 8];
         cells[0] = percent(rest.iter().map(|group| group.share).sum());
-        cells[2] = format!("{} more", count(rest.len() as u64));
+        cells[2] = more(rest.iter().map(|group| group.share));
         rows.push(cells);
     }
-    rows.write(out, 2)
+    rows.write(out, 2)?;
+    let together = types_in_several(report, shown);
+    if together.is_empty() { Ok(()) } else { fold(out, &format!("by type: {}", together.join(", ")), 2, 4) }
+}
+
+/// Types of several data structures, with what all structures of the type have together.
+fn types_in_several(report: &Report, shown: &[Group]) -> Vec<String> {
+    let of_type = |groups: &[Group], name: &str| {
+        groups.iter().filter(|group| group.share > 0.0 && group.type_name.as_deref() == Some(name)).count()
+    };
+    let types = report.breakdowns.types.iter().filter(|row| of_type(shown, &row.name) > 1);
+    types
+        .map(|row| {
+            let name = shorten(&plain(&row.name), 40);
+            format!("{name} {} in {} structures", percent(row.share), of_type(&report.groups, &row.name))
+        })
+        .collect()
 }
 
 /// How many there are is told by those that samples touched, or by a part of the blocks.
@@ -57,9 +78,10 @@ fn about(group: &Group, number: String) -> String {
     }
 }
 
-fn shown(groups: &[Group], limits: Limits) -> &[Group] {
-    let enough = groups.iter().take_while(|group| group.share >= limits.share).count();
-    &groups[..enough.min(limits.rows)]
+fn shown(report: &Report, limits: Limits) -> &[Group] {
+    let floor = limits.floor(&report.session);
+    let enough = report.groups.iter().take_while(|group| group.share >= floor).count();
+    &report.groups[..enough.min(limits.rows)]
 }
 
 /// In few letters; nothing where the name says it already.
@@ -109,7 +131,7 @@ fn own_path(place: &Place) -> Vec<String> {
 /// For each structure that was allocated, the whole call path, as the JSON has it.
 pub(super) fn callers(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
     heading(out, "ALLOCATED BY")?;
-    for group in shown(&report.groups, limits) {
+    for group in shown(report, limits) {
         let Some(place) = &group.allocated_at else { continue };
         writeln!(out, "  {}  {}", percent(group.share), plain(&group.name))?;
         for frame in &place.stack {
@@ -126,10 +148,10 @@ fn file_name(path: &str) -> String {
 
 /// For each structure that matters: its element, fields, affinities and clusters.
 pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
-    let structured = shown(&report.groups, limits)
-        .iter()
-        .filter(|group| group.fields.iter().filter(|field| field.is_used()).count() > 1);
-    for group in structured {
+    let structured =
+        shown(report, limits).iter().filter(|group| group.fields.iter().filter(|field| field.is_used()).count() > 1);
+    let (told, few): (Vec<&Group>, Vec<&Group>) = structured.partition(|group| group.samples >= limits.least_samples());
+    for group in told {
         heading(out, title(group, limits))?;
         let mut rows = Rows::new(&field_columns(), limits.wide);
         let used: Vec<&Field> = group.fields.iter().filter(|field| field.is_used()).collect();
@@ -155,8 +177,11 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             .affinity
             .iter()
             .filter(|pair| pair.value >= 0.005)
-            .take(if limits.wide { usize::MAX } else { 6 })
-            .map(|pair| format!("{}–{} {:.2}", names(pair.a), names(pair.b), pair.value))
+            .take(limits.columns(6))
+            .map(|pair| {
+                let name = |at| shorten(&names(at), limits.columns(40));
+                format!("{}–{} {:.2}", name(pair.a), name(pair.b), pair.value)
+            })
             .collect();
         if !strong.is_empty() {
             fold(out, &format!("used together (0 to 1): {}", strong.join(", ")), 2, 4)?;
@@ -169,7 +194,15 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
             fold(out, &format!("threads: {}", threads(group, sharing)), 2, 4)?;
         }
     }
-    Ok(())
+    match few.len() {
+        0 => Ok(()),
+        rest => writeln!(
+            out,
+            "\n  Fields of {} with fewer than {} samples: --percent-limit 0",
+            if rest == 1 { "1 structure".to_owned() } else { format!("{} structures", count(rest as u64)) },
+            limits.least_samples()
+        ),
+    }
 }
 
 /// Who uses the group at once, and what its cache lines tell.
@@ -247,12 +280,12 @@ fn title(group: &Group, limits: Limits) -> String {
 fn field_columns() -> [Column; 10] {
     [
         Column::Number("offset"),
-        Column::Number("bytes"),
-        Column::Shortened("field", 24),
+        Column::Number("size"),
+        Column::Shortened("field", 22),
         Column::Number("time"),
-        Column::Text("±"),
+        Column::Number(RANGE),
         Column::Number("accesses"),
-        Column::Text("±"),
+        Column::Number(RANGE),
         Column::Number("stores"),
         Column::Number("stride"),
         Column::Text("in loops"),
@@ -268,9 +301,9 @@ fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
         format!("{}", field.bytes),
         plain(&field.name),
         percent(field.share),
-        plus_minus(field.share_interval),
+        range(field.share_interval),
         if wide { "wide".to_owned() } else { percent(field.access_share) },
-        if wide { String::new() } else { plus_minus(field.access_share_interval) },
+        if wide { String::new() } else { range(field.access_share_interval) },
         if wide { String::new() } else { percent(stores) },
         field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),
         loops_of(report, field, limits),
@@ -278,7 +311,7 @@ fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
 }
 
 fn loops_of(report: &Report, field: &Field, limits: Limits) -> String {
-    let most = if limits.wide { usize::MAX } else { 3 };
+    let most = limits.columns(3);
     let loops = field.loops.iter().filter_map(|&row| report.loops.get(row));
     let named: Vec<String> = loops.take(most).map(lines).collect();
     let more = field.loops.len().saturating_sub(named.len());
@@ -329,7 +362,9 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
         ],
         limits.wide,
     );
-    let shown = found.len().min(limits.rows);
+    let floor = limits.floor(&report.session);
+    let enough = found.iter().take_while(|(group, field)| group.share * field.share >= floor).count();
+    let shown = enough.min(limits.rows);
     for (group, field) in &found[..shown] {
         rows.push(vec![
             percent(group.share * field.share),
@@ -343,12 +378,12 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     if shown < found.len() {
         let mut cells = vec![String::new(); 6];
         cells[0] = percent(found[shown..].iter().map(|(group, field)| group.share * field.share).sum());
-        cells[1] = format!("{} more", count((found.len() - shown) as u64));
+        cells[1] = more(found[shown..].iter().map(|(group, field)| group.share * field.share));
         rows.push(cells);
     }
     rows.write(out, 2)?;
     let outside = 1.0 - found.iter().map(|(group, field)| group.share * field.share).sum::<f64>();
-    if outside >= limits.share {
+    if outside >= OUTSIDE {
         writeln!(out, "  {} of the time is spent on data without known fields", percent(outside))?;
     }
     Ok(())
@@ -360,20 +395,21 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     let mut rows = Rows::new(
         &[
             Column::Number("time"),
-            Column::Text("±"),
+            Column::Number(RANGE),
             Column::Shortened("function", 24),
             Column::Text("lines"),
             Column::Text("touches"),
         ],
         limits.wide,
     );
-    let enough = report.loops.iter().take_while(|found| found.share >= limits.share).count().min(limits.rows);
+    let floor = limits.floor(&report.session);
+    let enough = report.loops.iter().take_while(|found| found.share >= floor).count().min(limits.rows);
     for found in &report.loops[..enough] {
         rows.push(vec![
             percent(found.share),
-            plus_minus(found.share_interval),
+            range(found.share_interval),
             plain(&found.function),
-            shorten_path(&lines(found), if limits.wide { usize::MAX } else { 28 }),
+            shorten_path(&lines(found), limits.columns(28)),
             touched(report, found, limits),
         ]);
     }
@@ -381,33 +417,38 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     if !rest.is_empty() {
         let mut cells = vec![String::new(); 5];
         cells[0] = percent(rest.iter().map(|found| found.share).sum());
-        cells[2] = format!("{} more", count(rest.len() as u64));
+        cells[2] = more(rest.iter().map(|found| found.share));
         rows.push(cells);
     }
     rows.write(out, 2)?;
     let outside = 1.0 - report.loops.iter().map(|found| found.share).sum::<f64>();
-    if outside >= limits.share {
+    if outside >= OUTSIDE {
         writeln!(out, "  {} of the time is outside of all loops", percent(outside))?;
     }
     Ok(())
 }
 
 fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
-    let most = |most: usize| if limits.wide { usize::MAX } else { most };
     let parts: Vec<String> = found
         .groups
         .iter()
-        .take(most(3))
+        .take(limits.columns(3))
         .filter_map(|part| report.groups.iter().find(|group| group.id == part.id).map(|group| (part, group)))
         .map(|(part, group)| {
             let name = names(group);
-            let fields: Vec<String> = part.fields.iter().take(most(6)).map(|&at| name(at)).collect();
-            let group_name = shorten(&plain(&group.name), most(24));
-            if fields.is_empty() || group.fields.len() < 2 {
-                group_name
-            } else {
-                format!("{group_name}{{{}}}", fields.join(" "))
-            }
+            let fields: Vec<String> = part.fields.iter().take(limits.columns(6)).map(|&at| name(at)).collect();
+            let group_name = shorten(&plain(&group.name), limits.columns(24));
+            let fields = match fields.is_empty() || group.fields.len() < 2 {
+                true => String::new(),
+                false => format!("{{{}}}", fields.join(" ")),
+            };
+            let few = match part.samples {
+                0 => " (no sample)".to_owned(),
+                1 => " (1 sample)".to_owned(),
+                few @ 2..FEW_SAMPLES => format!(" ({few} samples)"),
+                _ => String::new(),
+            };
+            format!("{group_name}{fields}{few}")
         })
         .collect();
     parts.join("  ")

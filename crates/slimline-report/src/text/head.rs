@@ -4,81 +4,127 @@ use std::fmt::{self, Write};
 
 use super::labelled;
 use super::number::{bytes, count, duration, percent, plural};
+use super::unnamed::{without_line, without_name};
 use crate::escape::{command_line, plain};
-use crate::view::{Bursts, Lost, Quality, Session, Unnamed};
+use crate::view::{Bursts, Lost, Quality, Session};
 
 /// Columns of the labels.
 const LABEL_WIDTH: usize = 10;
 
-pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
+/// Of the CPU time in the kernel, of heap blocks that were not followed: from what share on a short head tells.
+const WORTH_A_LINE: f64 = 0.05;
+
+/// What was run, how it was sampled, how well that was seen, what was lost and what has no name; with `full` all that is
+/// known of how it was recorded, too.
+pub(super) fn write(out: &mut impl Write, session: &Session, full: bool) -> fmt::Result {
     line(out, "command", &command_line(&session.command))?;
-    line(
-        out,
-        "collector",
-        &format!(
-            "{} (sampled): {}, {:.0} Hz a thread, bursts of {} instructions",
-            session.collector, session.trigger, session.frequency_hz, session.burst_instructions
+    line(out, "run", &run(session))?;
+    if session.samples == 0 {
+        return empty(out, session);
+    }
+    line(out, "samples", &samples(session))?;
+    line(out, "addresses", &quality(&session.quality))?;
+    if full {
+        recording(out, session)?;
+    } else {
+        warnings(out, session)?;
+    }
+    line(out, "lost", &lost(&session.lost))?;
+    for (label, told) in [("no line", without_line(&session.unnamed)), ("no name", without_name(&session.unnamed))] {
+        if let Some(told) = told {
+            line(out, label, &told)?;
+        }
+    }
+    if !session.complete {
+        line(out, "incomplete", "the collector did not close this session; it holds what was written until then")?;
+    }
+    for note in &session.notes {
+        line(out, "note", &plain(note))?;
+    }
+    Ok(())
+}
+
+fn run(session: &Session) -> String {
+    let processes = match session.processes {
+        1 => "1 process".to_owned(),
+        processes => format!("{} processes", count(processes)),
+    };
+    let threads = plural(session.threads, "thread");
+    format!("{} wall, {}; {processes}, {threads}", duration(session.duration_ns), plain(&session.ended))
+}
+
+fn samples(session: &Session) -> String {
+    format!(
+        "{} by the {} at {:.0} Hz for {} of user time; {} in {}",
+        count(session.samples),
+        session.collector,
+        session.frequency_hz,
+        duration(session.weight_total),
+        if session.accesses == 1 { "1 access".to_owned() } else { format!("{} accesses", count(session.accesses)) },
+        plural(session.bursts.count, "burst"),
+    )
+}
+
+/// Share of the CPU time that the program was in the kernel.
+fn kernel_share(session: &Session) -> f64 {
+    session.system_ns as f64 / (session.user_ns + session.system_ns).max(1) as f64
+}
+
+/// What a reader must know before trusting the numbers, of what [`recording`] tells.
+fn warnings(out: &mut impl Write, session: &Session) -> fmt::Result {
+    if kernel_share(session) >= WORTH_A_LINE {
+        line(out, "not seen", &kernel(session))?;
+    }
+    if session.accesses > 0 && session.paced < 0.5 {
+        line(out, "counts", &counts(session))?;
+    }
+    let followed = session.allocations_followed as f64 / session.allocations.max(1) as f64;
+    if session.allocations > 0 && 1.0 - followed >= WORTH_A_LINE {
+        line(
+            out,
+            "heap",
+            &format!("{} of the blocks were followed; whose the others are is inferred from them", percent(followed)),
+        )?;
+    }
+    Ok(())
+}
+
+/// How far counts of accesses are free of the clock's bias.
+fn counts(session: &Session) -> String {
+    match session.paced {
+        0.0 => "how fast loops run is not known, so counts of accesses favour slow code".to_owned(),
+        paced => format!(
+            "how fast loops run is known for {} of the accesses; counts of others favour slow code",
+            percent(paced)
         ),
-    )?;
+    }
+}
+
+fn kernel(session: &Session) -> String {
+    format!("{} in the kernel ({} of CPU time)", duration(session.system_ns), percent(kernel_share(session)))
+}
+
+/// How the session was recorded and what that cost.
+fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
+    line(out, "trigger", &plain(&session.trigger))?;
     if let Some(reason) = &session.frequency_reason {
         line(out, "rate", &format!("{:.0} Hz: {}", session.frequency_hz, plain(reason)))?;
     }
     line(
         out,
-        "run",
+        "bursts",
         &format!(
-            "{} wall, {}; {}, {}",
-            duration(session.duration_ns),
-            plain(&session.ended),
-            if session.processes == 1 {
-                "1 process".to_owned()
-            } else {
-                format!("{} processes", count(session.processes))
-            },
-            plural(session.threads, "thread"),
-        ),
-    )?;
-    if session.samples == 0 {
-        return empty(out, session);
-    }
-    line(
-        out,
-        "samples",
-        &format!(
-            "{} for {} of user time; {} seen in {} of {:.0} instructions",
-            count(session.samples),
-            duration(session.weight_total),
-            if session.accesses == 1 { "1 access".to_owned() } else { format!("{} accesses", count(session.accesses)) },
-            plural(session.bursts.count, "burst"),
+            "what a sample's thread runs next, emulated to see its accesses: up to {} instructions, {:.0} on average{}",
+            session.burst_instructions,
             session.bursts.mean_instructions,
+            ends(&session.bursts).map(|ends| format!("; ended by {ends}")).unwrap_or_default(),
         ),
     )?;
-    line(out, "addresses", &quality(&session.quality))?;
-    if let Some(ends) = ends(&session.bursts) {
-        line(out, "burst ends", &ends)?;
+    if session.accesses > 0 {
+        line(out, "counts", &counts(session))?;
     }
-    let cpu_ns = session.user_ns + session.system_ns;
     if session.system_ns > 0 {
-        let share = session.system_ns as f64 / cpu_ns as f64;
-        line(
-            out,
-            "not seen",
-            &format!("{} in the kernel ({} of CPU time)", duration(session.system_ns), percent(share)),
-        )?;
-    }
-    if session.sampling_ns > 0 {
-        // Of a program that was killed, the samples' own time is all that is known.
-        let whole = if cpu_ns > 0 { cpu_ns } else { session.weight_total };
-        let share = session.sampling_ns as f64 / whole.max(1) as f64;
-        line(
-            out,
-            "slimline",
-            &format!(
-                "{} in its own samples ({} of CPU time), without the interrupts",
-                duration(session.sampling_ns),
-                percent(share)
-            ),
-        )?;
+        line(out, "not seen", &kernel(session))?;
     }
     if session.allocations > 0 {
         line(
@@ -92,28 +138,20 @@ pub(super) fn write(out: &mut impl Write, session: &Session) -> fmt::Result {
             ),
         )?;
     }
-    if session.accesses > 0 && session.paced < 0.9995 {
+    if session.sampling_ns > 0 {
+        // Of a program that was killed, the samples' own time is all that is known.
+        let cpu_ns = session.user_ns + session.system_ns;
+        let whole = if cpu_ns > 0 { cpu_ns } else { session.weight_total };
+        let share = session.sampling_ns as f64 / whole.max(1) as f64;
         line(
             out,
-            "counts",
-            &match session.paced {
-                0.0 => "no access lies in a loop of known pace, so they favour slow code".to_owned(),
-                paced => format!(
-                    "{} of the accesses lie in loops of known pace; the other counts favour slow code",
-                    percent(paced)
-                ),
-            },
+            "slimline",
+            &format!(
+                "{} in its own samples ({} of CPU time), without the interrupts",
+                duration(session.sampling_ns),
+                percent(share)
+            ),
         )?;
-    }
-    line(out, "lost", &lost(&session.lost))?;
-    for told in unnamed(&session.unnamed) {
-        line(out, "not named", &told)?;
-    }
-    if !session.complete {
-        line(out, "incomplete", "the collector did not close this session; it holds what was written until then")?;
-    }
-    for note in &session.notes {
-        line(out, "note", &plain(note))?;
     }
     Ok(())
 }
@@ -152,10 +190,10 @@ fn followed(session: &Session) -> String {
 fn quality(quality: &Quality) -> String {
     let parts = [
         ("exact", quality.exact),
-        ("by undoing", quality.inverted),
-        ("next execution", quality.next_instance),
+        ("by undoing instructions", quality.inverted),
+        ("of the next execution", quality.next_instance),
         ("lost", quality.lost),
-        ("no memory instruction", quality.no_memory),
+        ("no memory instruction (computing)", quality.no_memory),
         ("no code", quality.no_code),
     ];
     join(parts.iter().filter(|(_, share)| *share > 0.0).map(|(name, share)| format!("{name} {}", percent(*share))))
@@ -197,48 +235,4 @@ fn lost(lost: &Lost) -> String {
 
 fn join(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(", ")
-}
-
-/// Shares below this are told in JSON only.
-const LEAST_UNNAMED: f64 = 0.005;
-/// Modules named with each reason.
-const MODULES: usize = 3;
-
-/// One line a reason, costliest first. Samples without an address are told as such above.
-fn unnamed(rows: &[Unnamed]) -> Vec<String> {
-    let mut reasons: Vec<(&str, f64, Vec<&str>)> = Vec::new();
-    for row in rows.iter().filter(|row| row.reason != "no_address") {
-        let name = row.module.rsplit('/').next().unwrap_or_default();
-        match reasons.iter_mut().find(|(reason, ..)| *reason == row.reason) {
-            Some((_, share, modules)) => {
-                *share += row.share;
-                modules.push(name);
-            }
-            None => reasons.push((&row.reason, row.share, vec![name])),
-        }
-    }
-    reasons.retain(|(_, share, _)| *share >= LEAST_UNNAMED);
-    reasons.sort_by(|a, b| b.1.total_cmp(&a.1));
-    reasons.iter().map(|(reason, share, modules)| format!("{} {}", percent(*share), because(reason, modules))).collect()
-}
-
-fn because(reason: &str, modules: &[&str]) -> String {
-    let modules: Vec<&str> = modules.iter().copied().filter(|name| !name.is_empty()).collect();
-    let mut list = modules.iter().take(MODULES).map(|name| plain(name)).collect::<Vec<_>>().join(", ");
-    if modules.len() > MODULES {
-        list += &format!(" and {} more", modules.len() - MODULES);
-    }
-    let of = |what: &str| if list.is_empty() { what.to_owned() } else { format!("{what} of {list}") };
-    match reason {
-        "no_mapping" => "at addresses in no mapping that was seen".to_owned(),
-        "no_call_path" => "in heap blocks without a call path".to_owned(),
-        "no_variable" => of("in data without a symbol"),
-        "code_in_no_file" => "in code that was generated at run time".to_owned(),
-        "unreadable_module" => of("in code that can no longer be read"),
-        "no_function" => of("in stripped code"),
-        "no_line" => of("in code without lines (no debug information)"),
-        "split_debug_info" => of("in code whose lines are in .dwo files, which are not read,"),
-        "damaged_debug_info" => of("in code with damaged or partly missing debug information"),
-        other => of(other),
-    }
 }

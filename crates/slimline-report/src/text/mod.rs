@@ -8,6 +8,7 @@ mod data;
 mod head;
 pub(crate) mod number;
 mod table;
+mod unnamed;
 
 use std::fmt::{self, Display, Write};
 
@@ -15,7 +16,7 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::data::line_range;
 pub(crate) use self::table::shorten_end;
-use crate::view::Report;
+use crate::view::{Report, Session};
 
 /// Widest line written.
 pub const WIDTH: usize = 100;
@@ -48,27 +49,56 @@ pub enum By {
 pub struct Limits {
     /// Rows of the top table, and of loops and breakdowns.
     pub rows: usize,
-    /// Groups, fields and loops below this share are summed up in one line.
-    pub share: f64,
+    /// Rows below this share are summed up in one; `None`: as many samples tell, see [`Limits::floor`].
+    pub share: Option<f64>,
     /// Tables as wide as what is in them: nothing is cut to the page.
     pub wide: bool,
     /// The call path that allocated each data structure, too.
     pub callers: bool,
+    /// All that is known of how the session was recorded.
+    pub full_head: bool,
 }
 
 impl Default for Limits {
     /// What fits two screens.
     fn default() -> Self {
-        Self { rows: 20, share: 0.005, wide: false, callers: false }
+        Self { rows: 20, share: None, wide: false, callers: false, full_head: false }
     }
+}
+
+impl Limits {
+    /// Share from which a row of the session's weight is shown. Where none was asked for: 0.5 %, or what five samples
+    /// are, as with fewer a row is an accident; but never more than 5 %.
+    fn floor(&self, session: &Session) -> f64 {
+        self.share.unwrap_or_else(|| (5.0 / session.samples.max(1) as f64).clamp(0.005, 0.05))
+    }
+
+    /// Samples from which the fields of a structure are shown, unless a share was asked for: with fewer they would
+    /// have one or two each.
+    fn least_samples(&self) -> u64 {
+        if self.share.is_some() { 0 } else { 20 }
+    }
+
+    /// `width` columns, or as many as it takes.
+    fn columns(&self, width: usize) -> usize {
+        if self.wide { usize::MAX } else { width }
+    }
+}
+
+/// What stands for rows that are not shown: `12 more, up to 0.4 %`.
+fn more(shares: impl ExactSizeIterator<Item = f64>) -> String {
+    let count = number::count(shares.len() as u64);
+    let largest = shares.fold(0.0, f64::max);
+    if largest > 0.0 { format!("{count} more, up to {}", number::percent(largest)) } else { format!("{count} more") }
 }
 
 /// Writes the whole report: head, tables cut by `by`, and a line that leads to the advice.
 pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> fmt::Result {
-    head::write(out, &report.session)?;
+    head::write(out, &report.session, limits.full_head)?;
     if report.session.samples == 0 {
         return Ok(());
     }
+    let floor = limits.floor(&report.session);
     match by {
         By::Group => {
             data::table(out, report, limits)?;
@@ -80,17 +110,17 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         }
         By::Field => data::fields(out, report, limits)?,
         By::Loop => data::loops(out, report, limits)?,
-        By::Type => breakdown::write(out, "TYPES", &report.breakdowns.types, limits)?,
-        By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, limits)?,
-        By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, limits)?,
-        By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, limits)?,
+        By::Type => breakdown::write(out, "TYPES", &report.breakdowns.types, floor, limits)?,
+        By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, floor, limits)?,
+        By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, floor, limits)?,
+        By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, floor, limits)?,
     }
     advice::pointer(out, report)
 }
 
 /// Writes the advice: what to change, why, and the new definitions.
-pub fn advise(out: &mut impl Write, report: &Report) -> fmt::Result {
-    head::write(out, &report.session)?;
+pub fn advise(out: &mut impl Write, report: &Report, full_head: bool) -> fmt::Result {
+    head::write(out, &report.session, full_head)?;
     if report.session.samples == 0 {
         return Ok(());
     }
@@ -101,12 +131,13 @@ fn heading(out: &mut impl Write, text: impl Display) -> fmt::Result {
     writeln!(out, "\n{HEADING}{text}{HEADING:#}")
 }
 
-/// Text folded at word ends: the first line behind `first` blanks, the others behind `indent`.
+/// Text folded at word ends: the first line behind `first` blanks, the others behind `indent`. A word that is longer
+/// than a line is cut where the line ends.
 pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize) -> fmt::Result {
     for paragraph in text.split('\n') {
         let mut margin = first;
         let mut line = String::new();
-        for word in paragraph.split(' ') {
+        for word in paragraph.split(' ').flat_map(|word| pieces(word, WIDTH - indent.max(first))) {
             if !line.is_empty() && margin + line.chars().count() + 1 + word.chars().count() > WIDTH {
                 writeln!(out, "{:margin$}{line}", "")?;
                 line.clear();
@@ -120,6 +151,17 @@ pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize
         writeln!(out, "{:margin$}{line}", "")?;
     }
     Ok(())
+}
+
+/// A word in pieces of at most `width` characters; in one where it is empty.
+fn pieces(word: &str, width: usize) -> impl Iterator<Item = &str> {
+    let mut rest = Some(word);
+    std::iter::from_fn(move || {
+        let word = rest?;
+        let end = word.char_indices().nth(width).map(|(at, _)| at);
+        rest = end.map(|end| &word[end..]);
+        Some(end.map_or(word, |end| &word[..end]))
+    })
 }
 
 /// A value behind its label, which is set to the right of `width` columns; folded below itself.

@@ -9,9 +9,20 @@ pub(super) fn confidence(share: f64) -> String {
     if (0.9995..1.0).contains(&share) { ">99.9 %".to_owned() } else { percent(share) }
 }
 
-/// The half-width of a 95 % interval in percentage points: `±1.6`.
-pub(super) fn plus_minus(interval: Interval) -> String {
-    format!("±{:.1}", (interval.high - interval.low) * 50.0)
+/// Heading of the columns that [`range`] fills.
+pub(super) const RANGE: &str = "from–to";
+
+/// A 95 % interval in percent: `27–30`, `0.3–1.2`. Both ends, as most are skewed; rounded outwards, so that it is never
+/// told narrower than it is.
+pub(super) fn range(interval: Interval) -> String {
+    format!("{}–{}", end(interval.low, f64::floor), end(interval.high, f64::ceil))
+}
+
+/// Below ten percent with a decimal. Rounding to a millionth first takes back what binary fractions add.
+fn end(share: f64, round: fn(f64) -> f64) -> String {
+    let percent = (share * 1e8).round() / 1e6;
+    let tenths = round((percent * 10.0 * 1e6).round() / 1e6) / 10.0;
+    if tenths < 10.0 && tenths != 0.0 { format!("{tenths:.1}") } else { format!("{:.0}", round(percent)) }
 }
 
 /// `1,234,567`.
@@ -55,6 +66,18 @@ mod tests {
         assert_eq!(duration(2_410_000_000), "2.41 s");
         assert_eq!(plural(1, "thread"), "1 thread");
         assert_eq!(plural(2000, "thread"), "2,000 threads");
-        assert_eq!(plus_minus(Interval { low: 0.4, high: 0.432 }), "±1.6");
+    }
+
+    #[test]
+    fn intervals_are_told_from_end_to_end_and_never_too_narrow() {
+        let told = |low, high| range(Interval { low, high });
+        assert_eq!(told(0.271, 0.299), "27–30");
+        assert_eq!(told(0.3, 0.5), "30–50");
+        assert_eq!(told(0.001, 0.812), "0.1–82");
+        assert_eq!(told(0.00301, 0.0121), "0.3–1.3");
+        assert_eq!(told(0.07, 0.29), "7.0–29");
+        assert_eq!(told(0.0991, 0.0999), "9.9–10");
+        assert_eq!(told(0.0, 1.0), "0–100");
+        assert_eq!(told(0.9994, 1.0), "99–100");
     }
 }

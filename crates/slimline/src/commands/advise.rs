@@ -14,7 +14,7 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         Format::Json => print(&slimline_report::json(&report))?,
         Format::Text => {
             let mut out = String::new();
-            text::advise(&mut out, &report)?;
+            text::advise(&mut out, &report, options.verbose)?;
             print(&out)?;
         }
     }
@@ -24,6 +24,6 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
 impl cli::Advise {
     /// The advice of `session` as text.
     pub(crate) fn of(session: PathBuf) -> Self {
-        Self { input: cli::Input { session }, format: Format::Text }
+        Self { input: cli::Input { session }, format: Format::Text, verbose: false }
     }
 }

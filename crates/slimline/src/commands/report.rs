@@ -16,9 +16,10 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
             let mut out = String::new();
             let limits = Limits {
                 rows: options.rows,
-                share: options.percent_limit / 100.0,
+                share: options.percent_limit.map(|percent| percent / 100.0),
                 wide: options.wide,
                 callers: options.callers,
+                full_head: options.verbose,
             };
             text::report(&mut out, &report, by(options.by), limits)?;
             print(&out)?;
@@ -42,8 +43,9 @@ fn by(by: cli::By) -> By {
 impl cli::Report {
     /// The default report of `session`.
     pub(crate) fn of(session: PathBuf) -> Self {
-        let (input, Limits { rows, share, wide, callers }) = (cli::Input { session }, Limits::default());
-        let (by, format) = (cli::By::Group, Format::Text);
-        Self { input, by, format, rows, percent_limit: share * 100.0, wide, callers }
+        let input = cli::Input { session };
+        let Limits { rows, share, wide, callers, full_head: verbose } = Limits::default();
+        let (by, format, percent_limit) = (cli::By::Group, Format::Text, share.map(|share| share * 100.0));
+        Self { input, by, format, rows, percent_limit, wide, callers, verbose }
     }
 }
