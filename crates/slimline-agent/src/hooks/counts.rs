@@ -155,7 +155,7 @@ impl Counts {
         let (mut allocations, mut bytes) = (self.allocations.take(), self.allocated_bytes.take());
         let round = Round(thread::round());
         if round.is_begun() {
-            allocations += self.round.replace(round.left()) - round.left();
+            allocations += self.round.replace(round.left()).saturating_sub(round.left());
             bytes = bytes.wrapping_add(round.bytes());
             thread::set_round(Round::of(round.left()).0);
         }
