@@ -41,6 +41,8 @@ void *kept(size_t n) { void *p = malloc(n); last = p; return p; }
 int temporary(size_t n) { char *p = malloc(n); memset(p, 1, n); int x = p[n / 2]; free(p); return x; }
 struct node *list_of(size_t n) { struct node *p = malloc(n * sizeof *p); p->key = (long)n; return p; }
 void *twice(long *context, size_t n) { void *p = in_context(context, n); if (!p) abort(); return p; }
+__attribute__((noinline)) void *same(void *p, size_t n) { used = n; return p; }
+void *tagged(size_t n) { void *p = malloc(n); if (!p) return 0; used += n; return same(p, n); }
 void *through(size_t n) { void *p; if (!out(n, &p)) abort(); return p; }
 int main(int argc, char **argv) { return argc; }
 "#;
@@ -106,6 +108,7 @@ fn what_was_asked_for_is_handed_on() {
             ("by_hand", 0, 0b1),
             ("text", 1, 0b1),
             ("of_length", 0, 0b10),
+            ("tagged", 0, 0b1),
         ] {
             assert_eq!(ask(function, call, None).handing, returned(sizes), "{label} {function}");
         }

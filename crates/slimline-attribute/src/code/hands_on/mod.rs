@@ -22,8 +22,12 @@ use value::{Is, State, Value};
 
 /// A function that only hands memory on is shorter.
 const MAX_CODE_BYTES: u64 = 16 << 10;
+/// Arguments that are passed in registers (System V).
+const ARGUMENTS: u8 = 6;
 /// Functions that jump on to the next one, looked through.
 const MAX_TAIL_CALLS: u32 = 4;
+/// Functions that may hand an argument back, looked into from one another.
+const MAX_CALLS: u32 = 2;
 /// Of a function that is called as allocators are, what is not yet taken for building something.
 const MAX_STORES: usize = 1;
 
@@ -94,7 +98,7 @@ pub fn hands_on(
     let after = find(&function.instructions, return_address.0).unwrap_or(function.instructions.len());
     let call = function.instructions.get(after.checked_sub(1)?)?;
     let given = given.unwrap_or_else(|| called(module, no_return, call, MAX_TAIL_CALLS).unwrap_or(Handing::UNKNOWN));
-    Some(Walk { module, flow: &function, source: call.ip(), given }.found())
+    Some(Walk { module, no_return, flow: &function, source: Some(call.ip()), given, depth: MAX_CALLS }.found())
 }
 
 /// How what `branch` calls hands a block on, where that is an allocator or jumps on to one.
@@ -110,9 +114,11 @@ fn called(module: &Module<'_>, no_return: &NoReturn, branch: &Instruction, depth
     let depth = depth.checked_sub(1)?;
     let flow = read(module, no_return, start).filter(|flow| flow.instructions[0].ip() == start.0)?;
     let tail_calls = flow.instructions.iter().filter(|instruction| leaves(&flow, instruction));
-    tail_calls
-        .filter_map(|jump| Some((jump.ip(), called(module, no_return, jump, depth)?)))
-        .find_map(|(source, given)| Walk { module, flow: &flow, source, given }.found().handing)
+    tail_calls.filter_map(|jump| Some((jump.ip(), called(module, no_return, jump, depth)?))).find_map(
+        |(jump, given)| {
+            Walk { module, no_return, flow: &flow, source: Some(jump), given, depth: MAX_CALLS }.found().handing
+        },
+    )
 }
 
 fn read(module: &Module<'_>, no_return: &NoReturn, inside: Svma) -> Option<Flow> {
@@ -133,10 +139,13 @@ fn leaves(flow: &Flow, instruction: &Instruction) -> bool {
 /// A function, followed from its entry.
 struct Walk<'w, 'a> {
     module: &'w Module<'a>,
+    no_return: &'w NoReturn,
     flow: &'w Flow,
     /// The call, or the jump out of the function, that gives the block.
-    source: u64,
+    source: Option<u64>,
     given: Handing,
+    /// How many calls deep functions are looked into that may hand an argument back.
+    depth: u32,
 }
 
 /// What was seen on all ways through a function.
@@ -146,6 +155,8 @@ struct Seen {
     sizes: u8,
     /// Where in the block the pointers point that are returned.
     returned: Vec<Option<Inside>>,
+    /// Which argument is returned as it was passed; `None` for anything else.
+    handed_back: Vec<Option<u8>>,
     /// Arguments that point to where it was stored.
     through: u8,
     /// Whether it was stored anywhere else.
@@ -262,22 +273,15 @@ impl Walk<'_, '_> {
         factory: &mut InstructionInfoFactory,
         mut seen: Option<&mut Seen>,
     ) {
-        let is_source = instruction.ip() == self.source;
+        let is_source = self.source == Some(instruction.ip());
         match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall if is_source => self.receive(state, seen),
-            FlowControl::Call | FlowControl::IndirectCall => {
-                // What follows from the result follows from what it was computed of.
-                let first = state.argument(0);
-                let same = matches!(target_of(self.module, instruction), Target::Import(name) if returns_first(name));
-                state.call(if same { first } else { first.any() });
-            }
+            FlowControl::Call | FlowControl::IndirectCall => state.call(self.result(state, instruction)),
             _ if leaves(self.flow, instruction) => {
                 if is_source {
                     self.receive(state, seen.as_deref_mut());
                 } else {
-                    let same =
-                        matches!(target_of(self.module, instruction), Target::Import(name) if returns_first(name));
-                    state.call(if same { state.argument(0) } else { Value::ANY });
+                    state.call(self.result(state, instruction));
                 }
                 self.leave(state, seen);
             }
@@ -291,9 +295,34 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// What a call returns that is not the one that gives the block.
+    fn result(&self, state: &State, call: &Instruction) -> Value {
+        // What follows from the result follows from what it was computed of.
+        let computed = state.argument(0).any();
+        let may_hand_back = |argument| matches!(state.argument(argument).is, Is::Block(_) | Is::Argument(_));
+        if !(0..ARGUMENTS).any(may_hand_back) {
+            return computed;
+        }
+        match target_of(self.module, call) {
+            Target::Import(name) if returns_first(name) => state.argument(0),
+            Target::Here(start) => self.handed_back(start).map_or(computed, |argument| state.argument(argument)),
+            _ => computed,
+        }
+    }
+
+    /// The argument that the function at `start` returns as it was passed.
+    fn handed_back(&self, start: Svma) -> Option<u8> {
+        let depth = self.depth.checked_sub(1)?;
+        let (module, no_return) = (self.module, self.no_return);
+        let flow = read(module, no_return, start).filter(|flow| flow.instructions[0].ip() == start.0)?;
+        let walk = Walk { module, no_return, flow: &flow, source: None, given: Handing::NOT_SIZED, depth };
+        let handed_back = walk.seen().handed_back;
+        handed_back.iter().copied().reduce(|one, other| one.filter(|_| one == other)).flatten()
+    }
+
     /// Takes in the block that the call gives.
     fn receive(&self, state: &mut State, seen: Option<&mut Seen>) {
-        let sizes = (0..6).filter(|argument| self.given.sizes & 1 << argument != 0);
+        let sizes = (0..ARGUMENTS).filter(|argument| self.given.sizes & 1 << argument != 0);
         let sizes = sizes.fold(0, |bits, argument| bits | state.argument(argument).arguments);
         let block = Value { arguments: 0, is: Is::Block(Some(Inside::START)) };
         let through = match self.given.result {
@@ -315,8 +344,11 @@ impl Walk<'_, '_> {
     }
 
     fn leave(&self, state: &State, seen: Option<&mut Seen>) {
-        if let (Some(seen), Is::Block(inside)) = (seen, state.returned().is) {
-            seen.returned.push(inside);
+        let Some(seen) = seen else { return };
+        match state.returned().is {
+            Is::Block(inside) => seen.returned.push(inside),
+            Is::Argument(argument) => seen.handed_back.push(Some(argument)),
+            _ => seen.handed_back.push(None),
         }
     }
 }
