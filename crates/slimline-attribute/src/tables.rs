@@ -344,7 +344,8 @@ pub struct Group {
     pub kind: GroupKind,
     /// Allocation: the program's own innermost frame, wrappers looked through. `None` where it isn't allocated.
     pub allocated_at: Option<Frame>,
-    /// Whole allocation call path with inlined frames, innermost first.
+    /// Allocation call path with inlined frames, innermost first: what is the program's own of it, and where nothing is,
+    /// the whole.
     pub stack: Vec<Frame>,
     /// Where a static variable is declared.
     pub declared_at: Option<SourcePosition>,

@@ -255,7 +255,7 @@ fn rows_land_on_their_code_and_data() {
     assert_eq!(first[3].1.group, first[4].1.group, "a path that was cut joins the whole one");
     let heap = &groups[first[3].1.group.index()];
     assert_eq!(heap.allocated_at.as_ref().map(|frame| frame.function.as_str()), Some("make"));
-    assert_eq!(heap.stack.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>(), ["xmalloc", "make", "main"]);
+    assert_eq!(heap.stack.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>(), ["make", "main"]);
     assert_eq!((heap.objects, heap.bytes), (6, 2 * (16 + 16 + (4 << 20))));
 
     let site = &sites[first[0].1.site.index()];

@@ -87,6 +87,13 @@ impl WrapperRules {
         self.sources.iter().any(|part| path.contains(part.as_str()))
     }
 
+    /// Whether a function or type with that name is a library's. `<alloc::vec::Vec<T> as core::clone::Clone>::clone`
+    /// belongs to the type's crate.
+    pub fn is_library_name(&self, name: &str) -> bool {
+        let owner = name.trim_start_matches(['<', '&', '*']).trim_start_matches("mut ");
+        self.prefixes.iter().any(|prefix| owner.starts_with(prefix.as_str()))
+    }
+
     /// What the rules say of `function` in `module` (a file name), whose code is written in the file `source`.
     pub fn judge(&self, function: &str, module: &str, source: Option<&str>) -> Verdict {
         if source.is_some_and(|path| self.is_library_source(path)) {
@@ -95,9 +102,7 @@ impl WrapperRules {
         if self.modules.iter().any(|prefix| module.starts_with(prefix.as_str())) {
             return Verdict::Library;
         }
-        // `<alloc::vec::Vec<T> as core::clone::Clone>::clone` belongs to the type's crate.
-        let owner = function.trim_start_matches(['<', '&', '*']).trim_start_matches("mut ");
-        if self.prefixes.iter().any(|prefix| owner.starts_with(prefix.as_str())) {
+        if self.is_library_name(function) {
             return Verdict::Library;
         }
         let name = last_segment(function);
@@ -176,6 +181,8 @@ mod tests {
         let header = Some("/usr/include/c++/12/bits/stl_algo.h");
         assert_eq!(rules.judge("__sort<int*, main()::<lambda(int, int)> >", "prog", header), Library);
         assert_eq!(rules.judge("main", "prog", Some("/home/me/include/main.cpp")), Program);
+        assert!(rules.is_library_name("alloc::collections::btree::node::LeafNode<u64, prog::Node>"));
+        assert!(!rules.is_library_name("struct node") && !rules.is_library_name("prog::Node<std::string>"));
     }
 
     #[test]

@@ -23,12 +23,14 @@ pub(super) struct CallPath {
     calls: Vec<Rc<[CallFrame]>>,
     /// Which of all frames `own` are.
     kept: Vec<usize>,
+    /// Which of all frames are the program's own, those of a recursion too.
+    shown: Vec<usize>,
 }
 
 impl CallPath {
-    /// All frames, innermost first.
+    /// All frames that are the program's own, innermost first.
     pub(super) fn stack(&self) -> Vec<Frame> {
-        self.frames().map(|call| call.frame.clone()).collect()
+        self.at(&self.shown).map(|call| call.frame.clone()).collect()
     }
 
     /// The innermost frame that is the program's own.
@@ -50,13 +52,13 @@ impl CallPath {
         }
     }
 
-    fn frames(&self) -> impl Iterator<Item = &CallFrame> {
-        self.calls.iter().flat_map(|frames| frames.iter())
+    fn own_frames(&self) -> impl Iterator<Item = &CallFrame> {
+        self.at(&self.kept)
     }
 
-    fn own_frames(&self) -> impl Iterator<Item = &CallFrame> {
-        let all: Vec<&CallFrame> = self.frames().collect();
-        self.kept.iter().map(move |&index| all[index])
+    fn at<'p>(&'p self, indices: &'p [usize]) -> impl Iterator<Item = &'p CallFrame> {
+        let all: Vec<&CallFrame> = self.calls.iter().flat_map(|frames| frames.iter()).collect();
+        indices.iter().map(move |&index| all[index])
     }
 }
 
@@ -96,6 +98,11 @@ impl CallPaths {
         }
     }
 
+    /// The rules that frames are told by.
+    pub(super) fn rules(&self) -> &WrapperRules {
+        &self.rules
+    }
+
     /// Finds a call path's frames and tells those that are the program's own.
     pub(super) fn find(
         &mut self,
@@ -107,14 +114,14 @@ impl CallPaths {
         let stacks = view.process.tables.stacks;
         let calls: Vec<Rc<[CallFrame]>> =
             stacks.frames(stack).iter().map(|&address| self.call_frames(view, address, time_ns)).collect();
-        let own = self.own(view, &calls, time_ns);
+        let mut own = self.own(view, &calls, time_ns);
+        if !own.contains(&true) {
+            // A library's own memory: the whole path tells.
+            own.fill(true);
+        }
         let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
         let frames: Vec<&Frame> = all.iter().map(|call| &call.frame).collect();
         let mut kept = own_frames(&frames, |index| own[index]);
-        if kept.is_empty() {
-            // A library's own memory: the whole path tells.
-            kept = own_frames(&frames, |_| true);
-        }
         // How deep a recursion was when it allocated makes no other data structure: each function counts once.
         let mut seen = FxHashSet::default();
         kept.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
@@ -123,8 +130,9 @@ impl CallPaths {
             // them came when the pool was empty makes no other data structure.
             kept.truncate(1);
         }
+        let shown = (0..own.len()).filter(|&index| own[index]).collect();
         let own = kept.iter().map(|&index| all[index].number).collect();
-        CallPath { own, is_cut: stacks.end(stack) != StackEnd::Outermost, calls, kept }
+        CallPath { own, is_cut: stacks.end(stack) != StackEnd::Outermost, calls, kept, shown }
     }
 
     /// Whether memory mapped there is an allocator's, by the function's name or by what it does.

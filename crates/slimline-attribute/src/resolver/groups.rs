@@ -153,6 +153,11 @@ impl Groups {
         &mut self.rows[group.index()]
     }
 
+    /// The rules that call paths are told by.
+    pub(super) fn rules(&self) -> &WrapperRules {
+        self.paths.rules()
+    }
+
     /// Every group whose type can be asked for.
     pub(super) fn origins(&self) -> Vec<(GroupId, Origin)> {
         (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, (*origin)?))).collect()

@@ -4,7 +4,8 @@
 //!
 //! 1. a static or member that the pointer to its blocks is stored to, where the allocation is: `net->neurons`;
 //! 2. of blocks that each are one element (nodes of a tree): their type. The variable that holds a node for a moment
-//!    (`t`, `fresh`) says nothing of the many;
+//!    (`t`, `fresh`) says nothing of the many; nor does a library's type (`LeafNode<K, V>`), which is no name for data of
+//!    the program's;
 //! 3. the variable that holds the block where it is allocated, or to where that is returned: `bodies`;
 //! 4. the variable by which most of the accesses reach it: a slice's parameter, `this->items`;
 //! 5. what a function that allocates and returns it calls it;
@@ -46,7 +47,7 @@ impl Reached {
 pub(super) struct Candidates<'t> {
     pub(super) holder: Option<&'t Holder>,
     pub(super) reached: &'t Reached,
-    /// Element, and the name of its type.
+    /// Element, and the name of its type, where that is not a library's.
     pub(super) element: Option<(Element, &'t str)>,
     /// Blocks touched, and the size of each; 0 where they differ.
     pub(super) objects: u64,

@@ -15,8 +15,9 @@ use super::naming::{Candidates, Reached};
 use super::sites::Sites;
 use super::{ProcessState, Tally};
 use crate::data::address_space::Modules;
+use crate::data::wrappers::WrapperRules;
 use crate::module::Module;
-use crate::tables::{Group, NotFollowed, Site, Type};
+use crate::tables::{Element, Group, NotFollowed, Site, Type};
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::element::{Vote, element};
 use crate::typing::heap::{Allocation, AllocationFrame, allocation};
@@ -65,6 +66,7 @@ struct Typing<'m, 'a> {
     modules: &'m Modules<'a>,
     infos: FxHashMap<usize, Option<DebugInfo<'a>>>,
     table: TypeTable,
+    rules: WrapperRules,
 }
 
 /// Fills in the types of `sites` and `groups` and returns the rows that they name.
@@ -75,7 +77,8 @@ pub(super) fn fill(
     groups: &mut Groups,
     uses: &Uses,
 ) -> Vec<Type> {
-    let mut typing = Typing { modules, infos: FxHashMap::default(), table: TypeTable::new() };
+    let rules = groups.rules().clone();
+    let mut typing = Typing { modules, infos: FxHashMap::default(), table: TypeTable::new(), rules };
     typing.sites(sites);
     let mut votes: BTreeMap<GroupId, Vec<Vote>> = BTreeMap::new();
     let mut reached: BTreeMap<GroupId, Reached> = BTreeMap::new();
@@ -141,10 +144,11 @@ impl<'a> Typing<'_, 'a> {
                 let found = self.allocation(process, process.tables.stacks.frames(stack), time_ns, row.object_bytes);
                 row.element = element(self.table.rows(), found.element, &votes);
                 let types = self.table.rows();
+                let named = |element: Element| (element, types[element.type_id.index()].name.as_str());
                 let candidates = Candidates {
                     holder: found.holder.as_ref(),
                     reached,
-                    element: row.element.map(|element| (element, types[element.type_id.index()].name.as_str())),
+                    element: row.element.map(named).filter(|(_, name)| !self.rules.is_library_name(name)),
                     objects: row.objects,
                     object_bytes: row.object_bytes,
                 };
