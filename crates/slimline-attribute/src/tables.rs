@@ -91,6 +91,20 @@ impl Tables {
         &self.groups[id.index()]
     }
 
+    /// Whether a reader of the source could not tell two loops apart: copies of one, made where its function was inlined
+    /// or its macro expanded, however deep that is.
+    pub fn are_copies(&self, one: LoopId, other: LoopId) -> bool {
+        let (a, b) = (&self.loops[one.index()], &self.loops[other.index()]);
+        one == other || a.is_where(b) && self.loops_around_in_place(one) == self.loops_around_in_place(other)
+    }
+
+    /// How many of the loops around a loop are in the same place of the source as itself: a nest on one line.
+    pub fn loops_around_in_place(&self, id: LoopId) -> usize {
+        let inner = &self.loops[id.index()];
+        let around = std::iter::successors(inner.parent, |parent| self.loops[parent.index()].parent);
+        around.filter(|parent| self.loops[parent.index()].is_where(inner)).count()
+    }
+
     /// The type's row.
     pub fn type_(&self, id: TypeId) -> &Type {
         &self.types[id.index()]
@@ -300,10 +314,9 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Whether a reader of the source could not tell the two apart: copies of a loop, made where its function was
-    /// inlined. A loop inside of another one on the same lines is deeper; one beside it is in other columns.
-    pub fn is_copy_of(&self, other: &Self) -> bool {
-        let shown = |of: &Self| (of.module, of.first_line, of.last_line, of.depth);
+    /// Whether the two are in the same place of the source. A loop beside another one on its line is in other columns.
+    fn is_where(&self, other: &Self) -> bool {
+        let shown = |of: &Self| (of.module, of.first_line, of.last_line);
         self.file.is_some()
             && self.first_line > 0
             && shown(self) == shown(other)
@@ -534,21 +547,51 @@ mod tests {
             irreducible: false,
         };
         let inlined_again = Loop { header: Svma(0x2000), start: Svma(0x2000), end: Svma(0x2040), ..found.clone() };
-        assert!(found.is_copy_of(&inlined_again));
+        assert!(found.is_where(&inlined_again));
         for other in [
-            Loop { depth: 2, ..found.clone() },
             Loop { last_line: 8, ..found.clone() },
             Loop { function: "add".to_owned(), ..found.clone() },
             Loop { file: Some("b.c".to_owned()), ..found.clone() },
             Loop { module: ModuleId(1), ..found.clone() },
         ] {
-            assert!(!found.is_copy_of(&other), "{other:?}");
+            assert!(!found.is_where(&other), "{other:?}");
         }
         let on_one_line = |columns| Loop { last_line: 7, columns, ..found.clone() };
-        assert!(on_one_line(Some((3, 20))).is_copy_of(&on_one_line(Some((12, 25)))));
-        assert!(on_one_line(Some((3, 20))).is_copy_of(&on_one_line(None)));
-        assert!(!on_one_line(Some((3, 20))).is_copy_of(&on_one_line(Some((24, 40)))), "for (…) …; for (…) …;");
+        assert!(on_one_line(Some((3, 20))).is_where(&on_one_line(Some((12, 25)))));
+        assert!(on_one_line(Some((3, 20))).is_where(&on_one_line(None)));
+        assert!(!on_one_line(Some((3, 20))).is_where(&on_one_line(Some((24, 40)))), "for (…) …; for (…) …;");
         let stripped = Loop { file: None, first_line: 0, last_line: 0, ..found };
-        assert!(!stripped.is_copy_of(&stripped), "without lines any two loops of a function look alike");
+        assert!(!stripped.is_where(&stripped), "without lines any two loops of a function look alike");
+    }
+
+    /// A nest on one line, inlined in a straight function and in a loop of another line: outer loops are copies of each
+    /// other and inner ones are, whatever their depth.
+    #[test]
+    fn copies_are_alike_in_their_own_nest() {
+        let a_loop = |line, parent: Option<u32>, depth| Loop {
+            module: ModuleId(0),
+            header: Svma(0x1000),
+            start: Svma(0x1000),
+            end: Svma(0x1040),
+            function: "sum".to_owned(),
+            file: Some("a.c".to_owned()),
+            first_line: line,
+            last_line: line,
+            columns: None,
+            parent: parent.map(LoopId),
+            depth,
+            irreducible: false,
+        };
+        let mut tables = Tables::new();
+        tables.loops = vec![
+            a_loop(7, None, 1),
+            a_loop(7, Some(0), 2),
+            a_loop(20, None, 1),
+            a_loop(7, Some(2), 2),
+            a_loop(7, Some(3), 3),
+        ];
+        let copies = |of: u32| (0..5).filter(|&other| tables.are_copies(LoopId(of), LoopId(other))).collect::<Vec<_>>();
+        assert_eq!([copies(0), copies(1), copies(2)], [vec![0, 3], vec![1, 4], vec![2]]);
+        assert_eq!((0..5).map(|id| tables.loops_around_in_place(LoopId(id))).collect::<Vec<_>>(), [0, 1, 0, 0, 1]);
     }
 }

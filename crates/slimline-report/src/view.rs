@@ -417,8 +417,10 @@ pub struct Loop {
     pub share: f64,
     /// 95 % interval of `share`.
     pub share_interval: Interval,
-    /// Nesting, 1 for an outermost loop.
+    /// Nesting, 1 for an outermost loop; of copies made by inlining, that of the costliest.
     pub depth: u32,
+    /// Loops around it that are on the same lines.
+    pub inner: u32,
     /// Data it touches, costliest first.
     pub groups: Vec<LoopGroup>,
 }

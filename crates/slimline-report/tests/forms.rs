@@ -35,6 +35,7 @@ fn art() -> Report {
         share,
         share_interval: Interval { low: share - 0.01, high: share + 0.01 },
         depth: 2,
+        inner: 0,
         module: "art".into(),
         start_address: 0x1230,
         end_address: 0x1260,
@@ -390,6 +391,20 @@ fn loops_of_stripped_code() {
     let unstyled = unstyled(&out);
     let tables = unstyled.lines().skip_while(|line| *line != "LOOPS");
     insta::assert_snapshot!(tables.collect::<Vec<_>>().join("\n"));
+}
+
+/// Loops of a nest on the same lines are told apart.
+#[test]
+fn loops_inside_of_others_on_their_lines() {
+    let mut report = art();
+    for (inner, found) in (0..).zip(&mut report.loops) {
+        (found.first_line, found.last_line, found.inner) = (615, 616, inner);
+    }
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Loop, Limits::default()).unwrap();
+    for lines in ["scanner.c:615-616  ", "scanner.c:615-616(inner)  ", "scanner.c:615-616(2 inside)"] {
+        assert_eq!(out.matches(lines).count(), 1, "{out}");
+    }
 }
 
 #[test]

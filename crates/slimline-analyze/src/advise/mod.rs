@@ -329,10 +329,10 @@ impl Subject<'_> {
 
     /// The loop, with all of its copies, that spends most on the group.
     fn hottest_loop(&self) -> Option<SourceLoop> {
-        let row_of = |row: usize| &self.tables.loops[self.findings.loops[row].loop_id.index()];
+        let id_of = |row: usize| self.findings.loops[row].loop_id;
         let mut merged: Vec<(f64, Vec<usize>)> = Vec::new();
         for (row, of_group) in self.loops() {
-            match merged.iter_mut().find(|(_, rows)| row_of(rows[0]).is_copy_of(row_of(row))) {
+            match merged.iter_mut().find(|(_, rows)| self.tables.are_copies(id_of(rows[0]), id_of(row))) {
                 Some((share, rows)) => {
                     *share += of_group.share;
                     rows.push(row);
@@ -350,7 +350,7 @@ impl Subject<'_> {
                 }
             });
         }
-        let found = row_of(rows[0]);
+        let found = &self.tables.loops[id_of(rows[0]).index()];
         let place = match (found.first_line, found.last_line) {
             (0, _) => format!("at {:#x}-{:#x}", found.start.0, found.end.0),
             (first, last) if first == last => format!("line {first}"),

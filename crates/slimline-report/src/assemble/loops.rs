@@ -22,6 +22,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
         share: found.share.value,
         share_interval: interval(&found.share),
         depth: row.depth,
+        inner: tables.loops_around_in_place(found.loop_id) as u32,
         groups: found
             .groups
             .iter()
@@ -70,8 +71,8 @@ pub(super) fn with_copies_joined(
 }
 
 /// What a row tells of where its loop is, but for the column.
-fn place(found: &view::Loop) -> (&str, &str, Option<&str>, u32, u32) {
-    (&found.module, &found.function, found.file.as_deref(), found.first_line, found.last_line)
+fn place(found: &view::Loop) -> (&str, &str, Option<&str>, u32, u32, u32) {
+    (&found.module, &found.function, found.file.as_deref(), found.first_line, found.last_line, found.inner)
 }
 
 fn merge(into: &mut view::Loop, from: view::Loop) {

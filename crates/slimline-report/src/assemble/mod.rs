@@ -24,10 +24,10 @@ pub fn report(
     advice: &[Advice],
 ) -> Report {
     let tables = &resolution.tables;
-    let row = |row: usize| &tables.loops[findings.loops[row].loop_id.index()];
+    let id = |row: usize| findings.loops[row].loop_id;
     let (loops, went) = loops::with_copies_joined(
         findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
-        |a, b| row(a).is_copy_of(row(b)),
+        |a, b| tables.are_copies(id(a), id(b)),
     );
     Report {
         schema: SCHEMA,

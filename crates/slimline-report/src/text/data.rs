@@ -326,15 +326,20 @@ fn lines(found: &Loop) -> String {
     }
 }
 
-/// `615-616`, `7`, `7:31` beside another loop on that line, or as addresses `0x15b40-0x15b7c`.
+/// `615-616`, `7`, `7:31` beside another loop on that line, `7(inner)` inside of one, or as addresses `0x15b40-0x15b7c`.
 pub(crate) fn line_range(found: &Loop) -> String {
-    match (found.first_line, found.last_line) {
-        (0, _) => format!("{:#x}-{:#x}", found.start_address, found.end_address),
+    let lines = match (found.first_line, found.last_line) {
+        (0, _) => return format!("{:#x}-{:#x}", found.start_address, found.end_address),
         (first, last) if first == last => match found.column {
             Some(column) => format!("{first}:{column}"),
             None => first.to_string(),
         },
         (first, last) => format!("{first}-{last}"),
+    };
+    match found.inner {
+        0 => lines,
+        1 => format!("{lines}(inner)"),
+        around => format!("{lines}({around} inside)"),
     }
 }
 
