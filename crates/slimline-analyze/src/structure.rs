@@ -20,8 +20,13 @@ const LEAST_NODES: u64 = 16;
 const LARGEST_NODE_BYTES: u64 = 4096;
 /// Places of a node that one instruction reaches, at most; more are of an array, or of many small objects.
 const MOST_PLACES: usize = 8;
+/// So many tell that an instruction may reach many.
+const FEW_PLACES: usize = 3;
 /// Part of the evidence that may be ignored where it alone stands against a structure.
 const NOISE: f64 = 0.05;
+/// Part of what is known of a group that must be regular before its strides say what it is made of. Arrays that are
+/// walked have all of it, and the heaps of garbage collectors a twentieth.
+const LEAST_REGULAR: f64 = 0.5;
 /// Part of a stream's offsets that must be congruent for its stride to be a structure's.
 const CONGRUENT: f64 = 0.9;
 
@@ -160,7 +165,7 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
         && group.objects >= LEAST_NODES
         && (1..=LARGEST_NODE_BYTES).contains(&group.object_bytes)
         && hops >= steps
-        && !by_stride.is_some_and(|(cell, _)| are_cut_up(streams, cell));
+        && !are_cut_up(streams, by_stride.map(|(cell, _)| cell));
     if nodes {
         return Some(Structure {
             element_bytes: group.object_bytes,
@@ -175,7 +180,8 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
     if matches!(group.kind, GroupKind::Stack | GroupKind::Unattributed) {
         return None;
     }
-    by_stride.map(|(element_bytes, confidence)| Structure {
+    // A few regular walks say nothing of memory that most instructions hop about in: a pool of unlike things.
+    by_stride.filter(|_| regular(streams) >= LEAST_REGULAR).map(|(element_bytes, confidence)| Structure {
         element_bytes,
         start: 0,
         from: ElementFrom::Stride,
@@ -185,22 +191,39 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
     })
 }
 
-/// Whether the objects look like an allocator's, cut into cells of `cell` bytes that it hands out: most of what is known
-/// is of instructions that each reach many places of an object, and of one at least it is known that they lie whole cells
-/// apart. What uses a node reaches one field each, or the children of a trie's node: those lie one access apart, which
-/// is no cell.
-fn are_cut_up(streams: &[(&Stream, Motion, usize)], cell: u64) -> bool {
-    let (mut all, mut scattered, mut by_cells) = (0, 0, false);
+/// Whether the objects look like an allocator's, cut into cells of `cell` bytes that it hands out, or may be: most of what
+/// is known is of instructions that each reach many places of an object. Where they lie whole cells apart these are cells.
+/// What uses a node reaches one field each, or the children of a trie's node: those lie one access apart, which is no
+/// cell. Where nothing tells how far apart the places lie, they may be either.
+fn are_cut_up(streams: &[(&Stream, Motion, usize)], cell: Option<u64>) -> bool {
+    let (mut all, mut scattered, mut by_cells, mut by_accesses) = (0, 0, false, false);
     for (stream, motion, _) in streams {
         let evidence = stream.executions + stream.cost.samples;
-        let repeats = |grain: Grain| grain.confidence >= KNOWN && grain.bytes.is_multiple_of(cell);
+        let places = stream.offsets().len();
         all += evidence;
-        if stream.offsets().len() > MOST_PLACES {
+        // Also what was seen a few times, mostly at a new place.
+        if places > MOST_PLACES || places >= FEW_PLACES && places as u64 * 2 >= evidence {
             scattered += evidence;
-            by_cells |= motion.grain.is_some_and(repeats);
+            if let Some(grain) = motion.grain.filter(|grain| grain.confidence >= KNOWN) {
+                by_cells |= cell.is_some_and(|cell| grain.bytes.is_multiple_of(cell));
+                by_accesses |= grain.bytes <= u64::from(stream.bytes.1);
+            }
         }
     }
-    scattered * 2 > all && by_cells
+    scattered * 2 > all && (by_cells || !by_accesses)
+}
+
+/// Part of what is known of a group that comes from instructions which go by multiples of something.
+fn regular(streams: &[(&Stream, Motion, usize)]) -> f64 {
+    let (mut all, mut regular) = (0, 0);
+    for (stream, motion, _) in streams {
+        let evidence = stream.executions + stream.cost.samples;
+        all += evidence;
+        if motion.grain.is_some_and(|grain| grain.confidence >= KNOWN) {
+            regular += evidence;
+        }
+    }
+    regular as f64 / all.max(1) as f64
 }
 
 /// Equation 5 over the streams that tell of structure, with its confidence.

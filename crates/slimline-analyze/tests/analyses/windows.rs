@@ -130,6 +130,43 @@ fn blocks_that_are_cut_into_small_ones_are_no_nodes() {
     assert!(!structure.one_per_object);
 }
 
+/// The same with too little seen of each instruction to know the cells.
+#[test]
+fn blocks_of_which_few_places_were_seen_twice_are_no_nodes() {
+    let mut program = Program::new();
+    let slabs = program.nodes("slabs", None, 5_000, 4080);
+    let in_loop = program.a_loop("find", 8, 9);
+    for place in 0..40_u32 {
+        let site = program.site(in_loop);
+        for time in 0..4 {
+            let step = load(site, slabs, u64::from((place * 7 + time * 89) % 500) * 8, 0);
+            program.node_window(0, &[step], |_| place * 31 + time, 1, 1_000_000);
+        }
+    }
+    let findings = program.findings();
+    assert_eq!(group(&findings, &program, "slabs").structure, None);
+}
+
+/// A garbage collector's heap: one loop walks over some of it, and all else hops about.
+#[test]
+fn a_few_walks_say_nothing_of_a_pool() {
+    let element_bytes = |hops: u64| {
+        let mut program = Program::new();
+        let pool = program.array("pool", None, 48 * 100_000);
+        let mark = program.a_loop("mark", 3, 4);
+        let steps = [load(program.site(mark), pool, 0, 48), load(program.site(mark), pool, 16, 48)];
+        walk(&mut program, &steps, 10_000, 2);
+        let elsewhere = program.a_loop("elsewhere", 13, 14);
+        for hop in 0..hops {
+            let step = load(program.site(elsewhere), pool, hop * 7919 * 8 % (48 * 100_000), 0);
+            program.window(0, &[step], 0, 1, 1_000_000);
+        }
+        let findings = program.findings();
+        group(&findings, &program, "pool").structure.map(|structure| structure.element_bytes)
+    };
+    assert_eq!((element_bytes(20), element_bytes(2_000)), (Some(48), None));
+}
+
 /// A trie's or a skip list's node: one instruction reaches all of its children, others one field each.
 #[test]
 fn nodes_with_many_children_are_nodes() {
