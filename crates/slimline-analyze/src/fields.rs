@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use slimline_attribute::tables::{GroupKind, Member, MemberRole, Tables, TypeKind};
 use slimline_attribute::typing::leaves::leaves;
 
+use crate::extents::Extents;
 use crate::places::{BATCHES, Places};
 use crate::streams::Stream;
 use crate::stride::gcd;
@@ -168,28 +169,23 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
     shapes
 }
 
-/// Ranges of the element that are accessed; those that overlap are one field.
+/// Parts of the element that are accessed, as fields.
 fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<FieldShape> {
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut extents = Extents::default();
     for (stream, motion, _) in streams {
         // What walks over everything (a `memset`) shows no fields.
         let walks_over = motion.grain.is_some_and(|grain| grain.bytes <= u64::from(stream.bytes.1));
         if walks_over && stream.offsets().len() > 2 && structure.element_bytes > u64::from(stream.bytes.1) {
             continue;
         }
-        for offset in stream.offsets() {
-            let Some(offset) = structure.offset(offset) else { continue };
-            let bytes = u64::from(stream.bytes.1).clamp(1, structure.element_bytes - offset);
-            ranges.push((offset, offset + bytes));
+        let sampled = stream.sampled().map(|(offset, tally)| (offset, tally.samples));
+        let mut places: BTreeMap<u64, u64> = BTreeMap::new();
+        for (offset, seen) in sampled.chain(stream.executed()) {
+            if let Some(offset) = structure.offset(offset) {
+                *places.entry(offset).or_default() += seen;
+            }
         }
-    }
-    ranges.sort_unstable();
-    let mut merged: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in ranges {
-        match merged.last_mut() {
-            Some(last) if from < last.1 => last.1 = last.1.max(to),
-            _ => merged.push((from, to)),
-        }
+        extents.add_site(u64::from(stream.bytes.1), structure.element_bytes, &places);
     }
     let shape = |(index, (from, to)): (usize, (u64, u64))| FieldShape {
         offset: from,
@@ -198,7 +194,7 @@ fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<
         type_name: None,
         moves_with: index,
     };
-    merged.into_iter().enumerate().map(shape).collect()
+    extents.fields().into_iter().enumerate().map(shape).collect()
 }
 
 /// Distributes the streams of one group over its fields.

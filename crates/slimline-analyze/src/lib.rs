@@ -18,6 +18,7 @@ pub mod affinity;
 pub mod analysis;
 mod bottom;
 pub mod clusters;
+mod extents;
 pub mod fields;
 pub mod findings;
 pub mod hot;

@@ -3,7 +3,7 @@
 //! Leaves never overlap. What shares bytes is one leaf, because it can only move as one: the bit-fields of a storage
 //! unit, the alternatives of a union (a nested union by its name, an anonymous one as `i|f`), an enum of Rust.
 //! Nested structures and arrays of up to [`MAX_SPELLED_ELEMENTS`] elements are looked through; longer arrays are one
-//! leaf. What a standard library wraps around one value (`Unique`, `NonNull`, `_Head_base`) is not named.
+//! leaf, and so are those of single bytes: text and flags are read as wide as the processor likes. What a standard library wraps around one value (`Unique`, `NonNull`, `_Head_base`) is not named.
 
 use crate::tables::{Leaf, Member, MemberRole, Type, TypeId, TypeKind};
 
@@ -125,7 +125,7 @@ fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u3
             collect(types, type_, &path, offset, depth + 1, &mut alternatives);
             found.extend(merge_overlapping(alternatives));
         }
-        TypeKind::Array { element, count } if count <= MAX_SPELLED_ELEMENTS => {
+        TypeKind::Array { element, count } if count <= MAX_SPELLED_ELEMENTS && types[element.index()].bytes != 1 => {
             let element_type = &types[element.index()];
             for index in 0..count {
                 let member = Member {
