@@ -138,8 +138,8 @@ fn blocks_of_which_few_places_were_seen_twice_are_no_nodes() {
     let in_loop = program.a_loop("find", 8, 9);
     for place in 0..40_u32 {
         let site = program.site(in_loop);
-        for time in 0..4 {
-            let step = load(site, slabs, u64::from((place * 7 + time * 89) % 500) * 8, 0);
+        for (time, apart) in (0..).zip([0, 13, 201, 350]) {
+            let step = load(site, slabs, u64::from((place * 7 + apart) % 500) * 8, 0);
             program.node_window(0, &[step], |_| place * 31 + time, 1, 1_000_000);
         }
     }
