@@ -19,7 +19,7 @@
 //! less can have come in between: so the closest pairs decide, as many as it takes, and walks of milliseconds have a
 //! pace too. Walks that restarted in between at a later place scatter. Each site is judged alone, since in one loop one
 //! pointer may walk an array and another wrap around in a buffer; the pace of a loop is that of most pairs of the sites
-//! that hold.
+//! that hold. Only the sites of a body longer than a window are judged [together](pool).
 //!
 //! Distances are told by all CPU time, samples weigh that in user mode: a loop that takes page faults walks slowly, but
 //! its samples are few already. So what a loop's pace is by CPU time is made one by weight, with the ratio of the two
@@ -28,9 +28,14 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use slimline_attribute::tables::{LoopId, Tables};
 use slimline_trace::access::{SiteId, Window};
 
-use crate::streams::Walk;
+use crate::streams::{Grains, Walk};
+pub use pool::Pool;
+use pool::{PoolKey, Sightings};
+
+mod pool;
 
 /// Pairs of samples that a pace rests on, at least.
 const LEAST_PAIRS: u64 = 5;
@@ -140,6 +145,11 @@ impl Pace {
         if self.steps_are_known() && self.advance.unsigned_abs() * 2 <= self.travelled {
             return None;
         }
+        self.steady_in(&self.closest(), grain)
+    }
+
+    /// The closest pairs in time, as many as it takes.
+    fn closest(&self) -> Pairs {
         let mut closest = Pairs::default();
         for pairs in self.apart.values() {
             closest.merge(pairs);
@@ -147,7 +157,7 @@ impl Pace {
                 break;
             }
         }
-        self.steady_in(&closest, grain)
+        closest
     }
 
     fn steps_are_known(&self) -> bool {
@@ -163,7 +173,7 @@ impl Pace {
         if broken > ahead.number() || !enough {
             return None;
         }
-        closest_half(&ahead.speeds)?;
+        closest_half(&ahead.speeds, MOST_SPREAD)?;
         let step = self.mean_step(forward).or(grain.map(Step::Grain))?;
         Some(Steady { speeds: ahead.speeds.clone(), step })
     }
@@ -184,6 +194,44 @@ impl Pace {
             bytes: self.advance.unsigned_abs() as f64 / self.steps as f64,
             instructions: closest.instructions as f64 / closest.executions as f64,
         })
+    }
+
+    /// Pairs where a walk is now with where it was in the sample that `latest` says, and says so of this one, whose weight
+    /// is given. Distances below `least_bytes` tell nothing.
+    fn follow(&mut self, latest: &mut Latest, now: Latest, weight: u64, first_window: u64, least_bytes: u64) {
+        let apart = now.window - latest.window;
+        let time_ns = now.cpu_ns.saturating_sub(latest.cpu_ns);
+        let is_followed = latest.window >= first_window && latest.window > 0 && apart <= MOST_WINDOWS;
+        if is_followed && time_ns > 0 && time_ns < CLOSEST_NS {
+            // Too close to tell; the one after may not be.
+            latest.executions += now.executions;
+            return;
+        }
+        let before = std::mem::replace(latest, now);
+        if !is_followed || time_ns == 0 {
+            return;
+        }
+        if now.sample == before.sample + 1 {
+            self.cpu_ns += time_ns;
+            self.weight += weight;
+        }
+        let pairs = self.apart.entry(time_ns.ilog2()).or_default();
+        if !before.position.is_with(now.position) || now.position.object == 0 {
+            pairs.elsewhere += u64::from(apart <= 1);
+            return;
+        }
+        let distance = now.position.address.wrapping_sub(before.position.address) as i64;
+        // A scalar, or a walk too slow to tell.
+        if distance.unsigned_abs() < least_bytes {
+            return;
+        }
+        let way = &mut pairs.ways[usize::from(distance < 0)];
+        let speed = distance.unsigned_abs() as f64 / time_ns as f64;
+        *way.speeds.entry((speed.log2() * PER_OCTAVE).floor() as i32).or_default() += 1;
+        way.successive += u64::from(apart <= 1);
+        way.windows += u64::from(before.executions > 0);
+        way.executions += u64::from(before.executions);
+        way.instructions += now.instructions - before.instructions;
     }
 
     /// Instructions of all windows from the first sample of each pair up to the second.
@@ -212,11 +260,13 @@ enum Step {
     Mean { bytes: f64, instructions: f64 },
     /// The loop's body is longer than a window.
     Grain(u64),
+    /// Likewise, and how many instructions a turn of it has.
+    Turn { bytes: u64, instructions: f64 },
 }
 
-/// The pace of a place in instructions a nanosecond of the weight of samples, from those of its sites, each with what its offsets are congruent
-/// by; `None` where they don't tell.
-pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64> {
+/// The pace of a place in instructions a nanosecond of the weight of samples, from those of its sites, each with what its
+/// offsets are congruent by, and from the pools of those that have no steps; `None` where they don't tell.
+pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)], pools: &[(u64, &Pool)]) -> Option<f64> {
     // Windows begin where the code stalls, so of a body longer than they are some sites are seen each time and others
     // hardly ever. All sites that go by the same grain together have each part of the body once; the windows that any of
     // them follows up are those of the loop.
@@ -230,9 +280,15 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
         }
     }
     let mut all = Histogram::new();
-    for site in sites.iter().filter_map(|(pace, grain)| pace.steady(*grain)) {
+    let is_pooled = |pace: &Pace, grain: &Option<u64>| {
+        !pace.steps_are_known() && pools.iter().any(|(pooled, _)| Some(*pooled) == *grain)
+    };
+    let alone = sites.iter().filter(|(pace, grain)| !is_pooled(pace, grain));
+    let alone = alone.filter_map(|(pace, grain)| pace.steady(*grain));
+    for site in alone.chain(pools.iter().filter_map(|(grain, pool)| pool.steady(*grain))) {
         let instructions_per_byte = match site.step {
             Step::Mean { bytes, instructions } => instructions / bytes,
+            Step::Turn { bytes, instructions } => instructions / bytes as f64,
             Step::Grain(grain) => {
                 let body = &bodies[&grain];
                 body.instructions as f64 * body.sites as f64 / body.executions as f64 / grain as f64
@@ -248,7 +304,7 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)]) -> Option<f64>
         return None;
     }
     // The mean, not the middle: a loop that runs at two paces executes what both of them do.
-    let middle = closest_half(&all)?;
+    let middle = closest_half(&all, MOST_SPREAD)?;
     let near = || all.range(middle - MOST_SPREAD..=middle + MOST_SPREAD);
     let sum: f64 = near().map(|(&bucket, &count)| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2() * count as f64).sum();
     let pace = sum / near().map(|(_, &count)| count).sum::<u64>() as f64;
@@ -264,9 +320,10 @@ fn add(into: &mut Histogram, from: &Histogram, shift: i32) {
     }
 }
 
-/// Middle of the closest half of the pairs, if they are close: the pairs with a restart in between scatter, and mostly
-/// to one side, where they would pull a median along (the "shorth"; Andrews et al., Robust Estimates of Location, 1972).
-fn closest_half(histogram: &Histogram) -> Option<i32> {
+/// Middle of the closest half of the pairs, if it spreads over no more buckets than that: the pairs with a restart in
+/// between scatter, and mostly to one side, where they would pull a median along (the "shorth"; Andrews et al., Robust
+/// Estimates of Location, 1972).
+fn closest_half(histogram: &Histogram, most_spread: i32) -> Option<i32> {
     let half = histogram.values().sum::<u64>().div_ceil(2);
     let mut closest: Option<(i32, i32)> = None;
     let (mut inside, mut lowest) = (0, histogram.iter().peekable());
@@ -282,7 +339,16 @@ fn closest_half(histogram: &Histogram) -> Option<i32> {
             lowest.next();
         }
     }
-    closest.filter(|(low, high)| high - low <= MOST_SPREAD).map(|(low, high)| low.midpoint(high))
+    closest.filter(|(low, high)| high - low <= most_spread).map(|(low, high)| low.midpoint(high))
+}
+
+/// Paces of a session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Paces {
+    /// By site, with what its offsets are congruent by, where that is known and more than one access.
+    pub sites: Vec<(SiteId, Pace, Option<u64>)>,
+    /// By loop and what the sites' offsets are congruent by.
+    pub pools: Vec<((LoopId, u64), Pool)>,
 }
 
 /// Paces by site, and where each site's walk was in the latest sample of it.
@@ -301,6 +367,7 @@ pub(crate) struct PaceTable {
     /// Instructions of all windows before the current one, from an arbitrary start, and those of the current one.
     instructions: u64,
     instructions_here: u64,
+    sightings: Sightings,
 }
 
 /// A sample, or the window that began with it, as far as one site is concerned.
@@ -325,10 +392,18 @@ pub(crate) struct Position {
     pub(crate) address: u64,
 }
 
+impl Position {
+    /// Whether it is in the same object.
+    fn is_with(self, other: Self) -> bool {
+        (self.group, self.object) == (other.group, other.object)
+    }
+}
+
 impl PaceTable {
     /// No window of another batch is followed up.
     pub(crate) fn begin_batch(&mut self) {
         self.first_window = self.window + 1;
+        self.sightings.begin_batch();
     }
 
     pub(crate) fn begin_window(&mut self, window: &Window) {
@@ -343,6 +418,9 @@ impl PaceTable {
     pub(crate) fn sample(&mut self, site: SiteId, blamed: Position, cpu_ns: u64, weight: u64) {
         self.sample += 1;
         (self.cpu_ns, self.weight) = (cpu_ns, weight);
+        if cpu_ns > 0 {
+            self.sightings.sample(self.now(Position::default(), 0), weight, site);
+        }
         if blamed.address != 0 {
             self.follow(site, blamed, 0);
         }
@@ -360,69 +438,70 @@ impl PaceTable {
         self.follow(site, walk.position(), walk.executions);
     }
 
+    fn now(&self, position: Position, executions: u32) -> Latest {
+        let (window, sample, cpu_ns, instructions) = (self.window, self.sample, self.cpu_ns, self.instructions);
+        Latest { window, sample, cpu_ns, instructions, position, executions }
+    }
+
     /// Pairs where a site is now with where it was.
     fn follow(&mut self, site: SiteId, position: Position, executions: u32) {
         if self.cpu_ns == 0 {
             return;
         }
+        let burst = if executions > 0 { self.instructions_here } else { 0 };
+        self.sightings.sighting(site, position, executions, burst);
         if site.index() >= self.latest.len() {
             self.latest.resize(site.index() + 1, Latest::default());
         }
-        let (window, sample, cpu_ns, instructions) = (self.window, self.sample, self.cpu_ns, self.instructions);
-        let now = Latest { window, sample, cpu_ns, instructions, position, executions };
+        let now = self.now(position, executions);
         let latest = &mut self.latest[site.index()];
-        if latest.sample == sample {
+        if latest.sample == now.sample {
             // What the sample was blamed on is the walk's first position as well, unless the walk leaves the object.
             latest.executions += executions;
-            if (latest.position.group, latest.position.object) != (position.group, position.object) {
+            if !latest.position.is_with(position) {
                 latest.position.object = 0;
             }
             return;
         }
-        let apart = window - latest.window;
-        let time_ns = cpu_ns.saturating_sub(latest.cpu_ns);
-        let is_followed = latest.window >= self.first_window && latest.window > 0 && apart <= MOST_WINDOWS;
-        if is_followed && time_ns > 0 && time_ns < CLOSEST_NS {
-            // Too close to tell; the one after may not be.
-            latest.executions += executions;
-            return;
-        }
-        let before = std::mem::replace(latest, now);
-        if !is_followed || time_ns == 0 {
-            return;
-        }
-        let pace = self.paces.entry(site).or_default();
-        if sample == before.sample + 1 {
-            pace.cpu_ns += time_ns;
-            pace.weight += self.weight;
-        }
-        let pairs = pace.apart.entry(time_ns.ilog2()).or_default();
-        let is_same = (before.position.group, before.position.object) == (position.group, position.object);
-        if !is_same || position.object == 0 {
-            pairs.elsewhere += u64::from(apart <= 1);
-            return;
-        }
-        let distance = position.address.wrapping_sub(before.position.address) as i64;
-        // A scalar, or a walk too slow to tell.
-        if distance == 0 {
-            return;
-        }
-        let way = &mut pairs.ways[usize::from(distance < 0)];
-        let speed = distance.unsigned_abs() as f64 / time_ns as f64;
-        *way.speeds.entry((speed.log2() * PER_OCTAVE).floor() as i32).or_default() += 1;
-        way.successive += u64::from(apart <= 1);
-        way.windows += u64::from(before.executions > 0);
-        way.executions += u64::from(before.executions);
-        way.instructions += instructions - before.instructions;
+        self.paces.entry(site).or_default().follow(latest, now, self.weight, self.first_window, 1);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
         for (site, pace) in other.paces {
             self.paces.entry(site).or_default().merge(&pace);
         }
+        self.sightings.merge(other.sightings);
     }
 
-    pub(crate) fn into_rows(self) -> Vec<(SiteId, Pace)> {
-        self.paces.into_iter().collect()
+    /// By site, and by loop and grain of the sites without steps.
+    pub(crate) fn finish(self, grains: &Grains<'_>, tables: &Tables) -> Paces {
+        let loop_of = |site: SiteId| tables.site(site).innermost_loop;
+        let stepless: Vec<(SiteId, LoopId)> = self
+            .paces
+            .iter()
+            .filter(|(_, pace)| !pace.steps_are_known())
+            .filter_map(|(&site, _)| Some((site, loop_of(site)?)))
+            .collect();
+        let mut pools: BTreeMap<PoolKey, Pool> =
+            stepless.iter().filter_map(|&(site, id)| Some(((id, grains.of(site)?), Pool::default()))).collect();
+        // The less often a site was seen, the less it says of itself. Without those the body would seem shorter than it is.
+        let pool_of = |&(site, id): &(SiteId, LoopId)| {
+            let mut of_loop = pools.range((id, 0)..=(id, u64::MAX)).map(|(&key, _)| key);
+            let key = match grains.of(site) {
+                Some(grain) => (id, grain),
+                None => of_loop.rfind(|&(_, grain)| grains.may_be(site, grain))?,
+            };
+            Some((site, key))
+        };
+        let members: BTreeMap<SiteId, PoolKey> = stepless.iter().filter_map(pool_of).collect();
+        for (site, key) in &members {
+            pools.entry(*key).or_default().add(&self.paces[site]);
+        }
+        self.sightings.pair_up(&mut pools, |site| members.get(&site).copied(), loop_of);
+        let with_grain = |(site, pace)| {
+            let grain = members.get(&site).map(|&(_, grain)| grain).or(grains.of(site));
+            (site, pace, grain)
+        };
+        Paces { sites: self.paces.into_iter().map(with_grain).collect(), pools: pools.into_iter().collect() }
     }
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use slimline_attribute::tables::{LoopId, ModuleId, Tables};
 use slimline_trace::access::{GroupId, SiteId};
 
-use crate::pace::{Pace, instructions_per_ns};
+use crate::pace::{Pace, Pool, instructions_per_ns};
 use crate::sequences::{Sequence, Sequences};
 use crate::share::Tally;
 use crate::splice::{self, Random, WindowWeight};
 use crate::streams::{Stream, StreamFindings};
-use crate::structure::{KNOWN, Motion};
 
 /// A loop, or a function's code outside of its loops.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,14 +63,19 @@ impl Places {
             places.by_site.insert(stream.site, number);
             places.costs[number].merge(stream.cost);
         }
-        let grains = grains(&found.streams);
-        let mut paces: Vec<Vec<(&Pace, Option<u64>)>> = vec![Vec::new(); places.rows.len()];
-        for (site, pace) in &found.paces {
-            if let Some(&place) = places.by_site.get(site) {
-                paces[place].push((pace, grains.get(site).copied()));
+        let mut pools: Vec<Vec<(u64, &Pool)>> = vec![Vec::new(); places.rows.len()];
+        for ((id, grain), pool) in &found.paces.pools {
+            if let Some(&place) = numbers.get(&Place::Loop(*id)) {
+                pools[place].push((*grain, pool));
             }
         }
-        places.paces = paces.iter().map(|sites| instructions_per_ns(sites)).collect();
+        let mut paces: Vec<Vec<(&Pace, Option<u64>)>> = vec![Vec::new(); places.rows.len()];
+        for (site, pace, grain) in &found.paces.sites {
+            if let Some(&place) = places.by_site.get(site) {
+                paces[place].push((pace, *grain));
+            }
+        }
+        places.paces = paces.iter().zip(&pools).map(|(sites, pools)| instructions_per_ns(sites, pools)).collect();
         places.executed = places.executed(found, tables);
         places
     }
@@ -192,21 +196,4 @@ impl Places {
     pub(crate) fn is_paced(&self, place: usize) -> bool {
         self.executed.is_some() && self.paces[place].is_some()
     }
-}
-
-/// What the offsets of each site's main stream are congruent by, where that is sure and more than one access.
-fn grains(streams: &[Stream]) -> BTreeMap<SiteId, u64> {
-    let mut main: BTreeMap<SiteId, &Stream> = BTreeMap::new();
-    for stream in streams {
-        let known = main.entry(stream.site).or_insert(stream);
-        if stream.executions > known.executions {
-            *known = stream;
-        }
-    }
-    main.into_iter()
-        .filter_map(|(site, stream)| {
-            let grain = Motion::of(stream).grain.filter(|grain| grain.confidence >= KNOWN)?;
-            (grain.bytes > u64::from(stream.bytes.1)).then_some((site, grain.bytes))
-        })
-        .collect()
 }

@@ -7,6 +7,7 @@
 //! Each window casts one vote for the distance that most of them have. Distances between accesses to different objects
 //! (a list's nodes) are counted apart: they tell where the allocator put things.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -16,9 +17,10 @@ use slimline_trace::access::{AccessBatch, GroupId, SiteId, Window};
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::bottom::{Add, Bottom};
 use crate::neighbors::{Neighbors, Transitions};
-use crate::pace::{Pace, PaceTable, Position};
+use crate::pace::{PaceTable, Paces, Position};
 use crate::sequences::Sequences;
 use crate::share::{Tally, portion};
+use crate::structure::{KNOWN, Motion};
 
 /// Offsets kept of a stream, of its samples and of its executions: more than the robust GCD needs (see its table), and
 /// all there are in a structure allocated node by node.
@@ -172,8 +174,8 @@ impl Stream {
 pub struct StreamFindings {
     /// By group, then by site.
     pub streams: Vec<Stream>,
-    /// Instructions a nanosecond, by site that told.
-    pub paces: Vec<(SiteId, Pace)>,
+    /// How fast code runs.
+    pub paces: Paces,
     /// Which sites follow one another on the same data, by group and sites.
     pub transitions: Vec<Transitions>,
     /// Order of the accesses in timed windows, by number of their source.
@@ -413,12 +415,50 @@ impl Analysis for Streams {
             }
         }
         state.streams.sort_by_key(|stream| (stream.group, stream.site));
+        let paces = state.paces.finish(&Grains::new(&state.streams), tables);
         StreamFindings {
             streams: state.streams,
             sequences: state.sequences.finish(&numbers),
             sources,
-            paces: state.paces.into_rows(),
+            paces,
             transitions: state.neighbors.into_rows(),
         }
+    }
+}
+
+/// What the offsets of sites are congruent by. A site's are those of its main stream.
+#[derive(Debug, Default)]
+pub(crate) struct Grains<'a> {
+    main: BTreeMap<SiteId, &'a Stream>,
+    known: BTreeMap<SiteId, u64>,
+}
+
+impl<'a> Grains<'a> {
+    pub(crate) fn new(streams: &'a [Stream]) -> Self {
+        let mut main: BTreeMap<SiteId, &Stream> = BTreeMap::new();
+        for stream in streams {
+            let known = main.entry(stream.site).or_insert(stream);
+            if stream.executions > known.executions {
+                *known = stream;
+            }
+        }
+        let grain_of = |(&site, &stream): (&SiteId, &&Stream)| {
+            let grain = Motion::of(stream).grain.filter(|grain| grain.confidence >= KNOWN)?;
+            (grain.bytes > u64::from(stream.bytes.1)).then_some((site, grain.bytes))
+        };
+        let known = main.iter().filter_map(grain_of).collect();
+        Self { main, known }
+    }
+
+    /// A site's grain, where it is sure and more than one access.
+    pub(crate) fn of(&self, site: SiteId) -> Option<u64> {
+        self.known.get(&site).copied()
+    }
+
+    /// Whether a site that was seen too seldom to have a grain of its own may go by this one: it was at two offsets at
+    /// least, and all are congruent by it.
+    pub(crate) fn may_be(&self, site: SiteId, grain: u64) -> bool {
+        let offsets = self.main.get(&site).map(|stream| stream.some_offsets()).unwrap_or_default();
+        offsets.len() > 1 && offsets.iter().all(|offset| (offset - offsets[0]).is_multiple_of(grain))
     }
 }

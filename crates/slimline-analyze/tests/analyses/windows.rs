@@ -263,6 +263,44 @@ fn pace_of_a_body_longer_than_a_window() {
     assert!((pairs.fields[1].access_share - 200.0 / 202.0).abs() < 0.003, "{}", pairs.fields[1].access_share);
 }
 
+/// A loop with a hundred sites in a body four windows long, over walks of five milliseconds. One sample in five has a
+/// window, and the others are blamed on any of the sites: so hardly a site is in two samples of one walk, but two of
+/// them are again and again.
+#[test]
+fn sites_of_a_long_body_tell_its_pace_together() {
+    const SITES: usize = 100;
+    const TURN: u64 = 16 * SITES as u64;
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["slow", "fast"]);
+    let pairs = program.array("pairs", Some(element), 16 * 10_000_000);
+    let (slow_loop, fast_loop) = (program.a_loop("slow", 1, 2), program.a_loop("fast", 3, 4));
+    let slow: Vec<SiteId> = (0..SITES).map(|_| program.site(slow_loop)).collect();
+    let fast = program.site(fast_loop);
+    // 250 turns a millisecond, of 1,600 instructions: 0.4 a nanosecond.
+    for millisecond in 0..600_usize {
+        // Give or take some.
+        let (walk, turn) = (millisecond / 5, millisecond % 5 * 250 + millisecond * 13 % 4);
+        let begin = (walk as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
+        let start = (begin + turn as u64) * TURN;
+        let access = |at: usize| load(slow[at % SITES], pairs, start + at as u64 * 16, 0);
+        let at = (millisecond * millisecond + 37 * millisecond) % SITES;
+        if millisecond % 5 == walk % 5 {
+            let steps: Vec<_> = (at..at + SITES / 4).map(access).collect();
+            program.window(0, &steps, 0, 1, 1_000_000);
+        } else {
+            program.sample_before(access(at), 1_000_000);
+        }
+    }
+    for millisecond in 0..600 {
+        program.window(0, &[load(fast, pairs, 8, 16)], millisecond * 10_000, 50, 1_000_000);
+    }
+    let findings = program.findings();
+    let pairs = group(&findings, &program, "pairs");
+    assert_eq!(pairs.paced, 1.0);
+    // 10,000 executions a millisecond against 250 turns of a hundred.
+    assert!((pairs.fields[1].access_share - 10.0 / 35.0).abs() < 0.01, "{}", pairs.fields[1].access_share);
+}
+
 /// Walks of five milliseconds that start anew again and again. One sample in seven has a window, so that hardly two
 /// windows are in one walk; but two samples are.
 #[test]
