@@ -117,8 +117,19 @@ pub struct LoopFindings {
     pub loop_id: LoopId,
     /// Its share of the session's weight.
     pub share: Share,
+    /// The part of `share` that no memory instruction could be blamed for.
+    pub computing: f64,
     /// Groups it touches, costliest first.
     pub groups: Vec<LoopGroup>,
+}
+
+impl LoopFindings {
+    /// Part of the time it waits for memory that its computing would not hide, were both done at once as far as ever
+    /// possible: 1 where it computes for no time, 0 where it does for as long as it waits or longer.
+    pub fn unhidden(&self) -> f64 {
+        let waiting = self.share.value - self.computing;
+        if waiting > 0.0 { (1.0 - self.computing / waiting).clamp(0.0, 1.0) } else { 0.0 }
+    }
 }
 
 /// What a loop does to a group.
@@ -411,7 +422,9 @@ impl<'a> Builder<'a> {
             .into_iter()
             .map(|(loop_id, mut groups)| {
                 groups.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.group.cmp(&b.group)));
-                LoopFindings { loop_id, share: shares.get(&loop_id).copied().unwrap_or(unsampled), groups }
+                let share = shares.get(&loop_id).copied().unwrap_or(unsampled);
+                let computing = self.hot.computing.get(&loop_id).copied().unwrap_or(0.0);
+                LoopFindings { loop_id, share, computing, groups }
             })
             .collect();
         loops.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.loop_id.cmp(&b.loop_id)));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use slimline_attribute::tables::{LoopId, Tables};
-use slimline_trace::access::{AccessBatch, GroupId, SiteId, ThreadId};
+use slimline_trace::access::{AccessBatch, AccessKind, GroupId, SiteId, ThreadId};
 
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::share::{Share, Tally};
@@ -15,11 +15,13 @@ use crate::share::{Share, Tally};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HotData;
 
-/// Weight by group and site, and by thread.
+/// Weight by group and site, by thread, and without data.
 #[derive(Clone, Debug, Default)]
 pub struct HotState {
     whole: Tally,
     uses: FxHashMap<(GroupId, SiteId), Tally>,
+    /// Weight that no memory instruction could be blamed for, by the instruction sampled.
+    computing: FxHashMap<SiteId, u64>,
     /// By handle.
     threads: Vec<Tally>,
 }
@@ -50,6 +52,8 @@ pub struct HotFindings {
     pub functions: Vec<HotRow<(String, String)>>,
     /// By thread.
     pub threads: Vec<HotRow<ThreadId>>,
+    /// Part of the weight that no memory instruction could be blamed for, by innermost loop, as a share of the session's.
+    pub computing: BTreeMap<LoopId, f64>,
 }
 
 /// Adds `cost` to row `index` of a dense column.
@@ -77,6 +81,9 @@ impl Analysis for HotData {
                 cost.add(batch.weight[row]);
                 here.merge(cost);
                 state.uses.entry((batch.group[row], batch.site[row])).or_default().merge(cost);
+                if batch.kind[row] == AccessKind::NONE {
+                    *state.computing.entry(batch.site[row]).or_default() += batch.weight[row];
+                }
             }
         }
         state.whole.merge(here);
@@ -89,6 +96,9 @@ impl Analysis for HotData {
         into.whole.merge(from.whole);
         for (used, tally) in from.uses {
             into.uses.entry(used).or_default().merge(tally);
+        }
+        for (site, weight) in from.computing {
+            *into.computing.entry(site).or_default() += weight;
         }
         for (index, tally) in from.threads.into_iter().enumerate() {
             add(&mut into.threads, index, tally);
@@ -118,6 +128,13 @@ impl Analysis for HotData {
             let element = tables.group(group).element;
             gather(&mut types, element.map(|element| tables.type_(element.type_id).name.clone()), tally);
         }
+        let mut computing: BTreeMap<LoopId, u64> = BTreeMap::new();
+        for (&site, &weight) in &state.computing {
+            if let Some(id) = tables.site(site).innermost_loop {
+                *computing.entry(id).or_default() += weight;
+            }
+        }
+        let part = |weight: u64| weight as f64 / state.whole.weight.max(1) as f64;
         let threads = (0..).map(ThreadId).zip(state.threads).filter(|(_, tally)| tally.samples > 0);
         HotFindings {
             whole: state.whole,
@@ -127,6 +144,7 @@ impl Analysis for HotData {
             lines: ranked(lines, &state.whole),
             functions: ranked(functions, &state.whole),
             threads: ranked(threads, &state.whole),
+            computing: computing.into_iter().map(|(id, weight)| (id, part(weight))).collect(),
         }
     }
 }

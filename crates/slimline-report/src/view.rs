@@ -417,9 +417,11 @@ pub struct Loop {
     pub share: f64,
     /// 95 % interval of `share`.
     pub share_interval: Interval,
+    /// The part of `share` that no memory instruction could be blamed for: computing.
+    pub no_memory_share: f64,
     /// Nesting, 1 for an outermost loop; of copies made by inlining, that of the costliest.
     pub depth: u32,
-    /// Loops around it that are on the same lines.
+    /// Loops around it that are on the same lines, where another loop of `loops` is on them.
     pub inner: u32,
     /// Data it touches, costliest first.
     pub groups: Vec<LoopGroup>,

@@ -34,6 +34,7 @@ fn art() -> Report {
         column: None,
         share,
         share_interval: Interval { low: share - 0.01, high: share + 0.01 },
+        no_memory_share: 0.0,
         depth: 2,
         inner: 0,
         module: "art".into(),
@@ -391,6 +392,25 @@ fn loops_of_stripped_code() {
     let unstyled = unstyled(&out);
     let tables = unstyled.lines().skip_while(|line| *line != "LOOPS");
     insta::assert_snapshot!(tables.collect::<Vec<_>>().join("\n"));
+}
+
+/// What a loop computes is told with what it touches, and is no data.
+#[test]
+fn loops_that_compute() {
+    let mut report = art();
+    let [first, second, third] = &mut report.loops[..] else { panic!("three loops") };
+    let nothing = |share| LoopGroup { id: 0, share, samples: 99, fields: Vec::new() };
+    first.no_memory_share = 0.4;
+    first.groups.insert(0, nothing(0.41));
+    second.no_memory_share = 0.001;
+    second.groups.push(nothing(0.1));
+    third.no_memory_share = third.share;
+    third.groups = vec![nothing(third.share)];
+    report.session.quality.no_memory = 0.18;
+    let mut out = String::new();
+    text::report(&mut out, &report, By::Group, Limits::default()).unwrap();
+    let out = unstyled(&out);
+    insta::assert_snapshot!(&out[out.find("DATA").unwrap()..out.find("\nADVICE").unwrap()]);
 }
 
 /// Loops of a nest on the same lines are told apart.

@@ -70,6 +70,8 @@ pub struct Packing {
     after: f64,
     /// Part of the session's time in which the lines that are saved are fetched.
     pub saved_share: f64,
+    /// The part of `saved_share` that remains where all computing of the loops goes on meanwhile.
+    pub unhidden_share: f64,
     /// Part of `before` in loops without order.
     disordered: f64,
 }
@@ -93,7 +95,7 @@ impl Packing {
     ) -> Self {
         let mut packing = Self::default();
         let sum = |layouts: &[Layout], of: &dyn Fn(&Layout) -> f64| layouts.iter().map(of).sum::<f64>();
-        for (_, of_group) in subject.loops() {
+        for (row, of_group) in subject.loops() {
             let fields: Vec<usize> =
                 of_group.fields.iter().filter(|field| !field.only_spanned).map(|field| field.field).collect();
             if fields.is_empty() || of_group.share <= 0.0 {
@@ -108,7 +110,9 @@ impl Packing {
             };
             packing.before += of_group.share;
             packing.after += of_group.share * left;
-            packing.saved_share += of_group.share * (1.0 - left);
+            let saved = of_group.share * (1.0 - left);
+            packing.saved_share += saved;
+            packing.unhidden_share += if saved > 0.0 { saved * subject.findings.loops[row].unhidden() } else { saved };
             if matches!(visits(subject, of_group), Visits::InDisorder) {
                 packing.disordered += of_group.share;
             }

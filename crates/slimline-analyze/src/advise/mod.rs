@@ -7,7 +7,8 @@
 //! weighted by the loop's share of time. That much time is saved at most. [`REACHED`] of it is what splitting by hand
 //! reached in the sample programs of this repository (array of structures 0.76 to 1, nodes 0.5), and StructSlim's
 //! table 3 has programs with much less, whose data was in a cache or came ahead of its use: hence the width of the
-//! interval.
+//! interval. Where a loop also computes, a processor waits for memory meanwhile as far as it can: at worst only the
+//! time is saved by which the loop waits for longer than it computes, at best all; half-way is expected.
 
 mod definition;
 mod lines;
@@ -145,6 +146,8 @@ struct SourceLoop {
     name: String,
     /// Share of the session's weight, whatever data it is spent on.
     share: f64,
+    /// The part of it that no memory instruction could be blamed for.
+    computing: f64,
     /// Fields of the group that it uses.
     fields: Vec<usize>,
 }
@@ -260,22 +263,23 @@ impl Subject<'_> {
     fn predict(&self, packing: &Packing) -> Predicted {
         let nodes = self.group.structure.is_some_and(|structure| structure.one_per_object);
         let reached = if nodes || packing.is_disordered() { REACHED_IN_DISORDER } else { REACHED };
-        let limit = packing.saved_share;
+        let (limit, unhidden) = (packing.saved_share, packing.unhidden_share);
         // How well the group's own share is known widens the interval.
         let (low, high) = match self.group.share.value {
             0.0 => (0.0, 0.0),
             share => (self.group.share.low / share, self.group.share.high / share),
         };
         Predicted {
-            cycles: fewer(limit * reached.1),
+            cycles: fewer((limit + unhidden) / 2.0 * reached.1),
             cycles_low: fewer((limit * reached.2 * high).min(1.0)),
-            cycles_high: fewer(limit * reached.0 * low),
+            cycles_high: fewer(unhidden * reached.0 * low),
             lines: packing.change(),
             method: format!(
                 "cache lines touched per element in each loop, weighted by the loop's time; {} to {} of that is \
-                 expected to be reached",
+                 expected to be reached{}",
                 percent(reached.0),
-                percent(reached.2)
+                percent(reached.2),
+                hidden_words(limit, unhidden)
             ),
         }
     }
@@ -359,6 +363,7 @@ impl Subject<'_> {
         Some(SourceLoop {
             name: format!("{} {place}", found.function),
             share: rows.iter().map(|&row| self.findings.loops[row].share.value).sum(),
+            computing: rows.iter().map(|&row| self.findings.loops[row].computing).sum(),
             fields,
         })
     }
@@ -406,6 +411,16 @@ impl Subject<'_> {
 /// So much less, as a change: what is nothing has no sign.
 fn fewer(part: f64) -> f64 {
     0.0 - part
+}
+
+/// What is to be said where computing may hide a part of what would be saved.
+fn hidden_words(limit: f64, unhidden: f64) -> String {
+    let hidden = if limit > 0.0 { (1.0 - unhidden / limit).max(0.0) } else { 0.0 };
+    match hidden {
+        // Less changes no figure.
+        ..0.005 => String::new(),
+        _ => format!(", and up to {} of it is hidden behind computing in the same loops", percent(hidden)),
+    }
 }
 
 const MANY_SAMPLES: u64 = 100;

@@ -2,7 +2,7 @@
 
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
-use super::{Advice, Kind, Subject, percent};
+use super::{Advice, Kind, SourceLoop, Subject, percent};
 use crate::structure::Structure;
 
 /// Size of the pointer from the hot part to the cold one.
@@ -162,6 +162,14 @@ fn points_to_itself(subject: &Subject<'_>) -> bool {
     subject.group.fields.iter().filter_map(|field| field.type_name.as_deref()).any(is_link)
 }
 
+/// `, 30.0 % of it computing`
+fn computing_words(of: &SourceLoop) -> String {
+    match of.computing / of.share {
+        part if part >= 0.005 => format!(", {} of it computing", percent(part)),
+        _ => String::new(),
+    }
+}
+
 fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> String {
     let group = subject.group;
     let share = |fields: &[usize]| fields.iter().map(|&field| group.fields[field].share).sum::<f64>();
@@ -178,9 +186,10 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
     );
     if let Some(hottest) = subject.hottest_loop() {
         why += &format!(
-            " Its hottest loop, {} ({} of the time), uses {}: {} of the {} bytes it passes over.",
+            " Its hottest loop, {} ({} of the time{}), uses {}: {} of the {} bytes it passes over.",
             hottest.name,
             percent(hottest.share),
+            computing_words(&hottest),
             subject.braces(&hottest.fields),
             bytes(&hottest.fields),
             structure.element_bytes

@@ -1,6 +1,6 @@
 //! Loops that walk against the layout: down the columns of an array that lies in rows.
 
-use super::{Advice, Confidence, Kind, MANY_SAMPLES, Predicted, REACHED, Subject, fewer, percent};
+use super::{Advice, Confidence, Kind, MANY_SAMPLES, Predicted, REACHED, Subject, fewer, hidden_words, percent};
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
 use crate::structure::KNOWN;
@@ -28,7 +28,8 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
     let saved = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
     let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
     let limit = share * saved;
-    if limit * REACHED.1 < subject.floors.gain {
+    let unhidden = limit * subject.findings.loops[row].unhidden();
+    if (limit + unhidden) / 2.0 * REACHED.1 < subject.floors.gain {
         return None;
     }
     let found = &subject.tables.loops[subject.findings.loops[row].loop_id.index()];
@@ -44,15 +45,16 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         ),
         fields: Vec::new(),
         predicted: Some(Predicted {
-            cycles: fewer(limit * REACHED.1),
+            cycles: fewer((limit + unhidden) / 2.0 * REACHED.1),
             cycles_low: fewer((limit * REACHED.2 * certainty(high)).min(1.0)),
-            cycles_high: fewer(limit * REACHED.0 * certainty(low)),
+            cycles_high: fewer(unhidden * REACHED.0 * certainty(low)),
             lines: fewer(saved),
             method: format!(
-                "a line for each access now, one for {} neighbours then; {} to {} of that is expected to be reached",
+                "a line for each access now, one for {} neighbours then; {} to {} of that is expected to be reached{}",
                 LINE_BYTES / grain,
                 percent(REACHED.0),
-                percent(REACHED.2)
+                percent(REACHED.2),
+                hidden_words(limit, unhidden)
             ),
         }),
         confidence: match subject.group.share.samples {

@@ -3,7 +3,7 @@
 use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
 use slimline_attribute::tables::GroupKind;
 
-use crate::synthetic::{Program, Step, load};
+use crate::synthetic::{Program, Step, computing, load};
 
 fn advice(program: &Program) -> Vec<Advice> {
     advise(&program.findings(), &program.tables, &Floors::default())
@@ -60,6 +60,45 @@ fn an_array_is_split_by_clusters() {
          typedef struct neighbor_entry {\n    char entry[49];\n} neighbor_entry;\n\
          // one array each: neighbors[i].dist becomes neighbors_dist[i].dist\n"
     );
+}
+
+/// What a loop waits for while it computes anyway may not be won.
+#[test]
+fn gains_are_bounded_by_what_computing_leaves() {
+    let run = |of_100: u64| {
+        let mut program = Program::new();
+        let element = program.structure("record", 64, &[("x", 0, 8, "double"), ("rest", 8, 56, "char[56]")]);
+        let array = program.array("records", Some(element), 64 << 20);
+        let in_loop = program.a_loop("solve", 9, 12);
+        let (read, divide) = (program.site(in_loop), program.site(in_loop));
+        for sample in 0..400 {
+            match sample % 100 < of_100 {
+                true => program.sample(0, computing(divide), 1_000_000),
+                false => walk(&mut program, &[load(read, array, 0, 64)], 1),
+            }
+        }
+        let mut found = advice(&program);
+        assert_eq!((found.len(), found[0].kind), (1, Kind::Split));
+        found.remove(0)
+    };
+    let gain = |advice: &Advice| advice.predicted.clone().map(|of| (of.cycles, of.cycles_low, of.cycles_high)).unwrap();
+    let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+    // All of the time waits; 7 of 8 bytes are saved, of which 0.35 to 1 is reached. The ends hold sampling, too.
+    let all = run(0);
+    close(gain(&all).0, -0.875 * 0.7);
+    assert_eq!(all.confidence, Confidence::High);
+    assert!(!all.why.contains("computing"), "{}", all.why);
+    // A fifth computes: of the four fifths that wait, a quarter may be hidden.
+    let most = run(20);
+    close(gain(&most).0, -0.8 * 0.875 * (1.0 + 0.75) / 2.0 * 0.7);
+    assert!(most.why.contains("solve lines 9-12 (100.0 % of the time, 20.0 % of it computing)"), "{}", most.why);
+    let method = &most.predicted.as_ref().unwrap().method;
+    assert!(method.ends_with("up to 25.0 % of it is hidden behind computing in the same loops"), "{method}");
+    // It computes for longer than it waits: perhaps nothing is won.
+    let least = run(60);
+    close(gain(&least).0, -0.4 * 0.875 / 2.0 * 0.7);
+    assert_eq!((gain(&least).2, least.confidence), (0.0, Confidence::Medium));
+    assert!(gain(&least).1 < gain(&least).0);
 }
 
 /// A function inlined at two calls has its loop twice in the binary: together they are the hottest, and that is the

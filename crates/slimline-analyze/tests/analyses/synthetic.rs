@@ -47,11 +47,17 @@ pub(crate) fn store(site: SiteId, group: GroupId, offset: u64, stride: i64) -> S
     Step { kind: AccessKind::STORE, ..load(site, group, offset, stride) }
 }
 
+/// A sample that no memory instruction could be blamed for.
+pub(crate) fn computing(site: SiteId) -> Step {
+    Step { kind: AccessKind::NONE, ..load(site, Tables::UNATTRIBUTED, 0, 0) }
+}
+
 impl Program {
     pub(crate) fn new() -> Self {
         let mut tables = Tables::new();
         tables.modules.push(Module { path: "/bin/synthetic".into(), build_id: None, symbols: SymbolSource::DebugInfo });
-        Self { tables, batches: Vec::new(), windows: 0, cpu_ns: 0, before: Vec::new(), objects: 1, bases: Vec::new() }
+        let bases = vec![(Tables::UNATTRIBUTED, 0, 0)];
+        Self { tables, batches: Vec::new(), windows: 0, cpu_ns: 0, before: Vec::new(), objects: 1, bases }
     }
 
     /// A C structure of members (name, offset, bytes, type).

@@ -21,6 +21,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
         end_address: row.end.0,
         share: found.share.value,
         share_interval: interval(&found.share),
+        no_memory_share: found.computing,
         depth: row.depth,
         inner: tables.loops_around_in_place(found.loop_id) as u32,
         groups: found
@@ -61,7 +62,7 @@ pub(super) fn with_copies_joined(
     merged.iter().for_each(|(found, _)| *at_place.entry(place(found)).or_default() += 1);
     let is_alone: Vec<bool> = merged.iter().map(|(found, _)| at_place[&place(found)] == 1).collect();
     for ((found, _), _) in merged.iter_mut().zip(is_alone).filter(|(_, is_alone)| *is_alone) {
-        found.column = None;
+        (found.column, found.inner) = (None, 0);
     }
     let mut went = vec![0; merged.iter().map(|(_, rows)| rows.len()).sum()];
     for (to, (_, rows)) in merged.iter().enumerate() {
@@ -70,13 +71,14 @@ pub(super) fn with_copies_joined(
     (merged.into_iter().map(|(found, _)| found).collect(), went)
 }
 
-/// What a row tells of where its loop is, but for the column.
-fn place(found: &view::Loop) -> (&str, &str, Option<&str>, u32, u32, u32) {
-    (&found.module, &found.function, found.file.as_deref(), found.first_line, found.last_line, found.inner)
+/// What a row tells of where its loop is, but for what tells it from others there.
+fn place(found: &view::Loop) -> (&str, &str, Option<&str>, u32, u32) {
+    (&found.module, &found.function, found.file.as_deref(), found.first_line, found.last_line)
 }
 
 fn merge(into: &mut view::Loop, from: view::Loop) {
     into.share += from.share;
+    into.no_memory_share += from.no_memory_share;
     // The ends' sums hold the sum.
     into.share_interval.low += from.share_interval.low;
     into.share_interval.high = (into.share_interval.high + from.share_interval.high).min(1.0);
@@ -125,6 +127,14 @@ mod tests {
         assert_eq!((merged.len(), merged[0].share, merged[0].depth), (2, 0.5, 2));
         assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, samples: 16, fields: vec![0, 24] }]);
         assert!((merged[0].share_interval.low - 0.48).abs() < 1e-9);
+    }
+
+    /// A loop inside of another one on its lines says so where the other one is a row.
+    #[test]
+    fn a_nest_on_the_same_lines_is_told_apart_where_there_is_need() {
+        let at = |function, inner| view::Loop { inner, ..found(function, [7, 9], 1, 0.25, &[0]) };
+        let (merged, _) = with_copies_joined(vec![at("both", 0), at("both", 1), at("inner", 1)], |_, _| false);
+        assert_eq!(merged.iter().map(|found| found.inner).collect::<Vec<_>>(), [0, 1, 0]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::number::{RANGE, bytes, confidence, count, percent, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
 use super::{Limits, WIDTH, fold, heading, more};
 use crate::escape::plain;
-use crate::view::{Field, Group, Loop, Place, Report, Sharing};
+use crate::view::{Field, Group, Loop, LoopGroup, Place, Quality, Report, Sharing};
 
 /// Share from which it is told what of the time a table is not about.
 const OUTSIDE: f64 = 0.005;
@@ -40,7 +40,7 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
             if group.bytes == 0 { String::new() } else { about(group, bytes(group.bytes)) },
             if group.blocks == 0 { String::new() } else { about(group, count(group.blocks)) },
             group.element_bytes.map(|n| format!("{n} B")).unwrap_or_default(),
-            origin(group),
+            if group.id == 0 { without_data(&report.session.quality) } else { origin(group) },
         ]);
     }
     let rest = &report.groups[shown.len()..];
@@ -92,6 +92,14 @@ fn kind(group: &Group) -> &str {
         kind if kind == group.name => "",
         kind => kind,
     }
+}
+
+/// What the time of no known data is: computing, and samples whose address is lost; the rest lies in no known object.
+fn without_data(quality: &Quality) -> String {
+    let parts = [("computing", quality.no_memory), ("lost", quality.lost + quality.no_code)];
+    let told =
+        parts.iter().filter(|(_, share)| *share > 0.0).map(|(name, share)| format!("{name} {}", percent(*share)));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// The line comes first, then callers: what does not fit the page is cut at its end.
@@ -434,9 +442,14 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
 }
 
 fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
-    let parts: Vec<String> = found
+    // The first group is what belongs to no data; what computing has of it is told as such.
+    let is_worth_it = |part: &&LoopGroup| part.id != 0 || part.share - found.no_memory_share >= 0.1 * found.share;
+    let computing = (found.no_memory_share >= 0.1 * found.share && found.no_memory_share > 0.0)
+        .then(|| format!("({} computing)", percent(found.no_memory_share)));
+    let parts = found
         .groups
         .iter()
+        .filter(is_worth_it)
         .take(limits.columns(3))
         .filter_map(|part| report.groups.iter().find(|group| group.id == part.id).map(|group| (part, group)))
         .map(|(part, group)| {
@@ -454,7 +467,6 @@ fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
                 _ => String::new(),
             };
             format!("{group_name}{fields}{few}")
-        })
-        .collect();
-    parts.join("  ")
+        });
+    computing.into_iter().chain(parts).collect::<Vec<_>>().join("  ")
 }
