@@ -10,6 +10,7 @@
 //! interval. Where a loop also computes, a processor waits for memory meanwhile as far as it can: at worst only the
 //! time is saved by which the loop waits for longer than it computes, at best all; half-way is expected.
 
+mod caches;
 mod definition;
 mod lines;
 mod order;
@@ -24,6 +25,7 @@ use crate::findings::{Findings, GroupFindings, LoopGroup};
 use crate::number::{bytes, percent};
 use crate::structure::ElementFrom;
 
+use caches::Small;
 pub use lines::Packing;
 
 /// Part of the lines saved that is expected to become time saved; the low and the high end of it.
@@ -39,7 +41,7 @@ pub struct Floors {
     pub group_share: f64,
     /// Part of the session's time that a change must be expected to save.
     pub gain: f64,
-    /// Data of a group below this size stays in a core's own caches: nothing to win by lines.
+    /// Data that is smaller than this altogether stays in a core's own caches: nothing to win by lines.
     pub cached_bytes: u64,
 }
 
@@ -120,15 +122,16 @@ pub struct Advice {
 /// All advice, that with the greatest gain first; groups to leave alone come last, costliest first.
 pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advice> {
     let mut found: Vec<Advice> = Vec::new();
+    let small = Small::of(findings, tables, floors);
     for group in &findings.groups {
         // What belongs to no known object is nobody's to change or to leave alone.
         let is_known = tables.group(group.group).kind != GroupKind::Unattributed;
         if group.share.value < floors.group_share || !is_known {
             continue;
         }
-        let subject = Subject { findings, tables, floors, group };
+        let subject = Subject { findings, tables, floors, group, small };
         let walks = walk::interchanges(&subject);
-        let layout = sharing::with_caution(&subject, subject.layout());
+        let layout = sharing::with_caution(&subject, caches::with_company(&subject, subject.layout()));
         // Where only the walk is wrong, there is no need to say that the layout is right.
         if layout.predicted.is_some() || walks.is_empty() {
             found.push(layout);
@@ -158,6 +161,8 @@ struct Subject<'a> {
     tables: &'a Tables,
     floors: &'a Floors,
     group: &'a GroupFindings,
+    /// All groups that are small.
+    small: Small,
 }
 
 impl Subject<'_> {
@@ -200,15 +205,7 @@ impl Subject<'_> {
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
         }
-        let is_whole = row.is_seen_whole(self.group.share.samples);
-        (is_whole && row.bytes < self.floors.cached_bytes).then(|| {
-            let apart = if sharing::is_possible(self) {
-                ", apart from lines that threads take from each other"
-            } else {
-                "; its lines are not fetched from far"
-            };
-            format!("All of it ({}) fits a core's own caches{apart}.", bytes(row.bytes))
-        })
+        caches::fits(self)
     }
 
     fn no_gain(&self, gain: f64) -> String {

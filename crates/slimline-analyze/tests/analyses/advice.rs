@@ -240,6 +240,35 @@ fn what_is_well_is_left_alone() {
     assert!(reason(&program).contains("no regular structure"));
 }
 
+/// What would fit the caches alone does not with others like it: no one of them is told that it does.
+#[test]
+fn small_structures_share_the_caches() {
+    let run = |count: u32| {
+        let mut program = Program::new();
+        let element = program.doubles("pair", &["a", "b"]);
+        for number in 0..count {
+            let array = program.array(&format!("pairs {number}"), Some(element), 100 << 10);
+            let in_loop = program.a_loop("f", 10 * number + 1, 10 * number + 2);
+            let site = program.site(in_loop);
+            walk(&mut program, &[load(site, array, 0, 16)], 6);
+        }
+        advice(&program)
+    };
+    for found in run(2) {
+        let fits = "All of it (100.0 KiB, with the other structures of such size 200.0 KiB) fits a core's own caches; its \
+                    lines are not fetched from far.";
+        assert_eq!((found.kind, found.why.as_str()), (Kind::LeaveAlone, fits));
+    }
+    let found = run(5);
+    assert_eq!(found.len(), 5);
+    for found in found {
+        assert_eq!((found.kind, found.confidence), (Kind::Split, Confidence::Low), "few samples");
+        let told =
+            "Alone it would fit a core's own caches, but 5 structures of such size are in use, 500.0 KiB together.";
+        assert!(found.why.ends_with(told), "{}", found.why);
+    }
+}
+
 #[test]
 fn cold_data_gets_no_advice() {
     let mut program = neighbors();

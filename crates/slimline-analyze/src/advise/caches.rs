@@ -1,0 +1,74 @@
+//! Whether data stays in a core's own caches. Small structures compete for them: what each of them would do alone says
+//! nothing, so all that are in use are taken together.
+
+use slimline_attribute::tables::{GroupKind, Tables};
+
+use super::{Advice, Confidence, Floors, Subject, sharing};
+use crate::findings::{Findings, GroupFindings};
+use crate::number::bytes;
+
+/// Structures each of which would fit a core's own caches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Small {
+    /// How many.
+    count: u64,
+    /// Their size altogether.
+    bytes: u64,
+}
+
+impl Small {
+    /// Those of `findings` that cost any time.
+    pub(super) fn of(findings: &Findings, tables: &Tables, floors: &Floors) -> Self {
+        let mut small = Self::default();
+        for group in findings.groups.iter().filter(|group| group.share.value > 0.0) {
+            if let Some(bytes) = small_bytes(group, tables, floors) {
+                small.count += 1;
+                small.bytes = small.bytes.saturating_add(bytes);
+            }
+        }
+        small
+    }
+}
+
+/// Size of a group that would fit the caches by itself; `None` where it would not, or where its size is not known: of
+/// stacks the mapping is, and what of it is used is not.
+fn small_bytes(group: &GroupFindings, tables: &Tables, floors: &Floors) -> Option<u64> {
+    let row = tables.group(group.group);
+    let is_known =
+        row.is_seen_whole(group.share.samples) && !matches!(row.kind, GroupKind::Stack | GroupKind::Unattributed);
+    (is_known && row.bytes < floors.cached_bytes).then_some(row.bytes)
+}
+
+/// Why lines of the group are not fetched from far; `None` where they may be.
+pub(super) fn fits(subject: &Subject<'_>) -> Option<String> {
+    let own = small_bytes(subject.group, subject.tables, subject.floors)?;
+    if subject.small.bytes > subject.floors.cached_bytes {
+        return None;
+    }
+    let others = match subject.small.count {
+        0 | 1 => String::new(),
+        _ => format!(", with the other structures of such size {}", bytes(subject.small.bytes)),
+    };
+    let apart = if sharing::is_possible(subject) {
+        ", apart from lines that threads take from each other"
+    } else {
+        "; its lines are not fetched from far"
+    };
+    Some(format!("All of it ({}{others}) fits a core's own caches{apart}.", bytes(own)))
+}
+
+/// The advice for a group that would fit the caches by itself, but does not with the others: how far its lines come is
+/// not known.
+pub(super) fn with_company(subject: &Subject<'_>, advice: Advice) -> Advice {
+    let alone = small_bytes(subject.group, subject.tables, subject.floors).is_some();
+    if !alone || subject.small.bytes <= subject.floors.cached_bytes {
+        return advice;
+    }
+    let why = format!(
+        "{} Alone it would fit a core's own caches, but {} structures of such size are in use, {} together.",
+        advice.why,
+        subject.small.count,
+        bytes(subject.small.bytes)
+    );
+    Advice { why, confidence: advice.confidence.min(Confidence::Medium), ..advice }
+}
