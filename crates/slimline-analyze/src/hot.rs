@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use slimline_attribute::tables::{LoopId, Tables};
+use slimline_attribute::tables::{CodePlace, LoopId, Tables};
 use slimline_trace::access::{AccessBatch, AccessKind, GroupId, SiteId, ThreadId};
 
 use crate::analysis::{Analysis, Order, ShardInfo};
@@ -46,8 +46,9 @@ pub struct HotFindings {
     pub types: Vec<HotRow<Option<String>>>,
     /// By innermost loop; `None` is code outside of all loops.
     pub loops: Vec<HotRow<Option<LoopId>>>,
-    /// By source line of the innermost frame; `None` where it is not known.
-    pub lines: Vec<HotRow<Option<(String, u32)>>>,
+    /// By source line of the innermost frame, or by what is known of code without lines; `None` where it is not known
+    /// which code it is.
+    pub lines: Vec<HotRow<Option<CodePlace>>>,
     /// By function and module file.
     pub functions: Vec<HotRow<(String, String)>>,
     /// By thread.
@@ -117,9 +118,9 @@ impl Analysis for HotData {
             }
         }
         for (site, tally) in sites {
+            gather(&mut lines, tables.code_place(site), tally);
             let site = tables.site(site);
             gather(&mut loops, site.innermost_loop, tally);
-            gather(&mut lines, site.position().map(|at| (at.file.clone(), at.line)), tally);
             let module = site.frames.last().map(|frame| frame.module.clone()).unwrap_or_default();
             gather(&mut functions, (site.function().to_owned(), module), tally);
         }

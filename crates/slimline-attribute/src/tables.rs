@@ -86,6 +86,21 @@ impl Tables {
         &self.sites[id.index()]
     }
 
+    /// The line of an instruction, or what is known instead: its innermost loop, its function. `None` where it is not known
+    /// which instruction it is.
+    pub fn code_place(&self, id: SiteId) -> Option<CodePlace> {
+        let site = self.site(id);
+        let outermost = site.frames.last()?;
+        if let Some(at) = site.position() {
+            return Some(CodePlace::Line { file: at.file.clone(), line: at.line });
+        }
+        let module = outermost.module.clone();
+        Some(match site.innermost_loop.map(|id| &self.loops[id.index()]) {
+            Some(found) => CodePlace::Loop { module, start: found.start, end: found.end },
+            None => CodePlace::Function { module, function: outermost.function.clone() },
+        })
+    }
+
     /// The group's row.
     pub fn group(&self, id: GroupId) -> &Group {
         &self.groups[id.index()]
@@ -272,6 +287,34 @@ impl Site {
     pub fn function(&self) -> &str {
         self.frames.last().map_or("?", |frame| frame.function.as_str())
     }
+}
+
+/// Where code is, as exactly as it can be said.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CodePlace {
+    /// A line of the source.
+    Line {
+        /// Path as the debug information has it.
+        file: String,
+        /// 1-based.
+        line: u32,
+    },
+    /// A loop of code without lines.
+    Loop {
+        /// File name of its module.
+        module: String,
+        /// Lowest link-time address of its code.
+        start: Svma,
+        /// The address after the highest.
+        end: Svma,
+    },
+    /// A function without lines, outside of its loops.
+    Function {
+        /// File name of its module.
+        module: String,
+        /// Its name, or `module+0x1234` of its start.
+        function: String,
+    },
 }
 
 /// A byte inside a type: "offset 8 of `struct Node`".

@@ -8,7 +8,7 @@ use slimline_attribute::data::wrappers::WrapperRules;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{PartTables, ProcessTables, Reason, Resolver};
-use slimline_attribute::tables::{GroupKind, Tables};
+use slimline_attribute::tables::{CodePlace, GroupKind, Tables};
 use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
 use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::tables::{
@@ -269,6 +269,59 @@ fn rows_land_on_their_code_and_data() {
 
     let reasons: Vec<_> = resolution.unresolved.iter().map(|row| (row.reason, row.weight, row.accesses)).collect();
     assert_eq!(reasons, [(Reason::NoAddress, 2000, 2), (Reason::NoMapping, 2000, 2), (Reason::CodeInNoFile, 2000, 2)]);
+}
+
+/// Where no line is known, the loop is, or the function.
+#[test]
+fn code_without_lines_is_told_by_its_loop() {
+    let sandbox = Sandbox::new();
+    let flags = ["-g", "-O1", "-fno-inline", "-fpie", "-pie", "-rdynamic"];
+    let named = sandbox.compile("gcc", &flags, "a.c", SOURCE, "named");
+    let stripped = sandbox.compile("gcc", &[&flags[..], &["-s"]].concat(), "a.c", SOURCE, "stripped");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &named);
+    let (before_loop, in_make) = (code_at(&module, "main", 13), code_at(&module, "make", 9));
+    // The loop is tested at its end.
+    let is_of_loop =
+        |ip: &u64| module.frames(Svma(ip - BIAS))[0].position.as_ref().is_some_and(|position| position.line == 13);
+    let in_loop = (before_loop..before_loop + 0x100).filter(is_of_loop).last().expect("a line");
+    let places = |program: &str| {
+        let mut recorded = Recorded::new(program);
+        recorded.sample(10, in_loop, 0, None, 0);
+        recorded.sample(20, in_make, 0, None, 0);
+        recorded.sample(30, 0x4444_0000, 0, None, 0);
+        let mut resolver = Resolver::new(&store);
+        let process = resolver.add_process(recorded.process(1));
+        let mut sites = Vec::new();
+        resolver.resolve(process, recorded.part(), |batch| sites.extend_from_slice(&batch.site));
+        let tables = resolver.finish().tables;
+        let innermost = tables.loops.first().map(|found| (found.start, found.end));
+        let places: Vec<_> = sites.into_iter().map(|site| tables.code_place(site)).collect();
+        assert_eq!(tables.code_place(Tables::UNKNOWN_SITE), None);
+        (places, innermost.expect("a loop"))
+    };
+    let (with_lines, _) = places(&named);
+    let lines: Vec<Option<u32>> = with_lines
+        .iter()
+        .map(|place| match place {
+            Some(CodePlace::Line { line, .. }) => Some(*line),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lines, [Some(13), Some(9), None]);
+    let (without, (start, end)) = places(&stripped);
+    assert!((start.0..end.0).contains(&(in_loop - BIAS)));
+    let function = |module: &str, function: &str| {
+        Some(CodePlace::Function { module: module.to_owned(), function: function.to_owned() })
+    };
+    assert_eq!(
+        without,
+        [
+            Some(CodePlace::Loop { module: "stripped".to_owned(), start, end }),
+            function("stripped", "make"),
+            function("[unmapped]", "[unmapped]+0x44440000"),
+        ]
+    );
 }
 
 /// Rules that a configuration adds hold for lines, too: code of a source that is a library's is not the program's own.

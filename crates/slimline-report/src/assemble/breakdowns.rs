@@ -2,7 +2,7 @@
 
 use slimline_analyze::hot::{HotFindings, HotRow};
 use slimline_analyze::share::Share;
-use slimline_attribute::tables::Tables;
+use slimline_attribute::tables::{CodePlace, Tables};
 
 use crate::view;
 
@@ -10,8 +10,10 @@ pub(super) fn view(hot: &HotFindings, tables: &Tables) -> view::Breakdowns {
     view::Breakdowns {
         types: rows(&hot.types, |name| (name.clone().unwrap_or_else(|| "type not known".to_owned()), String::new())),
         functions: rows(&hot.functions, |(function, module)| (function.clone(), module.clone())),
-        lines: rows(&hot.lines, |line| match line {
-            Some((file, line)) => (format!("{file}:{line}"), String::new()),
+        lines: rows(&hot.lines, |place| match place {
+            Some(CodePlace::Line { file, line }) => (format!("{file}:{line}"), String::new()),
+            Some(CodePlace::Loop { module, start, end }) => (format!("{module}+{start}-{end}"), "loop".to_owned()),
+            Some(CodePlace::Function { module, function }) => (function.clone(), module.clone()),
             None => ("line not known".to_owned(), String::new()),
         }),
         threads: rows(&hot.threads, |&thread| {

@@ -10,7 +10,7 @@ const LEAST: f64 = 0.005;
 /// Modules named with each reason.
 const MODULES: usize = 3;
 
-/// Code: the row `line not known` of `report --by line`, by reason.
+/// Code: the rows of `report --by line` that are no lines, by reason.
 pub(super) fn without_line(rows: &[Unnamed]) -> Option<String> {
     let reasons = [
         ("no_line", "without debug information"),
