@@ -10,6 +10,7 @@ use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::clusters::{Cluster, Heat, Rules, clusters};
 use crate::fields::{self, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
+use crate::pace::TriggerCosts;
 use crate::places::{BATCHES, Place, Places};
 use crate::share::{Share, Tally, interval_of_parts};
 use crate::streams::{Stream, StreamFindings, Streams};
@@ -21,6 +22,8 @@ use crate::threads::{GroupThreads, Threads};
 pub struct DataProfile {
     /// How fields are clustered.
     pub rules: Rules,
+    /// What interrupts cost.
+    pub trigger_costs: TriggerCosts,
 }
 
 /// What the main profile finds.
@@ -187,7 +190,12 @@ pub struct Walk {
 
 /// What runs over the pass.
 type Parts = ((HotData, Streams), Threads);
-const PARTS: Parts = ((HotData, Streams), Threads);
+
+impl DataProfile {
+    fn parts(&self) -> Parts {
+        ((HotData, Streams { trigger_costs: self.trigger_costs }), Threads)
+    }
+}
 
 impl Analysis for DataProfile {
     const ORDER: Order = Parts::ORDER;
@@ -195,19 +203,19 @@ impl Analysis for DataProfile {
     type Findings = Findings;
 
     fn start(&self, shard: &ShardInfo) -> Self::State {
-        PARTS.start(shard)
+        self.parts().start(shard)
     }
 
     fn update(&self, state: &mut Self::State, batch: &AccessBatch) {
-        PARTS.update(state, batch);
+        self.parts().update(state, batch);
     }
 
     fn merge(&self, into: &mut Self::State, from: Self::State) {
-        PARTS.merge(into, from);
+        self.parts().merge(into, from);
     }
 
     fn finish(&self, state: Self::State, tables: &Tables) -> Findings {
-        let ((hot, streams), threads) = PARTS.finish(state, tables);
+        let ((hot, streams), threads) = self.parts().finish(state, tables);
         let places = Places::new(&streams, tables);
         Builder { hot, found: &streams, tables, places, threads, rules: self.rules }.findings()
     }

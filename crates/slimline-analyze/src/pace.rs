@@ -21,6 +21,10 @@
 //! pointer may walk an array and another wrap around in a buffer; the pace of a loop is that of most pairs of the sites
 //! that hold. Only the sites of a body longer than a window are judged [together](pool).
 //!
+//! What interrupts take of the time in between is subtracted, as far as it is known: of a quarter of a millisecond it is a
+//! tenth. (The time of samples themselves is not in the thread's time; what an interrupt costs was measured with it, so some
+//! microseconds too much are subtracted.)
+//!
 //! Distances are told by all CPU time, samples weigh that in user mode: a loop that takes page faults walks slowly, but
 //! its samples are few already. So what a loop's pace is by CPU time is made one by weight, with the ratio of the two
 //! between its samples.
@@ -41,7 +45,7 @@ mod pool;
 const LEAST_PAIRS: u64 = 5;
 /// Pairs with which those that are further apart in time are not asked any more.
 const ENOUGH_PAIRS: u64 = 32;
-/// Samples closer to one another say more of what sampling costs than of what the thread did in between.
+/// Samples closer to one another say more of how well it is known what sampling costs than of what the thread did.
 const CLOSEST_NS: u64 = 250_000;
 /// Steps inside of windows that their mean rests on, at least.
 const LEAST_STEPS: u64 = 8;
@@ -202,18 +206,19 @@ impl Pace {
         let apart = now.window - latest.window;
         let time_ns = now.cpu_ns.saturating_sub(latest.cpu_ns);
         let is_followed = latest.window >= first_window && latest.window > 0 && apart <= MOST_WINDOWS;
-        if is_followed && time_ns > 0 && time_ns < CLOSEST_NS {
+        if is_followed && now.sample == latest.seen.0 + 1 {
+            self.cpu_ns += now.cpu_ns.saturating_sub(latest.seen.1);
+            self.weight += weight;
+        }
+        if is_followed && time_ns < CLOSEST_NS {
             // Too close to tell; the one after may not be.
             latest.executions += now.executions;
+            latest.seen = now.seen;
             return;
         }
         let before = std::mem::replace(latest, now);
-        if !is_followed || time_ns == 0 {
+        if !is_followed {
             return;
-        }
-        if now.sample == before.sample + 1 {
-            self.cpu_ns += time_ns;
-            self.weight += weight;
         }
         let pairs = self.apart.entry(time_ns.ilog2()).or_default();
         if !before.position.is_with(now.position) || now.position.object == 0 {
@@ -351,6 +356,16 @@ pub struct Paces {
     pub pools: Vec<((LoopId, u64), Pool)>,
 }
 
+/// CPU time that an interrupt takes of the thread, by which clock it is of; 0 where not known. A thread's clock counts it,
+/// but nothing of the program runs in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TriggerCosts {
+    /// Of the clock whose samples weigh.
+    pub weighing_ns: u64,
+    /// Of the one whose samples fall between them.
+    pub between_ns: u64,
+}
+
 /// Paces by site, and where each site's walk was in the latest sample of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PaceTable {
@@ -361,9 +376,12 @@ pub(crate) struct PaceTable {
     window: u64,
     /// Samples, from an arbitrary start.
     sample: u64,
-    /// CPU time of the latest sample; 0 where not known. And its weight.
+    /// CPU time of the latest sample, without interrupts; 0 where not known. And its weight.
     cpu_ns: u64,
     weight: u64,
+    costs: TriggerCosts,
+    /// What interrupts have taken in this batch.
+    interrupted_ns: u64,
     /// Instructions of all windows before the current one, from an arbitrary start, and those of the current one.
     instructions: u64,
     instructions_here: u64,
@@ -376,6 +394,8 @@ struct Latest {
     window: u64,
     sample: u64,
     cpu_ns: u64,
+    /// The latest sample and its time, also where that was too close to this one to tell.
+    seen: (u64, u64),
     /// Of all windows before the sample's.
     instructions: u64,
     position: Position,
@@ -400,9 +420,14 @@ impl Position {
 }
 
 impl PaceTable {
+    pub(crate) fn new(costs: TriggerCosts) -> Self {
+        Self { costs, ..Self::default() }
+    }
+
     /// No window of another batch is followed up.
     pub(crate) fn begin_batch(&mut self) {
         self.first_window = self.window + 1;
+        self.interrupted_ns = 0;
         self.sightings.begin_batch();
     }
 
@@ -417,7 +442,12 @@ impl PaceTable {
     /// is that at which the window's burst began.
     pub(crate) fn sample(&mut self, site: SiteId, blamed: Position, cpu_ns: u64, weight: u64) {
         self.sample += 1;
-        (self.cpu_ns, self.weight) = (cpu_ns, weight);
+        self.weight = weight;
+        // An interrupt's cost is about half before the sample and half behind it.
+        let cost_ns = if weight > 0 { self.costs.weighing_ns } else { self.costs.between_ns };
+        let before_ns = self.interrupted_ns + cost_ns / 2;
+        self.interrupted_ns += cost_ns;
+        self.cpu_ns = if cpu_ns > 0 { cpu_ns.saturating_sub(before_ns).max(1) } else { 0 };
         if cpu_ns > 0 {
             self.sightings.sample(self.now(Position::default(), 0), weight, site);
         }
@@ -440,7 +470,7 @@ impl PaceTable {
 
     fn now(&self, position: Position, executions: u32) -> Latest {
         let (window, sample, cpu_ns, instructions) = (self.window, self.sample, self.cpu_ns, self.instructions);
-        Latest { window, sample, cpu_ns, instructions, position, executions }
+        Latest { window, sample, cpu_ns, seen: (sample, cpu_ns), instructions, position, executions }
     }
 
     /// Pairs where a site is now with where it was.

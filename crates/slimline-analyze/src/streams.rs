@@ -17,7 +17,7 @@ use slimline_trace::access::{AccessBatch, GroupId, SiteId, Window};
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::bottom::{Add, Bottom};
 use crate::neighbors::{Neighbors, Transitions};
-use crate::pace::{PaceTable, Paces, Position};
+use crate::pace::{PaceTable, Paces, Position, TriggerCosts};
 use crate::sequences::Sequences;
 use crate::share::{Tally, portion};
 use crate::structure::{KNOWN, Motion};
@@ -32,7 +32,10 @@ const DISTANCES: usize = 4;
 
 /// The analysis.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Streams;
+pub struct Streams {
+    /// What interrupts cost.
+    pub trigger_costs: TriggerCosts,
+}
 
 /// One site accessing one group.
 #[derive(Clone, Debug, PartialEq)]
@@ -370,7 +373,7 @@ impl Analysis for Streams {
     type Findings = StreamFindings;
 
     fn start(&self, _: &ShardInfo) -> StreamState {
-        StreamState::default()
+        StreamState { paces: PaceTable::new(self.trigger_costs), ..StreamState::default() }
     }
 
     fn update(&self, state: &mut StreamState, batch: &AccessBatch) {

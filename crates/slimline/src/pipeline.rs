@@ -7,12 +7,13 @@ use std::thread;
 use slimline_analyze::advise::{Floors, advise};
 use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
+use slimline_analyze::pace::TriggerCosts;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
 use slimline_report::assemble;
 use slimline_report::view::Report;
-use slimline_trace::session::{Machine, Session};
+use slimline_trace::session::{Collector, Machine, Session, Trigger};
 
 use crate::disk::Disk;
 
@@ -30,7 +31,7 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
     let mut quality = SampleQuality::default();
-    let profile = DataProfile::default();
+    let profile = DataProfile { trigger_costs: trigger_costs(&session.info().collector), ..DataProfile::default() };
     let mut pass = Pass::new(&profile);
     let ids: Vec<ProcessId> =
         processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect();
@@ -58,6 +59,14 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let findings = pass.finish(&resolution.tables);
     let advice = advise(&findings, &resolution.tables, &floors(&session.info().machine));
     Ok(assemble::report(session.info(), &quality, &resolution, &findings, &advice))
+}
+
+/// What was measured before the run is a perf event's interrupt and signal. The kernel's tick comes anyway; what its signal
+/// costs is not known.
+fn trigger_costs(collector: &Collector) -> TriggerCosts {
+    let perf_ns = collector.trigger_cost_ns.unwrap_or(0);
+    let weighing_ns = if collector.trigger == Trigger::PerfSigtrap { perf_ns } else { 0 };
+    TriggerCosts { weighing_ns, between_ns: perf_ns }
 }
 
 /// What a core of the recorded machine keeps to itself decides below which size data is left alone.

@@ -235,6 +235,7 @@ mod tests {
                 window: number,
                 sample: number,
                 cpu_ns: sample.cpu_ns,
+                seen: (number, sample.cpu_ns),
                 instructions: number * 300,
                 ..Latest::default()
             };

@@ -195,6 +195,11 @@ impl Program {
         self.before.push((step, weight, self.cpu_ns));
     }
 
+    /// A sample of the second clock, which weighs nothing, so long after the last one; the next is its window's.
+    pub(crate) fn sample_between(&mut self, step: Step, after_ns: u64) {
+        self.before.push((step, 0, self.cpu_ns + after_ns));
+    }
+
     /// A sample without a burst.
     pub(crate) fn sample(&mut self, thread: u32, step: Step, weight: u64) {
         self.sample_in(thread, step, 0, weight);
@@ -257,7 +262,10 @@ impl Program {
     }
 
     pub(crate) fn findings(&self) -> Findings {
-        let profile = DataProfile::default();
+        self.findings_of(DataProfile::default())
+    }
+
+    pub(crate) fn findings_of(&self, profile: DataProfile) -> Findings {
         let mut pass = Pass::new(&profile);
         self.batches.iter().for_each(|batch| pass.push(batch));
         pass.finish(&self.tables)

@@ -1,5 +1,7 @@
 //! What windows of consecutive accesses show: strides, structures, fields, paces, traversals.
 
+use slimline_analyze::findings::DataProfile;
+use slimline_analyze::pace::TriggerCosts;
 use slimline_analyze::structure::ElementFrom;
 use slimline_trace::access::{AccessKind, SiteId};
 
@@ -327,6 +329,38 @@ fn pace_of_short_walks_is_told_by_samples_without_a_window() {
     let pairs = group(&findings, &program, "pairs");
     assert!((pairs.fields[1].access_share - 10.0 / 11.0).abs() < 0.005, "{}", pairs.fields[1].access_share);
     assert_eq!(pairs.paced, 1.0);
+}
+
+/// Each interrupt takes 60 microseconds of the thread's time. Of the first loop there are samples 0.4 milliseconds apart, and
+/// these decide: 0.34 milliseconds of walking; of the second there are none closer than one millisecond, 0.94 of walking.
+#[test]
+fn interrupts_are_no_part_of_a_walk() {
+    let mut program = Program::new();
+    let element = program.doubles("pair", &["slow", "fast"]);
+    let pairs = program.array("pairs", Some(element), 16 * 10_000_000);
+    let (slow_loop, fast_loop) = (program.a_loop("slow", 1, 2), program.a_loop("fast", 3, 4));
+    let (slow, fast) = (program.site(slow_loop), program.site(fast_loop));
+    // 20 turns a microsecond: 0.54 milliseconds to the sample in between, and 0.34 from there.
+    for millisecond in 0..60_u64 {
+        let turn = millisecond * 17_600;
+        program.window(0, &[load(slow, pairs, 0, 16)], turn as i64, 50, 1_000_000);
+        program.sample_between(load(slow, pairs, (turn + 10_800) * 16, 16), 600_000);
+    }
+    // 100 turns a microsecond.
+    for millisecond in 0..60 {
+        program.window(0, &[load(fast, pairs, 8, 16)], millisecond * 94_000, 50, 1_000_000);
+    }
+    let share = |trigger_costs| {
+        let findings = program.findings_of(DataProfile { trigger_costs, ..DataProfile::default() });
+        let pairs = group(&findings, &program, "pairs");
+        assert_eq!(pairs.paced, 1.0);
+        pairs.fields[0].access_share
+    };
+    let costs = TriggerCosts { weighing_ns: 60_000, between_ns: 60_000 };
+    assert!((share(costs) - 17_600.0 / 111_600.0).abs() < 0.002, "{}", share(costs));
+    // Taken for walking, 0.34 milliseconds of it are 0.4.
+    let unknown = TriggerCosts::default();
+    assert!((share(unknown) - 17_000.0 / 111_000.0).abs() < 0.002, "{}", share(unknown));
 }
 
 /// Walks that start anew between windows give no pace; then counts are by windows and say so.
