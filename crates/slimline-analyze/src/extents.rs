@@ -35,6 +35,9 @@ struct Extent {
     to: u64,
 }
 
+/// How often a range was accessed.
+type Seen = (Extent, u64);
+
 impl Extent {
     fn bytes(self) -> u64 {
         self.to - self.from
@@ -53,7 +56,7 @@ impl Extents {
     /// Takes in how often one instruction, whose accesses are `bytes` wide, was seen at each place (offset) of an element.
     pub(crate) fn add_site(&mut self, bytes: u64, element_bytes: u64, places: &BTreeMap<u64, u64>) {
         let extent = |&from: &u64| Extent { from, to: from.saturating_add(bytes.max(1)).min(element_bytes) };
-        let ranges: Vec<(Extent, u64)> = places.iter().map(|(from, &seen)| (extent(from), seen)).collect();
+        let ranges: Vec<Seen> = places.iter().map(|(from, &seen)| (extent(from), seen)).collect();
         for run in ranges.chunk_by(|(before, _), (next, _)| next.from <= before.to) {
             // What is moved by vectors, or by all of its words, is copied as a whole: no array.
             let is_array = run.len() >= LEAST_ELEMENTS
@@ -71,9 +74,9 @@ impl Extents {
 
     /// Fields (from, to), in order; none overlap, and together they are all that was accessed.
     pub(crate) fn fields(self) -> Vec<(u64, u64)> {
-        let mut ranges: Vec<(Extent, u64)> = self.ranges.into_iter().collect();
+        let mut ranges: Vec<Seen> = self.ranges.into_iter().collect();
         ranges.sort_by_key(|&(extent, _)| (extent.bytes(), extent.from));
-        let (mut texts, mut copies): (Vec<(Extent, u64)>, Vec<(Extent, u64)>) = (Vec::new(), Vec::new());
+        let (mut texts, mut copies): (Vec<Seen>, Vec<Seen>) = (Vec::new(), Vec::new());
         for (text, seen) in self.texts {
             let by_words: u64 = ranges.iter().filter(|(extent, _)| text.holds(*extent)).map(|(_, seen)| seen).sum();
             let is_text = seen as f64 >= NOISE * (seen + by_words) as f64;
@@ -85,7 +88,7 @@ impl Extents {
         }
         ranges.splice(0..0, texts);
         ranges.extend(copies);
-        let mut fields: Vec<(Extent, u64)> = Vec::new();
+        let mut fields: Vec<Seen> = Vec::new();
         for (extent, seen) in ranges {
             add(&mut fields, extent, seen);
         }
@@ -95,9 +98,9 @@ impl Extents {
 }
 
 /// Adds a range to fields that narrower ones made.
-fn add(fields: &mut Vec<(Extent, u64)>, extent: Extent, seen: u64) {
+fn add(fields: &mut Vec<Seen>, extent: Extent, seen: u64) {
     let overlaps = |field: &Extent| field.from < extent.to && extent.from < field.to;
-    let mut inside: Vec<(Extent, u64)> = fields.iter().copied().filter(|(field, _)| overlaps(field)).collect();
+    let mut inside: Vec<Seen> = fields.iter().copied().filter(|(field, _)| overlaps(field)).collect();
     inside.sort_unstable();
     let by_narrow: u64 = inside.iter().map(|(_, seen)| seen).sum();
     let is_told = by_narrow as f64 >= NOISE * (by_narrow + seen) as f64;

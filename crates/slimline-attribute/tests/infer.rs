@@ -105,6 +105,11 @@ struct part { long count; struct zone *first; struct zone *zones; };
 struct tree { double x, y; struct tree *left, *right; long sz; };
 struct text { size_t length; int hash; short words[]; };
 struct point4 { int a, b, c, d; };
+typedef volatile long vlong;
+struct shared {
+  volatile long hits; const volatile int mode; _Atomic long count; vlong typed; long plain; volatile unsigned char flags[4];
+  struct node *volatile next; const volatile struct shared *_Atomic last; volatile struct { int a, b; } inner;
+};
 f1_neuron *f1; int numf1s;
 static struct point4 points[1000];
 struct grid the_grid;
@@ -191,6 +196,17 @@ __attribute__((noipa)) void shift(f1_neuron *from, f1_neuron *to, long n) {
     to += 2;
   }
 }
+__attribute__((noipa)) long qualified(struct shared *s, volatile struct shared *v, int n) {
+  long sum = 0;
+  for (int i = 0; i < n; i++) {
+    sum += s[i].hits + s[i].mode; //= struct shared.hits, struct shared.mode
+    sum += s[i].count + v[i].plain; //= struct shared.count, struct shared.plain
+    s[i].typed = sum; //= struct shared.typed
+    sum += s[i].next->key + s[i].last->hits; //= struct shared.next, struct shared.last, struct node.key, struct shared.hits
+    sum += v[i].inner.b + s[i].flags[i & 3]; //= struct shared.inner.b, struct shared.flags
+  }
+  return sum;
+}
 __attribute__((noipa)) struct node *push(struct node *head, int key) {
   struct node *fresh = malloc(sizeof *fresh);
   fresh->next = head; //= struct node.next
@@ -214,7 +230,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-const C_FUNCTIONS: [&str; 14] = [
+const C_FUNCTIONS: [&str; 15] = [
+    "qualified",
     "match",
     "chase",
     "nested",

@@ -199,6 +199,12 @@ fn cpp_bases_templates_and_library_types() {
                 "int geo::Circle::*",
             ]
         );
+        // A short text lies in the string itself.
+        let holder = info.type_named("geo::Holder", &mut table).unwrap();
+        let leaves = leaves::leaves(table.rows(), holder);
+        let text: Vec<u64> =
+            leaves.iter().filter(|leaf| leaf.path.contains("_M_local_buf")).map(|leaf| leaf.bytes).collect();
+        assert_eq!(text, [16]);
         info.type_named("geo::Both", &mut table).unwrap();
         let both: Vec<_> =
             row(&table, "geo::Both").members.iter().map(|m| (m.name.as_str(), m.offset, m.role)).collect();
