@@ -387,13 +387,15 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
         recorded.ranges.push(range(large - (8 << 20), 50 + turn, Some(51 + turn)));
     }
     let block = |row| Some(BlockRow::new(row));
-    recorded.sample(10, in_make, 0x6000_8000, block(2), 6);
+    recorded.sample(10, in_make, 0x6000_8000, block(2), 7);
     recorded.access(in_make, 0x6000_0008, block(0));
     recorded.access(in_make, 0x6000_0000, block(0));
     recorded.access(in_make, 0x6000_0000, block(0));
     recorded.access(in_make, 0x6000_1000, block(1));
     recorded.access(in_make, 0x6000_2000, block(3));
     recorded.access(in_make, 0x6000_9000, block(2));
+    // Nor does what lies in the heap and is no block.
+    recorded.access(in_make, 0x6000_f000, None);
     // The page is of the heap, or it was once: what is known otherwise stays so.
     recorded.sample(20, in_main, table, block(2), 0);
     recorded.sample(30, in_main, 0x6000_8000, block(2), 0);
@@ -417,18 +419,18 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     let tables = resolver.finish().tables;
     let name = |row: usize| tables.group(rows[row].group).name.as_str();
     let not_followed = "heap, not followed";
-    assert_eq!([name(0), name(6), name(7), name(8)], [not_followed, not_followed, "table", not_followed]);
+    assert_eq!([name(0), name(6), name(8), name(9)], [not_followed, not_followed, "table", not_followed]);
     let owners = |row: usize| tables.owners(rows[row].group, rows[row].site).collect::<Vec<_>>();
     assert_eq!(owners(0), [(rows[1].group, 0.0..0.75), (rows[4].group, 0.75..1.0)]);
-    assert_eq!(owners(7), [(rows[7].group, 0.0..1.0)]);
-    assert_eq!(owners(8), [(rows[8].group, 0.0..1.0)], "nothing tells of this function");
+    assert_eq!(owners(8), [(rows[8].group, 0.0..1.0)]);
+    assert_eq!(owners(9), [(rows[9].group, 0.0..1.0)], "nothing tells of this function");
 
     // How many there are: where enough were counted that, else those that were touched.
     let size = |row: usize| {
         let group = tables.group(rows[row].group);
         (group.objects, group.bytes, group.estimated, group.is_seen_whole(100))
     };
-    assert_eq!(rows[1].group, rows[9].group);
+    assert_eq!(rows[1].group, rows[10].group);
     // The blocks are those alive at one time; of the bytes, those that were touched are more.
     let all = (16 * (40 + 10) + 1, 16 + (10 << 20), true, true);
     assert_eq!([size(1), size(4)], [all, (2, 32, false, false)], "the second one is of the other process");

@@ -219,7 +219,7 @@ impl Groups {
         let place = self.object(key, group, block.base.0, block.bytes);
         let is_small = block.bytes < view.process.tables.followed_bytes;
         self.rows[group.index()].partly_followed |= is_small && !view.process.tables.follows_all;
-        let memory = if is_small { Memory::Heap } else { Memory::Known };
+        let memory = if is_small { Memory::Sample } else { Memory::Known };
         Place { memory, ..place }
     }
 
@@ -227,7 +227,7 @@ impl Groups {
     pub(super) fn unless_cut(&mut self, place: Place) -> Place {
         match place.memory {
             Memory::Known => place,
-            Memory::Cut | Memory::Heap => {
+            Memory::Cut | Memory::Sample => {
                 let row = || Group { name: "heap, not followed".to_owned(), ..Group::unattributed() };
                 Place { group: self.group(GroupKey::NotFollowed, row), ..Self::NOWHERE }
             }
@@ -268,7 +268,7 @@ impl Groups {
             Found::Mapping(row) => {
                 let name = view.process.space.name(row);
                 let memory = match name {
-                    MappingName::Anonymous | MappingName::Heap => Memory::Heap,
+                    MappingName::Anonymous | MappingName::Heap => Memory::Cut,
                     _ => Memory::Known,
                 };
                 let name = match name {

@@ -150,8 +150,8 @@ enum Memory {
     Known,
     /// A mapping that an allocator may have cut into blocks which were not followed.
     Cut,
-    /// A heap block, or what lies between them, of which only a part is followed.
-    Heap,
+    /// A heap block of a size of which only a part is followed: it stands for others.
+    Sample,
 }
 
 impl<'a> Resolver<'a> {
@@ -299,7 +299,7 @@ impl<'a> Resolver<'a> {
         used.tally.accesses += 1;
         used.tally.weight += weight;
         // Where all blocks were followed, nothing has to be inferred, and another process may use other data there.
-        let stands_for_others = place.memory == Memory::Heap && !self.processes[process.0].tables.follows_all;
+        let stands_for_others = place.memory == Memory::Sample && !self.processes[process.0].tables.follows_all;
         used.in_followed_heap += u64::from(stands_for_others);
     }
 
