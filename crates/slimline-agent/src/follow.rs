@@ -2,7 +2,8 @@
 //!
 //! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
 //! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
-//! budget, a part of the threads' CPU time. Each time it is used up, half as many new blocks are followed. Each thread
+//! budget, a part of the threads' CPU time. Each time it is used up, half as many new blocks are followed, and twice as many
+//! again once far more has been saved than they cost (but not all: [`Cost::settle`]). Each thread
 //! counts its allocations down to the next that is ([`gap`]): by chance, so that no pattern of the program's can keep
 //! step, and before the block is there, so that the others cost a few instructions. A block of 1 KiB or more is always
 //! followed: there are few, and each is much. In a program where there are many, so that those of them which no count
@@ -11,7 +12,7 @@
 //! Where blocks were passed over is noted roughly ([`crate::blocks`]), so that a sample there says "a block that nobody
 //! followed", and not "no block". Attribution then goes by what the same instruction does to blocks that are followed.
 //!
-//! The part only ever shrinks: blocks already followed stay so, and those passed over can't be named later.
+//! Blocks already followed stay so, and those passed over can't be named later.
 #![allow(unsafe_code)] // reads the time stamp counter
 
 use core::cell::Cell;
@@ -29,8 +30,12 @@ pub(crate) const MAX_LEVEL: u32 = 8;
 const ALLOWANCE_NS: i64 = 10_000_000;
 /// What may be spent after each halving, before the next.
 const RENEWED_NS: i64 = ALLOWANCE_NS / 8;
-/// One in so many of those allocations that are followed is timed, and of those releases that need a look.
-pub(crate) const TIMED_EVERY: u32 = 64;
+/// What must have been saved before more are followed.
+const SAVED_NS: i64 = 2 * RENEWED_NS;
+/// One in so many of those allocations that are followed is timed, and of those releases that need a look, while all are
+/// followed. [`MOST_TIMED_SHIFT`]: the fewer, the more, lest few tell of many.
+const TIMED_SHIFT: u32 = 6;
+const MOST_TIMED_SHIFT: u32 = 2;
 /// One that was interrupted tells nothing.
 const LONGEST_TICKS: u64 = 1 << 14;
 
@@ -108,6 +113,17 @@ fn is_counted(page: u64, shift: u32) -> bool {
     page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - COUNTED_SHIFT) & ((1 << shift) - 1) == 0
 }
 
+/// Whether a followed allocation or a release with a look is to be timed, by how many there were before.
+#[inline(always)]
+pub(crate) fn is_timed(number: u32) -> bool {
+    number & ((1 << timed_shift()) - 1) == 0
+}
+
+#[inline(always)]
+fn timed_shift() -> u32 {
+    TIMED_SHIFT.saturating_sub(LEVEL.load(Relaxed)).max(MOST_TIMED_SHIFT)
+}
+
 /// The time stamp counter, once all loads before are done.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
@@ -120,7 +136,7 @@ pub(crate) fn ticks() -> u64 {
 
 /// What following costs a thread. Zeros are a fresh one.
 pub(crate) struct Cost {
-    /// Of what was timed since [`Self::settle`] was called last: all, …
+    /// Since [`Self::settle`] was called last, by what was timed: all, …
     timed_ticks: Cell<u64>,
     /// … what had to do with blocks that are followed by count, …
     by_count_ticks: Cell<u64>,
@@ -131,12 +147,13 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// One allocation or release in [`TIMED_EVERY`] took so long, of a block of so many bytes; None: there was none in the
+    /// An allocation or release that [`is_timed`] took so long, of a block of so many bytes; None: there was none in the
     /// index.
     pub(crate) fn note(&self, ticks: u64, bytes: Option<u64>) {
         if ticks >= LONGEST_TICKS {
             return;
         }
+        let ticks = ticks << timed_shift();
         self.timed_ticks.set(self.timed_ticks.get() + ticks);
         if let Some(bytes) = bytes {
             // Of the larger ones, of which count would have chosen few.
@@ -154,8 +171,7 @@ impl Cost {
         let earned_ns = u128::from(passed_ns) * u128::from(config.budget_ppm) / 1_000_000;
         let ticks_passed = ticks().saturating_sub(STARTED_TICKS.load(Relaxed)).max(1);
         let ns_passed = recorder::now_ns().saturating_sub(STARTED_NS.load(Relaxed));
-        let timed_ticks = u128::from(self.timed_ticks.take()) * u128::from(TIMED_EVERY);
-        let spent_ns = timed_ticks * u128::from(ns_passed) / u128::from(ticks_passed);
+        let spent_ns = u128::from(self.timed_ticks.take()) * u128::from(ns_passed) / u128::from(ticks_passed);
         TICKS_BY_COUNT.fetch_add(self.by_count_ticks.take(), Relaxed);
         TICKS_BY_SIZE.fetch_add(self.by_size_ticks.take(), Relaxed);
         let earned = CREDIT_NS.load(Relaxed).saturating_add(earned_ns as i64).min(ALLOWANCE_NS);
@@ -164,6 +180,8 @@ impl Cost {
         CREDIT_NS.store(if credit < 0 { RENEWED_NS } else { credit }, Relaxed);
         if credit < 0 {
             follow_fewer();
+        } else if credit >= SAVED_NS && spent_ns * 4 < earned_ns {
+            follow_more();
         }
     }
 }
@@ -184,6 +202,15 @@ fn follow_fewer() {
     };
     // Else another thread has done it, or there is no way on.
     if changed {
+        publish();
+    }
+}
+
+/// Doubles the part of the blocks, short of all: that all are followed means that they always were.
+#[cold]
+fn follow_more() {
+    let level = LEVEL.load(Relaxed);
+    if level > 1 && LEVEL.compare_exchange(level, level - 1, Relaxed, Relaxed).is_ok() {
         publish();
     }
 }

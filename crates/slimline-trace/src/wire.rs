@@ -182,7 +182,7 @@ pub struct ProcessHeader {
     pub stop: AtomicU32,
     /// `errno` of the second clock that was asked for and refused; 0 where it was granted, or not asked for.
     pub between_errno: AtomicU32,
-    /// One new block in 2^this is followed, and all of [`Self::followed_bytes`] or more. Grows.
+    /// One new block in 2^this is followed, and all of [`Self::followed_bytes`] or more. 0: all were, always.
     pub follow_shift: AtomicU32,
     /// See [`Self::follow_shift`]: [`ALWAYS_FOLLOWED_BYTES`] at first. Grows up to [`MOST_FOLLOWED_BYTES`].
     pub followed_bytes: AtomicU64,

@@ -1,6 +1,6 @@
 //! What a thread counts of its allocations.
 
-use crate::follow::{self, Cost, MAX_LEVEL, TIMED_EVERY};
+use crate::follow::{self, Cost, MAX_LEVEL};
 use crate::recorder;
 use crate::thread::{self, Thread};
 use core::cell::Cell;
@@ -92,12 +92,12 @@ pub(super) fn allocation(bytes: u64) -> bool {
     rest.is_none()
 }
 
-/// True for one call in [`TIMED_EVERY`].
+/// Counts a call; whether it is to be timed.
 #[inline(always)]
 fn is_timed(calls: &Cell<u32>) -> bool {
     let number = calls.get().wrapping_add(1);
     calls.set(number);
-    number.is_multiple_of(TIMED_EVERY)
+    follow::is_timed(number)
 }
 
 /// A block of the calling thread is about to be followed. True where that is to be timed.
