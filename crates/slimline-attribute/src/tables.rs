@@ -134,8 +134,8 @@ impl Tables {
 /// Whose the heap blocks are that were not followed: at each instruction, of those groups whose followed blocks it was
 /// seen to access, in proportion to these accesses; where it was seen to access none, as its function's.
 ///
-/// At any time blocks are followed by chance, whatever they are. But the part shrinks as a program allocates: an
-/// instruction that uses blocks from before and after a change favours the earlier ones here.
+/// At any time blocks are followed by chance, whatever they are. But the part changes as a program allocates: an
+/// instruction that uses blocks from before and after favours those of the larger part here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NotFollowed {
     /// The group that stands for them. What is left of it belongs to functions that were never seen to access a followed
