@@ -9,6 +9,7 @@ use slimline_trace::session::ProcessSummary;
 use slimline_trace::wire::{PROCESS_FILE_EXTENSION, RING_BYTES};
 
 use crate::clock::monotonic_ns;
+use crate::process_summary::without_file;
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
 use crate::writer_thread::WriterThread;
@@ -152,14 +153,19 @@ impl Drain {
             }
             match ProcessFile::open(&entry.path()) {
                 Ok(file) => {
-                    let pid = name.split('-').next().unwrap_or_default();
-                    let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
+                    let executable = fs::read_link(format!("/proc/{}/exe", pid_of(name))).ok();
                     let executable = executable.map(|path| path.to_string_lossy().into_owned());
                     self.running.insert(name.to_owned(), Recorder::new(file, format!("p{name}"), executable));
                     self.order.push(name.to_owned());
                 }
+                // It would have grown by now.
+                Err(OpenError::Empty) if !is_alive(pid_of(name)) => {
+                    let summary = without_file(pid_of(name), format!("p{name}"), monotonic_ns());
+                    self.ended.insert(name.to_owned(), summary);
+                    self.order.push(name.to_owned());
+                }
                 // Looked at again in the next pass.
-                Err(OpenError::NotReady | OpenError::Io(_)) => {}
+                Err(OpenError::Empty | OpenError::NotReady | OpenError::Io(_)) => {}
                 // Left alone: it is not of this run.
                 Err(OpenError::Version { .. }) => {}
             }
@@ -190,6 +196,11 @@ fn process_of(file_name: &str) -> Option<&str> {
     let (pid, number) = name.split_once('-')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (is_number(pid) && is_number(number)).then_some(name)
+}
+
+/// The process id in such a name; 0 where it is none.
+fn pid_of(name: &str) -> u32 {
+    name.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or(0)
 }
 
 /// Whether `pid` runs (a zombie does not).
@@ -263,6 +274,23 @@ mod tests {
             [ProcessState::Running, ProcessState::Gone]
         );
         assert!(any_alive && alive.is_stopped() && killed.is_stopped());
+        writer.finish().1.unwrap();
+    }
+
+    #[test]
+    fn a_process_that_may_make_no_large_files_is_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = writer(&scratch);
+        let alive = std::process::id();
+        for pid in [alive, 4_194_999] {
+            fs::write(scratch.path().join(format!("{pid}-0.ring")), "").unwrap();
+        }
+        let mut drain = Drain::new(scratch.path().to_owned());
+        drain.pass(&writer);
+        let (summaries, any_alive) = drain.finish(&writer);
+        assert_eq!((summaries.len(), any_alive), (1, false), "the living one may still make it larger");
+        assert_eq!((summaries[0].pid, summaries[0].state), (4_194_999, ProcessState::Failed));
+        assert!(summaries[0].failure.as_ref().is_some_and(|failure| failure.contains("ulimit -f")));
         writer.finish().1.unwrap();
     }
 

@@ -32,6 +32,9 @@ pub(crate) enum OpenError {
     /// Not of its full size yet, or its agent has not filled in the header: look again later.
     #[error("not ready yet")]
     NotReady,
+    /// Empty: it will be larger in a moment, unless its process may not make files of that size.
+    #[error("empty")]
+    Empty,
     #[error("written by another version of the agent ({found}, this is {VERSION})")]
     Version { found: u32 },
     #[error(transparent)]
@@ -42,8 +45,10 @@ impl ProcessFile {
     /// Maps the file at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if file.metadata()?.len() < FILE_BYTES as u64 {
-            return Err(OpenError::NotReady);
+        match file.metadata()?.len() {
+            0 => return Err(OpenError::Empty),
+            bytes if bytes < FILE_BYTES as u64 => return Err(OpenError::NotReady),
+            _ => {}
         }
         let file = Self::map(&file)?;
         if file.header_u64(offset_of!(ProcessHeader, magic)) != MAGIC || file.state() == ProcessState::Starting as u32 {
@@ -265,6 +270,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("7-0.ring");
         assert!(matches!(ProcessFile::open(&path), Err(OpenError::Io(_))));
+        fs::write(&path, "").unwrap();
+        assert!(matches!(ProcessFile::open(&path), Err(OpenError::Empty)));
         fs::write(&path, "short").unwrap();
         assert!(matches!(ProcessFile::open(&path), Err(OpenError::NotReady)));
         fs::remove_file(&path).unwrap();

@@ -64,11 +64,12 @@ impl Write for Path {
 /// Makes this process's file in `directory` and maps what all threads share. The `errno` where that is impossible;
 /// the process then goes unrecorded, and the collector sees that no file came.
 pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
-    // A file over this limit would be answered by SIGXFSZ, which kills.
+    let file = create_file(directory)?;
+    // A file over this limit would be answered by SIGXFSZ, which kills. Left empty it tells the collector.
     if kernel::limit(libc::RLIMIT_FSIZE) < FILE_BYTES as u64 {
+        kernel::close(file);
         return Err(libc::EFBIG);
     }
-    let file = create_file(directory)?;
     let shared = (|| {
         kernel::truncate(file, FILE_BYTES)?;
         if !kernel::allocate(file, 0, STACKS_OFFSET) {

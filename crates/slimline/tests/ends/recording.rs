@@ -243,6 +243,16 @@ fn a_file_size_limit_that_forbids_recording_is_told_before_the_program_starts() 
     assert!(!scratch.path("ran").exists() && !scratch.session().exists());
 }
 
+#[test]
+fn a_process_below_the_limit_on_the_size_of_files_is_told() {
+    let scratch = Scratch::new();
+    let output = record(&scratch, &["bash", "-c", "ulimit -f 100; cat /dev/null; exit 3"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.contains("was not recorded: the size of its files is limited to less than"), "{told}");
+    assert!(report(&scratch).session.notes.iter().any(|note| note.contains("ulimit -f")));
+}
+
 #[track_caller]
 fn check_status_and_line(output: &Output, status: i32, expected: &str) {
     let message = stderr(output);
