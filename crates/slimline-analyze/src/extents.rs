@@ -15,6 +15,11 @@ use std::collections::BTreeMap;
 /// Adjoining places that one instruction reaches; so many are an array. Fewer may be fields that it chooses from, as a
 /// tree's children.
 const LEAST_ELEMENTS: usize = 4;
+/// Accesses after which a walk over everything has most likely been in both halves of an element: all of eight are in
+/// one span of half its size in 1 of 30 cases.
+const ENOUGH_TO_SPAN: u64 = 8;
+/// Part of the mean below which an array's first and last places are not taken for its own.
+const STRAY: f64 = 0.2;
 /// Widest access to one field that is not by a vector register.
 const WORD_BYTES: u64 = 8;
 /// Part of the accesses below which narrow ones don't tell what a wide one is made of.
@@ -54,7 +59,14 @@ impl Extent {
 
 impl Extents {
     /// Takes in how often one instruction, whose accesses are `bytes` wide, was seen at each place (offset) of an element.
-    pub(crate) fn add_site(&mut self, bytes: u64, element_bytes: u64, places: &BTreeMap<u64, u64>) {
+    /// `is_dense`: it goes by steps no longer than that, so it walks over an array inside of the element, or over
+    /// everything (a `memset`), which shows no fields.
+    pub(crate) fn add_site(&mut self, bytes: u64, element_bytes: u64, places: &BTreeMap<u64, u64>, is_dense: bool) {
+        let span = places.keys().next_back().zip(places.keys().next()).map_or(0, |(last, first)| last + bytes - first);
+        let is_inside = places.values().sum::<u64>() >= ENOUGH_TO_SPAN && span * 2 < element_bytes;
+        if is_dense && !is_inside {
+            return;
+        }
         let extent = |&from: &u64| Extent { from, to: from.saturating_add(bytes.max(1)).min(element_bytes) };
         let ranges: Vec<Seen> = places.iter().map(|(from, &seen)| (extent(from), seen)).collect();
         for run in ranges.chunk_by(|(before, _), (next, _)| next.from <= before.to) {
@@ -62,14 +74,31 @@ impl Extents {
             let is_array = run.len() >= LEAST_ELEMENTS
                 && bytes <= WORD_BYTES
                 && run.iter().map(|(extent, _)| extent.bytes()).sum::<u64>() < element_bytes;
-            if is_array {
-                let whole = run.iter().fold(run[0].0, |whole, &(extent, _)| whole.joined(extent));
+            let run = if is_array { self.without_strays(run) } else { run };
+            if is_array && let Some(&(first, _)) = run.first() {
+                let whole = run.iter().fold(first, |whole, &(extent, _)| whole.joined(extent));
                 let arrays = if bytes == 1 { &mut self.texts } else { &mut self.ranges };
                 *arrays.entry(whole).or_default() += run.iter().map(|(_, seen)| seen).sum::<u64>();
             } else {
                 run.iter().for_each(|&(extent, seen)| *self.ranges.entry(extent).or_default() += seen);
             }
         }
+    }
+
+    /// An array without the places at its ends that were hardly seen: a sample's address may be one step off. They count
+    /// for themselves.
+    fn without_strays<'r>(&mut self, mut run: &'r [Seen]) -> &'r [Seen] {
+        let mean = run.iter().map(|(_, seen)| seen).sum::<u64>() as f64 / run.len() as f64;
+        let is_stray = |seen: u64| (seen as f64) < STRAY * mean;
+        while let Some((&(extent, seen), inner)) = run.split_first().filter(|((_, seen), _)| is_stray(*seen)) {
+            *self.ranges.entry(extent).or_default() += seen;
+            run = inner;
+        }
+        while let Some((&(extent, seen), inner)) = run.split_last().filter(|((_, seen), _)| is_stray(*seen)) {
+            *self.ranges.entry(extent).or_default() += seen;
+            run = inner;
+        }
+        run
     }
 
     /// Fields (from, to), in order; none overlap, and together they are all that was accessed.
@@ -135,7 +164,7 @@ mod tests {
     fn fields(sites: &[(u64, &[(u64, u64)])]) -> Vec<(u64, u64)> {
         let mut extents = Extents::default();
         for &(bytes, places) in sites {
-            extents.add_site(bytes, ELEMENT_BYTES, &places.iter().copied().collect());
+            extents.add_site(bytes, ELEMENT_BYTES, &places.iter().copied().collect(), false);
         }
         extents.fields()
     }
@@ -183,6 +212,23 @@ mod tests {
         assert_eq!(fields(&[(8, &words)]).len(), 8);
     }
 
+    #[test]
+    fn a_walk_over_everything_shows_no_fields_and_one_over_a_part_does() {
+        let walked = |bytes: u64, places: &[u64], seen: u64| {
+            let mut extents = Extents::default();
+            extents.add_site(bytes, ELEMENT_BYTES, &places.iter().map(|&place| (place, seen)).collect(), true);
+            extents.fields()
+        };
+        assert_eq!(walked(1, &[8, 9, 10, 11, 12, 13], 9), [(8, 14)]);
+        assert_eq!(walked(8, &[0, 8, 16, 24, 32, 40, 48, 56], 9), []);
+        assert_eq!(walked(8, &[8, 48, 56], 9), [], "seen in both halves");
+        assert_eq!(walked(1, &[8, 9, 10, 11, 12, 13], 1), [], "too few to tell");
+        assert_eq!(walked(8, &[], 0), []);
+        // One address was a step off; the field before it stays as it is.
+        let bytes: Vec<(u64, u64)> = (8..20).map(|offset| (offset, 13)).chain([(7, 1)]).collect();
+        assert_eq!(fields(&[(1, &bytes), (8, &[(0, 9)])]), [(0, 8), (8, 20)]);
+    }
+
     proptest! {
         #[test]
         fn fields_are_all_that_was_accessed_and_do_not_overlap(
@@ -194,7 +240,7 @@ mod tests {
             let mut extents = Extents::default();
             let mut accessed = [false; ELEMENT_BYTES as usize];
             for (bytes, places) in &sites {
-                extents.add_site(*bytes, ELEMENT_BYTES, places);
+                extents.add_site(*bytes, ELEMENT_BYTES, places, false);
                 for &from in places.keys() {
                     accessed[from as usize..(from + bytes).min(ELEMENT_BYTES) as usize].fill(true);
                 }

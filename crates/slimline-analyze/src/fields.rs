@@ -173,11 +173,9 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
 fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<FieldShape> {
     let mut extents = Extents::default();
     for (stream, motion, _) in streams {
-        // What walks over everything (a `memset`) shows no fields.
-        let walks_over = motion.grain.is_some_and(|grain| grain.bytes <= u64::from(stream.bytes.1));
-        if walks_over && stream.offsets().len() > 2 && structure.element_bytes > u64::from(stream.bytes.1) {
-            continue;
-        }
+        let steps_are_short = motion.grain.is_some_and(|grain| grain.bytes <= u64::from(stream.bytes.1));
+        let is_dense =
+            steps_are_short && stream.offsets().len() > 2 && structure.element_bytes > u64::from(stream.bytes.1);
         let sampled = stream.sampled().map(|(offset, tally)| (offset, tally.samples));
         let mut places: BTreeMap<u64, u64> = BTreeMap::new();
         for (offset, seen) in sampled.chain(stream.executed()) {
@@ -185,7 +183,7 @@ fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<
                 *places.entry(offset).or_default() += seen;
             }
         }
-        extents.add_site(u64::from(stream.bytes.1), structure.element_bytes, &places);
+        extents.add_site(u64::from(stream.bytes.1), structure.element_bytes, &places, is_dense);
     }
     let shape = |(index, (from, to)): (usize, (u64, u64))| FieldShape {
         offset: from,
