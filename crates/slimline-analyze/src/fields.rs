@@ -213,6 +213,23 @@ pub(crate) fn uses(
 }
 
 impl Use {
+    /// Adds the same field's use in another group; the stride is that of the more frequent use.
+    fn merge(&mut self, other: &Self) {
+        if other.stride_bytes.is_some() && (self.stride_bytes.is_none() || other.executions > self.executions) {
+            self.stride_bytes = other.stride_bytes;
+        }
+        self.weight += other.weight;
+        self.blamed += other.blamed;
+        self.executions += other.executions;
+        self.accesses += other.accesses;
+        self.in_batches.iter_mut().zip(other.in_batches).for_each(|(sum, more)| *sum += more);
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.only_spanned &= other.only_spanned;
+        let more = other.sites.iter().filter(|site| !self.sites.contains(site));
+        self.sites.extend(more.copied().collect::<Vec<_>>());
+    }
+
     /// Sites that go by the same stride and are evenly spaced are copies that unrolling made.
     fn stride(&self) -> Option<i64> {
         let (stride, (_, phases)) = self.walks.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
@@ -227,6 +244,14 @@ impl Use {
 }
 
 impl FieldUses {
+    /// Adds how another group uses the same fields.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.elsewhere += other.elsewhere;
+        for (&at, used) in &other.uses {
+            self.uses.entry(at).and_modify(|known| known.merge(used)).or_insert_with(|| used.clone());
+        }
+    }
+
     /// Row of the field that holds `offset` of the element.
     fn at(&self, offset: u64) -> Option<usize> {
         let row = self.shapes.partition_point(|shape| shape.offset <= offset).checked_sub(1)?;

@@ -14,7 +14,7 @@ use crate::pace::TriggerCosts;
 use crate::places::{BATCHES, Place, Places};
 use crate::share::{Share, Tally, interval_of_parts};
 use crate::streams::{Stream, StreamFindings, Streams};
-use crate::structure::{Motion, Structure, structure};
+use crate::structure::{ElementFrom, Motion, Structure, structure};
 use crate::threads::{GroupThreads, Threads};
 
 /// The main profile: hot data, strides, structures, fields, loops, affinities and clusters in one pass.
@@ -39,6 +39,19 @@ pub struct Findings {
     pub groups: Vec<GroupFindings>,
     /// Every loop with any access, costliest first.
     pub loops: Vec<LoopFindings>,
+    /// Element types that several groups are made of: all of them together, costliest first.
+    pub types: Vec<TypeFindings>,
+}
+
+/// What is known of the groups of one element type, as if they were one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeFindings {
+    /// The groups, costliest first.
+    pub groups: Vec<GroupId>,
+    /// What is known of them together, under the costliest group's handle.
+    pub together: GroupFindings,
+    /// What loops, by row of [`Findings::loops`], do to them together.
+    pub loops: Vec<(usize, LoopGroup)>,
 }
 
 /// What is known of a data structure.
@@ -242,6 +255,8 @@ struct Accesses {
 /// A group before it is put into words.
 struct GroupDraft<'a> {
     group: GroupId,
+    /// Others that it stands for, too.
+    others: Vec<GroupId>,
     streams: PlacedStreams<'a>,
     structure: Option<Structure>,
     uses: FieldUses,
@@ -254,10 +269,11 @@ impl<'a> Builder<'a> {
         let loops = self.loops(&drafts);
         let loop_rows: BTreeMap<LoopId, usize> =
             loops.iter().enumerate().map(|(row, found)| (found.loop_id, row)).collect();
+        let types = self.types(&drafts, &loop_rows);
         let mut groups: Vec<GroupFindings> = drafts.into_iter().map(|draft| self.group(draft, &loop_rows)).collect();
         groups.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.group.cmp(&b.group)));
         let accesses = self.found.streams.iter().map(|stream| stream.executions).sum();
-        Findings { accesses, paced: self.paced(&self.found.streams), groups, loops, hot: self.hot }
+        Findings { accesses, paced: self.paced(&self.found.streams), groups, loops, types, hot: self.hot }
     }
 
     fn draft(&self, streams: &'a [Stream]) -> GroupDraft<'a> {
@@ -269,17 +285,22 @@ impl<'a> Builder<'a> {
         let type_id = row.element.map(|element| element.type_id);
         let shapes = fields::shapes(self.tables, row.kind, structure.as_ref(), &streams, type_id);
         let uses = fields::uses(structure.as_ref(), shapes, &streams, &self.places);
-        GroupDraft { group, streams, structure, uses }
+        GroupDraft { group, others: Vec::new(), streams, structure, uses }
     }
 
     fn group(&self, draft: GroupDraft<'a>, loop_rows: &BTreeMap<LoopId, usize>) -> GroupFindings {
-        let GroupDraft { group, streams, structure, uses } = draft;
-        let share = self.hot.groups.iter().find(|row| row.key == group).map(|row| row.share);
+        let GroupDraft { group, others, streams, structure, uses } = draft;
         let mut cost = Tally::default();
         streams.iter().for_each(|(stream, ..)| cost.merge(stream.cost));
         let weight = cost.weight as f64;
         let fields = self.fields(&uses, &cost, &self.accesses(&streams), loop_rows);
-        let transitions: Vec<_> = self.found.transitions.iter().filter(|turn| turn.group == group).copied().collect();
+        let transitions: Vec<_> = self
+            .found
+            .transitions
+            .iter()
+            .filter(|turn| turn.group == group || others.contains(&turn.group))
+            .copied()
+            .collect();
         let mut affinity = affinities(&uses, &traversals(&transitions, &self.places));
         let heat = |field: &Field| {
             let &Field { share, access_share, moves_with, .. } = field;
@@ -295,7 +316,7 @@ impl<'a> Builder<'a> {
         affinity.retain(|tie| !cold.contains(&tie.a) && !cold.contains(&tie.b));
         GroupFindings {
             group,
-            share: share.unwrap_or_else(|| Tally::default().share_of(&self.hot.whole)),
+            share: cost.share_of(&self.hot.whole),
             loads: streams.iter().map(|(stream, ..)| stream.loads).sum(),
             stores: streams.iter().map(|(stream, ..)| stream.stores).sum(),
             structure,
@@ -304,8 +325,63 @@ impl<'a> Builder<'a> {
             paced: self.paced(streams.iter().map(|(stream, ..)| *stream)),
             affinity,
             clusters,
-            threads: self.threads.get(&group).cloned().unwrap_or_default(),
+            threads: self.threads_of(group, &others),
         }
+    }
+
+    /// The threads of the group, or of that one among them whose lines are shared most surely.
+    fn threads_of(&self, group: GroupId, others: &[GroupId]) -> GroupThreads {
+        let all = [group].into_iter().chain(others.iter().copied()).filter_map(|id| self.threads.get(&id));
+        let shared = |of: &&GroupThreads| of.sharing.map_or(0, |sharing| 1 + sharing.shared);
+        // Of several alike the first, which is the costliest.
+        let most = all.reduce(|best, of| if shared(&of) > shared(&best) { of } else { best });
+        most.cloned().unwrap_or_default()
+    }
+
+    /// Types that several drafts are made of. Nodes and arrays of one type are laid out in different ways, so they are
+    /// two.
+    fn types(&self, drafts: &[GroupDraft<'a>], loop_rows: &BTreeMap<LoopId, usize>) -> Vec<TypeFindings> {
+        let mut by_type: BTreeMap<(&str, u64, bool), Vec<&GroupDraft<'a>>> = BTreeMap::new();
+        for draft in drafts {
+            let row = self.tables.group(draft.group);
+            let structure = draft.structure.filter(|structure| structure.from == ElementFrom::DebugInfo);
+            let owned = row.kind == GroupKind::Static || row.allocated_at.is_some();
+            if let (Some(structure), Some(element), true) = (structure, row.element, owned) {
+                let name = self.tables.type_(element.type_id).name.as_str();
+                by_type.entry((name, structure.element_bytes, structure.one_per_object)).or_default().push(draft);
+            }
+        }
+        let mut types: Vec<TypeFindings> = by_type
+            .into_values()
+            .filter_map(|mut drafts| {
+                let cost =
+                    |draft: &GroupDraft<'a>| draft.streams.iter().map(|(stream, ..)| stream.cost.weight).sum::<u64>();
+                drafts.retain(|draft| cost(draft) > 0);
+                drafts.sort_by(|a, b| cost(b).cmp(&cost(a)).then(a.group.cmp(&b.group)));
+                let shapes = &drafts.first()?.uses.shapes;
+                // A name may stand for several types.
+                let (alike, _): (Vec<_>, Vec<_>) = drafts.iter().partition(|draft| &draft.uses.shapes == shapes);
+                (alike.len() > 1).then(|| self.type_findings(&alike, loop_rows))
+            })
+            .collect();
+        types.sort_by(|a, b| b.together.share.value.total_cmp(&a.together.share.value).then(a.groups.cmp(&b.groups)));
+        types
+    }
+
+    fn type_findings(&self, drafts: &[&GroupDraft<'a>], loop_rows: &BTreeMap<LoopId, usize>) -> TypeFindings {
+        let mut uses = drafts[0].uses.clone();
+        drafts[1..].iter().for_each(|draft| uses.merge(&draft.uses));
+        let groups: Vec<GroupId> = drafts.iter().map(|draft| draft.group).collect();
+        let draft = GroupDraft {
+            group: groups[0],
+            others: groups[1..].to_vec(),
+            streams: drafts.iter().flat_map(|draft| draft.streams.iter().copied()).collect(),
+            structure: drafts[0].structure,
+            uses,
+        };
+        let loops = self.loops(std::slice::from_ref(&draft)).into_iter();
+        let loops = loops.filter_map(|found| Some((*loop_rows.get(&found.loop_id)?, found.groups.into_iter().next()?)));
+        TypeFindings { loops: loops.collect(), together: self.group(draft, loop_rows), groups }
     }
 
     fn accesses(&self, streams: &PlacedStreams<'a>) -> Accesses {
@@ -339,7 +415,8 @@ impl<'a> Builder<'a> {
                     .filter(|((_, field), _)| *field == row)
                     .map(|(&(place, _), used)| (place, used))
                     .collect();
-                let sum = |of: fn(&Use) -> f64| here.iter().map(|(_, used)| of(used)).sum::<f64>();
+                // The standard library's sum of nothing is -0.0.
+                let sum = |of: fn(&Use) -> f64| here.iter().fold(0.0, |sum, (_, used)| sum + of(used));
                 let leading = here.iter().filter(|(_, used)| used.stride_bytes.is_some());
                 let leading = leading.max_by(|(_, a), (_, b)| rank(a).total_cmp(&rank(b)));
                 let mut loops: Vec<(f64, usize)> = here

@@ -474,8 +474,10 @@ pub struct Advice {
     /// `split`, `hot_cold_split`, `reorder`, `interchange`; no change: `leave_alone`, or `not_judged` where several
     /// threads use it at once.
     pub kind: String,
-    /// The group.
+    /// The group; of several of one type the costliest.
     pub group: u32,
+    /// The others of that type, which it is about as well.
+    pub other_groups: Vec<u32>,
     /// One sentence: what to do to what.
     pub title: String,
     /// Offsets of the fields of each new structure, or in their new order.

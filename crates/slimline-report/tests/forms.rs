@@ -163,6 +163,7 @@ fn art() -> Report {
         advice: vec![Advice {
             kind: "split".into(),
             group: 1,
+            other_groups: Vec::new(),
             title: "Split f1_neuron into {P} and {I U}".into(),
             fields: vec![vec![40], vec![0, 32]],
             predicted: Some(Predicted {

@@ -2,6 +2,7 @@
 //! nothing, so all that are in use are taken together.
 
 use slimline_attribute::tables::{GroupKind, Tables};
+use slimline_trace::access::GroupId;
 
 use super::{Advice, Confidence, Floors, Subject, sharing};
 use crate::findings::{Findings, GroupFindings};
@@ -39,9 +40,15 @@ fn small_bytes(group: &GroupFindings, tables: &Tables, floors: &Floors) -> Optio
     (is_known && row.bytes < floors.cached_bytes).then_some(row.bytes)
 }
 
+/// The same of all groups that the subject stands for.
+fn own_bytes(subject: &Subject<'_>) -> Option<u64> {
+    let group = |id: &GroupId| subject.findings.groups.iter().find(|group| group.group == *id);
+    subject.members.iter().map(|id| small_bytes(group(id)?, subject.tables, subject.floors)).sum()
+}
+
 /// Why lines of the group are not fetched from far; `None` where they may be.
 pub(super) fn fits(subject: &Subject<'_>) -> Option<String> {
-    let own = small_bytes(subject.group, subject.tables, subject.floors)?;
+    let own = own_bytes(subject)?;
     if subject.small.bytes > subject.floors.cached_bytes {
         return None;
     }
@@ -60,8 +67,7 @@ pub(super) fn fits(subject: &Subject<'_>) -> Option<String> {
 /// The advice for a group that would fit the caches by itself, but does not with the others: how far its lines come is
 /// not known.
 pub(super) fn with_company(subject: &Subject<'_>, advice: Advice) -> Advice {
-    let alone = small_bytes(subject.group, subject.tables, subject.floors).is_some();
-    if !alone || subject.small.bytes <= subject.floors.cached_bytes {
+    if own_bytes(subject).is_none() || subject.small.bytes <= subject.floors.cached_bytes {
         return advice;
     }
     let why = format!(

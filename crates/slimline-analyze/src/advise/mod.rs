@@ -21,7 +21,7 @@ mod walk;
 use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables, TypeKind};
 use slimline_trace::access::{GroupId, SiteId};
 
-use crate::findings::{Findings, GroupFindings, LoopGroup};
+use crate::findings::{Findings, GroupFindings, LoopFindings, LoopGroup};
 use crate::number::{bytes, percent};
 use crate::structure::ElementFrom;
 
@@ -99,8 +99,10 @@ pub struct Predicted {
 pub struct Advice {
     /// What kind of change.
     pub kind: Kind,
-    /// The group.
+    /// The group; of several of one type the costliest.
     pub group: GroupId,
+    /// The others of that type, which it is about as well.
+    pub others: Vec<GroupId>,
     /// What to do to what, in one sentence.
     pub title: String,
     /// Offsets of the fields of each new structure, or in their new order.
@@ -123,20 +125,33 @@ pub struct Advice {
 pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advice> {
     let mut found: Vec<Advice> = Vec::new();
     let small = Small::of(findings, tables, floors);
+    let subject = |group, members, loops| Subject { findings, tables, floors, group, members, loops, small };
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
+    for of_type in &findings.types {
+        let loops = of_type.loops.iter().map(|(row, of_group)| (*row, of_group)).collect();
+        subjects.push(subject(&of_type.together, of_type.groups.clone(), loops));
+    }
+    // Groups with a walk against their layout.
+    let mut walked: Vec<GroupId> = Vec::new();
     for group in &findings.groups {
-        // What belongs to no known object is nobody's to change or to leave alone.
-        let is_known = tables.group(group.group).kind != GroupKind::Unattributed;
-        if group.share.value < floors.group_share || !is_known {
-            continue;
-        }
-        let subject = Subject { findings, tables, floors, group, small };
-        let walks = walk::interchanges(&subject);
-        let layout = sharing::with_caution(&subject, caches::with_company(&subject, subject.layout()));
-        // Where only the walk is wrong, there is no need to say that the layout is right.
-        if layout.predicted.is_some() || walks.is_empty() {
-            found.push(layout);
+        let single = subject(group, vec![group.group], loops_of(findings, group.group));
+        let walks = if single.is_worth_it() { walk::interchanges(&single) } else { Vec::new() };
+        if !walks.is_empty() {
+            walked.push(group.group);
         }
         found.extend(walks);
+        if !findings.types.iter().any(|of_type| of_type.groups.contains(&group.group)) {
+            subjects.push(single);
+        }
+    }
+    subjects.retain(Subject::is_worth_it);
+    subjects.sort_by(|a, b| b.group.share.value.total_cmp(&a.group.share.value));
+    for subject in &subjects {
+        let layout = sharing::with_caution(subject, caches::with_company(subject, subject.layout()));
+        // Where only the walk is wrong, there is no need to say that the layout is right.
+        if layout.predicted.is_some() || !subject.members.iter().any(|group| walked.contains(group)) {
+            found.push(layout);
+        }
     }
     let gain = |advice: &Advice| advice.predicted.as_ref().map_or(0.0, |predicted| predicted.cycles);
     found.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
@@ -161,11 +176,43 @@ struct Subject<'a> {
     tables: &'a Tables,
     floors: &'a Floors,
     group: &'a GroupFindings,
+    /// The group, or all that `group` stands for, costliest first.
+    members: Vec<GroupId>,
+    /// Loops that use it, by row of the findings.
+    loops: Vec<(usize, &'a LoopGroup)>,
     /// All groups that are small.
     small: Small,
 }
 
+/// Loops that use a group, by row of the findings.
+fn loops_of(findings: &Findings, group: GroupId) -> Vec<(usize, &LoopGroup)> {
+    let of_loop = |(row, found): (usize, &'_ LoopFindings)| (row, found.groups.iter().position(|of| of.group == group));
+    let places = findings.loops.iter().enumerate().map(of_loop);
+    places.filter_map(|(row, at)| Some((row, &findings.loops[row].groups[at?]))).collect()
+}
+
 impl Subject<'_> {
+    /// Whether it costs enough. What belongs to no known object is nobody's to change or to leave alone.
+    fn is_worth_it(&self) -> bool {
+        let is_known = self.tables.group(self.group.group).kind != GroupKind::Unattributed;
+        self.group.share.value >= self.floors.group_share && is_known
+    }
+
+    fn objects(&self) -> u64 {
+        self.members.iter().map(|group| self.tables.group(*group).objects).sum()
+    }
+
+    /// `left takes`, `left and right take`
+    fn takes(&self) -> String {
+        let name = |id: &GroupId| self.tables.group(*id).name.as_str();
+        match &self.members[..] {
+            [one] => format!("{} takes", name(one)),
+            [one, other] => format!("{} and {} take", name(one), name(other)),
+            [first, rest @ ..] => format!("{} and {} others of this type take", name(first), rest.len()),
+            [] => String::new(),
+        }
+    }
+
     /// The best change of layout.
     fn layout(&self) -> Advice {
         if let Some(reason) = self.untouchable() {
@@ -227,6 +274,7 @@ impl Subject<'_> {
         Advice {
             kind: Kind::LeaveAlone,
             group: self.group.group,
+            others: self.members[1..].to_vec(),
             title: format!("Leave {} as it is", self.name()),
             fields: Vec::new(),
             predicted: None,
@@ -323,9 +371,7 @@ impl Subject<'_> {
 
     /// The group's loops, by row of the findings.
     fn loops(&self) -> impl Iterator<Item = (usize, &LoopGroup)> {
-        self.findings.loops.iter().enumerate().filter_map(|(row, found)| {
-            found.groups.iter().find(|of_group| of_group.group == self.group.group).map(|of_group| (row, of_group))
-        })
+        self.loops.iter().copied()
     }
 
     /// The loop, with all of its copies, that spends most on the group.

@@ -44,13 +44,14 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
     Some(Advice {
         kind: Kind::Reorder,
         group: subject.group.group,
+        others: subject.members[1..].to_vec(),
         title: format!("Reorder {} to {}", subject.name(), subject.braces(&order)),
         fields: vec![subject.offsets(&order)],
         confidence: subject.confidence(&predicted),
         why: format!(
-            "{} takes {} of the time. Fields that are used together lie side by side then: {} fewer lines in its \
+            "{} {} of the time. Fields that are used together lie side by side then: {} fewer lines in its \
              loops.{smaller}",
-            subject.tables.group(subject.group.group).name,
+            subject.takes(),
             percent(subject.group.share.value),
             percent(-predicted.lines),
         ),

@@ -23,7 +23,7 @@ pub(super) fn split(subject: &Subject<'_>) -> Option<Advice> {
     }
     // In one array a pointer to an element is as good as its index.
     let linked = points_to_itself(subject);
-    if structure.one_per_object || linked && subject.tables.group(subject.group.group).objects > 1 {
+    if structure.one_per_object || linked && subject.objects() > 1 {
         hot_cold(subject, &structure, &clusters)
     } else {
         arrays(subject, &structure, &clusters, linked)
@@ -84,6 +84,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]], l
     Some(Advice {
         kind: Kind::Split,
         group: subject.group.group,
+        others: subject.members[1..].to_vec(),
         title: format!("Split {} into {}", subject.name(), words.join(" ")),
         fields: clusters.iter().map(|fields| subject.offsets(fields)).collect(),
         confidence: subject.confidence(&predicted),
@@ -114,6 +115,7 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
     Some(Advice {
         kind: Kind::HotColdSplit,
         group: subject.group.group,
+        others: subject.members[1..].to_vec(),
         title: format!(
             "Keep {} in {} and move {} behind a pointer",
             subject.braces(&hot),
@@ -176,8 +178,8 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
     let bytes = |fields: &[usize]| fields.iter().map(|&field| group.fields[field].bytes).sum::<u64>();
     let first = clusters[0];
     let mut why = format!(
-        "{} takes {} of the time; {} of that goes to {}, {} of its {} bytes.",
-        subject.tables.group(group.group).name,
+        "{} {} of the time; {} of that goes to {}, {} of its {} bytes.",
+        subject.takes(),
         percent(group.share.value),
         percent(share(first)),
         subject.braces(first),

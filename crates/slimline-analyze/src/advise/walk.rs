@@ -39,6 +39,7 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
     Some(Advice {
         kind: Kind::Interchange,
         group: subject.group.group,
+        others: Vec::new(),
         title: format!(
             "Walk {name} in the order in which it lies: interchange the loop of {} lines {}-{} with the one around it",
             found.function, found.first_line, found.last_line

@@ -1,7 +1,7 @@
 //! Advice on synthetic programs: what to do, where, and what not to touch.
 
 use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
-use slimline_attribute::tables::GroupKind;
+use slimline_attribute::tables::{Frame, GroupKind};
 
 use crate::synthetic::{Program, Step, computing, load};
 
@@ -238,6 +238,42 @@ fn what_is_well_is_left_alone() {
     let steps = [load(program.site(in_loop), numbers, 0, 8)];
     walk(&mut program, &steps, 100);
     assert!(reason(&program).contains("no regular structure"));
+}
+
+/// One type allocated at two places: what its users need of it is judged together, and told once.
+#[test]
+fn groups_of_one_type_have_one_advice() {
+    let mut program = Program::new();
+    let element = program.doubles("struct cell", &["a", "b", "c", "d", "e", "f", "g", "h"]);
+    let arrays = ["left", "right"].map(|name| program.array(name, Some(element), 64 << 20));
+    for (number, array) in (0..).zip(arrays) {
+        let in_loop = program.a_loop("f", 10 * number + 1, 10 * number + 2);
+        let site = program.site(in_loop);
+        walk(&mut program, &[load(site, array, u64::from(number) * 8, 64)], 100);
+    }
+    // Blocks whose call path is not known are not known to be the program's to change together.
+    assert_eq!(advice(&program).len(), 2);
+    for array in arrays {
+        let frame = Frame { function: "main".into(), module: "a".into(), position: None, inlined: false };
+        program.tables.groups[array.index()].allocated_at = Some(frame);
+    }
+    let findings = program.findings();
+    let [of_type] = &findings.types[..] else { panic!("one type in two groups: {:?}", findings.types) };
+    assert_eq!((of_type.groups.as_slice(), of_type.together.share.value), (&arrays[..], 1.0));
+    let shares: Vec<f64> = of_type.together.fields.iter().map(|field| field.share).collect();
+    let expected = [0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    assert!(shares.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{shares:?}");
+    let found = advice(&program);
+    assert_eq!(found.len(), 1);
+    let split = &found[0];
+    assert_eq!((split.group, &split.others[..]), (arrays[0], &arrays[1..]));
+    assert_eq!(split.title, "Split struct cell into {a} {b} {c d e f g h}");
+    assert!((split.predicted.as_ref().unwrap().lines + 0.875).abs() < 1e-9);
+    assert!(
+        split.why.starts_with("left and right take 100.0 % of the time; 50.0 % of that goes to {a}"),
+        "{}",
+        split.why
+    );
 }
 
 /// What would fit the caches alone does not with others like it: no one of them is told that it does.

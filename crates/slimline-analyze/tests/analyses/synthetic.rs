@@ -268,7 +268,11 @@ impl Program {
     pub(crate) fn findings_of(&self, profile: DataProfile) -> Findings {
         let mut pass = Pass::new(&profile);
         self.batches.iter().for_each(|batch| pass.push(batch));
-        pass.finish(&self.tables)
+        let found = pass.finish(&self.tables);
+        let text = format!("{found:?}");
+        let is_zero = |(at, _): &(usize, &str)| !text[at + 4..].starts_with(|next: char| next.is_ascii_digit());
+        assert_eq!(text.match_indices("-0.0").find(is_zero), None, "a zero with a sign: JSON would show it");
+        found
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn view(advice: &Advice) -> view::Advice {
         }
         .to_owned(),
         group: advice.group.0,
+        other_groups: advice.others.iter().map(|group| group.0).collect(),
         title: advice.title.clone(),
         fields: advice.fields.clone(),
         predicted: advice.predicted.as_ref().map(|predicted| view::Predicted {

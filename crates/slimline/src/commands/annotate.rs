@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use slimline_report::annotate;
-use slimline_report::view::Report;
+use slimline_report::view::{Advice, Report};
 
 use super::print;
 use crate::cli::{self, Format};
@@ -38,7 +38,10 @@ pub(crate) fn run(options: &cli::Annotate) -> anyhow::Result<u8> {
         Format::Json => {
             let wanted: Vec<u32> = found.iter().map(|group| group.id).collect();
             report.groups.retain(|group| wanted.contains(&group.id));
-            report.advice.retain(|advice| wanted.contains(&advice.group));
+            let is_about = |advice: &Advice| {
+                wanted.contains(&advice.group) || advice.other_groups.iter().any(|group| wanted.contains(group))
+            };
+            report.advice.retain(is_about);
             print(&slimline_report::json(&report))?;
         }
     }
