@@ -305,10 +305,14 @@ impl BlockIndex {
 
     /// Not all blocks are entered from now on.
     pub(crate) fn pass_over(&self) {
-        // A thread that enters a block and has not seen this has stored its start once the barrier is over.
-        if self.holds.compare_exchange(ALL, SOME, SeqCst, Relaxed).is_ok() && kernel::process_wide_barrier() {
-            self.holds.store(SOME_WITH_SWEEPS, SeqCst);
-        }
+        let _ = self.holds.compare_exchange(ALL, SOME, SeqCst, Relaxed);
+    }
+
+    /// Flags may be taken back from now on: blocks are passed over for so long that every start is seen which a thread
+    /// stored before it could know. (It stores the start, then looks: so that is as long as a store takes to leave its
+    /// processor, which is nanoseconds, and which the kernel waits for when it takes the processor away.)
+    pub(crate) fn allow_sweeps(&self) {
+        let _ = self.holds.compare_exchange(SOME, SOME_WITH_SWEEPS, SeqCst, Relaxed);
     }
 
     #[inline(always)]
@@ -320,7 +324,7 @@ impl BlockIndex {
     #[inline(always)]
     fn enter(&self, leaf: &Leaf, base: u64, start: Cell) {
         leaf.cell(base).store(start.0, Release);
-        // The start first, for the processor's order and so for `pass_over`'s barrier.
+        // The start first: see `allow_sweeps`.
         compiler_fence(SeqCst);
         if !self.holds_all() {
             // The flag may be about to be taken back, by who must see this then.
@@ -361,12 +365,15 @@ impl BlockIndex {
     /// reach. Async-signal-safe.
     pub(crate) fn may_be_passed_over(&self, address: u64, reach_bytes: u64) -> bool {
         let first = address.saturating_sub(reach_bytes) >> CHUNK_BITS;
-        (first..=address.saturating_add(reach_bytes) >> CHUNK_BITS).any(|chunk| {
-            let address = chunk << CHUNK_BITS;
-            self.leaf(address).is_some_and(|leaf| {
-                let (chunks, flag) = leaf.chunk(address);
-                chunks.load(Relaxed) & flag != 0
-            })
+        let last = address.saturating_add(reach_bytes) >> CHUNK_BITS;
+        let in_word = u64::from(u64::BITS);
+        // A word of flags at a time.
+        (first / in_word..=last / in_word).any(|word| {
+            let start = word * in_word;
+            let above = u64::MAX << first.saturating_sub(start);
+            let below = u64::MAX >> (start + in_word - 1).saturating_sub(last);
+            self.leaf(start << CHUNK_BITS)
+                .is_some_and(|leaf| leaf.chunk(start << CHUNK_BITS).0.load(Relaxed) & above & below != 0)
         })
     }
 
@@ -602,6 +609,7 @@ mod tests {
         index.sweep(late);
         index.pass_over();
         index.sweep(late);
+        index.allow_sweeps();
         assert!(index.remove(late).is_none() && !index.has_none_at(late), "one still lives");
         assert_eq!(index.find(old + 8), block(old, 48, 7), "what was followed stays so");
         assert!(index.remove(old).is_some() && !index.has_none_at(old));
@@ -647,6 +655,7 @@ mod tests {
         let owned = Owned::new();
         let index = owned.index();
         index.pass_over();
+        index.allow_sweeps();
         index.expect(HEAP);
         let done = &core::sync::atomic::AtomicBool::new(false);
         let lost = std::thread::scope(|scope| {

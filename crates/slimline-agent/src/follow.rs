@@ -3,7 +3,7 @@
 //! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
 //! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
 //! budget, a part of the threads' CPU time. Each time it is used up, half as many new blocks are followed, and twice as many
-//! again once far more has been saved than they cost (but not all: [`Cost::settle`]). Each thread
+//! again each time that far more has been saved than they cost (but not all: [`follow_more`]). Each thread
 //! counts its allocations down to the next that is ([`gap`]): by chance, so that no pattern of the program's can keep
 //! step, and before the block is there, so that the others cost a few instructions. A block of 1 KiB or more is always
 //! followed: there are few, and each is much. In a program where there are many, so that those of them which no count
@@ -39,6 +39,9 @@ const MOST_TIMED_SHIFT: u32 = 2;
 /// One that was interrupted tells nothing.
 const LONGEST_TICKS: u64 = 1 << 14;
 
+/// Far longer than a store takes to be seen by all processors, see [`crate::blocks::BlockIndex::allow_sweeps`].
+const SETTLED_NS: u64 = 10_000_000;
+
 /// A budget of all of the time does not halve anything.
 const UNLIMITED_PPM: u32 = 1_000_000;
 
@@ -46,6 +49,10 @@ const UNLIMITED_PPM: u32 = 1_000_000;
 static LEVEL: AtomicU32 = AtomicU32::new(0);
 /// Blocks of so many bytes or more are all followed. Read by the entry functions' assembly.
 pub(crate) static FOLLOWED_BYTES: AtomicU64 = AtomicU64::new(ALWAYS_FOLLOWED_BYTES);
+/// See [`reach_bytes`].
+static REACH_BYTES: AtomicU64 = AtomicU64::new(0);
+/// When [`LEVEL`] was first raised; 0: never.
+static PASSING_SINCE_NS: AtomicU64 = AtomicU64::new(0);
 /// What was timed since one of both was changed, of blocks that are followed by count, and for their size.
 static TICKS_BY_COUNT: AtomicU64 = AtomicU64::new(0);
 static TICKS_BY_SIZE: AtomicU64 = AtomicU64::new(0);
@@ -63,6 +70,7 @@ pub(crate) fn start() {
 }
 
 fn publish() {
+    REACH_BYTES.fetch_max(followed_bytes() << LEVEL.load(Relaxed), Relaxed);
     if let Some(header) = recorder::header() {
         header.follow_shift.store(LEVEL.load(Relaxed), Relaxed);
         header.followed_bytes.store(FOLLOWED_BYTES.load(Relaxed), Relaxed);
@@ -75,10 +83,10 @@ pub(crate) fn followed_bytes() -> u64 {
     FOLLOWED_BYTES.load(Relaxed)
 }
 
-/// How far a block that was passed over is at most, as a rule, from one that count chose: as far as so many blocks reach
-/// of which none is followed for its size.
+/// How far a block that was ever passed over is at most, as a rule, from one that count chose: as far as so many blocks
+/// reach of which none is followed for its size.
 pub(crate) fn reach_bytes() -> u64 {
-    followed_bytes() << LEVEL.load(Relaxed)
+    REACH_BYTES.load(Relaxed)
 }
 
 /// How many allocations it takes to the next that is followed, that one included: 2^level on average, evenly spread from
@@ -156,8 +164,8 @@ impl Cost {
         let ticks = ticks << timed_shift();
         self.timed_ticks.set(self.timed_ticks.get() + ticks);
         if let Some(bytes) = bytes {
-            // Of the larger ones, of which count would have chosen few.
-            let by_count = bytes < ALWAYS_FOLLOWED_BYTES || LEVEL.load(Relaxed) == 0;
+            // Of those above the limit count would have chosen few.
+            let by_count = bytes < followed_bytes() || LEVEL.load(Relaxed) == 0;
             let part = if by_count { &self.by_count_ticks } else { &self.by_size_ticks };
             part.set(part.get() + ticks);
         }
@@ -170,18 +178,24 @@ impl Cost {
         let passed_ns = cpu_ns.saturating_sub(self.settled_cpu_ns.replace(cpu_ns));
         let earned_ns = u128::from(passed_ns) * u128::from(config.budget_ppm) / 1_000_000;
         let ticks_passed = ticks().saturating_sub(STARTED_TICKS.load(Relaxed)).max(1);
-        let ns_passed = recorder::now_ns().saturating_sub(STARTED_NS.load(Relaxed));
+        let now_ns = recorder::now_ns();
+        let ns_passed = now_ns.saturating_sub(STARTED_NS.load(Relaxed));
         let spent_ns = u128::from(self.timed_ticks.take()) * u128::from(ns_passed) / u128::from(ticks_passed);
         TICKS_BY_COUNT.fetch_add(self.by_count_ticks.take(), Relaxed);
         TICKS_BY_SIZE.fetch_add(self.by_size_ticks.take(), Relaxed);
         let earned = CREDIT_NS.load(Relaxed).saturating_add(earned_ns as i64).min(ALLOWANCE_NS);
         let credit = earned.saturating_sub(spent_ns as i64);
+        let is_plenty = credit >= SAVED_NS && spent_ns * 4 < earned_ns;
         // Of two threads at once one may not pay: there will be a next time.
-        CREDIT_NS.store(if credit < 0 { RENEWED_NS } else { credit }, Relaxed);
+        CREDIT_NS.store(if credit < 0 || is_plenty { RENEWED_NS } else { credit }, Relaxed);
         if credit < 0 {
-            follow_fewer();
-        } else if credit >= SAVED_NS && spent_ns * 4 < earned_ns {
+            follow_fewer(now_ns);
+        } else if is_plenty {
             follow_more();
+        }
+        let since_ns = PASSING_SINCE_NS.load(Relaxed);
+        if since_ns != 0 && now_ns.saturating_sub(since_ns) >= SETTLED_NS {
+            BLOCKS.allow_sweeps();
         }
     }
 }
@@ -189,7 +203,7 @@ impl Cost {
 /// Halves the part of the blocks, or doubles the size from which on all are followed: whichever is of those blocks that
 /// cost more.
 #[cold]
-fn follow_fewer() {
+fn follow_fewer(now_ns: u64) {
     let by_count = TICKS_BY_COUNT.swap(0, Relaxed);
     let by_size = TICKS_BY_SIZE.swap(0, Relaxed);
     let changed = if by_size > by_count {
@@ -198,6 +212,7 @@ fn follow_fewer() {
     } else {
         let level = LEVEL.load(Relaxed);
         BLOCKS.pass_over();
+        let _ = PASSING_SINCE_NS.compare_exchange(0, now_ns, Relaxed, Relaxed);
         level < MAX_LEVEL && LEVEL.compare_exchange(level, level + 1, Relaxed, Relaxed).is_ok()
     };
     // Else another thread has done it, or there is no way on.

@@ -117,17 +117,6 @@ pub(crate) unsafe fn wipe_on_fork(start: *mut u8, bytes: usize) -> bool {
     unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) == 0 }
 }
 
-/// Makes every running thread of the process pass a memory barrier; false where the kernel can't.
-pub(crate) fn process_wide_barrier() -> bool {
-    // From <linux/membarrier.h>; registering again does nothing.
-    const PRIVATE_EXPEDITED: usize = 1 << 3;
-    const REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
-    [REGISTER_PRIVATE_EXPEDITED, PRIVATE_EXPEDITED].into_iter().all(|command| {
-        // SAFETY: touches no memory of ours.
-        unsafe { call(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) == 0 }
-    })
-}
-
 /// Leaves a mapping out of forked children.
 ///
 /// # Safety

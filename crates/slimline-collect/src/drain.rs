@@ -151,6 +151,8 @@ impl Drain {
             if self.running.contains_key(name) || self.ended.contains_key(name) {
                 continue;
             }
+            // Before the look: a file that is still empty when its process is gone stays so.
+            let is_gone = !is_alive(pid_of(name));
             match ProcessFile::open(&entry.path()) {
                 Ok(file) => {
                     let executable = fs::read_link(format!("/proc/{}/exe", pid_of(name))).ok();
@@ -158,8 +160,7 @@ impl Drain {
                     self.running.insert(name.to_owned(), Recorder::new(file, format!("p{name}"), executable));
                     self.order.push(name.to_owned());
                 }
-                // It would have grown by now.
-                Err(OpenError::Empty) if !is_alive(pid_of(name)) => {
+                Err(OpenError::Empty) if is_gone => {
                     let summary = without_file(pid_of(name), format!("p{name}"), monotonic_ns());
                     self.ended.insert(name.to_owned(), summary);
                     self.order.push(name.to_owned());

@@ -210,9 +210,11 @@ fn remove_abandoned(candidates: &[PathBuf]) {
         if collector_of(&entry.file_name()).is_none() {
             continue;
         }
-        // Others' can't be opened by us, and need not. Held while we remove: it may just be being made.
+        // Held while we remove: it may just be being made. Another user's is that user's to remove, and where it leads may
+        // change at any time; our own stays where it is, as these places are sticky.
         let Ok(lock) = open_directory(&entry.path()) else { continue };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let is_ours = lock.metadata().is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw());
+        if is_ours && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             stop_agents(&entry.path());
             clear(&entry.path(), is_in_use(&entry.path()));
         }

@@ -54,8 +54,8 @@ impl Round {
 
 /// Counts since they were last added to the process's, beside those in the thread's [`Round`]. Zeros are fresh ones.
 ///
-/// A thread counts without entering the agent, which would cost more than counting: a signal handler that allocates in
-/// between may lose one.
+/// A thread counts without entering the agent, which would cost more than counting: what a signal handler allocates in
+/// between may not be counted.
 pub(crate) struct Counts {
     /// Allocations that the thread's round had left when they were last added.
     round: Cell<u64>,

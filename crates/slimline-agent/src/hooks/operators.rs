@@ -6,8 +6,8 @@
 //! twice through an entry is longer than what it saves elsewhere. Those that are not, failures and what an operator does
 //! then are left to it.
 //!
-//! A program that defines its own operators keeps exactly these: its definition comes before ours, and where it defines
-//! but the plain ones, which the library's others call, those are called too. But jemalloc, tcmalloc and mimalloc define
+//! A program that defines its own operators keeps exactly these: its definition comes before ours, and where it or a
+//! library defines but the plain ones, which the C++ library's others call, or a `malloc`, nothing is spared. But jemalloc, tcmalloc and mimalloc define
 //! the operators beside `malloc` and never call it. Where the next operator and the next `malloc` come from one object,
 //! blocks are recorded here. Any other operator is only jumped to.
 //!
@@ -90,14 +90,18 @@ fn is_of_cpp_library(function: *mut c_void) -> bool {
     CPP_LIBRARIES.iter().any(|library| name.starts_with(library.to_bytes()))
 }
 
-/// Whether the operators that a C++ library's others call are ours: the program has none of its own.
+/// Whether the C++ library's operators come down to the `malloc` and `free` below: neither the program nor a library has
+/// any of its own, be it before us or behind.
 fn none_replaced() -> bool {
     let ours = object_of(find as *mut c_void);
-    [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().all(|name| {
-        // SAFETY: a NUL-terminated name.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        ours.is_some() && object_of(found) == ours
-    })
+    // SAFETY: NUL-terminated names.
+    let is_ours = |name: &CStr| object_of(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }) == ours;
+    // SAFETY: as above.
+    let next_is_the_librarys = |name: &CStr| is_of_cpp_library(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) });
+    ours.is_some()
+        && [c"malloc", c"free"].into_iter().all(is_ours)
+        // What the library's others call.
+        && [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().all(|name| is_ours(name) && next_is_the_librarys(name))
 }
 
 fn of_cpp_library(name: &CStr) -> *mut c_void {
@@ -229,7 +233,7 @@ macro_rules! passing_new {
                 "test rax, rax",
                 "je 7f",
                 "ret",
-                quick::give_back!(),
+                "7:",
                 "jmp qword ptr [rip + {operator} + {next}]";
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),
@@ -275,7 +279,6 @@ macro_rules! recording_delete {
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name() {
             quick::naked_asm_of_old_block!(
-                ".cfi_startproc",
                 quick::unless_entered!(),
                 "2:",
                 "jmp qword ptr [rip + {operator} + {next}]",
@@ -295,8 +298,7 @@ macro_rules! recording_delete {
                 "mov rdx, qword ptr [rsp + 16]",
                 "add rsp, 24",
                 ".cfi_adjust_cfa_offset -24",
-                "jmp 2b",
-                ".cfi_endproc";
+                "jmp 2b";
                 generation = sym $crate::hooks::GENERATION,
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),

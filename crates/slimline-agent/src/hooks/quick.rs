@@ -1,5 +1,5 @@
 //! What the entry functions do for most blocks of a program that allocates so much that few are followed: pass them
-//! over, an allocation in eight instructions and a release in sixteen, without a frame and without a call.
+//! over, an allocation in nine instructions and a release in sixteen, and jump to the function below.
 //!
 //! In assembly, because they jump to the function below and leave its arguments where they are. What they read is
 //! described at [`crate::blocks::layout`], what they count in at [`super::Counts`].
@@ -23,29 +23,21 @@ macro_rules! naked_asm_of_new_block {
 pub(super) use naked_asm_of_new_block;
 
 /// Before a block of rax bytes is allocated: falls through where it is passed over, having counted it; else jumps to label
-/// 6 with [`give_back`], or to 7 behind that. Without a round, as when nothing is recorded, the subtraction borrows too.
-/// Uses rax and rcx.
+/// 7. Without a round, as when nothing is recorded, the subtraction borrows too. What a signal handler allocates in
+/// between is not counted; the round itself is whole at any time. Uses rax, r10 and r11.
 macro_rules! unless_followed {
     () => {
         "cmp rax, qword ptr [rip + {always}]
         jae 7f
         bts rax, {round_shift}
-        mov rcx, qword ptr [rip + slimline_thread@GOTTPOFF]
-        sub qword ptr fs:[rcx + {round}], rax
-        jb 6f"
+        mov r11, qword ptr [rip + slimline_thread@GOTTPOFF]
+        mov r10, qword ptr fs:[r11 + {round}]
+        sub r10, rax
+        jb 7f
+        mov qword ptr fs:[r11 + {round}], r10"
     };
 }
 pub(super) use unless_followed;
-
-/// Takes back what [`unless_followed`] counted.
-macro_rules! give_back {
-    () => {
-        "6:
-        add qword ptr fs:[rcx + {round}], rax
-        7:"
-    };
-}
-pub(super) use give_back;
 
 /// The whole of a function that returns a block of so many bytes as `$size` leaves in rax, by the function below that is
 /// at `$next`, with the operands named there.
@@ -56,7 +48,7 @@ macro_rules! new_block {
             $crate::hooks::quick::unless_followed!(),
             "2:",
             concat!("jmp qword ptr [rip + ", $next, "]"),
-            $crate::hooks::quick::give_back!(),
+            "7:",
             "cmp dword ptr [rip + {generation}], 0",
             "je 2b",
             $size,
@@ -81,7 +73,9 @@ pub(super) use new_block;
 macro_rules! naked_asm_of_old_block {
     ($($template:expr),*; $($operands:tt)*) => {
         core::arch::naked_asm!(
+            ".cfi_startproc",
             $($template,)*
+            ".cfi_endproc",
             blocks = sym $crate::blocks::BLOCKS,
             region_bits = const $crate::blocks::layout::REGION_BITS,
             regions = const $crate::blocks::layout::REGIONS,

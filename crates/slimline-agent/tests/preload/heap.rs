@@ -177,15 +177,38 @@ fn jemalloc_below_is_seen_through_its_own_operators() {
     check_above(path, &mut Target::compile_with("callpaths.cpp", "c++", &["-O2"]));
 }
 
-#[test]
-fn plain_operators_of_the_program_are_called_by_the_librarys_others() {
-    let target = Target::compile_with("replaced.cpp", "c++", &["-O1"]);
-    let config = RunConfig { budget_ppm: 1, ..run::config(TriggerKind::Off) };
-    let expected = alone(target.command(&[]));
-    let run = recorded(target.command(&[]), config);
+/// That a program which passes most blocks over does what it does alone.
+fn passes_over_as_alone(command: impl Fn() -> Command) {
+    let expected = alone(command());
+    let run = recorded(command(), RunConfig { budget_ppm: 1, ..run::config(TriggerKind::Off) });
     assert_eq!(run.output.stdout, expected.stdout);
     assert_eq!(run.output.status, expected.status);
-    assert!(run.processes[0].follow_shift > 0);
+    assert!(expected.status.success());
+}
+
+#[test]
+fn plain_operators_of_the_program_are_called_by_the_librarys_others() {
+    for target in ["operators.cpp", "replaced.cpp"] {
+        let target = Target::compile_with(target, "c++", &["-O1"]);
+        passes_over_as_alone(|| target.command(&[]));
+    }
+}
+
+#[test]
+fn plain_operators_of_a_library_are_called_by_the_librarys_others() {
+    let below = Target::compile_with("plain_operators.cpp", "c++", &["-O1", "-shared", "-fPIC"]);
+    let target = Target::compile_with("operators.cpp", "c++", &["-O1"]);
+    passes_over_as_alone(|| {
+        let mut command = target.command(&[]);
+        command.env("LD_PRELOAD", below.path());
+        command
+    });
+}
+
+#[test]
+fn operators_come_down_to_the_malloc_of_the_program() {
+    let target = Target::compile_with("own_malloc.cpp", "c++", &["-O1", "-fno-builtin"]);
+    passes_over_as_alone(|| target.command(&[]));
 }
 
 /// Large blocks of a C++ program are told with their paths whichever allocator serves them.
