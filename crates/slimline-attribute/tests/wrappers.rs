@@ -5,7 +5,7 @@ mod sandbox;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use sandbox::Sandbox;
-use slimline_attribute::code::hands_on::{Found, Handing, Result, hands_on};
+use slimline_attribute::code::hands_on::{Delivery, Found, Handing, hands_on};
 use slimline_attribute::code::no_return::NoReturn;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
@@ -93,7 +93,7 @@ fn each_program(check: impl Fn(&dyn Fn(&str, usize, Option<Handing>) -> Found, &
 }
 
 fn returned(sizes: u8) -> Option<Handing> {
-    Some(Handing { sizes, result: Result::Returned })
+    Some(Handing { sizes, result: Delivery::Returned })
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_was_asked_for_is_handed_on() {
         assert_eq!(ask("twice", 0, hook.handing).handing, returned(0b10), "{label}");
         assert_eq!(ask("twice", 0, returned(0b1)).handing, returned(0b1), "{label}: the context is no size");
         let out = ask("out", 0, None).handing;
-        assert_eq!(out, Some(Handing { sizes: 0b1, result: Result::Through(1) }), "{label}");
+        assert_eq!(out, Some(Handing { sizes: 0b1, result: Delivery::Through(1) }), "{label}");
         assert_eq!(ask("through", 0, out).handing, returned(0b1), "{label}");
     });
 }
@@ -131,7 +131,7 @@ fn what_something_was_made_of_is_not() {
         }
         // Only a caller that hands it on in turn would make it a wrapper.
         let reserved = ask("reserve", 0, None).handing;
-        assert!(reserved.is_none_or(|handing| handing.result == Result::Through(0)), "{label} {reserved:?}");
+        assert!(reserved.is_none_or(|handing| handing.result == Delivery::Through(0)), "{label} {reserved:?}");
         // By its name alone it could be an allocator: it returns what it got and writes nothing.
         assert!(ask("make_zero", 0, None).returns, "{label}");
         assert!(!ask("make", 0, None).returns && !ask("temporary", 0, None).returns, "{label}");

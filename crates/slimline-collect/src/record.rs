@@ -143,8 +143,8 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         ..plain_config(trigger::kind_of(info.collector.trigger))
     };
     run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
-    let session = SessionWriter::stage(&options.output, &info)?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let session = SessionWriter::stage(&options.output, &info)?;
     let writer = WriterThread::start(session).map_err(RecordError::system("can't start a thread"))?;
     let spawned = Command::new(&program)
         .arg0(name)

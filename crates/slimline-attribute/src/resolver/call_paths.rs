@@ -8,7 +8,7 @@ use slimline_trace::tables::{StackEnd, StackRow};
 
 use super::mappers::Mappers;
 use super::{ProcessId, ProcessView};
-use crate::code::hands_on::{Found, Handing, Result as HandedBy, hands_on};
+use crate::code::hands_on::{Delivery, Found, Handing, hands_on};
 use crate::code::no_return::NoReturn;
 use crate::data::call_path::own_frames;
 use crate::data::wrappers::{Verdict, WrapperRules};
@@ -159,7 +159,7 @@ impl CallPaths {
         let mut own: Vec<bool> = Vec::new();
         for (frames, found) in calls.iter().zip(found).rev() {
             let handing = found.and_then(|found| found.handing);
-            let hands_on = handing.is_some_and(|handing| handing.result == HandedBy::Returned || outer);
+            let hands_on = handing.is_some_and(|handing| handing.result == Delivery::Returned || outer);
             own.extend(frames.iter().rev().map(|call| match call.verdict {
                 Verdict::Library => false,
                 Verdict::Program => !hands_on,

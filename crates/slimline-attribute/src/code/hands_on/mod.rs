@@ -37,12 +37,12 @@ pub struct Handing {
     /// The arguments that its size follows from, bit by bit.
     pub sizes: u8,
     /// How the caller gets it.
-    pub result: Result,
+    pub result: Delivery,
 }
 
 /// How a caller gets a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Result {
+pub enum Delivery {
     /// It is returned.
     Returned,
     /// It is stored where that argument points. So is what a function keeps in a structure of its caller's: it hands
@@ -63,23 +63,23 @@ impl Handing {
     /// The allocators of the C library and of C++, as linked.
     fn of_allocator(name: &str) -> Option<Self> {
         let (arguments, result): (&[u8], _) = match name {
-            "malloc" | "valloc" | "pvalloc" | "sbrk" => (&[0], Result::Returned),
-            "calloc" => (&[0, 1], Result::Returned),
-            "realloc" | "aligned_alloc" | "memalign" | "mmap" | "mmap64" => (&[1], Result::Returned),
-            "reallocarray" => (&[1, 2], Result::Returned),
-            "mremap" => (&[2], Result::Returned),
-            "posix_memalign" => (&[2], Result::Through(0)),
-            _ if name.starts_with("_Znwm") || name.starts_with("_Znam") => (&[0], Result::Returned),
+            "malloc" | "valloc" | "pvalloc" | "sbrk" => (&[0], Delivery::Returned),
+            "calloc" => (&[0, 1], Delivery::Returned),
+            "realloc" | "aligned_alloc" | "memalign" | "mmap" | "mmap64" => (&[1], Delivery::Returned),
+            "reallocarray" => (&[1, 2], Delivery::Returned),
+            "mremap" => (&[2], Delivery::Returned),
+            "posix_memalign" => (&[2], Delivery::Through(0)),
+            _ if name.starts_with("_Znwm") || name.starts_with("_Znam") => (&[0], Delivery::Returned),
             _ => return None,
         };
         Some(Self { sizes: bits(arguments), result })
     }
 
     /// Of what was made of a size that does not come from a caller.
-    pub const NOT_SIZED: Self = Self { sizes: 0, result: Result::Returned };
+    pub const NOT_SIZED: Self = Self { sizes: 0, result: Delivery::Returned };
 
     /// Of a function that is not known: most take the size first.
-    const UNKNOWN: Self = Self { sizes: 1, result: Result::Returned };
+    const UNKNOWN: Self = Self { sizes: 1, result: Delivery::Returned };
 }
 
 fn bits(arguments: &[u8]) -> u8 {
@@ -186,9 +186,9 @@ impl Walk<'_, '_> {
         let result = match seen.through.trailing_zeros() {
             _ if seen.kept => None,
             argument @ 0..8 if seen.through.is_power_of_two() && seen.stores.is_empty() => {
-                Some(Result::Through(argument as u8))
+                Some(Delivery::Through(argument as u8))
             }
-            8.. if in_front => Some(Result::Returned),
+            8.. if in_front => Some(Delivery::Returned),
             _ => None,
         };
         let sizes = seen.sizes;
@@ -326,11 +326,11 @@ impl Walk<'_, '_> {
         let sizes = sizes.fold(0, |bits, argument| bits | state.argument(argument).arguments);
         let block = Value { arguments: 0, is: Is::Block(Some(Inside::START)) };
         let through = match self.given.result {
-            Result::Returned => {
+            Delivery::Returned => {
                 state.call(block);
                 None
             }
-            Result::Through(argument) => {
+            Delivery::Through(argument) => {
                 let to = state.argument(argument);
                 state.call(Value::ANY);
                 state.store(to, block);
