@@ -87,18 +87,16 @@ impl Extents {
 
     /// An array without the places at its ends that were hardly seen: a sample's address may be one step off. They count
     /// for themselves.
-    fn without_strays<'r>(&mut self, mut run: &'r [Seen]) -> &'r [Seen] {
+    fn without_strays<'r>(&mut self, run: &'r [Seen]) -> &'r [Seen] {
         let mean = run.iter().map(|(_, seen)| seen).sum::<u64>() as f64 / run.len() as f64;
-        let is_stray = |seen: u64| (seen as f64) < STRAY * mean;
-        while let Some((&(extent, seen), inner)) = run.split_first().filter(|((_, seen), _)| is_stray(*seen)) {
+        let is_own = |(_, seen): &Seen| *seen as f64 >= STRAY * mean;
+        // One at least is as often seen as the mean.
+        let first = run.iter().position(is_own).unwrap_or(0);
+        let end = run.iter().rposition(is_own).map_or(run.len(), |last| last + 1);
+        for &(extent, seen) in run[..first].iter().chain(&run[end..]) {
             *self.ranges.entry(extent).or_default() += seen;
-            run = inner;
         }
-        while let Some((&(extent, seen), inner)) = run.split_last().filter(|((_, seen), _)| is_stray(*seen)) {
-            *self.ranges.entry(extent).or_default() += seen;
-            run = inner;
-        }
-        run
+        &run[first..end]
     }
 
     /// Fields (from, to), in order; none overlap, and together they are all that was accessed.

@@ -573,22 +573,27 @@ pub struct Leaf {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_can_be_told_apart_is_no_copy() {
-        let found = Loop {
+    /// An outermost loop of `sum` in these lines of a.c.
+    fn in_lines(first_line: u32, last_line: u32) -> Loop {
+        Loop {
             module: ModuleId(0),
             header: Svma(0x1000),
             start: Svma(0x1000),
             end: Svma(0x1040),
             function: "sum".to_owned(),
             file: Some("a.c".to_owned()),
-            first_line: 7,
-            last_line: 9,
+            first_line,
+            last_line,
             columns: None,
             parent: None,
             depth: 1,
             irreducible: false,
-        };
+        }
+    }
+
+    #[test]
+    fn what_can_be_told_apart_is_no_copy() {
+        let found = in_lines(7, 9);
         let inlined_again = Loop { header: Svma(0x2000), start: Svma(0x2000), end: Svma(0x2040), ..found.clone() };
         assert!(found.is_where(&inlined_again));
         for other in [
@@ -611,20 +616,8 @@ mod tests {
     /// other and inner ones are, whatever their depth.
     #[test]
     fn copies_are_alike_in_their_own_nest() {
-        let a_loop = |line, parent: Option<u32>, depth| Loop {
-            module: ModuleId(0),
-            header: Svma(0x1000),
-            start: Svma(0x1000),
-            end: Svma(0x1040),
-            function: "sum".to_owned(),
-            file: Some("a.c".to_owned()),
-            first_line: line,
-            last_line: line,
-            columns: None,
-            parent: parent.map(LoopId),
-            depth,
-            irreducible: false,
-        };
+        let a_loop =
+            |line, parent: Option<u32>, depth| Loop { parent: parent.map(LoopId), depth, ..in_lines(line, line) };
         let mut tables = Tables::new();
         tables.loops = vec![
             a_loop(7, None, 1),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use slimline_trace::session::SessionError;
-use slimline_trace::wire::FILE_BYTES;
+use slimline_trace::wire::FILE_MIB;
 
 /// Why nothing was recorded. Each displays as one line that holds the system's own words; none has a source besides.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ pub enum RecordError {
     },
     /// The target could not share memory with us.
     #[error("the size of files is limited to {} KiB (ulimit -f), and what a program shares with slimline is a sparse \
-             file of {} MiB: raise the limit (ulimit -f unlimited)", limit_bytes / 1024, (FILE_BYTES >> 20) + 1)]
+             file of {} MiB: raise the limit (ulimit -f unlimited)", limit_bytes / 1024, FILE_MIB)]
     FileSizeLimit {
         /// `RLIMIT_FSIZE`.
         limit_bytes: u64,

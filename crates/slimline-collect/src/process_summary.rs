@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
-use slimline_trace::wire::{self, ALWAYS_FOLLOWED_BYTES, FILE_BYTES, ProcessHeader, SLOTS, TriggerKind};
+use slimline_trace::wire::{self, ALWAYS_FOLLOWED_BYTES, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
 
 use crate::ring::ProcessFile;
 
@@ -91,8 +91,7 @@ impl Recorded<'_> {
 /// A process whose agent could not make the file that it shares with us.
 pub(crate) fn without_file(pid: u32, directory: String, now_ns: u64) -> ProcessSummary {
     let failure = format!(
-        "the size of its files is limited to less than the {} MiB that it shares with slimline (ulimit -f)",
-        (FILE_BYTES >> 20) + 1
+        "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f)"
     );
     ProcessSummary {
         directory,

@@ -51,38 +51,14 @@ fn why_none_of(processes: &[ProcessSummary], period_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::session::{End, Losses, ProcessState};
+    use slimline_trace::session::{End, ProcessState};
 
     use super::*;
-    use crate::session_info::info;
+    use crate::session_info::{info, summary};
 
     fn process(trigger: Trigger, user_ns: Option<u64>) -> ProcessSummary {
-        ProcessSummary {
-            directory: "p7-0".to_owned(),
-            pid: 7,
-            parent_pid: 1,
-            executable: "/bin/prog".to_owned(),
-            state: ProcessState::Exited,
-            failure: None,
-            trigger,
-            trigger_errno: 0,
-            between_errno: 0,
-            started_ns: 0,
-            ended_ns: 0,
-            parts: 1,
-            samples: 0,
-            weight_ns: 0,
-            accesses: 0,
-            allocations: 0,
-            allocated_bytes: 0,
-            allocations_followed: 0,
-            follow_shift: 0,
-            followed_bytes: 1024,
-            user_ns,
-            system_ns: None,
-            sampling_ns: 0,
-            losses: Losses::default(),
-        }
+        let (executable, state) = ("/bin/prog".to_owned(), ProcessState::Exited);
+        ProcessSummary { executable, state, trigger, samples: 0, weight_ns: 0, accesses: 0, user_ns, ..summary("p7-0") }
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub const PATHS: usize = 1 << 19;
 pub const RINGS_OFFSET: usize = PATHS_OFFSET + PATHS * size_of::<PathTotals>();
 /// Size of a process file. Sparse.
 pub const FILE_BYTES: usize = RINGS_OFFSET + SLOTS * RING_BYTES;
+/// The same in MiB, rounded up: for users.
+pub const FILE_MIB: usize = FILE_BYTES.div_ceil(1 << 20);
 
 /// A thread adds what it counted to [`ProcessHeader::allocations`] and the like after this many allocations, and when it
 /// ends. The counts of a thread that has not ended lag behind by up to as many.

@@ -198,6 +198,11 @@ impl Subject<'_> {
         self.group.share.value >= self.floors.group_share && is_known
     }
 
+    /// The groups that advice for it is about, but for the first.
+    fn others(&self) -> Vec<GroupId> {
+        self.members[1..].to_vec()
+    }
+
     fn objects(&self) -> u64 {
         self.members.iter().map(|group| self.tables.group(*group).objects).sum()
     }
@@ -274,7 +279,7 @@ impl Subject<'_> {
         Advice {
             kind: Kind::LeaveAlone,
             group: self.group.group,
-            others: self.members[1..].to_vec(),
+            others: self.others(),
             title: format!("Leave {} as it is", self.name()),
             fields: Vec::new(),
             predicted: None,
@@ -308,7 +313,13 @@ impl Subject<'_> {
     fn predict(&self, packing: &Packing) -> Predicted {
         let nodes = self.group.structure.is_some_and(|structure| structure.one_per_object);
         let reached = if nodes || packing.is_disordered() { REACHED_IN_DISORDER } else { REACHED };
-        let (limit, unhidden) = (packing.saved_share, packing.unhidden_share);
+        let what = "cache lines touched per element in each loop, weighted by the loop's time";
+        self.gain((packing.saved_share, packing.unhidden_share), reached, packing.change(), what)
+    }
+
+    /// What it means to save so much of the session's time at most, and so much of that beside all computing, of which
+    /// `reached` is expected: the low end, the middle and the high end. `what` was counted.
+    fn gain(&self, (limit, unhidden): (f64, f64), reached: (f64, f64, f64), lines: f64, what: &str) -> Predicted {
         // How well the group's own share is known widens the interval.
         let (low, high) = match self.group.share.value {
             0.0 => (0.0, 0.0),
@@ -318,10 +329,9 @@ impl Subject<'_> {
             cycles: fewer((limit + unhidden) / 2.0 * reached.1),
             cycles_low: fewer((limit * reached.2 * high).min(1.0)),
             cycles_high: fewer(unhidden * reached.0 * low),
-            lines: packing.change(),
+            lines,
             method: format!(
-                "cache lines touched per element in each loop, weighted by the loop's time; {} to {} of that is \
-                 expected to be reached{}",
+                "{what}; {} to {} of that is expected to be reached{}",
                 percent(reached.0),
                 percent(reached.2),
                 hidden_words(limit, unhidden)

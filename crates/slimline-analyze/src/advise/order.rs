@@ -44,7 +44,7 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
     Some(Advice {
         kind: Kind::Reorder,
         group: subject.group.group,
-        others: subject.members[1..].to_vec(),
+        others: subject.others(),
         title: format!("Reorder {} to {}", subject.name(), subject.braces(&order)),
         fields: vec![subject.offsets(&order)],
         confidence: subject.confidence(&predicted),

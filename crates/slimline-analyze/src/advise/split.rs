@@ -84,7 +84,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]], l
     Some(Advice {
         kind: Kind::Split,
         group: subject.group.group,
-        others: subject.members[1..].to_vec(),
+        others: subject.others(),
         title: format!("Split {} into {}", subject.name(), words.join(" ")),
         fields: clusters.iter().map(|fields| subject.offsets(fields)).collect(),
         confidence: subject.confidence(&predicted),
@@ -115,7 +115,7 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
     Some(Advice {
         kind: Kind::HotColdSplit,
         group: subject.group.group,
-        others: subject.members[1..].to_vec(),
+        others: subject.others(),
         title: format!(
             "Keep {} in {} and move {} behind a pointer",
             subject.braces(&hot),

@@ -1,6 +1,6 @@
 //! Loops that walk against the layout: down the columns of an array that lies in rows.
 
-use super::{Advice, Confidence, Kind, MANY_SAMPLES, Predicted, REACHED, Subject, fewer, hidden_words, percent};
+use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Subject, fewer, percent};
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
 use crate::structure::KNOWN;
@@ -29,13 +29,13 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
     let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
     let limit = share * saved;
     let unhidden = limit * subject.findings.loops[row].unhidden();
-    if (limit + unhidden) / 2.0 * REACHED.1 < subject.floors.gain {
+    let what = format!("a line for each access now, one for {} neighbours then", LINE_BYTES / grain);
+    let predicted = subject.gain((limit, unhidden), REACHED, fewer(saved), &what);
+    if -predicted.cycles < subject.floors.gain {
         return None;
     }
     let found = &subject.tables.loops[subject.findings.loops[row].loop_id.index()];
     let name = &subject.tables.group(subject.group.group).name;
-    let (low, high) = (subject.group.share.low, subject.group.share.high);
-    let certainty = |end: f64| if subject.group.share.value > 0.0 { end / subject.group.share.value } else { 0.0 };
     Some(Advice {
         kind: Kind::Interchange,
         group: subject.group.group,
@@ -45,19 +45,7 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
             found.function, found.first_line, found.last_line
         ),
         fields: Vec::new(),
-        predicted: Some(Predicted {
-            cycles: fewer((limit + unhidden) / 2.0 * REACHED.1),
-            cycles_low: fewer((limit * REACHED.2 * certainty(high)).min(1.0)),
-            cycles_high: fewer(unhidden * REACHED.0 * certainty(low)),
-            lines: fewer(saved),
-            method: format!(
-                "a line for each access now, one for {} neighbours then; {} to {} of that is expected to be reached{}",
-                LINE_BYTES / grain,
-                percent(REACHED.0),
-                percent(REACHED.2),
-                hidden_words(limit, unhidden)
-            ),
-        }),
+        predicted: Some(predicted),
         confidence: match subject.group.share.samples {
             MANY_SAMPLES.. => Confidence::High,
             _ => Confidence::Medium,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-use super::number::{RANGE, bytes, confidence, count, percent, range};
+use super::number::{RANGE, bytes, confidence, count, percent, plural, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
 use super::{Limits, WIDTH, fold, heading, more};
 use crate::escape::plain;
@@ -207,7 +207,7 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
         rest => writeln!(
             out,
             "\n  Fields of {} with fewer than {} samples: --percent-limit 0",
-            if rest == 1 { "1 structure".to_owned() } else { format!("{} structures", count(rest as u64)) },
+            plural(rest as u64, "structure"),
             limits.least_samples()
         ),
     }
@@ -462,8 +462,7 @@ fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
             };
             let few = match part.samples {
                 0 => " (no sample)".to_owned(),
-                1 => " (1 sample)".to_owned(),
-                few @ 2..FEW_SAMPLES => format!(" ({few} samples)"),
+                few @ 1..FEW_SAMPLES => format!(" ({})", plural(few, "sample")),
                 _ => String::new(),
             };
             format!("{group_name}{fields}{few}")
