@@ -7,6 +7,8 @@
 //!                               (copied) (checked)  (tables)    (Parquet parts)
 //! ```
 //!
+//! `perf_event` decodes the kernel's records, from rings and from files.
+//!
 //! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory) and
 //! `stall_kernel` (assembly of the calibration) alone.
 
@@ -19,6 +21,7 @@ mod error;
 mod machine;
 mod mapping_history;
 mod message;
+pub mod perf_event;
 mod process_summary;
 mod program;
 mod range_life;
