@@ -17,6 +17,7 @@ use slimline_attribute::typing::leaves::leaves;
 
 use crate::extents::Extents;
 use crate::places::{BATCHES, Places};
+use crate::service::Service;
 use crate::streams::Stream;
 use crate::stride::gcd;
 use crate::structure::{ElementFrom, Motion, Structure};
@@ -67,6 +68,9 @@ pub struct Use {
     pub only_spanned: bool,
     /// Sites that access it.
     pub sites: Vec<slimline_trace::access::SiteId>,
+    /// What hardware tells of its samples. Those of an instruction that reaches several fields are divided among them as
+    /// often as each was sampled.
+    pub service: Service,
 }
 
 impl Use {
@@ -176,9 +180,8 @@ fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<
         let steps_are_short = motion.grain.is_some_and(|grain| grain.bytes <= u64::from(stream.bytes.1));
         let is_dense =
             steps_are_short && stream.offsets().len() > 2 && structure.element_bytes > u64::from(stream.bytes.1);
-        let sampled = stream.sampled().map(|(offset, tally)| (offset, tally.samples));
         let mut places: BTreeMap<u64, u64> = BTreeMap::new();
-        for (offset, seen) in sampled.chain(stream.executed()) {
+        for (offset, seen) in stream.sampled_at().into_iter().chain(stream.executed()) {
             if let Some(offset) = structure.offset(offset) {
                 *places.entry(offset).or_default() += seen;
             }
@@ -226,6 +229,7 @@ impl Use {
         self.loads += other.loads;
         self.stores += other.stores;
         self.only_spanned &= other.only_spanned;
+        self.service.merge(&other.service);
         let more = other.sites.iter().filter(|site| !self.sites.contains(site));
         self.sites.extend(more.copied().collect::<Vec<_>>());
     }
@@ -269,6 +273,7 @@ impl FieldUses {
                 None => self.elsewhere += weight,
             }
         }
+        self.serve(stream, place, |of, offset| field_of(of, offset));
         let mut executed: BTreeMap<usize, u64> = BTreeMap::new();
         for (offset, count) in stream.executed() {
             if let Some(field) = field_of(self, offset) {
@@ -305,6 +310,26 @@ impl FieldUses {
             self.of(place, field, stream).walks.entry(Some(grain.bytes as i64)).or_default();
         }
         self.span(stream, place, blamed.keys().chain(executed.keys()).copied().collect());
+    }
+
+    /// Gives what hardware tells of a stream to the fields that its samples are in, as often as they are.
+    fn serve(&mut self, stream: &Stream, place: usize, field_of: impl Fn(&Self, u64) -> Option<usize>) {
+        if stream.service.samples == 0 {
+            return;
+        }
+        let mut sampled: BTreeMap<Option<usize>, u64> = BTreeMap::new();
+        for (offset, samples) in stream.sampled_at() {
+            *sampled.entry(field_of(self, offset)).or_default() += samples;
+        }
+        let all: u64 = sampled.values().sum();
+        let mut before = 0;
+        for (field, samples) in sampled {
+            let part = before as f64 / all as f64..(before + samples) as f64 / all as f64;
+            before += samples;
+            if let Some(field) = field {
+                self.of(place, field, stream).service.merge(&stream.service.part(&part));
+            }
+        }
     }
 
     fn of(&mut self, place: usize, field: usize, stream: &Stream) -> &mut Use {

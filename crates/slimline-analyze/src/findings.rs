@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use slimline_attribute::tables::{GroupKind, LoopId, Tables};
 use slimline_trace::access::{AccessBatch, GroupId, SiteId};
+use slimline_trace::session::WeightUnit;
 
 use crate::affinity::{affinities, traversals};
 use crate::analysis::{Analysis, Order, ShardInfo};
@@ -12,6 +13,7 @@ use crate::fields::{self, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
 use crate::pace::TriggerCosts;
 use crate::places::{BATCHES, Place, Places};
+use crate::service::Service;
 use crate::share::{Share, Tally, interval_of_parts};
 use crate::streams::{Stream, StreamFindings, Streams};
 use crate::structure::{ElementFrom, Motion, Structure, structure};
@@ -24,11 +26,17 @@ pub struct DataProfile {
     pub rules: Rules,
     /// What interrupts cost.
     pub trigger_costs: TriggerCosts,
+    /// What weights count.
+    pub unit: WeightUnit,
 }
 
 /// What the main profile finds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
+    /// What weights count.
+    pub unit: WeightUnit,
+    /// What hardware tells of all samples.
+    pub service: Service,
     /// Shares of the session's weight by group, type, loop, line, function and thread.
     pub hot: HotFindings,
     /// Executions seen in windows.
@@ -79,6 +87,8 @@ pub struct GroupFindings {
     pub clusters: Vec<Cluster>,
     /// Who uses it.
     pub threads: GroupThreads,
+    /// What hardware tells of its samples.
+    pub service: Service,
 }
 
 /// A field of a group's element.
@@ -114,12 +124,14 @@ pub struct Field {
     pub loops: Vec<usize>,
     /// Fields with the same number can only move together.
     pub moves_with: usize,
+    /// What hardware tells of its samples.
+    pub service: Service,
 }
 
 impl Field {
     /// Whether anything was seen to use it.
     pub fn is_used(&self) -> bool {
-        self.share > 0.0 || self.loads + self.stores > 0 || !self.loops.is_empty()
+        self.share > 0.0 || self.loads + self.stores > 0 || !self.loops.is_empty() || self.service.samples > 0
     }
 }
 
@@ -137,6 +149,8 @@ pub struct LoopFindings {
     pub computing: f64,
     /// Groups it touches, costliest first.
     pub groups: Vec<LoopGroup>,
+    /// What hardware tells of its samples.
+    pub service: Service,
 }
 
 impl LoopFindings {
@@ -230,7 +244,7 @@ impl Analysis for DataProfile {
     fn finish(&self, state: Self::State, tables: &Tables) -> Findings {
         let ((hot, streams), threads) = self.parts().finish(state, tables);
         let places = Places::new(&streams, tables);
-        Builder { hot, found: &streams, tables, places, threads, rules: self.rules }.findings()
+        Builder { hot, found: &streams, tables, places, threads, rules: self.rules, unit: self.unit }.findings()
     }
 }
 
@@ -243,6 +257,14 @@ struct Builder<'a> {
     places: Places,
     threads: BTreeMap<GroupId, GroupThreads>,
     rules: Rules,
+    unit: WeightUnit,
+}
+
+/// What hardware tells of several streams together.
+fn service<'s>(streams: impl IntoIterator<Item = &'s Stream>) -> Service {
+    let mut service = Service::default();
+    streams.into_iter().for_each(|stream| service.merge(&stream.service));
+    service
 }
 
 /// Accesses of a group: all, and by parts of the windows alone, where not every access was seen.
@@ -273,7 +295,8 @@ impl<'a> Builder<'a> {
         let mut groups: Vec<GroupFindings> = drafts.into_iter().map(|draft| self.group(draft, &loop_rows)).collect();
         groups.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.group.cmp(&b.group)));
         let accesses = self.found.streams.iter().map(|stream| stream.executions).sum();
-        Findings { accesses, paced: self.paced(&self.found.streams), groups, loops, types, hot: self.hot }
+        let (paced, service) = (self.paced(&self.found.streams), service(&self.found.streams));
+        Findings { unit: self.unit, service, accesses, paced, groups, loops, types, hot: self.hot }
     }
 
     fn draft(&self, streams: &'a [Stream]) -> GroupDraft<'a> {
@@ -302,9 +325,12 @@ impl<'a> Builder<'a> {
             .copied()
             .collect();
         let mut affinity = affinities(&uses, &traversals(&transitions, &self.places));
+        let service = service(streams.iter().map(|(stream, ..)| *stream));
+        // Hardware samples accesses: one that it measured no cost of is an access still.
+        let sampled = |field: &Field| field.service.samples as f64 / service.samples.max(1) as f64;
         let heat = |field: &Field| {
             let &Field { share, access_share, moves_with, .. } = field;
-            Heat { share, access_share, moves_with }
+            Heat { share, access_share: access_share.max(sampled(field)), moves_with }
         };
         let heats: Vec<Heat> = fields.iter().map(heat).collect();
         // What is known of an anonymous heap of unlike things makes no structure.
@@ -326,6 +352,7 @@ impl<'a> Builder<'a> {
             affinity,
             clusters,
             threads: self.threads_of(group, &others),
+            service,
         }
     }
 
@@ -427,6 +454,8 @@ impl<'a> Builder<'a> {
                     })
                     .collect();
                 loops.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                let mut service = Service::default();
+                here.iter().for_each(|(_, used)| service.merge(&used.service));
                 let share = part(sum(|used| used.weight), cost.weight as f64);
                 let access_share = part(sum(|used| used.accesses), accesses.all);
                 let access_share_interval = match accesses.in_batches {
@@ -451,6 +480,7 @@ impl<'a> Builder<'a> {
                     stride_bytes: leading.and_then(|(_, used)| used.stride_bytes),
                     loops: loops.into_iter().map(|(_, row)| row).collect(),
                     moves_with: shape.moves_with,
+                    service,
                 }
             })
             .collect()
@@ -461,7 +491,7 @@ impl<'a> Builder<'a> {
         let part = |weight: f64| if total > 0.0 { weight / total } else { 0.0 };
         let shares: BTreeMap<LoopId, Share> =
             self.hot.loops.iter().filter_map(|row| Some((row.key?, row.share))).collect();
-        let mut found: BTreeMap<LoopId, Vec<LoopGroup>> = BTreeMap::new();
+        let mut found: BTreeMap<LoopId, (Vec<LoopGroup>, Service)> = BTreeMap::new();
         for draft in drafts {
             let mut places: BTreeMap<usize, Vec<&(&Stream, Motion, usize)>> = BTreeMap::new();
             for stream in &draft.streams {
@@ -492,7 +522,9 @@ impl<'a> Builder<'a> {
                     executions: stream.executions,
                     motion,
                 };
-                found.entry(id).or_default().push(LoopGroup {
+                let (groups, of_loop) = found.entry(id).or_default();
+                of_loop.merge(&service(streams.iter().map(|(stream, ..)| *stream)));
+                groups.push(LoopGroup {
                     group: draft.group,
                     share: part(streams.iter().map(|(stream, ..)| stream.cost.weight as f64).sum()),
                     samples: streams.iter().map(|(stream, ..)| stream.cost.samples).sum(),
@@ -505,11 +537,11 @@ impl<'a> Builder<'a> {
         let unsampled = Tally::default().share_of(&self.hot.whole);
         let mut loops: Vec<LoopFindings> = found
             .into_iter()
-            .map(|(loop_id, mut groups)| {
+            .map(|(loop_id, (mut groups, service))| {
                 groups.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.group.cmp(&b.group)));
                 let share = shares.get(&loop_id).copied().unwrap_or(unsampled);
                 let computing = self.hot.computing.get(&loop_id).copied().unwrap_or(0.0);
-                LoopFindings { loop_id, share, computing, groups }
+                LoopFindings { loop_id, share, computing, groups, service }
             })
             .collect();
         loops.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.loop_id.cmp(&b.loop_id)));

@@ -28,6 +28,7 @@ pub mod pace;
 pub mod places;
 pub mod quality;
 mod sequences;
+pub mod service;
 pub mod share;
 mod splice;
 pub mod streams;

@@ -1,5 +1,6 @@
 //! How well a session was seen: how addresses were found and how long bursts were.
 
+use slimline_trace::session::WeightUnit;
 use slimline_trace::tables::{Samples, StackEnd, Stacks};
 use slimline_trace::wire::{BurstEnd, Quality};
 
@@ -29,11 +30,11 @@ pub struct SampleQuality {
 }
 
 impl SampleQuality {
-    /// Takes samples in; `stacks` are those of their process. Those that weigh nothing are a second clock's, which only say
-    /// where the thread was.
-    pub fn update(&mut self, samples: &Samples, stacks: &Stacks) {
-        for row in (0..samples.len()).filter(|&row| samples.weight_ns[row] > 0) {
-            let (weight, quality, end) = (samples.weight_ns[row], samples.quality[row], samples.burst_end[row]);
+    /// Takes samples in; `stacks` are those of their process. Where weights are times, those that weigh nothing are a second
+    /// clock's, which only say where the thread was.
+    pub fn update(&mut self, samples: &Samples, stacks: &Stacks, unit: WeightUnit) {
+        for row in (0..samples.len()).filter(|&row| samples.weight[row] > 0 || !unit.is_time()) {
+            let (weight, quality, end) = (samples.weight[row], samples.quality[row], samples.burst_end[row]);
             self.samples += 1;
             self.weight += weight;
             self.weight_by_quality[quality as usize] += weight;
@@ -100,20 +101,21 @@ mod tests {
 
     fn samples(rows: &[(u64, Quality, BurstEnd, u32)]) -> Samples {
         let mut samples = Samples::default();
-        for &(weight_ns, quality, burst_end, burst_instructions) in rows {
-            samples.push(Sample { weight_ns, quality, burst_end, burst_instructions, accesses: 2, ..blank() });
+        for &(weight, quality, burst_end, burst_instructions) in rows {
+            samples.push(Sample { weight, quality, burst_end, burst_instructions, accesses: 2, ..blank() });
         }
         samples
     }
 
     fn blank() -> Sample {
         use slimline_trace::access::AccessKind;
+        use slimline_trace::served::Served;
         use slimline_trace::tables::ThreadRow;
         Sample {
             time_ns: 0,
             thread: ThreadRow::new(0),
             cpu_ns: 0,
-            weight_ns: 0,
+            weight: 0,
             sampled_ip: Avma(0),
             ip: Avma(0),
             address: Avma(0),
@@ -126,6 +128,7 @@ mod tests {
             accesses: 0,
             burst_instructions: 0,
             burst_end: BurstEnd::Limit,
+            served: Served::UNKNOWN,
         }
     }
 
@@ -133,12 +136,12 @@ mod tests {
     fn shares_are_of_weight_and_merge() {
         let mut all = SampleQuality::default();
         let rows = [(3, Quality::Exact, BurstEnd::Limit, 300), (1, Quality::Lost, BurstEnd::Syscall, 100)];
-        all.update(&samples(&rows), &Stacks::default());
+        all.update(&samples(&rows), &Stacks::default(), WeightUnit::TimeNs);
         let mut more = SampleQuality::default();
         // The last two: computing, and the second clock's.
         let rows = [(4, Quality::NoCode), (2, Quality::NoMemory), (0, Quality::Lost)];
         let rows = rows.map(|(weight, quality)| (weight, quality, BurstEnd::NotStarted, 0));
-        more.update(&samples(&rows), &Stacks::default());
+        more.update(&samples(&rows), &Stacks::default(), WeightUnit::TimeNs);
         all.merge(&more);
         assert_eq!((all.samples, all.weight, all.unresolved), (4, 10, 2));
         assert_eq!(all.share(Quality::Exact), 0.3);
@@ -149,6 +152,15 @@ mod tests {
     }
 
     #[test]
+    fn an_access_without_latency_is_a_sample() {
+        let rows = [(0, Quality::Exact), (9, Quality::Exact)]
+            .map(|(weight, quality)| (weight, quality, BurstEnd::NotStarted, 0));
+        let mut quality = SampleQuality::default();
+        quality.update(&samples(&rows), &Stacks::default(), WeightUnit::LatencyCycles);
+        assert_eq!((quality.samples, quality.weight), (2, 9));
+    }
+
+    #[test]
     fn call_paths_that_stop_early_are_counted_by_sample() {
         let mut stacks = Stacks::default();
         let whole = stacks.push(&[Avma(1)], StackEnd::Outermost);
@@ -156,10 +168,10 @@ mod tests {
         let broken = stacks.push(&[Avma(3)], StackEnd::Unwinding);
         let mut samples = Samples::default();
         for stack in [Some(whole), Some(deep), Some(broken), Some(deep), None] {
-            samples.push(Sample { stack, weight_ns: 1, ..blank() });
+            samples.push(Sample { stack, weight: 1, ..blank() });
         }
         let mut quality = SampleQuality::default();
-        quality.update(&samples, &stacks);
+        quality.update(&samples, &stacks, WeightUnit::TimeNs);
         assert_eq!((quality.deep_stacks, quality.broken_stacks), (2, 1));
     }
 }

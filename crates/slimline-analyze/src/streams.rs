@@ -13,12 +13,14 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use slimline_attribute::tables::Tables;
 use slimline_trace::access::{AccessBatch, GroupId, SiteId, Window};
+use slimline_trace::served::Served;
 
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::bottom::{Add, Bottom};
 use crate::neighbors::{Neighbors, Transitions};
 use crate::pace::{PaceTable, Paces, Position, TriggerCosts};
 use crate::sequences::Sequences;
+use crate::service::Service;
 use crate::share::{Tally, portion};
 use crate::structure::{KNOWN, Motion};
 
@@ -46,6 +48,8 @@ pub struct Stream {
     pub group: GroupId,
     /// Samples blamed on it.
     pub cost: Tally,
+    /// What hardware tells of them.
+    pub service: Service,
     /// Executions seen in windows.
     pub executions: u64,
     /// Those that load.
@@ -61,6 +65,8 @@ pub struct Stream {
     /// Distances between objects.
     pub(crate) hops: u64,
     sampled: Bottom<Tally, OFFSETS>,
+    /// Those samples of which hardware tells, of whatever weight.
+    served: Bottom<u64, OFFSETS>,
     executed: Bottom<u64, OFFSETS>,
 }
 
@@ -76,6 +82,7 @@ impl Stream {
             site,
             group,
             cost: Tally::default(),
+            service: Service::default(),
             executions: 0,
             loads: 0,
             stores: 0,
@@ -84,12 +91,14 @@ impl Stream {
             steps: 0,
             hops: 0,
             sampled: Bottom::default(),
+            served: Bottom::default(),
             executed: Bottom::default(),
         }
     }
 
     fn merge(&mut self, from: Self) {
         self.cost.merge(from.cost);
+        self.service.merge(&from.service);
         self.executions += from.executions;
         self.loads += from.loads;
         self.stores += from.stores;
@@ -98,6 +107,7 @@ impl Stream {
         self.steps += from.steps;
         self.hops += from.hops;
         self.sampled.merge(from.sampled);
+        self.served.merge(from.served);
         self.executed.merge(from.executed);
     }
 
@@ -106,6 +116,7 @@ impl Stream {
     fn part(&self, owner: GroupId, part: &Range<f64>) -> Self {
         Self {
             cost: self.cost.part(part),
+            service: self.service.part(part),
             executions: portion(self.executions, part),
             loads: portion(self.loads, part),
             stores: portion(self.stores, part),
@@ -123,6 +134,20 @@ impl Stream {
     /// Offsets of the samples with the weight on each: all of them, or a random part of the different ones.
     pub(crate) fn sampled(&self) -> impl Iterator<Item = (u64, &Tally)> {
         self.sampled.iter()
+    }
+
+    /// How often each of these offsets was sampled: an access that weighs nothing was sampled too, if hardware tells of it.
+    pub(crate) fn sampled_at(&self) -> Vec<(u64, u64)> {
+        if self.service.samples > 0 {
+            self.served.iter().map(|(offset, &samples)| (offset, samples)).collect()
+        } else {
+            self.sampled().map(|(offset, cost)| (offset, cost.samples)).collect()
+        }
+    }
+
+    /// How often it was seen, in windows or samples.
+    pub(crate) fn evidence(&self) -> u64 {
+        self.executions + self.cost.samples.max(self.service.samples)
     }
 
     /// The stream's whole cost, by offset: that of the samples whose offset was kept stands for all; where all of it is
@@ -287,13 +312,13 @@ impl StreamState {
         memory.row
     }
 
-    /// Takes a window in; `cpu_ns` are the times of its samples and of those that follow.
+    /// Takes a window in; `told` is of its samples and of those that follow: CPU times, and how they were served.
     fn window(
         &mut self,
         batch: &AccessBatch,
         window: &Window,
         rows: Range<usize>,
-        mut cpu_ns: impl Iterator<Item = u64>,
+        mut told: impl Iterator<Item = (u64, Served)>,
     ) {
         self.window_number += 1;
         self.neighbors.begin_window();
@@ -310,14 +335,19 @@ impl StreamState {
             let known = batch.address[row].0 != 0;
             if evidence.has_cost() {
                 blamed = Some(at as u32);
+                let (cpu_ns, served) = told.next().unwrap_or((0, Served::UNKNOWN));
                 let mut cost = Tally::default();
                 cost.add(batch.weight[row]);
                 stream.cost.merge(cost);
+                stream.service.add(&served);
                 if known {
                     stream.sampled.add(offset, cost);
+                    if served != Served::UNKNOWN {
+                        stream.served.add(offset, 1);
+                    }
                 }
                 let position = Position { group: group.0, object: batch.object[row].0, address: batch.address[row].0 };
-                self.paces.sample(site, position, cpu_ns.next().unwrap_or(0), batch.weight[row]);
+                self.paces.sample(site, position, cpu_ns, batch.weight[row]);
             }
             if !evidence.is_execution() {
                 continue;
@@ -378,9 +408,9 @@ impl Analysis for Streams {
 
     fn update(&self, state: &mut StreamState, batch: &AccessBatch) {
         state.paces.begin_batch();
-        let mut cpu_ns = batch.sample_cpu_ns.iter().copied();
+        let mut told = batch.sample_cpu_ns.iter().copied().zip(batch.served.iter().copied());
         for (index, window) in batch.windows.iter().enumerate() {
-            state.window(batch, window, batch.window_rows(index), &mut cpu_ns);
+            state.window(batch, window, batch.window_rows(index), &mut told);
         }
     }
 

@@ -198,7 +198,7 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
 fn are_cut_up(streams: &[(&Stream, Motion, usize)], cell: Option<u64>) -> bool {
     let (mut all, mut scattered, mut by_cells, mut by_accesses) = (0, 0, false, false);
     for (stream, motion, _) in streams {
-        let evidence = stream.executions + stream.cost.samples;
+        let evidence = stream.evidence();
         let places = stream.offsets().len();
         all += evidence;
         // Also what was seen a few times, mostly at a new place.
@@ -217,7 +217,7 @@ fn are_cut_up(streams: &[(&Stream, Motion, usize)], cell: Option<u64>) -> bool {
 fn regular(streams: &[(&Stream, Motion, usize)]) -> f64 {
     let (mut all, mut regular) = (0, 0);
     for (stream, motion, _) in streams {
-        let evidence = stream.executions + stream.cost.samples;
+        let evidence = stream.evidence();
         all += evidence;
         if motion.grain.is_some_and(|grain| grain.confidence >= KNOWN) {
             regular += evidence;
@@ -239,7 +239,7 @@ fn by_stride(streams: &[(&Stream, Motion, usize)]) -> Option<(u64, f64)> {
                 residue: first % grain.bytes,
                 bytes: u64::from(stream.bytes.1),
                 confidence: grain.confidence,
-                evidence: stream.executions as f64 + stream.cost.samples as f64,
+                evidence: stream.evidence() as f64,
             })
         })
         .collect();

@@ -11,6 +11,7 @@ use slimline_attribute::resolver::{PartTables, ProcessTables, Reason, Resolver};
 use slimline_attribute::tables::{CodePlace, GroupKind, Tables};
 use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
 use slimline_trace::address::{Avma, FileOffset, Svma};
+use slimline_trace::served::Served;
 use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mapping, Mappings, PathTotal, Paths, Range, RangeOrigin, Ranges, Sample,
     Samples, StackEnd, StackRow, Stacks, Thread, ThreadRow, Threads,
@@ -99,7 +100,7 @@ impl Recorded {
             time_ns,
             thread: ThreadRow::new(0),
             cpu_ns: time_ns / 2,
-            weight_ns: 1000,
+            weight: 1000,
             sampled_ip: Avma(ip + 4),
             ip: Avma(ip),
             address: Avma(address),
@@ -112,6 +113,7 @@ impl Recorded {
             accesses,
             burst_instructions: 0,
             burst_end: BurstEnd::Limit,
+            served: Served::UNKNOWN,
         });
     }
 

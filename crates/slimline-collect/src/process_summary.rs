@@ -12,7 +12,7 @@ use crate::ring::ProcessFile;
 pub(crate) struct Counts {
     pub(crate) parts: u32,
     pub(crate) samples: u64,
-    pub(crate) weight_ns: u64,
+    pub(crate) weight: u64,
     pub(crate) accesses: u64,
     pub(crate) damaged_messages: u64,
     pub(crate) unwritten_samples: u64,
@@ -40,13 +40,13 @@ impl Recorded<'_> {
             _ => ProcessState::Gone,
         };
         let exited = state == ProcessState::Exited;
-        let (mut dropped_messages, mut dropped_samples, mut dropped_weight_ns) = (0_u64, 0_u64, 0_u64);
+        let (mut dropped_messages, mut dropped_samples, mut dropped_weight) = (0_u64, 0_u64, 0_u64);
         for dropped in
             (0..SLOTS).map(|slot| self.file.slot(slot)).filter(|slot| !slot.is_untouched()).map(|slot| slot.dropped())
         {
             dropped_messages = dropped_messages.saturating_add(dropped.0);
             dropped_samples = dropped_samples.saturating_add(dropped.1);
-            dropped_weight_ns = dropped_weight_ns.saturating_add(dropped.2);
+            dropped_weight = dropped_weight.saturating_add(dropped.2);
         }
         ProcessSummary {
             directory: self.directory.to_owned(),
@@ -62,7 +62,7 @@ impl Recorded<'_> {
             ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
             parts: self.counts.parts,
             samples: self.counts.samples,
-            weight_ns: self.counts.weight_ns,
+            weight: self.counts.weight,
             accesses: self.counts.accesses,
             allocations: u64_of(offset_of!(ProcessHeader, allocations)),
             allocated_bytes: u64_of(offset_of!(ProcessHeader, allocated_bytes)),
@@ -74,10 +74,11 @@ impl Recorded<'_> {
             sampling_ns: u64_of(offset_of!(ProcessHeader, sampling_ns)),
             losses: Losses {
                 dropped_samples,
-                dropped_weight_ns,
+                dropped_weight,
                 dropped_messages,
                 damaged_messages: self.counts.damaged_messages,
                 triggers_in_agent: u32_of(offset_of!(ProcessHeader, triggers_in_agent)).into(),
+                throttled: 0,
                 threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
                 stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),
                 blocks_unindexed: u64_of(offset_of!(ProcessHeader, blocks_unindexed)),
@@ -107,7 +108,7 @@ pub(crate) fn without_file(pid: u32, directory: String, now_ns: u64) -> ProcessS
         ended_ns: now_ns,
         parts: 0,
         samples: 0,
-        weight_ns: 0,
+        weight: 0,
         accesses: 0,
         allocations: 0,
         allocated_bytes: 0,

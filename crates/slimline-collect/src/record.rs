@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use slimline_trace::session::{
-    Collector, End, FORMAT_VERSION, Machine, SessionInfo, SessionWriter, Trigger, check_output_directory,
+    Collector, End, FORMAT_VERSION, Machine, SessionInfo, SessionWriter, Trigger, WeightUnit, check_output_directory,
 };
 use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
@@ -310,7 +310,8 @@ fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calib
             trigger: chosen.trigger,
             trigger_reason: chosen.why,
             trigger_errno: chosen.errno,
-            weight: "time_ns".to_owned(),
+            weight: WeightUnit::TimeNs,
+            events: Vec::new(),
             period_ns: chosen.period_ns,
             clocks_ns,
             period_reason: chosen.period_why,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::mem::{self, offset_of};
 
 use slimline_trace::address::Avma;
+use slimline_trace::served::Served;
 use slimline_trace::session::ProcessSummary;
 use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mappings, Paths, Ranges, Sample, Samples, StackFrames, Threads,
@@ -202,7 +203,7 @@ impl Recorder {
             time_ns: sample.time_ns,
             thread,
             cpu_ns: sample.cpu_ns,
-            weight_ns: sample.weight_ns,
+            weight: sample.weight_ns,
             sampled_ip: Avma(sample.sampled_ip),
             ip: Avma(sample.ip),
             address: Avma(sample.address),
@@ -215,11 +216,12 @@ impl Recorder {
             accesses,
             burst_instructions: sample.burst_instructions,
             burst_end: sample.burst_end,
+            served: Served::UNKNOWN,
         });
         self.next_window += 1;
         self.threads.count_sample(thread);
         self.counts.samples += 1;
-        self.counts.weight_ns = self.counts.weight_ns.saturating_add(sample.weight_ns);
+        self.counts.weight = self.counts.weight.saturating_add(sample.weight_ns);
         self.counts.accesses += u64::from(accesses);
     }
 

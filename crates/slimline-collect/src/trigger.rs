@@ -71,7 +71,7 @@ pub(crate) fn choose(trigger: Option<Trigger>, period_ns: Option<u64>, found: &C
     let is_tick_cheaper = !is_cheap && trigger.is_none() && found.trigger.is_some();
     let chosen = |period_ns, period_why| Choice { trigger: granted, why: why.clone(), errno, period_ns, period_why };
     match (granted, period_ns) {
-        (Trigger::Off, _) => chosen(0, None),
+        (Trigger::Off | Trigger::Counter, _) => chosen(0, None),
         (_, Some(period_ns)) => chosen(period_ns, None),
         (Trigger::PerfSigtrap, None) if is_cheap => chosen(PERIOD_NS, Some(price)),
         (Trigger::PerfSigtrap, None) if is_tick_cheaper => {
@@ -93,7 +93,7 @@ impl Choice {
     pub(crate) fn clocks_ns(&self, asked: Option<Trigger>, found: &Calibration) -> [u64; 2] {
         let has_perf = matches!(found.trigger, Some((Trigger::PerfSigtrap, _)));
         match self.trigger {
-            Trigger::Off => [0, 0],
+            Trigger::Off | Trigger::Counter => [0, 0],
             Trigger::ThreadTimer if asked.is_some() || !has_perf => [self.period_ns, 0],
             Trigger::PerfSigtrap | Trigger::ThreadTimer => [self.period_ns, self.period_ns * BETWEEN_PERCENT / 100],
         }
@@ -139,7 +139,8 @@ pub(crate) fn kind_of(trigger: Trigger) -> TriggerKind {
         // The agent falls back to the timer by itself, in every process.
         Trigger::PerfSigtrap => TriggerKind::PerfSigtrap,
         Trigger::ThreadTimer => TriggerKind::ThreadTimer,
-        Trigger::Off => TriggerKind::Off,
+        // A counter's samples are the kernel's; the agent tracks allocations.
+        Trigger::Counter | Trigger::Off => TriggerKind::Off,
     }
 }
 

@@ -24,7 +24,7 @@ pub fn graph(out: &mut impl Write, report: &Report) -> fmt::Result {
     writeln!(out, "  edge [fontname=\"sans-serif\", fontsize=10];")?;
     let shown = report.groups.iter().filter(|group| group.share >= LEAST_SHARE && used(group).count() > 1);
     for group in shown.take(MOST_GROUPS) {
-        one(out, group)?;
+        one(out, group, report.session.weight.noun())?;
     }
     writeln!(out, "}}")
 }
@@ -33,11 +33,11 @@ fn used(group: &Group) -> impl Iterator<Item = &Field> {
     group.fields.iter().filter(|field| field.is_used())
 }
 
-fn one(out: &mut impl Write, group: &Group) -> fmt::Result {
+fn one(out: &mut impl Write, group: &Group, cost: &str) -> fmt::Result {
     let id = group.id;
     writeln!(out, "  subgraph cluster_{id} {{")?;
     let name = group.type_name.as_deref().unwrap_or(&group.name);
-    writeln!(out, "    label=\"{} ({:.1} % of the time)\";", escape(name), group.share * 100.0)?;
+    writeln!(out, "    label=\"{} ({:.1} % of the {cost})\";", escape(name), group.share * 100.0)?;
     let cluster_of: HashMap<u64, usize> =
         group.clusters.iter().enumerate().flat_map(|(n, offsets)| offsets.iter().map(move |&at| (at, n))).collect();
     for number in 0..group.clusters.len() {

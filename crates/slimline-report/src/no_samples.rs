@@ -58,7 +58,7 @@ mod tests {
 
     fn process(trigger: Trigger, user_ns: Option<u64>) -> ProcessSummary {
         let (executable, state) = ("/bin/prog".to_owned(), ProcessState::Exited);
-        ProcessSummary { executable, state, trigger, samples: 0, weight_ns: 0, accesses: 0, user_ns, ..summary("p7-0") }
+        ProcessSummary { executable, state, trigger, samples: 0, weight: 0, accesses: 0, user_ns, ..summary("p7-0") }
     }
 
     #[test]

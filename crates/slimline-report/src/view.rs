@@ -6,6 +6,8 @@
 //! is of its group.
 
 use serde::{Deserialize, Serialize};
+use slimline_trace::served::MemoryLevel;
+use slimline_trace::session::{SampledEvent, WeightUnit};
 
 /// Version of the JSON. 1: the first.
 pub const SCHEMA: u32 = 1;
@@ -36,9 +38,13 @@ pub struct Session {
     pub collector: String,
     /// What interrupted the threads (`perf cpu-clock, sigtrap`).
     pub trigger: String,
-    /// What `weight` is: `time_ns`.
-    pub weight: String,
-    /// Samples a second and thread that were asked for.
+    /// What weights count, and so what all shares are of: `time_ns`, `latency_cycles`, `period` (events), `samples`.
+    pub weight: WeightUnit,
+    /// The hardware events that were sampled; none of a clock.
+    pub events: Vec<SampledEvent>,
+    /// What hardware tells of all samples; none where nothing.
+    pub served: Option<Served>,
+    /// Samples a second and thread that were asked for; 0 without a clock.
     pub frequency_hz: f64,
     /// Why that many, where slimline chose (`-F auto`).
     pub frequency_reason: Option<String>,
@@ -142,7 +148,8 @@ pub struct Lost {
     pub dropped: u64,
     /// Their weight.
     pub dropped_weight: u64,
-    /// Triggers that the kernel merged or held back, or that came while the thread was inside the agent.
+    /// Triggers that came while the thread was inside the agent, and times that the kernel stopped an event for a while
+    /// because it came too often.
     pub throttled: u64,
     /// Samples whose address is unknown (`lost` and `no_code` above).
     pub unresolved: u64,
@@ -177,6 +184,73 @@ pub struct Unnamed {
     pub share: f64,
     /// Accesses concerned, samples and bursts together.
     pub accesses: u64,
+}
+
+/// How the memory system served the samples of something, as far as hardware tells. Each share is of those of its samples
+/// of which it tells; none where it tells of none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Served {
+    /// Samples of which it tells anything.
+    pub samples: u64,
+    /// How long the accesses took; none where it was not measured.
+    pub latency: Option<Latency>,
+    /// Where the data came from, nearest first.
+    pub levels: Vec<ServedBy>,
+    /// Those whose translation no TLB had.
+    pub tlb_miss_share: Option<f64>,
+    /// Those that were locked.
+    pub locked_share: Option<f64>,
+    /// Those whose data came from beyond their NUMA node.
+    pub remote_share: Option<f64>,
+    /// Those whose line another core had written (HitM): a hint that threads share it.
+    pub modified_share: Option<f64>,
+}
+
+/// Latency of sampled accesses.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Latency {
+    /// Samples of which it was measured.
+    pub samples: u64,
+    /// Share of the session's latency; of a field, of its group's.
+    pub share: f64,
+    /// Mean.
+    pub mean_cycles: f64,
+    /// Half of the samples took less; none of fewer than 20 samples. To 3 %.
+    pub median_cycles: Option<u64>,
+    /// 95 % of the samples took less; none of fewer than 200 samples. To 3 %.
+    pub p95_cycles: Option<u64>,
+    /// Mean of the whole instruction, from dispatch to completion; none where it was not measured.
+    pub instruction_mean_cycles: Option<f64>,
+    /// Mean of the cycles that it held up others before they could retire; none where it was not measured.
+    pub retire_mean_cycles: Option<f64>,
+}
+
+/// Samples that one memory level served.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ServedBy {
+    /// `l1`, `line_fill_buffer`, `l2`, `l3`, `l4`, `remote_cache`, `local_dram`, `remote_dram`, `pmem`, `cxl`, `io`,
+    /// `uncached`.
+    #[serde(with = "level_name")]
+    pub level: MemoryLevel,
+    /// Share of the samples of which the level is told.
+    pub share: f64,
+    /// Share of the latency.
+    pub latency_share: f64,
+}
+
+/// A level as its name.
+mod level_name {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use slimline_trace::served::MemoryLevel;
+
+    pub(super) fn serialize<S: Serializer>(level: &MemoryLevel, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(level.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<MemoryLevel, D::Error> {
+        let name = String::deserialize(from)?;
+        MemoryLevel::from_name(&name).ok_or_else(|| D::Error::custom(format_args!("no memory level: {name}")))
+    }
 }
 
 /// A share with its 95 % interval.
@@ -247,6 +321,8 @@ pub struct Group {
     pub threads: Vec<GroupThread>,
     /// Whether several of them use it at the same time, and one stores; none where not. What that costs is not judged.
     pub sharing: Option<Sharing>,
+    /// What hardware tells of its samples; none where nothing.
+    pub served: Option<Served>,
 }
 
 /// How a thread uses a group.
@@ -327,18 +403,22 @@ pub struct Field {
     pub stride_bytes: Option<i64>,
     /// Rows of the report's `loops` that touch it, costliest first.
     pub loops: Vec<usize>,
+    /// What hardware tells of its samples; none where nothing.
+    pub served: Option<Served>,
 }
 
 impl Field {
     /// Whether anything was seen to use it.
     pub fn is_used(&self) -> bool {
-        self.share > 0.0 || self.access_share > 0.0 || self.loads + self.stores > 0 || !self.loops.is_empty()
+        let is_seen = self.share > 0.0 || self.access_share > 0.0 || self.loads + self.stores > 0;
+        is_seen || !self.loops.is_empty() || self.served.is_some()
     }
 
     /// Whether it was only seen to be reached by wide accesses that begin in an earlier field, as vector code makes
     /// them: a store writes it, but whether a load's value of it is used is not visible.
     pub fn is_only_spanned(&self) -> bool {
-        self.is_used() && self.share == 0.0 && self.access_share == 0.0 && self.loads + self.stores == 0
+        let is_begun_in = self.share > 0.0 || self.access_share > 0.0 || self.loads + self.stores > 0;
+        self.is_used() && !is_begun_in && self.served.is_none()
     }
 }
 
@@ -425,6 +505,8 @@ pub struct Loop {
     pub inner: u32,
     /// Data it touches, costliest first.
     pub groups: Vec<LoopGroup>,
+    /// What hardware tells of its samples; none where nothing.
+    pub served: Option<Served>,
 }
 
 /// What a loop touches of one group.

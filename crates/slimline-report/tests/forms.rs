@@ -3,6 +3,7 @@
 use slimline_report::text::{By, Limits};
 use slimline_report::view::*;
 use slimline_report::{annotate, dot, json, text};
+use slimline_trace::session::WeightUnit;
 
 /// The published profile of ART (StructSlim, tables 5 and 6) with a session around it.
 fn art() -> Report {
@@ -18,6 +19,7 @@ fn art() -> Report {
         stores,
         stride_bytes: Some(64),
         loops: loops.to_vec(),
+        served: None,
     };
     let member = |offset: u64, name: &str| LayoutMember {
         offset,
@@ -41,6 +43,7 @@ fn art() -> Report {
         start_address: 0x1230,
         end_address: 0x1260,
         groups: vec![LoopGroup { id: 1, share, samples: (share * 2384.0) as u64, fields: fields.to_vec() }],
+        served: None,
     };
     let names = ["I", "W", "X", "V", "U", "P", "Q", "R"];
     Report {
@@ -49,7 +52,9 @@ fn art() -> Report {
             command: vec!["./art".into(), "-scanfile".into(), "c 756hel.in".into()],
             collector: "clock".into(),
             trigger: "perf cpu-clock, sigtrap".into(),
-            weight: "time_ns".into(),
+            weight: WeightUnit::TimeNs,
+            events: Vec::new(),
+            served: None,
             frequency_hz: 250.0,
             frequency_reason: Some("an interrupt costs 38 µs on this machine; -F 1000 for more".into()),
             burst_instructions: 256,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
+use slimline_trace::served::Served;
 use slimline_trace::session::{NewRows, Session, SessionWriter};
 use slimline_trace::tables::*;
 use slimline_trace::wire::{BurstEnd, Quality};
@@ -120,7 +121,7 @@ fn part(number: u64) -> Rows {
             time_ns: window * 1_000_000 + scatter(window, 10),
             thread: ThreadRow::new(0),
             cpu_ns: window * 1_000_000 + scatter(window, 12),
-            weight_ns: 1_000_000,
+            weight: 1_000_000,
             sampled_ip: Avma(0x5555_5555_4000),
             ip: Avma(0x5555_5555_4000),
             address: Avma(0x7000_0000 + scatter(window, 23) * 8),
@@ -133,6 +134,7 @@ fn part(number: u64) -> Rows {
             accesses: ACCESSES as u32,
             burst_instructions: 300,
             burst_end: BurstEnd::Limit,
+            served: Served::UNKNOWN,
         });
     }
     rows

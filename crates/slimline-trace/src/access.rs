@@ -2,6 +2,8 @@
 
 #[cfg(feature = "session")]
 use crate::address::Avma;
+#[cfg(feature = "session")]
+use crate::served::Served;
 
 /// What an access does to memory. A read-modify-write is a load and a store at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -158,6 +160,8 @@ pub struct AccessBatch {
     pub evidence: Vec<Evidence>,
     /// Of the rows with cost, in their order: CPU time of the thread when the sample was taken; 0 where not known.
     pub sample_cpu_ns: Vec<u64>,
+    /// Of the rows with cost, likewise: what hardware tells of the access.
+    pub served: Vec<Served>,
 }
 
 /// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
@@ -195,6 +199,7 @@ impl AccessBatch {
             weight: Vec::with_capacity(rows),
             evidence: Vec::with_capacity(rows),
             sample_cpu_ns: Vec::new(),
+            served: Vec::new(),
         }
     }
 
@@ -220,12 +225,12 @@ impl AccessBatch {
         self.windows[index].first_row as usize..end
     }
 
-    /// Appends a sample, taken at that CPU time of its thread; otherwise as [`Self::push`].
-    pub fn push_sample(&mut self, row: Access, cpu_ns: u64) {
+    /// Appends a sample, taken at that CPU time of its thread, and served so; otherwise as [`Self::push`].
+    pub fn push_sample(&mut self, row: Access, cpu_ns: u64, served: Served) {
         debug_assert!(row.evidence.has_cost(), "a sample has a cost");
         self.push(row);
-        if let Some(of_sample) = self.sample_cpu_ns.last_mut() {
-            *of_sample = cpu_ns;
+        if let (Some(of_cpu_ns), Some(of_served)) = (self.sample_cpu_ns.last_mut(), self.served.last_mut()) {
+            (*of_cpu_ns, *of_served) = (cpu_ns, served);
         }
     }
 
@@ -237,6 +242,7 @@ impl AccessBatch {
         if let Some(window) = self.windows.last_mut().filter(|_| row.evidence.has_cost()) {
             window.weight += row.weight;
             self.sample_cpu_ns.push(0);
+            self.served.push(Served::UNKNOWN);
         }
         self.window.push(row.window);
         self.site.push(row.site);
@@ -287,7 +293,8 @@ mod tests {
         };
         let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
         batch.begin_window(WindowId(7), 1_000, 250);
-        batch.push_sample(row(7, 30, Evidence::Cost), 99);
+        let served = Served { latency_cycles: Some(30), ..Served::UNKNOWN };
+        batch.push_sample(row(7, 30, Evidence::Cost), 99, served);
         batch.push(row(7, 0, Evidence::Execution));
         batch.push(row(8, 5, Evidence::Both));
         let windows = [
@@ -297,5 +304,6 @@ mod tests {
         assert_eq!(batch.windows, windows);
         assert_eq!((batch.window_rows(0), batch.window_rows(1)), (0..2, 2..3));
         assert_eq!(batch.sample_cpu_ns, [99, 0]);
+        assert_eq!(batch.served, [served, Served::UNKNOWN]);
     }
 }

@@ -40,6 +40,10 @@ address! {
     /// Offset in a file on disk.
     FileOffset
 }
+address! {
+    /// Address in the machine's memory, behind the page tables.
+    PhysicalAddress
+}
 
 impl Avma {
     /// The link-time address of this run-time address in a module loaded with `bias` (`avma = svma + bias`).

@@ -4,6 +4,7 @@
 //!
 //! - [`wire`]: the records that an injected runtime writes into shared memory. `no_std`, size-pinned, versioned.
 //! - [`access`]: the [`AccessBatch`](access::AccessBatch), the columns every analysis reads.
+//! - [`served`]: what hardware tells of an access: latency, memory level, TLB.
 //! - [`address`]: typed addresses, so that a run-time address, a link-time address and a file offset can't be mixed up.
 //!
 //! With the feature `session` (the default) also
@@ -15,6 +16,7 @@
 
 pub mod access;
 pub mod address;
+pub mod served;
 #[cfg(feature = "session")]
 pub mod session;
 #[cfg(feature = "session")]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use slimline_trace::access::AccessKind;
-use slimline_trace::address::{Avma, FileOffset};
+use slimline_trace::address::{Avma, FileOffset, PhysicalAddress};
+use slimline_trace::served::{MemoryLevel, Served, Snoop, Translation};
 use slimline_trace::session::*;
 use slimline_trace::tables::*;
 use slimline_trace::wire::{BurstEnd, Quality};
@@ -43,7 +44,7 @@ fn rows(part: u32) -> Rows {
             time_ns: 200 + u64::from(window),
             thread: ThreadRow::new(0),
             cpu_ns: 100 + u64::from(window),
-            weight_ns: 1_000_000,
+            weight: 1_000_000,
             sampled_ip: Avma(0x401_008),
             ip: Avma(0x401_004),
             address: Avma(0x5008),
@@ -56,6 +57,7 @@ fn rows(part: u32) -> Rows {
             accesses,
             burst_instructions: 300,
             burst_end: BurstEnd::Limit,
+            served: Served::UNKNOWN,
         });
         for access in 0..accesses {
             rows.accesses.push(Access {
@@ -294,7 +296,7 @@ fn refuses_what_is_no_session() {
         "not a slimline session",
     );
     check_refused(|directory| fs::write(directory.join(HEADER_FILE), r#"{"format": 1}"#).unwrap(), "damaged");
-    let newer = r#"{"format": 2, "anything": []}"#;
+    let newer = format!(r#"{{"format": {}, "anything": []}}"#, FORMAT_VERSION + 1);
     check_refused(|directory| fs::write(directory.join(HEADER_FILE), newer).unwrap(), "newer");
 }
 
@@ -359,6 +361,85 @@ fn refuses_rows_that_name_no_row() {
     check("out of order", &|rows| rows.stacks.stack[0] = StackRow::new(1));
 }
 
+/// The header as version 1 had it: weights in nanoseconds, and no word of events.
+#[test]
+fn a_header_of_version_1_is_read() {
+    let (_scratch, directory) = fresh();
+    let path = directory.join(HEADER_FILE);
+    let mut header: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    header["format"] = 1.into();
+    let rename = |of: &mut serde_json::Value, from: &str, to: &str| {
+        let of = of.as_object_mut().unwrap();
+        let value = of.remove(from).unwrap();
+        of.insert(to.to_owned(), value);
+    };
+    header["collector"].as_object_mut().unwrap().remove("events").unwrap();
+    rename(&mut header["processes"][0], "weight", "weight_ns");
+    let losses = &mut header["processes"][0]["losses"];
+    rename(losses, "dropped_weight", "dropped_weight_ns");
+    losses.as_object_mut().unwrap().remove("throttled").unwrap();
+    fs::write(&path, serde_json::to_vec(&header).unwrap()).unwrap();
+    let session = Session::open(&directory).unwrap();
+    assert_eq!(session.info().collector.weight, WeightUnit::TimeNs);
+    assert_eq!(session.info().processes[0].weight, 4_000_000);
+    assert_eq!(read(&directory).unwrap().1.len(), 2);
+}
+
+#[test]
+fn units_have_the_names_that_json_gives_them() {
+    for unit in [WeightUnit::TimeNs, WeightUnit::LatencyCycles, WeightUnit::Period, WeightUnit::Samples] {
+        assert_eq!(serde_json::to_value(unit).unwrap(), unit.name());
+    }
+}
+
+fn served() -> impl Strategy<Value = Served> {
+    let one_of = |count: usize| proptest::option::of(0..count);
+    let cycles = (any::<Option<u32>>(), any::<Option<u16>>(), any::<Option<u16>>());
+    let path = (one_of(MemoryLevel::ALL.len()), any::<Option<u8>>(), one_of(Snoop::ALL.len()));
+    let page = (one_of(Translation::ALL.len()), any::<Option<bool>>(), any::<Option<u64>>(), any::<Option<u64>>());
+    (cycles, path, page).prop_map(
+        |(cycles, (level, hops, snoop), (translation, locked, physical_address, page_bytes))| Served {
+            latency_cycles: cycles.0,
+            instruction_cycles: cycles.1,
+            retire_cycles: cycles.2,
+            level: level.map(|at| MemoryLevel::ALL[at]),
+            hops,
+            snoop: snoop.map(|at| Snoop::ALL[at]),
+            translation: translation.map(|at| Translation::ALL[at]),
+            locked,
+            physical_address: physical_address.map(PhysicalAddress),
+            page_bytes,
+        },
+    )
+}
+
+/// Samples of which hardware tells these.
+fn samples_served(all: &[Served]) -> Samples {
+    let mut samples = Samples::default();
+    for &served in all {
+        samples.push(Sample { served, ..rows(0).samples.row(0) });
+    }
+    samples
+}
+
+/// Names of the columns of a Parquet file.
+fn columns(file: bytes::Bytes) -> Vec<String> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let reader = SerializedFileReader::new(file).unwrap();
+    let schema = reader.metadata().file_metadata().schema_descr();
+    schema.columns().iter().map(|column| column.name().to_owned()).collect()
+}
+
+#[test]
+fn only_what_hardware_tells_has_a_column() {
+    let of_a_clock = columns(samples_served(&[Served::UNKNOWN; 3]).to_parquet().unwrap().into());
+    assert_eq!(of_a_clock.last().unwrap(), "burst_end");
+    let some = Served { level: Some(MemoryLevel::L3), ..Served::UNKNOWN };
+    let told = columns(samples_served(&[Served::UNKNOWN, some]).to_parquet().unwrap().into());
+    assert_eq!(told[..of_a_clock.len()], of_a_clock);
+    assert_eq!(told[of_a_clock.len()..], ["level"]);
+}
+
 fn access() -> impl Strategy<Value = Access> {
     (any::<u32>(), any::<u64>(), any::<u64>(), any::<u16>(), 0..8_u8, proptest::option::of(0..u32::MAX - 1)).prop_map(
         |(window, ip, address, bytes, kind, block)| Access {
@@ -379,6 +460,13 @@ proptest! {
         rows.iter().for_each(|row| table.push(row.clone()));
         let file = table.to_parquet().unwrap().into();
         prop_assert_eq!(Accesses::from_parquet(file, rows.len()).unwrap(), table);
+    }
+
+    #[test]
+    fn whatever_hardware_tells_round_trips(all in proptest::collection::vec(served(), 0..60)) {
+        let samples = samples_served(&all);
+        let file = samples.to_parquet().unwrap().into();
+        prop_assert_eq!(Samples::from_parquet(file, all.len()).unwrap(), samples);
     }
 
     #[test]

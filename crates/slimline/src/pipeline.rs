@@ -31,7 +31,9 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
     let mut quality = SampleQuality::default();
-    let profile = DataProfile { trigger_costs: trigger_costs(&session.info().collector), ..DataProfile::default() };
+    let unit = session.info().collector.weight;
+    let trigger_costs = trigger_costs(&session.info().collector);
+    let profile = DataProfile { trigger_costs, unit, ..DataProfile::default() };
     let mut pass = Pass::new(&profile);
     let ids: Vec<ProcessId> =
         processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect();
@@ -50,7 +52,7 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
         });
         for (index, part) in parts {
             let part = part?;
-            quality.update(&part.samples, &processes[index].1.stacks);
+            quality.update(&part.samples, &processes[index].1.stacks, unit);
             resolver.resolve(ids[index], (&part).into(), |batch| pass.push(batch));
         }
         anyhow::Ok(())

@@ -10,6 +10,7 @@ use slimline_trace::access::{
     Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, ThreadId, WindowId,
 };
 use slimline_trace::address::{Avma, Svma};
+use slimline_trace::served::Served;
 
 /// Instructions in every synthetic window.
 pub(crate) const WINDOW_INSTRUCTIONS: u32 = 400;
@@ -211,7 +212,7 @@ impl Program {
         self.cpu_ns += weight;
         let row = self.access(step, object, step.offset, weight, Evidence::Cost);
         let cpu_ns = self.cpu_ns;
-        self.batch(thread).push_sample(row, cpu_ns);
+        self.batch(thread).push_sample(row, cpu_ns, Served::UNKNOWN);
     }
 
     /// A sample blamed on the first step, and a window in which all steps run in turn, `times` times, from iteration
@@ -238,7 +239,10 @@ impl Program {
         let (id, time_ns, cpu_ns) = (WindowId(self.windows), u64::from(self.windows) * 1_000_000, self.cpu_ns);
         let batch = self.batch(thread);
         batch.begin_window(id, time_ns, WINDOW_INSTRUCTIONS);
-        before.into_iter().chain([(sample, cpu_ns)]).for_each(|(row, cpu_ns)| batch.push_sample(row, cpu_ns));
+        before
+            .into_iter()
+            .chain([(sample, cpu_ns)])
+            .for_each(|(row, cpu_ns)| batch.push_sample(row, cpu_ns, Served::UNKNOWN));
         rows.iter().for_each(|row| batch.push(*row));
     }
 

@@ -189,8 +189,8 @@ impl<'a> Resolver<'a> {
     ///
     /// Every sample has a row that carries its weight ([`Evidence::Cost`]); the accesses of its burst follow, which
     /// count and weigh nothing ([`Evidence::Execution`]). A sample that could not be blamed on an instruction weighs on
-    /// the sampled one. Samples without a burst begin the window of the thread's next one: a window stands for all
-    /// CPU time since the one before.
+    /// the sampled one. Samples without a burst begin the window of the thread's next one that has a burst: that window
+    /// stands for all CPU time since the one before. Where none follows, each is a window of its own.
     pub fn resolve(&mut self, process: ProcessId, part: PartTables<'_>, mut emit: impl FnMut(&AccessBatch)) {
         let PartTables { samples, accesses, .. } = part;
         for row in 0..samples.len() {
@@ -211,7 +211,11 @@ impl<'a> Resolver<'a> {
         let is_same_window = |(before, _): &(usize, Range<usize>), (row, _): &(usize, Range<usize>)| {
             samples.thread[*before] == samples.thread[*row] && samples.burst_end[*before] == BurstEnd::NotStarted
         };
-        for seen in windows.chunk_by(is_same_window) {
+        let ends_in_burst = |seen: &[(usize, Range<usize>)]| {
+            seen.last().is_some_and(|&(last, _)| samples.burst_end[last] != BurstEnd::NotStarted)
+        };
+        let runs = windows.chunk_by(is_same_window);
+        for seen in runs.flat_map(|run| run.chunks(if ends_in_burst(run) { run.len() } else { 1 })) {
             let Some(&(last, ref range)) = seen.last() else { continue };
             let thread = ThreadId(self.processes[process.0].first_thread + samples.thread[last].index() as u32);
             if batch.thread != Some(thread) || batch.len() >= BATCH_ROWS {
@@ -224,7 +228,7 @@ impl<'a> Resolver<'a> {
             batch.begin_window(window, samples.time_ns[last], samples.burst_instructions[last]);
             for &(row, _) in seen {
                 let cost = self.cost(process, &mut cursor, part, row, window);
-                batch.push_sample(cost, samples.cpu_ns[row]);
+                batch.push_sample(cost, samples.cpu_ns[row], samples.served[row]);
             }
             let time_ns = samples.time_ns[last];
             for row in range.clone() {
@@ -266,7 +270,7 @@ impl<'a> Resolver<'a> {
         window: WindowId,
     ) -> Access {
         let samples = part.samples;
-        let (time_ns, address, weight) = (samples.time_ns[row], samples.address[row], samples.weight_ns[row]);
+        let (time_ns, address, weight) = (samples.time_ns[row], samples.address[row], samples.weight[row]);
         let blamed = samples.ip[row];
         let ip = if blamed.0 == 0 { samples.sampled_ip[row] } else { blamed };
         let site = self.site(process, ip, time_ns);

@@ -1,16 +1,17 @@
 //! Data structures.
 
 use slimline_analyze::findings::{Field, GroupFindings};
+use slimline_analyze::service::Service;
 use slimline_analyze::structure::ElementFrom;
 use slimline_analyze::threads::{Evidence, Sharing, ThreadUse};
 use slimline_attribute::tables::{Frame, Group, GroupKind, Tables};
 
 use super::breakdowns::interval;
-use super::layout;
+use super::{layout, served};
 use crate::view;
 
-/// `loop_rows` gives the view's row of each of the findings' loops.
-pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize]) -> view::Group {
+/// `loop_rows` gives the view's row of each of the findings' loops; `whole` is what hardware tells of the session.
+pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize], whole: &Service) -> view::Group {
     let group = tables.group(found.group);
     let structure = found.structure.as_ref();
     // A type of another size than the element's is not the element's type.
@@ -42,7 +43,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize]) 
             .to_owned()
         }),
         element_confidence: structure.map(|structure| structure.confidence),
-        fields: found.fields.iter().map(|found| field(found, loop_rows)).collect(),
+        fields: found.fields.iter().map(|row| field(row, loop_rows, &found.service)).collect(),
         affinity: found
             .affinity
             .iter()
@@ -56,6 +57,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize]) 
         layout: element.and_then(|element| layout::view(element.type_id, tables)),
         threads: found.threads.threads.iter().map(|used| thread(used, tables)).collect(),
         sharing: found.threads.sharing.as_ref().map(sharing),
+        served: served::view(&found.service, whole),
     }
 }
 
@@ -107,7 +109,7 @@ fn one_line(frame: &Frame) -> String {
     }
 }
 
-fn field(field: &Field, loop_rows: &[usize]) -> view::Field {
+fn field(field: &Field, loop_rows: &[usize], of_group: &Service) -> view::Field {
     let mut loops: Vec<usize> = Vec::new();
     for &row in &field.loops {
         if !loops.contains(&loop_rows[row]) {
@@ -126,5 +128,6 @@ fn field(field: &Field, loop_rows: &[usize]) -> view::Field {
         stores: field.stores,
         stride_bytes: field.stride_bytes,
         loops,
+        served: served::view(&field.service, of_group),
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
                 }
             })
             .collect(),
+        served: None, // of all its copies, once these are joined
     }
 }
 

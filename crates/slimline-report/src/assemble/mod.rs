@@ -5,11 +5,13 @@ mod breakdowns;
 mod groups;
 mod layout;
 mod loops;
+mod served;
 mod session;
 
 use slimline_analyze::advise::Advice;
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
+use slimline_analyze::service::Service;
 use slimline_attribute::resolver::Resolution;
 use slimline_trace::session::SessionInfo;
 
@@ -25,14 +27,17 @@ pub fn report(
 ) -> Report {
     let tables = &resolution.tables;
     let id = |row: usize| findings.loops[row].loop_id;
-    let (loops, went) = loops::with_copies_joined(
+    let (mut loops, went) = loops::with_copies_joined(
         findings.loops.iter().map(|found| loops::view(found, findings, tables)).collect(),
         |a, b| tables.are_copies(id(a), id(b)),
     );
+    let mut services = vec![Service::default(); loops.len()];
+    went.iter().zip(&findings.loops).for_each(|(&to, found)| services[to].merge(&found.service));
+    loops.iter_mut().zip(&services).for_each(|(row, of)| row.served = served::view(of, &findings.service));
     Report {
         schema: SCHEMA,
         session: session::view(info, quality, &resolution.unresolved, findings),
-        groups: findings.groups.iter().map(|found| groups::view(found, tables, &went)).collect(),
+        groups: findings.groups.iter().map(|found| groups::view(found, tables, &went, &findings.service)).collect(),
         loops,
         breakdowns: breakdowns::view(&findings.hot, tables),
         advice: advice.iter().map(advice::view).collect(),

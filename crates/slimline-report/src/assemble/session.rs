@@ -8,6 +8,7 @@ use slimline_attribute::resolver::{Reason, Unresolved};
 use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
+use super::served;
 use crate::{view, why_no_samples};
 
 /// Burst ends in the order in which they are told, with their names.
@@ -37,7 +38,9 @@ pub(super) fn view(
         command: info.command.clone(),
         collector: collector.name.clone(),
         trigger: trigger(info),
-        weight: collector.weight.clone(),
+        weight: collector.weight,
+        events: collector.events.clone(),
+        served: served::view(&findings.service, &findings.service),
         frequency_hz: if collector.period_ns == 0 { 0.0 } else { 1e9 / collector.period_ns as f64 },
         frequency_reason: collector.period_reason.clone(),
         burst_instructions: collector.burst_instructions,
@@ -100,8 +103,8 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
         let messages = losses.dropped_messages.saturating_sub(losses.dropped_samples);
         for (into, more) in [
             (&mut lost.dropped, losses.dropped_samples),
-            (&mut lost.dropped_weight, losses.dropped_weight_ns),
-            (&mut lost.throttled, losses.triggers_in_agent),
+            (&mut lost.dropped_weight, losses.dropped_weight),
+            (&mut lost.throttled, losses.triggers_in_agent.saturating_add(losses.throttled)),
             (&mut lost.messages, messages.saturating_add(losses.damaged_messages)),
             (&mut lost.threads, losses.threads_without_ring),
             (&mut lost.stacks, losses.stacks_dropped),

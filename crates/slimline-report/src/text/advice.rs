@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::session::WeightUnit;
+
 use super::number::percent;
 use super::{DIM, STRONG, fold, heading};
 use crate::escape::plain;
@@ -17,7 +19,7 @@ pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
     }
     for (number, advice) in changes.iter().enumerate() {
         heading(out, format_args!("ADVICE {}", number + 1))?;
-        one(out, advice)?;
+        one(out, advice, report.session.weight)?;
     }
     for (title, without_change) in [("NOT JUDGED", not_judged), ("LEAVE ALONE", alone)] {
         if !without_change.is_empty() {
@@ -30,7 +32,7 @@ pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
+fn one(out: &mut impl Write, advice: &Advice, unit: WeightUnit) -> fmt::Result {
     writeln!(out, "  {STRONG}{}{STRONG:#}", plain(&advice.title))?;
     if let Some(position) = &advice.declared_at {
         writeln!(out, "  {DIM}declared at {}:{}{DIM:#}", plain(&position.file), position.line)?;
@@ -42,9 +44,15 @@ fn one(out: &mut impl Write, advice: &Advice) -> fmt::Result {
             ..0.0 => format!("−{}", percent(-share)),
             _ => format!("+{}", percent(share)),
         };
+        let what = match unit {
+            WeightUnit::TimeNs => "run time",
+            WeightUnit::LatencyCycles => "latency of accesses",
+            WeightUnit::Period | WeightUnit::Samples => unit.noun(),
+        };
         let line = format!(
-            "Predicted: {} run time ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
+            "Predicted: {} {} ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
             gain(predicted.cycles),
+            what,
             gain(predicted.cycles_interval.low),
             gain(predicted.cycles_interval.high),
             gain(predicted.lines),

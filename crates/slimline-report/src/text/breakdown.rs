@@ -8,10 +8,17 @@ use super::{Limits, heading, more};
 use crate::escape::plain;
 use crate::view::Row;
 
-pub(super) fn write(out: &mut impl Write, title: &str, rows: &[Row], floor: f64, limits: Limits) -> fmt::Result {
+pub(super) fn write(
+    out: &mut impl Write,
+    title: &str,
+    rows: &[Row],
+    cost: &'static str,
+    floor: f64,
+    limits: Limits,
+) -> fmt::Result {
     heading(out, title)?;
     let mut table = Rows::new(
-        &[Column::Number("time"), Column::Number(RANGE), Column::Number("samples"), Column::Text(""), Column::Text("")],
+        &[Column::Number(cost), Column::Number(RANGE), Column::Number("samples"), Column::Text(""), Column::Text("")],
         limits.wide,
     );
     let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= floor);

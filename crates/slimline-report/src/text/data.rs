@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use super::number::{RANGE, bytes, confidence, count, percent, plural, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
-use super::{Limits, WIDTH, fold, heading, more};
+use super::{Limits, WIDTH, fold, heading, more, served};
 use crate::escape::plain;
 use crate::view::{Field, Group, Loop, LoopGroup, Place, Quality, Report, Sharing};
 
@@ -19,7 +19,7 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     heading(out, "DATA")?;
     let mut rows = Rows::new(
         &[
-            Column::Number("time"),
+            Column::Number(report.session.weight.noun()),
             Column::Number(RANGE),
             Column::Shortened("data", 24),
             Column::Text("kind"),
@@ -78,7 +78,7 @@ fn about(group: &Group, number: String) -> String {
     }
 }
 
-fn shown(report: &Report, limits: Limits) -> &[Group] {
+pub(super) fn shown(report: &Report, limits: Limits) -> &[Group] {
     let floor = limits.floor(&report.session);
     let enough = report.groups.iter().take_while(|group| group.share >= floor).count();
     &report.groups[..enough.min(limits.rows)]
@@ -161,14 +161,15 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
     let (told, few): (Vec<&Group>, Vec<&Group>) = structured.partition(|group| group.samples >= limits.least_samples());
     for group in told {
         heading(out, title(group, limits))?;
-        let mut rows = Rows::new(&field_columns(), limits.wide);
+        let columns = field_columns(report);
+        let mut rows = Rows::new(&columns, limits.wide);
         let used: Vec<&Field> = group.fields.iter().filter(|field| field.is_used()).collect();
         let hottest = hottest(&used, limits.rows);
         for field in &hottest {
             rows.push(field_cells(report, field, limits));
         }
         let mut summed_up = |rest: usize, word: &str| {
-            let mut cells = vec![String::new(); field_columns().len()];
+            let mut cells = vec![String::new(); columns.len()];
             cells[2] = format!("{} {word}", count(rest as u64));
             if rest > 0 {
                 rows.push(cells);
@@ -285,37 +286,58 @@ fn title(group: &Group, limits: Limits) -> String {
     }
 }
 
-fn field_columns() -> [Column; 10] {
-    [
+/// What tells of a field depends on who saw it: bursts show how often it was accessed and stored to, hardware how it was
+/// served.
+fn field_columns(report: &Report) -> Vec<Column> {
+    let seen = match report.session.served {
+        None => {
+            vec![Column::Number("accesses"), Column::Number(RANGE), Column::Number("stores"), Column::Number("stride")]
+        }
+        Some(_) => vec![
+            Column::Number("samples"),
+            Column::Number("cycles"),
+            Column::Number("stride"),
+            Column::Shortened("served by", 21),
+        ],
+    };
+    let mut columns = vec![
         Column::Number("offset"),
         Column::Number("size"),
         Column::Shortened("field", 22),
-        Column::Number("time"),
+        Column::Number(report.session.weight.noun()),
         Column::Number(RANGE),
-        Column::Number("accesses"),
-        Column::Number(RANGE),
-        Column::Number("stores"),
-        Column::Number("stride"),
-        Column::Text("in loops"),
-    ]
+    ];
+    columns.extend(seen);
+    columns.push(Column::Text("in loops"));
+    columns
 }
 
 fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
-    let accesses = field.loads + field.stores;
-    let stores = if accesses == 0 { 0.0 } else { field.stores as f64 / accesses as f64 };
-    let wide = field.is_only_spanned();
-    vec![
+    let mut cells = vec![
         format!("{}", field.offset),
         format!("{}", field.bytes),
         plain(&field.name),
         percent(field.share),
         range(field.share_interval),
-        if wide { "wide".to_owned() } else { percent(field.access_share) },
-        if wide { String::new() } else { range(field.access_share_interval) },
-        if wide { String::new() } else { percent(stores) },
-        field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default(),
-        loops_of(report, field, limits),
-    ]
+    ];
+    let stride = field.stride_bytes.map(|stride| stride.to_string()).unwrap_or_default();
+    match (&report.session.served, &field.served) {
+        (None, _) => {
+            let accesses = field.loads + field.stores;
+            let stores = if accesses == 0 { 0.0 } else { field.stores as f64 / accesses as f64 };
+            cells.extend(match field.is_only_spanned() {
+                true => ["wide".to_owned(), String::new(), String::new()],
+                false => [percent(field.access_share), range(field.access_share_interval), percent(stores)],
+            });
+            cells.push(stride);
+        }
+        (Some(_), None) => cells.extend(["0".to_owned(), String::new(), stride, String::new()]),
+        (Some(_), Some(of_field)) => {
+            cells.extend([count(of_field.samples), served::mean_cycles(of_field), stride, served::told(of_field, 2)]);
+        }
+    }
+    cells.push(loops_of(report, field, limits));
+    cells
 }
 
 fn loops_of(report: &Report, field: &Field, limits: Limits) -> String {
@@ -366,7 +388,7 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     // How fields lie in their structure, `report` and `annotate` tell; here they compete with all others.
     let mut rows = Rows::new(
         &[
-            Column::Number("time"),
+            Column::Number(report.session.weight.noun()),
             Column::Shortened("data", 24),
             Column::Shortened("field", 24),
             Column::Number("offset"),
@@ -397,7 +419,8 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     rows.write(out, 2)?;
     let outside = 1.0 - found.iter().map(|(group, field)| group.share * field.share).sum::<f64>();
     if outside >= OUTSIDE {
-        writeln!(out, "  {} of the time is spent on data without known fields", percent(outside))?;
+        let cost = report.session.weight.noun();
+        writeln!(out, "  {} of the {cost} is spent on data without known fields", percent(outside))?;
     }
     Ok(())
 }
@@ -407,7 +430,7 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     heading(out, "LOOPS")?;
     let mut rows = Rows::new(
         &[
-            Column::Number("time"),
+            Column::Number(report.session.weight.noun()),
             Column::Number(RANGE),
             Column::Shortened("function", 24),
             Column::Text("lines"),
@@ -436,7 +459,8 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     rows.write(out, 2)?;
     let outside = 1.0 - report.loops.iter().map(|found| found.share).sum::<f64>();
     if outside >= OUTSIDE {
-        writeln!(out, "  {} of the time is outside of all loops", percent(outside))?;
+        let cost = report.session.weight.noun();
+        writeln!(out, "  {} of the {cost} is outside of all loops", percent(outside))?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::session::{SampledEvent, WeightUnit};
+
 use super::labelled;
 use super::number::{bytes, count, duration, percent, plural};
 use super::unnamed::{without_line, without_name};
@@ -23,6 +25,9 @@ pub(super) fn write(out: &mut impl Write, session: &Session, full: bool) -> fmt:
         return empty(out, session);
     }
     line(out, "samples", &samples(session))?;
+    if let Some(shares) = shares(session) {
+        line(out, "shares", &shares)?;
+    }
     line(out, "addresses", &quality(&session.quality))?;
     if full {
         recording(out, session)?;
@@ -30,7 +35,8 @@ pub(super) fn write(out: &mut impl Write, session: &Session, full: bool) -> fmt:
         warnings(out, session)?;
     }
     line(out, "lost", &lost(&session.lost))?;
-    for (label, told) in [("no line", without_line(&session.unnamed)), ("no name", without_name(&session.unnamed))] {
+    let (unnamed, cost) = (&session.unnamed, session.weight.noun());
+    for (label, told) in [("no line", without_line(unnamed, cost)), ("no name", without_name(unnamed, cost))] {
         if let Some(told) = told {
             line(out, label, &told)?;
         }
@@ -54,15 +60,45 @@ fn run(session: &Session) -> String {
 }
 
 fn samples(session: &Session) -> String {
+    let number = count(session.samples);
+    if !session.weight.is_time() {
+        let events: Vec<String> = session.events.iter().map(event).collect();
+        let of = if events.is_empty() { String::new() } else { format!(" of {}", events.join(" and ")) };
+        return format!("{number} by {}{of}", plain(&session.collector));
+    }
     format!(
-        "{} by the {} at {:.0} Hz for {} of user time; {} in {}",
-        count(session.samples),
+        "{number} by the {} at {:.0} Hz for {} of user time; {} in {}",
         session.collector,
         session.frequency_hz,
         duration(session.weight_total),
         if session.accesses == 1 { "1 access".to_owned() } else { format!("{} accesses", count(session.accesses)) },
         plural(session.bursts.count, "burst"),
     )
+}
+
+/// `cpu/mem-loads,ldlat=30/P every 10,007 events`
+fn event(event: &SampledEvent) -> String {
+    let name = plain(&event.name);
+    match (event.period, event.frequency_hz) {
+        (Some(period), _) => format!("{name} every {}", plural(period, "event")),
+        (None, Some(hz)) => format!("{name} at {} Hz", count(hz)),
+        (None, None) => name,
+    }
+}
+
+/// What shares are of, where that is not time.
+fn shares(session: &Session) -> Option<String> {
+    let total = session.weight_total;
+    match session.weight {
+        WeightUnit::TimeNs => None,
+        WeightUnit::LatencyCycles => Some(format!(
+            "of the sampled accesses' latency, {} in all; accesses overlap and hide behind computing, so these are no \
+             shares of time",
+            plural(total, "cycle")
+        )),
+        WeightUnit::Period => Some(format!("of the {} that samples stand for, not of time", plural(total, "event"))),
+        WeightUnit::Samples => Some("of samples, not of time: what each stands for is not known".to_owned()),
+    }
 }
 
 /// Share of the CPU time that the program was in the kernel.
@@ -110,16 +146,19 @@ fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
     if let Some(reason) = &session.frequency_reason {
         line(out, "rate", &format!("{:.0} Hz: {}", session.frequency_hz, plain(reason)))?;
     }
-    line(
-        out,
-        "bursts",
-        &format!(
-            "what a sample's thread runs next, emulated to see its accesses: up to {} instructions, {:.0} on average{}",
-            session.burst_instructions,
-            session.bursts.mean_instructions,
-            ends(&session.bursts).map(|ends| format!("; ended by {ends}")).unwrap_or_default(),
-        ),
-    )?;
+    if session.burst_instructions > 0 {
+        line(
+            out,
+            "bursts",
+            &format!(
+                "what a sample's thread runs next, emulated to see its accesses: up to {} instructions, {:.0} on \
+                 average{}",
+                session.burst_instructions,
+                session.bursts.mean_instructions,
+                ends(&session.bursts).map(|ends| format!("; ended by {ends}")).unwrap_or_default(),
+            ),
+        )?;
+    }
     if session.accesses > 0 {
         line(out, "counts", &counts(session))?;
     }
@@ -141,7 +180,8 @@ fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
     if session.sampling_ns > 0 {
         // Of a program that was killed, the samples' own time is all that is known.
         let cpu_ns = session.user_ns + session.system_ns;
-        let whole = if cpu_ns > 0 { cpu_ns } else { session.weight_total };
+        let sampled_ns = if session.weight.is_time() { session.weight_total } else { session.duration_ns };
+        let whole = if cpu_ns > 0 { cpu_ns } else { sampled_ns };
         let share = session.sampling_ns as f64 / whole.max(1) as f64;
         line(
             out,

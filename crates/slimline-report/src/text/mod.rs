@@ -7,6 +7,7 @@ mod breakdown;
 mod data;
 mod head;
 pub(crate) mod number;
+pub(crate) mod served;
 mod table;
 mod unnamed;
 
@@ -99,21 +100,23 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         return Ok(());
     }
     let floor = limits.floor(&report.session);
+    let cost = report.session.weight.noun();
     match by {
         By::Group => {
             data::table(out, report, limits)?;
             if limits.callers {
                 data::callers(out, report, limits)?;
             }
+            served::groups(out, report, data::shown(report, limits), limits)?;
             data::details(out, report, limits)?;
             data::loops(out, report, limits)?;
         }
         By::Field => data::fields(out, report, limits)?,
         By::Loop => data::loops(out, report, limits)?,
-        By::Type => breakdown::write(out, "TYPES", &report.breakdowns.types, floor, limits)?,
-        By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, floor, limits)?,
-        By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, floor, limits)?,
-        By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, floor, limits)?,
+        By::Type => breakdown::write(out, "TYPES", &report.breakdowns.types, cost, floor, limits)?,
+        By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, cost, floor, limits)?,
+        By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, cost, floor, limits)?,
+        By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, cost, floor, limits)?,
     }
     advice::pointer(out, report)
 }

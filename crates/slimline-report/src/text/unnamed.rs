@@ -10,8 +10,8 @@ const LEAST: f64 = 0.005;
 /// Modules named with each reason.
 const MODULES: usize = 3;
 
-/// Code: the rows of `report --by line` that are no lines, by reason.
-pub(super) fn without_line(rows: &[Unnamed]) -> Option<String> {
+/// Code: the rows of `report --by line` that are no lines, by reason. Shares are of this `cost`.
+pub(super) fn without_line(rows: &[Unnamed], cost: &str) -> Option<String> {
     let reasons = [
         ("no_line", "without debug information"),
         ("no_function", "stripped"),
@@ -21,18 +21,18 @@ pub(super) fn without_line(rows: &[Unnamed]) -> Option<String> {
         ("damaged_debug_info", "with damaged or partly missing debug information"),
     ];
     let (share, parts) = sum(rows, &reasons)?;
-    Some(format!("{share} of the time is in code of which no line is known, whatever data it uses: {parts}"))
+    Some(format!("{share} of the {cost} is in code of which no line is known, whatever data it uses: {parts}"))
 }
 
 /// Data that lies somewhere, but is called by its module or by nothing. Samples without an address are told as such.
-pub(super) fn without_name(rows: &[Unnamed]) -> Option<String> {
+pub(super) fn without_name(rows: &[Unnamed], cost: &str) -> Option<String> {
     let reasons = [
         ("no_variable", "without a symbol"),
         ("no_call_path", "in heap blocks without a call path"),
         ("no_mapping", "at addresses in no mapping that was seen"),
     ];
     let (share, parts) = sum(rows, &reasons)?;
-    Some(format!("{share} of the time is spent on data that nothing names: {parts}"))
+    Some(format!("{share} of the {cost} is spent on data that nothing names: {parts}"))
 }
 
 /// What the reasons have together, and each of them, costliest first; `None` where that is next to nothing.

@@ -91,6 +91,8 @@ pub enum Trigger {
     PerfSigtrap,
     /// POSIX timers on the threads' user time, which the kernel serves at its tick.
     ThreadTimer,
+    /// perf, a hardware event: see [`Collector::events`].
+    Counter,
     /// None: allocations only.
     Off,
 }
@@ -101,15 +103,72 @@ impl Trigger {
         match self {
             Self::PerfSigtrap => "perf cpu-clock, sigtrap",
             Self::ThreadTimer => "thread timer, kernel tick",
+            Self::Counter => "hardware counter",
             Self::Off => "none",
         }
     }
 }
 
+/// What the weight of a session's samples counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightUnit {
+    #[default]
+    /// Time that a sample stands for: user time of a clock's period.
+    TimeNs,
+    /// Cycles that the sampled accesses waited for their data, as hardware measured. Accesses overlap and hide behind
+    /// each other and behind computing: the sum is no time.
+    LatencyCycles,
+    /// Occurrences of the sampled event that a sample stands for: its period.
+    Period,
+    /// Samples: each counts for one, where nothing tells what it stands for.
+    Samples,
+}
+
+impl WeightUnit {
+    /// The name in `session.json` and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TimeNs => "time_ns",
+            Self::LatencyCycles => "latency_cycles",
+            Self::Period => "period",
+            Self::Samples => "samples",
+        }
+    }
+
+    /// What shares of the weight are shares of, in a word.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::TimeNs => "time",
+            Self::LatencyCycles => "latency",
+            Self::Period => "events",
+            Self::Samples => "samples",
+        }
+    }
+
+    /// Whether shares of the weight are shares of time.
+    pub const fn is_time(self) -> bool {
+        matches!(self, Self::TimeNs)
+    }
+}
+
+/// A hardware event that was sampled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampledEvent {
+    /// As perf spells it: `cpu/mem-loads,ldlat=30/P`, `ibs_op//`.
+    pub name: String,
+    /// Events from one sample to the next; `None` where the kernel adapts them to a frequency, or where it is not known.
+    pub period: Option<u64>,
+    /// The frequency it adapts them to: samples a second and thread.
+    pub frequency_hz: Option<u64>,
+    /// Loads that took fewer cycles were not sampled.
+    pub least_latency_cycles: Option<u64>,
+}
+
 /// How a session was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Collector {
-    /// Its name: `clock`.
+    /// Its name: `clock`, `pmu`, or `import` of what another tool recorded.
     pub name: String,
     /// What interrupts threads.
     pub trigger: Trigger,
@@ -118,9 +177,12 @@ pub struct Collector {
     /// `errno` of perf, where that was tried and refused; 0 otherwise.
     #[serde(default)]
     pub trigger_errno: u32,
-    /// What a sample's weight counts: `time_ns`.
-    pub weight: String,
-    /// Time between two samples of a thread that weigh, as asked.
+    /// What a sample's weight counts.
+    pub weight: WeightUnit,
+    /// The hardware events sampled; none of a clock.
+    #[serde(default)]
+    pub events: Vec<SampledEvent>,
+    /// Time between two samples of a thread that weigh, as asked of a clock; 0 without one.
     pub period_ns: u64,
     /// Time between two triggers of each of the two clocks that interrupt a thread; 0 for none. The second one's samples
     /// weigh nothing: they say where a thread is.
@@ -220,8 +282,9 @@ pub struct ProcessSummary {
     pub parts: u32,
     /// Samples kept.
     pub samples: u64,
-    /// Their weight.
-    pub weight_ns: u64,
+    /// Their weight, in the unit that [`Collector::weight`] names.
+    #[serde(alias = "weight_ns")]
+    pub weight: u64,
     /// Accesses kept.
     pub accesses: u64,
     /// Allocations seen.
@@ -259,13 +322,17 @@ pub struct Losses {
     /// Samples that found the ring full.
     pub dropped_samples: u64,
     /// Their weight.
-    pub dropped_weight_ns: u64,
+    #[serde(alias = "dropped_weight_ns")]
+    pub dropped_weight: u64,
     /// Messages that found the ring full, samples included.
     pub dropped_messages: u64,
     /// Messages that were damaged: the process wrote over its ring.
     pub damaged_messages: u64,
     /// Triggers that came inside the agent.
     pub triggers_in_agent: u64,
+    /// Times that the kernel stopped an event for a while because it came too often.
+    #[serde(default)]
+    pub throttled: u64,
     /// Threads that found no free ring.
     pub threads_without_ring: u64,
     /// Allocation call paths that no longer fitted.

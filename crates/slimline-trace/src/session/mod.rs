@@ -49,7 +49,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use error::{OutOfSpace, SessionError};
-pub use info::{Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SessionInfo, Skid, Trigger};
+pub use info::{
+    Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SampledEvent, SessionInfo, Skid, Trigger,
+    WeightUnit,
+};
 pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session};
 
 use crate::access::WindowId;
@@ -59,8 +62,13 @@ use crate::tables::{
 };
 use manifest::{Manifest, manifest_path, table_path};
 
-/// Version of the session's format. Version 1: the first.
-pub const FORMAT_VERSION: u32 = 1;
+/// Version of the session's format.
+///
+/// Version 1: the first; all weights are nanoseconds.
+/// Version 2: weights are in the unit that [`Collector::weight`] names, so a reader that takes them for time would be wrong
+/// (`samples.weight` and the header's `weight` and `dropped_weight` had `_ns` in their names); `samples` has columns of what
+/// hardware tells.
+pub const FORMAT_VERSION: u32 = 2;
 /// Name of the file that makes a directory a session.
 pub const HEADER_FILE: &str = "session.json";
 /// Name of the session that is written and read where none is given.

@@ -1,4 +1,4 @@
-//! How one column of a table is stored in Parquet.
+//! How a column of a table is stored in Parquet: as one column there, or as several.
 //!
 //! Nothing that is read back is trusted: a column that is missing, of another type, of another length or with a value
 //! out of range ends in a reason, never in a panic.
@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use parquet::basic::{LogicalType, Repetition};
 use parquet::column::writer::ColumnWriterImpl;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::Result;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::writer::SerializedRowGroupWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use super::TableError;
+use super::{Layout, TableError};
 use crate::access::AccessKind;
-use crate::address::{Avma, FileOffset};
+use crate::address::{Avma, FileOffset, PhysicalAddress};
+use crate::served::{MemoryLevel, Snoop, Translation};
 use crate::wire::{BurstEnd, Quality};
 
 /// Rows decoded in one go: bounds what a false row count can make us allocate before the data runs out.
@@ -66,7 +67,11 @@ number_cell!(FileOffset, 64, Int64Type, |cell: &FileOffset| cell.0.cast_signed()
     Some(FileOffset(stored.cast_unsigned()))
 });
 number_cell!(u32, 32, Int32Type, |cell: &u32| cell.cast_signed(), |stored: i32| Some(stored.cast_unsigned()));
+number_cell!(PhysicalAddress, 64, Int64Type, |cell: &PhysicalAddress| cell.0.cast_signed(), |stored: i64| {
+    Some(PhysicalAddress(stored.cast_unsigned()))
+});
 number_cell!(u16, 16, Int32Type, |cell: &u16| i32::from(*cell), |stored: i32| u16::try_from(stored).ok());
+number_cell!(u8, 8, Int32Type, |cell: &u8| i32::from(*cell), |stored: i32| u8::try_from(stored).ok());
 number_cell!(AccessKind, 8, Int32Type, |cell: &AccessKind| i32::from(cell.bits()), |stored: i32| {
     let bits = u8::try_from(stored).ok()?;
     (AccessKind::from_bits(bits).bits() == bits).then(|| AccessKind::from_bits(bits))
@@ -82,6 +87,19 @@ impl Cell for String {
     }
     fn load(stored: ByteArray) -> Option<Self> {
         stored.as_utf8().ok().map(str::to_owned)
+    }
+}
+
+impl Cell for bool {
+    type Physical = BoolType;
+    fn logical() -> Option<LogicalType> {
+        None
+    }
+    fn store(&self) -> Option<bool> {
+        Some(*self)
+    }
+    fn load(stored: bool) -> Option<Self> {
+        Some(stored)
     }
 }
 
@@ -121,6 +139,25 @@ macro_rules! named_cell {
 }
 pub(super) use named_cell;
 
+/// The same for an enumeration that knows its names.
+macro_rules! self_named_cell {
+    ($($type:ident),+) => {
+        $(impl Cell for $type {
+            type Physical = ByteArrayType;
+            fn logical() -> Option<LogicalType> {
+                Some(LogicalType::String)
+            }
+            fn store(&self) -> Option<ByteArray> {
+                Some(ByteArray::from(self.name()))
+            }
+            fn load(stored: ByteArray) -> Option<Self> {
+                $type::from_name(stored.as_utf8().ok()?)
+            }
+        })+
+    };
+}
+self_named_cell!(MemoryLevel, Snoop, Translation);
+
 named_cell!(Quality {
     Exact => "exact",
     Inverted => "inverted",
@@ -140,14 +177,63 @@ named_cell!(BurstEnd {
     Agent => "agent",
 });
 
-/// The schema of a column of `C`.
-pub(super) fn column_type<C: Cell>(name: &str) -> Result<TypePtr> {
-    let repetition = if C::REQUIRED { Repetition::REQUIRED } else { Repetition::OPTIONAL };
-    let column = Type::primitive_type_builder(name, C::Physical::get_physical_type())
-        .with_repetition(repetition)
-        .with_logical_type(C::logical())
-        .build()?;
-    Ok(Arc::new(column))
+/// A column of a file that is to be written.
+pub(super) struct NewColumn {
+    pub(super) schema: TypePtr,
+    pub(super) layout: Layout,
+}
+
+impl NewColumn {
+    /// A column of `C`.
+    pub(super) fn of<C: Cell>(name: &str, layout: Layout) -> Result<Self> {
+        let repetition = if C::REQUIRED { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        let column = Type::primitive_type_builder(name, C::Physical::get_physical_type())
+            .with_repetition(repetition)
+            .with_logical_type(C::logical())
+            .build()?;
+        Ok(Self { schema: Arc::new(column), layout })
+    }
+}
+
+/// A value that a table holds in one column of its own in memory, and in any number of columns on disk.
+pub(super) trait Columns: Sized {
+    /// The columns that `values` take on disk; `names` are those of the column in memory: what it is called, then what it
+    /// was called once.
+    fn columns(values: &[Self], names: &[&'static str], layout: Layout) -> Result<Vec<NewColumn>>;
+    /// Writes those columns, which are the next of the row group.
+    fn write(values: &[Self], group: &mut SerializedRowGroupWriter<'_, Vec<u8>>) -> Result<()>;
+    /// Appends what a row group holds to `values`, of which there are to be `rows` then where no column tells how many.
+    fn read(
+        values: &mut Vec<Self>,
+        group: &dyn RowGroupReader,
+        names: &[&'static str],
+        rows: usize,
+    ) -> std::result::Result<(), TableError>;
+}
+
+impl<C: Cell> Columns for C {
+    fn columns(_: &[Self], names: &[&'static str], layout: Layout) -> Result<Vec<NewColumn>> {
+        Ok(vec![NewColumn::of::<C>(names[0], layout)?])
+    }
+
+    fn write(values: &[Self], group: &mut SerializedRowGroupWriter<'_, Vec<u8>>) -> Result<()> {
+        write_column(group, values)
+    }
+
+    fn read(
+        values: &mut Vec<Self>,
+        group: &dyn RowGroupReader,
+        names: &[&'static str],
+        _: usize,
+    ) -> std::result::Result<(), TableError> {
+        let name = names.iter().copied().find(|name| has_column(group, name)).unwrap_or(names[0]);
+        read_column(group, name, values)
+    }
+}
+
+/// Whether a row group has the column `name`.
+pub(super) fn has_column(group: &dyn RowGroupReader, name: &str) -> bool {
+    group.metadata().schema_descr().columns().iter().any(|column| column.name() == name)
 }
 
 /// Writes the next column of a row group.

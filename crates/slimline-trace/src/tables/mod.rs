@@ -18,6 +18,7 @@ mod paths;
 mod ranges;
 mod row_handle;
 mod samples;
+mod served;
 mod stacks;
 mod threads;
 
@@ -28,6 +29,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
+
+use column::NewColumn;
 
 pub use accesses::{Access, Accesses};
 pub use blocks::{Block, Blocks};
@@ -95,13 +98,15 @@ enum Layout {
     Delta,
     /// Few distinct values.
     Dictionary,
+    /// As several columns, each of which has a layout of its own.
+    Spread,
 }
 
-/// Defines a table: its columns, its row and how both are stored.
+/// Defines a table: its columns, its row and how both are stored. A column that is `Spread` comes last.
 macro_rules! table {
     (
         $(#[$table_doc:meta])* $table:ident of $(#[$row_doc:meta])* $row:ident in $name:literal {
-            $($(#[$doc:meta])* $column:ident: $type:ty as $layout:ident,)+
+            $($(#[$doc:meta])* $column:ident: $type:ty as $layout:ident $(formerly $former:literal)?,)+
         }
     ) => {
         $(#[$table_doc])*
@@ -166,21 +171,25 @@ macro_rules! table {
             }
 
             fn to_parquet(&self) -> Result<Vec<u8>, parquet::errors::ParquetError> {
-                use $crate::tables::{Layout, column};
-                let columns = vec![$(column::column_type::<$type>(stringify!($column))?,)+];
-                let layouts = [$((stringify!($column), Layout::$layout)),+];
-                $crate::tables::write_file($name, self.len(), columns, &layouts, |group| {
-                    $(column::write_column(group, &self.$column)?;)+
+                use $crate::tables::{Layout, column::Columns};
+                let mut columns = Vec::new();
+                $(columns.extend(Columns::columns(&self.$column, &[stringify!($column)], Layout::$layout)?);)+
+                $crate::tables::write_file($name, self.len(), columns, |group| {
+                    $(Columns::write(&self.$column, group)?;)+
                     Ok(())
                 })
             }
 
             fn from_parquet(file: bytes::Bytes, rows: usize) -> Result<Self, $crate::tables::TableError> {
+                use $crate::tables::column::Columns;
                 let mut table = Self::default();
+                let mut found = 0;
                 $crate::tables::read_file(file, |group| {
-                    $($crate::tables::column::read_column(group, stringify!($column), &mut table.$column)?;)+
+                    $(Columns::read(&mut table.$column, group, &[stringify!($column) $(, $former)?], found)?;
+                    found = table.$column.len();)+
                     Ok(())
                 })?;
+                $crate::tables::expect_rows(found, rows)?;
                 $($crate::tables::expect_rows(table.$column.len(), rows)?;)+
                 Ok(table)
             }
@@ -208,8 +217,7 @@ const COMPRESSED_ROWS: usize = 1024;
 fn write_file(
     table: &str,
     rows: usize,
-    columns: Vec<parquet::schema::types::TypePtr>,
-    layouts: &[(&str, Layout)],
+    columns: Vec<NewColumn>,
     write: impl FnOnce(&mut RowGroup<'_>) -> Result<(), ParquetError>,
 ) -> Result<Vec<u8>, ParquetError> {
     let compression =
@@ -220,15 +228,17 @@ fn write_file(
         .set_compression(compression)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true);
-    for &(name, layout) in layouts {
-        let path = ColumnPath::from(name);
+    for NewColumn { schema, layout } in &columns {
+        let path = ColumnPath::from(schema.name());
         properties = match layout {
             Layout::Delta => properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
             Layout::Dictionary => properties.set_column_dictionary_enabled(path, true),
+            Layout::Spread => properties,
         };
     }
+    let columns = columns.into_iter().map(|column| column.schema).collect();
     let schema = Type::group_type_builder(table).with_fields(columns).build()?;
     let mut writer = SerializedFileWriter::new(Vec::new(), schema.into(), properties.build().into())?;
     let mut group = writer.next_row_group()?;

@@ -1,0 +1,97 @@
+//! How the memory system served samples, as far as hardware tells.
+
+use std::fmt::{self, Write};
+
+use slimline_trace::served::MemoryLevel;
+
+use super::number::{count, percent};
+use super::table::{Column, Rows};
+use super::{Limits, fold, heading};
+use crate::escape::plain;
+use crate::view::{Group, Report, Served, ServedBy};
+
+/// Share from which a level, or something else that samples were, is told.
+const WORTH_TELLING: f64 = 0.005;
+
+/// How the data of the first `shown` groups was served.
+pub(super) fn groups(out: &mut impl Write, report: &Report, shown: &[Group], limits: Limits) -> fmt::Result {
+    let Some(whole) = &report.session.served else { return Ok(()) };
+    heading(out, "MEMORY")?;
+    let mut rows = Rows::new(
+        &[
+            Column::Number("latency"),
+            Column::Shortened("data", 20),
+            Column::Number("samples"),
+            Column::Number("cycles"),
+            Column::Number("median"),
+            Column::Number("95 %"),
+            Column::Text("served by"),
+        ],
+        limits.wide,
+    );
+    let all = [("all", whole)].into_iter();
+    let of_groups = shown.iter().filter_map(|group| Some((group.name.as_str(), group.served.as_ref()?)));
+    for (name, served) in of_groups.chain(all) {
+        let latency = served.latency.as_ref();
+        let cycles = |cycles: Option<u64>| cycles.map(count).unwrap_or_default();
+        rows.push(vec![
+            latency.map(|latency| percent(latency.share)).unwrap_or_default(),
+            plain(name),
+            count(served.samples),
+            mean_cycles(served),
+            cycles(latency.and_then(|latency| latency.median_cycles)),
+            cycles(latency.and_then(|latency| latency.p95_cycles)),
+            told(served, limits.columns(4)),
+        ]);
+    }
+    rows.write(out, 2)?;
+    let mut least: Vec<u64> = report.session.events.iter().filter_map(|event| event.least_latency_cycles).collect();
+    least.sort_unstable();
+    match least.first() {
+        // A load event and a store event: the loads'.
+        Some(cycles) => fold(out, &format!("of loads only those that took {cycles} cycles or more were sampled"), 2, 4),
+        None => Ok(()),
+    }
+}
+
+/// Mean latency; empty where it was not measured.
+pub(crate) fn mean_cycles(served: &Served) -> String {
+    served.latency.map(|latency| count(latency.mean_cycles.round() as u64)).unwrap_or_default()
+}
+
+/// `L1 62.0 %, DRAM 20.1 %; TLB miss 3.0 %`: the levels that served most, at most so many, and what else there was.
+pub(crate) fn told(served: &Served, most_levels: usize) -> String {
+    let mut levels: Vec<&ServedBy> = served.levels.iter().filter(|by| by.share >= WORTH_TELLING).collect();
+    levels.sort_by(|a, b| b.share.total_cmp(&a.share));
+    levels.truncate(most_levels);
+    let levels: Vec<String> = levels.iter().map(|by| format!("{} {}", label(by.level), percent(by.share))).collect();
+    let others = [
+        ("HitM", served.modified_share),
+        ("TLB miss", served.tlb_miss_share),
+        ("remote", served.remote_share),
+        ("locked", served.locked_share),
+    ];
+    let others: Vec<String> = others
+        .iter()
+        .filter_map(|(name, share)| Some(format!("{name} {}", percent(share.filter(|&share| share >= WORTH_TELLING)?))))
+        .collect();
+    [levels.join(", "), others.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// As engineers call it.
+fn label(level: MemoryLevel) -> &'static str {
+    match level {
+        MemoryLevel::L1 => "L1",
+        MemoryLevel::LineFillBuffer => "LFB",
+        MemoryLevel::L2 => "L2",
+        MemoryLevel::L3 => "L3",
+        MemoryLevel::L4 => "L4",
+        MemoryLevel::RemoteCache => "remote cache",
+        MemoryLevel::LocalDram => "DRAM",
+        MemoryLevel::RemoteDram => "remote DRAM",
+        MemoryLevel::Pmem => "PMEM",
+        MemoryLevel::Cxl => "CXL",
+        MemoryLevel::Io => "I/O",
+        MemoryLevel::Uncached => "uncached",
+    }
+}
