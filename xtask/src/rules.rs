@@ -42,6 +42,7 @@ const IMPURE: &[&str] = &["std::fs", "std::net", "std::process", "println!", "ep
 const UNSAFE: &[&str] = &[
     "crates/slimline-agent/",
     "crates/slimline-collect/src/ring.rs",
+    "crates/slimline-collect/src/perf_rings/event.rs",
     "crates/slimline-collect/src/stall_kernel.rs",
     // Memory maps of debug files.
     "crates/slimline/src/disk.rs",

@@ -1,17 +1,12 @@
 //! Which instruction a sample is blamed on: plans, kept by sampled instruction.
 
-use slimline_emulate::{Memory, Plan, plan};
+use slimline_emulate::{Memory, Plan, code_window, plan};
 
 use crate::memory::Pages;
 use crate::unwind;
 
 /// Plans kept for each thread, a power of two; 400 bytes each. An interpreter has a few thousand sampled instructions.
 const PLANS: usize = 2048;
-/// The whole function is looked at, up to this size.
-const WHOLE_FUNCTION_BYTES: u64 = 1536;
-/// Of larger ones, and of code without unwind information, this much on each side: about 5 µs of decoding, and still
-/// almost every loop.
-const SIDE_BYTES: u64 = 512;
 /// Code bytes before the sampled instruction that a kept plan is checked against: they change when code is generated,
 /// or another library comes to the same place.
 const CHECKED_BYTES: usize = 16;
@@ -57,7 +52,7 @@ fn valid(entry: &Entry) -> &Plan {
 
 fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
     let bounds = unwind::function_bounds(ip).filter(|&(start, end)| start <= ip && ip < end);
-    let (start, end) = window(ip, bounds);
+    let (start, end) = code_window(ip, bounds);
     let code = pages.slice(start, end);
     let (start, code) = if start + code.len() as u64 > ip {
         (start, code)
@@ -67,27 +62,4 @@ fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
         (page, pages.slice(page, end))
     };
     (start + code.len() as u64 > ip).then(|| plan(code, start, start, ip, skid.min(1) as u8))
-}
-
-/// The code to look at for `ip`, of a function with these bounds.
-fn window(ip: u64, bounds: Option<(u64, u64)>) -> (u64, u64) {
-    let around = (ip.saturating_sub(SIDE_BYTES) & !15, ip.saturating_add(SIDE_BYTES));
-    match bounds {
-        Some((start, end)) if end - start <= WHOLE_FUNCTION_BYTES => (start, end),
-        Some((start, end)) => (start.max(around.0), end.min(around.1)),
-        None => around,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_functions_are_seen_whole_and_large_ones_around_the_sample() {
-        assert_eq!(window(0x1100, Some((0x1000, 0x1200))), (0x1000, 0x1200));
-        assert_eq!(window(0x10_0123, Some((0x0f_0000, 0x20_0000))), (0x0f_ff20, 0x10_0323));
-        assert_eq!(window(0x0f_0010, Some((0x0f_0000, 0x20_0000))), (0x0f_0000, 0x0f_0210));
-        assert_eq!(window(0x10_0123, None), (0x0f_ff20, 0x10_0323));
-    }
 }

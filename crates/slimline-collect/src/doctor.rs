@@ -5,14 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
 use slimline_trace::session::{Machine, Skid, Trigger};
 use slimline_trace::wire::TriggerKind;
 
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::tick_ns;
+use crate::perf_rings::{RingOptions, Rings};
+use crate::program::Runs;
 use crate::run_directory::RunDirectory;
-use crate::{machine, program, trigger};
+use crate::{machine, perf_refusal, program, trigger};
 
 /// Where the kernel lists its sources of events.
 const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
@@ -73,6 +74,8 @@ pub struct CommandDiagnosis {
     pub program: Option<PathBuf>,
     /// The file whose code would run: `program`, or the interpreter of a script. `None` where it can't be recorded.
     pub runs: Option<PathBuf>,
+    /// Why it would be sampled from outside, by perf's rings, where the agent can't be preloaded.
+    pub without_agent: Option<String>,
     /// Why it can't be recorded, in one line with the remedy.
     pub obstacle: Option<String>,
 }
@@ -90,7 +93,7 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
     let is_sigtrap_granted = matches!(sigtrap.trigger, Some((Trigger::PerfSigtrap, _)));
     let chosen = trigger::choose(None, None, &sigtrap, tick_ns());
     let is_any_granted = sigtrap.trigger.is_some() && chosen.trigger != Trigger::Off;
-    let perf_event_paranoid = read_number("/proc/sys/kernel/perf_event_paranoid");
+    let perf_event_paranoid = perf_refusal::paranoid_level();
     Diagnosis {
         machine: machine::describe(),
         libc: libc_version(),
@@ -99,7 +102,7 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
         capabilities: vec![
             in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &sigtrap, perf_event_paranoid),
             in_process("clock/thread-timer", Trigger::ThreadTimer, &timer, perf_event_paranoid),
-            missing("clock/out-of-process", "would sample static programs, too"),
+            out_of_process(perf_event_paranoid),
             missing("pmu", &hardware_counters(Path::new(EVENT_SOURCES))),
             missing("instrument", "would record every access of programs recompiled with clang"),
             missing("translate", "would record every access of unmodified programs under QEMU"),
@@ -118,30 +121,27 @@ fn in_process(collector: &'static str, wanted: Trigger, found: &Calibration, par
         Some((_, errno)) => {
             let error = io::Error::from_raw_os_error(errno.cast_signed());
             let reason = format!("the kernel refused it: {error}");
-            (Availability::Unavailable, reason, remedy_of_refusal(errno.cast_signed(), paranoid))
+            (Availability::Unavailable, reason, perf_refusal::remedy(errno.cast_signed(), paranoid))
         }
         None => (Availability::Unavailable, found.skid.note.clone(), None),
     };
     Capability { collector, availability, reason, remedy }
 }
 
-/// What to do about a refused `perf_event_open`.
-fn remedy_of_refusal(errno: i32, paranoid: Option<i32>) -> Option<String> {
-    /// Unprivileged processes may watch themselves in user mode up to this.
-    const PERMISSIVE: i32 = 2;
-    match Errno::from_raw_os_error(errno) {
-        Errno::ACCESS | Errno::PERM if paranoid.is_some_and(|level| level > PERMISSIVE) => {
-            Some(format!("sysctl kernel.perf_event_paranoid={PERMISSIVE}"))
+/// Opened and closed again: nothing is started, so nothing is sampled.
+fn out_of_process(paranoid: Option<i32>) -> Capability {
+    let options = RingOptions { period_ns: 1_000_000, burst_instructions: 0, budget_ppm: 0, skid: 0 };
+    let (availability, reason, remedy) = match Rings::for_children(options) {
+        Ok(_) => {
+            let reason = "tried, and granted; for static programs and running ones (-p), or with --out-of-process";
+            (Availability::Available, reason.to_owned(), None)
         }
-        Errno::ACCESS | Errno::PERM => Some(
-            "allow perf_event_open in the container's seccomp profile (docker run --security-opt seccomp=…), or use \
-             --cap-add PERFMON"
-                .to_owned(),
-        ),
-        Errno::INVAL => Some("use Linux 5.13 or newer, which has sigtrap".to_owned()),
-        Errno::NOSYS | Errno::NOENT => Some("use a kernel with CONFIG_PERF_EVENTS".to_owned()),
-        _ => None,
-    }
+        Err(error) => {
+            let remedy = perf_refusal::remedy(error.raw_os_error().unwrap_or(0), paranoid);
+            (Availability::Unavailable, format!("the kernel refused it: {error}"), remedy)
+        }
+    };
+    Capability { collector: "clock/perf-rings", availability, reason, remedy }
 }
 
 fn missing(collector: &'static str, reason: &str) -> Capability {
@@ -173,14 +173,16 @@ fn hardware_counters(sources: &Path) -> String {
 fn diagnose(program: &OsString) -> CommandDiagnosis {
     let (program, checked) = match program::find(program) {
         Ok(program) => {
-            let checked = program::check_preloadable(&program);
+            let checked = program::what_runs(&program);
             (Some(program), checked)
         }
         Err(error) => (None, Err(error)),
     };
     match checked {
-        Ok(runs) => CommandDiagnosis { program, runs: Some(runs), obstacle: None },
-        Err(error) => CommandDiagnosis { program, runs: None, obstacle: Some(error.to_string()) },
+        Ok(Runs { file, without_agent }) => {
+            CommandDiagnosis { program, runs: Some(file), without_agent, obstacle: None }
+        }
+        Err(error) => CommandDiagnosis { program, runs: None, without_agent: None, obstacle: Some(error.to_string()) },
     }
 }
 
@@ -189,10 +191,6 @@ fn free_room(run: &RunDirectory) -> (PathBuf, u64) {
     let parent = run.path().parent().unwrap_or(run.path()).to_owned();
     let free = rustix::fs::statvfs(&parent).map_or(0, |mount| mount.f_bavail.saturating_mul(mount.f_frsize));
     (parent, free)
-}
-
-fn read_number(path: &str) -> Option<i32> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// The banner in the C library that is mapped into this process.
@@ -220,16 +218,6 @@ fn version_in(library: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_refusal_has_its_remedy() {
-        let remedy = |errno: Errno, paranoid| remedy_of_refusal(errno.raw_os_error(), paranoid).unwrap_or_default();
-        assert!(remedy(Errno::ACCESS, Some(4)).contains("perf_event_paranoid=2"));
-        assert!(remedy(Errno::PERM, Some(2)).contains("seccomp"));
-        assert!(remedy(Errno::INVAL, Some(2)).contains("5.13"));
-        assert!(remedy(Errno::NOSYS, None).contains("CONFIG_PERF_EVENTS"));
-        assert_eq!(remedy(Errno::MFILE, None), "");
-    }
 
     #[test]
     fn a_trigger_counts_only_where_it_was_granted() {

@@ -12,6 +12,7 @@ use crate::clock::monotonic_ns;
 use crate::process_summary::without_file;
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
+use crate::source::{PartSchedule, Source};
 use crate::writer_thread::WriterThread;
 
 /// Pauses between passes: half a ring at the default rate, and what a ring that fills quickly may need.
@@ -21,10 +22,6 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const BUSY_WORDS: usize = RING_BYTES / 8 / 4;
 /// … and lengthened where none got as full as this.
 const IDLE_WORDS: usize = RING_BYTES / 8 / 10;
-/// All processes get a part this often, due or not: what a killed collector loses at most …
-const PARTS_EVERY_NS: u64 = 5_000_000_000;
-/// … and the first this soon, the next after twice the time each, so that it loses less of a short run.
-const FIRST_PARTS_AFTER_NS: u64 = 500_000_000;
 /// How often processes are looked after that vanished without a word.
 const LOOK_FOR_GONE_EVERY_NS: u64 = 500_000_000;
 
@@ -38,8 +35,7 @@ pub(crate) struct Drain {
     ended: HashMap<String, ProcessSummary>,
     order: Vec<String>,
     pause: Duration,
-    last_parts_ns: u64,
-    parts_after_ns: u64,
+    schedule: PartSchedule,
     last_look_ns: u64,
 }
 
@@ -53,94 +49,9 @@ impl Drain {
             ended: HashMap::new(),
             order: Vec::new(),
             pause: Duration::from_millis(5),
-            last_parts_ns: now_ns,
-            parts_after_ns: FIRST_PARTS_AFTER_NS,
+            schedule: PartSchedule::starting(now_ns),
             last_look_ns: now_ns,
         }
-    }
-
-    /// How long to wait until the next pass.
-    pub(crate) fn pause(&self) -> Duration {
-        self.pause
-    }
-
-    /// Drains every process once. Returns whether `session.json` should be replaced.
-    pub(crate) fn pass(&mut self, writer: &WriterThread) -> bool {
-        self.find_processes();
-        let now_ns = monotonic_ns();
-        let mut fullest = 0;
-        let looks_for_gone = now_ns - self.last_look_ns >= LOOK_FOR_GONE_EVERY_NS;
-        let mut over = Vec::new();
-        for (name, recorder) in &mut self.running {
-            // Asked before draining: what an ended process wrote is then drained.
-            let is_over = recorder.has_ended() || looks_for_gone && !is_alive(recorder.pid());
-            fullest = fullest.max(recorder.drain(now_ns, is_over));
-            if is_over {
-                over.push(name.clone());
-            } else if recorder.is_part_due() && writer.has_room() {
-                send_part(recorder, writer);
-            }
-        }
-        let is_any_over = !over.is_empty();
-        for name in over {
-            self.end_process(&name, writer);
-        }
-        if looks_for_gone {
-            self.last_look_ns = now_ns;
-        }
-        self.pause = match fullest {
-            BUSY_WORDS.. => (self.pause / 2).max(SHORTEST_PAUSE),
-            ..IDLE_WORDS => (self.pause * 5 / 4).min(LONGEST_PAUSE),
-            _ => self.pause,
-        };
-        let is_time = now_ns - self.last_parts_ns >= self.parts_after_ns && writer.has_room();
-        is_time || is_any_over && self.ended.len() == 1
-    }
-
-    /// Writes a part of every process, if it is time. After `session.json`, which must name a process for its parts to be
-    /// found.
-    pub(crate) fn write_parts(&mut self, writer: &WriterThread) {
-        let now_ns = monotonic_ns();
-        if now_ns - self.last_parts_ns < self.parts_after_ns {
-            return;
-        }
-        self.last_parts_ns = now_ns;
-        self.parts_after_ns = (2 * self.parts_after_ns).min(PARTS_EVERY_NS);
-        for recorder in self.running.values_mut().filter(|recorder| recorder.has_news()) {
-            send_part(recorder, writer);
-        }
-    }
-
-    /// Drains what is there, tells all agents to stop, and hands over the last rows. Returns the summaries, and whether
-    /// any process lives on.
-    pub(crate) fn finish(mut self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
-        self.find_processes();
-        let now_ns = monotonic_ns();
-        let mut any_alive = false;
-        for name in self.running.keys().cloned().collect::<Vec<_>>() {
-            let recorder = self.running.get_mut(&name).expect("its own key");
-            recorder.stop();
-            recorder.drain(now_ns, true);
-            any_alive |= !recorder.has_ended() && is_alive(recorder.pid());
-            self.end_process(&name, writer);
-        }
-        (self.summaries(), any_alive)
-    }
-
-    /// Tells all agents to stop. Nothing is read any more.
-    pub(crate) fn stop(&mut self) {
-        self.find_processes();
-        self.running.values().for_each(Recorder::stop);
-    }
-
-    /// All processes seen so far.
-    pub(crate) fn summaries(&self) -> Vec<ProcessSummary> {
-        let now_ns = monotonic_ns();
-        let summary = |name: &String| match self.ended.get(name) {
-            Some(summary) => summary.clone(),
-            None => self.running[name].summary(now_ns, true),
-        };
-        self.order.iter().map(summary).collect()
     }
 
     fn find_processes(&mut self) {
@@ -183,6 +94,81 @@ impl Drain {
         self.ended.insert(name.to_owned(), summary);
         // Gives the memory back. Where that fails the directory's end does it.
         let _ = fs::remove_file(self.run_directory.join(format!("{name}.{PROCESS_FILE_EXTENSION}")));
+    }
+}
+
+impl Source for Drain {
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    fn pass(&mut self, writer: &WriterThread) -> bool {
+        self.find_processes();
+        let now_ns = monotonic_ns();
+        let mut fullest = 0;
+        let looks_for_gone = now_ns - self.last_look_ns >= LOOK_FOR_GONE_EVERY_NS;
+        let mut over = Vec::new();
+        for (name, recorder) in &mut self.running {
+            // Asked before draining: what an ended process wrote is then drained.
+            let is_over = recorder.has_ended() || looks_for_gone && !is_alive(recorder.pid());
+            fullest = fullest.max(recorder.drain(now_ns, is_over));
+            if is_over {
+                over.push(name.clone());
+            } else if recorder.is_part_due() && writer.has_room() {
+                send_part(recorder, writer);
+            }
+        }
+        let is_any_over = !over.is_empty();
+        for name in over {
+            self.end_process(&name, writer);
+        }
+        if looks_for_gone {
+            self.last_look_ns = now_ns;
+        }
+        self.pause = match fullest {
+            BUSY_WORDS.. => (self.pause / 2).max(SHORTEST_PAUSE),
+            ..IDLE_WORDS => (self.pause * 5 / 4).min(LONGEST_PAUSE),
+            _ => self.pause,
+        };
+        let is_time = self.schedule.is_due(now_ns) && writer.has_room();
+        is_time || is_any_over && self.ended.len() == 1
+    }
+
+    fn write_parts(&mut self, writer: &WriterThread) {
+        if !self.schedule.take(monotonic_ns()) {
+            return;
+        }
+        for recorder in self.running.values_mut().filter(|recorder| recorder.has_news()) {
+            send_part(recorder, writer);
+        }
+    }
+
+    fn finish(mut self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
+        self.find_processes();
+        let now_ns = monotonic_ns();
+        let mut any_alive = false;
+        for name in self.running.keys().cloned().collect::<Vec<_>>() {
+            let recorder = self.running.get_mut(&name).expect("its own key");
+            recorder.stop();
+            recorder.drain(now_ns, true);
+            any_alive |= !recorder.has_ended() && is_alive(recorder.pid());
+            self.end_process(&name, writer);
+        }
+        (self.summaries(), any_alive)
+    }
+
+    fn stop(&mut self) {
+        self.find_processes();
+        self.running.values().for_each(Recorder::stop);
+    }
+
+    fn summaries(&self) -> Vec<ProcessSummary> {
+        let now_ns = monotonic_ns();
+        let summary = |name: &String| match self.ended.get(name) {
+            Some(summary) => summary.clone(),
+            None => self.running[name].summary(now_ns, true),
+        };
+        self.order.iter().map(summary).collect()
     }
 }
 

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use slimline_trace::session::SessionError;
 use slimline_trace::wire::FILE_MIB;
 
+use crate::perf_refusal;
+
 /// Why nothing was recorded. Each displays as one line that holds the system's own words; none has a source besides.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// No command was given.
-    #[error("no command given (usage: slimline record -- COMMAND…)")]
+    #[error("no command given (usage: slimline record -- COMMAND…, or record -p PID)")]
     NoCommand,
     /// There is no such program.
     #[error("{program}: command not found{}", if program.contains('/') { "" } else { " in PATH (give its path, as in ./NAME)" })]
@@ -47,18 +49,30 @@ pub enum RecordError {
         /// What it is for.
         found: String,
     },
-    /// Static: the agent can't be preloaded.
-    #[error("{}: statically linked, so the agent can't be preloaded (link it dynamically; the out-of-process \
-             collector is not in this version)", .0.display())]
-    Static(PathBuf),
-    /// Uses another C library than the agent.
-    #[error("{}: uses the loader {loader}, not glibc's, so the agent can't be preloaded (build it for glibc)",
-        program.display())]
-    ForeignLoader {
-        /// The file.
-        program: PathBuf,
-        /// `PT_INTERP`.
-        loader: String,
+    /// The kernel does not let us sample it from outside.
+    #[error("{subject}: the kernel refuses to sample from outside: {error}{}",
+        remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default())]
+    Refused {
+        /// A process, or why a program can't be sampled in another way.
+        subject: String,
+        /// Why not.
+        error: io::Error,
+        /// What would help.
+        remedy: Option<String>,
+    },
+    /// There is no process of this number.
+    #[error("no process has the number {0} (ps -e lists them)")]
+    NoSuchProcess(u32),
+    /// The process has ended, and its parent has not looked at how.
+    #[error("process {0} has ended already")]
+    ProcessEnded(u32),
+    /// The number of a thread.
+    #[error("{thread} is a thread of process {process} (record all of it: -p {process})")]
+    NotAProcess {
+        /// As given.
+        thread: u32,
+        /// Its process.
+        process: u32,
     },
     /// The kernel makes the loader ignore `LD_PRELOAD`.
     #[error("{}: {why}, so the system ignores preloaded libraries (record a copy without it: cp {} /tmp/)",
@@ -108,6 +122,29 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// The kernel refused to sample the process with `error`.
+    pub(crate) fn refused_process(pid: u32, error: io::Error) -> Self {
+        const NO_SUCH_PROCESS: i32 = rustix::io::Errno::SRCH.raw_os_error();
+        if error.raw_os_error() == Some(NO_SUCH_PROCESS) {
+            return Self::NoSuchProcess(pid);
+        }
+        let subject = format!("process {pid}");
+        let paranoid = perf_refusal::paranoid_level();
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        let remedy = if is_denied && paranoid.is_some_and(|level| level <= 2) {
+            Some("it is somebody else's, or privileged: run slimline as its user, or as root".to_owned())
+        } else {
+            perf_refusal::remedy(error.raw_os_error().unwrap_or(0), paranoid)
+        };
+        Self::Refused { subject, error, remedy }
+    }
+
+    /// The kernel refused to sample a command that can't be sampled in another way, `why`.
+    pub(crate) fn refused_command(why: &str, error: io::Error) -> Self {
+        let remedy = perf_refusal::remedy(error.raw_os_error().unwrap_or(0), perf_refusal::paranoid_level());
+        Self::Refused { subject: why.to_owned(), error, remedy }
+    }
+
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::System { what, error }
     }

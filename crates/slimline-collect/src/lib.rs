@@ -22,6 +22,8 @@ mod machine;
 mod mapping_history;
 mod message;
 pub mod perf_event;
+mod perf_refusal;
+mod perf_rings;
 mod process_summary;
 mod program;
 mod range_life;
@@ -29,7 +31,9 @@ mod record;
 mod recorder;
 mod ring;
 mod run_directory;
+mod sample_rows;
 mod signals;
+mod source;
 mod stack_interner;
 mod stall_kernel;
 #[cfg(test)]

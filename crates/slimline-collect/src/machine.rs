@@ -17,7 +17,7 @@ pub fn describe() -> Machine {
         kernel: system.release().to_string_lossy().into_owned(),
         architecture: system.machine().to_string_lossy().into_owned(),
         cpu: field(&cpu_info, "model name").unwrap_or_default().to_owned(),
-        logical_cpus: fs::read_to_string(cpus.join("online")).map_or(0, |list| count_cpus(list.trim())),
+        logical_cpus: online_cpus().len() as u32,
         memory_bytes: field(&memory, "MemTotal").and_then(kibibytes).unwrap_or(0),
         caches: caches(&cpus.join("cpu0/cache")),
     }
@@ -33,14 +33,23 @@ fn kibibytes(value: &str) -> Option<u64> {
     value.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }
 
-/// The number of CPUs in a list such as `0-3,8`.
-fn count_cpus(list: &str) -> u32 {
-    list.split(',')
-        .filter_map(|part| match part.split_once('-') {
-            Some((first, last)) => last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1),
-            None => part.parse::<u32>().ok().map(|_| 1),
-        })
-        .sum()
+/// The CPUs that are online.
+pub(crate) fn online_cpus() -> Vec<u32> {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    match cpus_in(online.trim()) {
+        // No such file, as in some sandboxes.
+        cpus if cpus.is_empty() => (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect(),
+        cpus => cpus,
+    }
+}
+
+/// The CPUs in a list such as `0-3,8`.
+fn cpus_in(list: &str) -> Vec<u32> {
+    let range = |part: &str| match part.split_once('-') {
+        Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
+        None => part.parse().ok().map(|cpu| cpu..=cpu),
+    };
+    list.split(',').filter_map(range).flatten().collect()
 }
 
 fn caches(directory: &Path) -> Vec<Cache> {
@@ -68,11 +77,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_cpus_in_lists() {
-        assert_eq!(count_cpus("0"), 1);
-        assert_eq!(count_cpus("0-3,8"), 5);
-        assert_eq!(count_cpus("7-3"), 0);
-        assert_eq!(count_cpus(""), 0);
+    fn cpus_come_in_lists() {
+        assert_eq!(cpus_in("0"), [0]);
+        assert_eq!(cpus_in("0-3,8"), [0, 1, 2, 3, 8]);
+        assert!(cpus_in("7-3").is_empty() && cpus_in("").is_empty());
+        assert!(!online_cpus().is_empty());
     }
 
     #[test]

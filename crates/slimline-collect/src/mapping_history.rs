@@ -87,7 +87,7 @@ impl MappingHistory {
 }
 
 /// `start-end perms offset device inode   path`; `None` for a line that is not of this form.
-fn parse_line(line: &str, time_ns: u64) -> Option<Mapping> {
+pub(crate) fn parse_line(line: &str, time_ns: u64) -> Option<Mapping> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let (permissions, rest) = rest.split_once(' ')?;

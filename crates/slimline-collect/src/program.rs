@@ -1,4 +1,4 @@
-//! Finding the program and telling, before it is started, whether the agent can be preloaded into it.
+//! Finding the program and telling, before it is started, how it can be recorded.
 
 use std::env;
 use std::ffi::OsStr;
@@ -64,16 +64,24 @@ fn access_error(path: &Path, error: io::Error) -> RecordError {
     }
 }
 
-/// Refuses a program into which the agent can't be preloaded. Of a script, it is the interpreter that counts: returns
-/// the file whose code will run.
-pub(crate) fn check_preloadable(program: &Path) -> Result<PathBuf, RecordError> {
+/// The file whose code will run, and why the agent can't be preloaded into it, where it can't.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runs {
+    pub(crate) file: PathBuf,
+    pub(crate) without_agent: Option<String>,
+}
+
+/// What `program` runs: of a script it is the interpreter that counts. Refuses what can't be recorded in any way.
+pub(crate) fn what_runs(program: &Path) -> Result<Runs, RecordError> {
     let mut program = program.to_owned();
     for _ in 0..=MAX_INTERPRETERS {
         check_privileges(&program)?;
         let mut file = match File::open(&program) {
             Ok(file) => file,
             // Executable but not readable: the kernel runs it, we can't look. The loader may well preload.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(program),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(Runs { file: program, without_agent: None });
+            }
             Err(error) => return Err(access_error(&program, error)),
         };
         match interpreter_of_script(&mut file).map_err(|error| access_error(&program, error))? {
@@ -81,7 +89,10 @@ pub(crate) fn check_preloadable(program: &Path) -> Result<PathBuf, RecordError> 
                 check_executable(&interpreter)?;
                 program = interpreter;
             }
-            None => return check_elf(&program, file).map(|()| program),
+            None => {
+                let without_agent = check_elf(&program, file)?;
+                return Ok(Runs { file: program, without_agent });
+            }
         }
     }
     Err(RecordError::NotAProgram(program))
@@ -100,7 +111,8 @@ fn interpreter_of_script(file: &mut File) -> io::Result<Option<PathBuf>> {
     Ok((!interpreter.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(interpreter))))
 }
 
-/// The kernel runs these in secure mode, where the loader ignores `LD_PRELOAD`.
+/// The kernel runs these in secure mode, where the loader ignores `LD_PRELOAD`, and ends perf events of those who may not
+/// read the program.
 fn check_privileges(program: &Path) -> Result<(), RecordError> {
     const SET_USER_ID: u32 = 0o4000;
     const SET_GROUP_ID: u32 = 0o2010;
@@ -121,7 +133,8 @@ fn check_privileges(program: &Path) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn check_elf(program: &Path, file: File) -> Result<(), RecordError> {
+/// Why the agent can't be preloaded into an ELF program for this machine.
+fn check_elf(program: &Path, file: File) -> Result<Option<String>, RecordError> {
     let cache = ReadCache::new(file);
     let damaged =
         |error: object::Error| RecordError::DamagedProgram { program: program.to_owned(), reason: error.to_string() };
@@ -139,13 +152,14 @@ fn check_elf(program: &Path, file: File) -> Result<(), RecordError> {
         return Err(foreign(&machine_name(machine)));
     }
     let loader = loader(&cache, header, endian).map_err(damaged)?;
-    match loader {
-        None => Err(RecordError::Static(program.to_owned())),
+    let name = program.display();
+    Ok(match loader {
+        None => Some(format!("{name} is statically linked, so the agent can't be preloaded")),
         Some(loader) if loader.contains("musl") => {
-            Err(RecordError::ForeignLoader { program: program.to_owned(), loader })
+            Some(format!("{name} uses the loader {loader}, not glibc's, so the agent can't be preloaded"))
         }
-        Some(_) => Ok(()),
-    }
+        Some(_) => None,
+    })
 }
 
 /// `PT_INTERP`.

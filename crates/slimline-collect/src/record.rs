@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,17 +12,21 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open};
 use slimline_trace::session::{
-    Collector, End, FORMAT_VERSION, Machine, SessionInfo, SessionWriter, Trigger, WeightUnit, check_output_directory,
+    Collector, End, FORMAT_VERSION, Machine, ProcessSummary, SessionError, SessionInfo, SessionWriter, Trigger,
+    WeightUnit, check_output_directory,
 };
 use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
+use crate::perf_rings::{self, RingOptions, Rings};
+use crate::program::Runs;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
+use crate::source::Source;
 use crate::writer_thread::WriterThread;
 use crate::{RecordError, machine, program, trigger};
 
@@ -36,6 +40,11 @@ pub const DEFAULT_BUDGET_PPM: u32 = 10_000;
 pub struct RecordOptions {
     /// Program and arguments; the program is looked up in `PATH`.
     pub command: Vec<OsString>,
+    /// Processes to sample that run already, from outside. Recording ends when they have ended, or when slimline is asked to
+    /// end, or when `command` has ended, which is not recorded then and may be empty.
+    pub attach: Vec<u32>,
+    /// Sample from outside, by perf's rings, also where the agent could be preloaded.
+    pub out_of_process: bool,
     /// Where the session goes. A session that is there and has samples becomes `<output>.old`.
     pub output: PathBuf,
     /// Time between two samples of a thread; `None` for as often as this machine's interrupts allow.
@@ -61,6 +70,8 @@ impl RecordOptions {
     pub fn new(command: Vec<OsString>) -> Self {
         Self {
             command,
+            attach: Vec::new(),
+            out_of_process: false,
             output: slimline_trace::session::DEFAULT_DIRECTORY.into(),
             period_ns: None,
             burst_instructions: DEFAULT_BURST_INSTRUCTIONS,
@@ -95,6 +106,8 @@ impl Outcome {
         match self.end() {
             End::Exited { status: 0 } if self.info.stopped_early.is_some() => std::process::exit(2),
             End::Exited { status } => std::process::exit(status),
+            // It was not ours to end as.
+            End::Detached | End::Gone => std::process::exit(if self.info.stopped_early.is_some() { 2 } else { 0 }),
             End::Signaled { signal } => {
                 // The core dump is the target's business.
                 let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
@@ -108,30 +121,101 @@ impl Outcome {
 }
 
 /// Runs the command and records it until it ends; processes that it leaves behind are recorded up to then. Standard
-/// streams, directory, signals and exit status are the target's own.
+/// streams, directory, signals and exit status are the target's own. Or records processes that run already.
 ///
 /// # Errors
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end: what fails then is told in
 /// [`SessionInfo::stopped_early`].
 pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
-    let (name, arguments) = options.command.split_first().ok_or(RecordError::NoCommand)?;
-    let program = program::find(name)?;
-    let runs = program::check_preloadable(&program)?;
+    let subject = Subject::of(options)?;
     check_output_directory(&options.output)?;
-
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
-    check_file_size_limit()?;
-    let run = RunDirectory::create()?;
-    let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
-    let calibrating = match options.calibration.as_slice() {
-        [] => Err(Calibration::assumed("calibration was not asked for")),
+    match &subject.way {
+        Way::Agent { program, runs } => with_agent(options, &subject, program, runs),
+        Way::Rings { .. } => with_rings(options, &subject),
+    }
+}
+
+/// What is recorded, and how.
+#[derive(Clone, Debug)]
+struct Subject {
+    /// For the session's head.
+    command: Vec<String>,
+    /// Path of the program.
+    program: String,
+    way: Way,
+}
+
+#[derive(Clone, Debug)]
+enum Way {
+    /// In the process. `runs` is the file whose code runs: `program`, or the interpreter of a script.
+    Agent { program: PathBuf, runs: PathBuf },
+    /// From outside, and why. The program to start, if any.
+    Rings { program: Option<PathBuf>, why: String },
+}
+
+impl Subject {
+    fn of(options: &RecordOptions) -> Result<Self, RecordError> {
+        if let Some(&first) = options.attach.first() {
+            return Self::running(options, first);
+        }
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        let name = options.command.first().ok_or(RecordError::NoCommand)?;
+        let program = program::find(name)?;
+        let Runs { file: runs, without_agent } = program::what_runs(&program)?;
+        let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
+        let way = match without_agent {
+            Some(why) => Way::Rings { program: Some(program), why },
+            None if options.out_of_process => {
+                Way::Rings { program: Some(program), why: "asked for (--out-of-process)".to_owned() }
+            }
+            None => Way::Agent { program, runs },
+        };
+        let command = options.command.iter().map(text).collect();
+        Ok(Self { command, program: absolute.to_string_lossy().into_owned(), way })
+    }
+
+    fn running(options: &RecordOptions, first: u32) -> Result<Self, RecordError> {
+        options.attach.iter().try_for_each(|&pid| perf_rings::check_process(pid))?;
+        let program = options.command.first().map(|name| program::find(name)).transpose()?;
+        let command = match options.attach.as_slice() {
+            [pid] => perf_rings::command_of(*pid),
+            pids => vec!["-p".to_owned(), pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")],
+        };
+        let why = match options.attach.len() {
+            1 => format!("process {first} ran already"),
+            count => format!("{count} processes ran already"),
+        };
+        Ok(Self { command, program: perf_rings::program_of(first), way: Way::Rings { program, why } })
+    }
+}
+
+/// Measures what depends on the machine, with an agent, whatever samples the target. `run` is none where there is no place
+/// for one.
+fn calibrate(options: &RecordOptions, run: Option<&RunDirectory>, asked: TriggerKind) -> (Calibration, Machine) {
+    let calibrating = match (options.calibration.as_slice(), run) {
+        ([], _) => Err(Calibration::assumed("calibration was not asked for")),
+        (_, None) => Err(Calibration::assumed("there is no usable directory for the agent that measures it")),
         _ if asked == TriggerKind::Off => Err(Calibration::assumed("nothing is sampled")),
-        command => Ok(Calibrating::start(command, &run, asked)),
+        (command, Some(run)) => Ok(Calibrating::start(command, run, asked)),
     };
     // While it runs.
     let machine = machine::describe();
-    let calibration = calibrating.map_or_else(|assumed| assumed, Calibrating::finish);
-    let mut info = session_info(options, &program, machine, &calibration);
+    (calibrating.map_or_else(|assumed| assumed, Calibrating::finish), machine)
+}
+
+/// Starts writing a session.
+fn stage(options: &RecordOptions, info: &SessionInfo) -> Result<WriterThread, RecordError> {
+    let session = SessionWriter::stage(&options.output, info)?;
+    WriterThread::start(session).map_err(RecordError::system("can't start a thread"))
+}
+
+fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: &Path) -> Result<Outcome, RecordError> {
+    check_file_size_limit()?;
+    let run = RunDirectory::create()?;
+    let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
+    let (calibration, machine) = calibrate(options, Some(&run), asked);
+    let mut info = session_info(options, subject, machine, &calibration);
     let config = RunConfig {
         period_ns: info.collector.clocks_ns[0],
         between_ns: info.collector.clocks_ns[1],
@@ -144,19 +228,14 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     };
     run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
-    let session = SessionWriter::stage(&options.output, &info)?;
-    let writer = WriterThread::start(session).map_err(RecordError::system("can't start a thread"))?;
-    let spawned = Command::new(&program)
-        .arg0(name)
-        .args(arguments)
-        .env(RUN_DIRECTORY_VARIABLE, run.path())
-        .env("LD_PRELOAD", run.preload())
-        .spawn();
-    let child = match spawned {
+    let writer = stage(options, &info)?;
+    let mut command = command(options, program);
+    command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload());
+    let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             writer.finish().0.discard();
-            return Err(RecordError::Spawn { program, error });
+            return Err(RecordError::Spawn { program: program.to_owned(), error });
         }
     };
     writer.install();
@@ -165,47 +244,23 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
         let _ = run.write_config(&RunConfig { root_pid: child.id(), ..config });
     }
 
-    let mut drain = Drain::new(run.path().to_owned());
-    let (status, failed_early) = watch(child, &held, &mut drain, &writer, &mut info);
-    let (processes, any_alive) = drain.finish(&writer);
-    let (session, written) = writer.finish();
-    if let (None, Some(first)) = (calibration.trigger, processes.first()) {
+    let until = Until::Child(child);
+    let followed = follow(until, Drain::new(run.path().to_owned()), &held, writer, &mut info);
+    let any_alive = followed.any_alive;
+    if let (None, Some(first)) = (calibration.trigger, followed.processes.first()) {
         let granted = trigger::granted(options.trigger, Some((first.trigger, first.trigger_errno)));
         info.collector.trigger = granted.trigger;
         info.collector.trigger_reason = granted.why;
         info.collector.trigger_errno = granted.errno;
     }
-    if let Some(first) = processes.first() {
+    if let Some(first) = followed.processes.first() {
         let asked_ns = info.collector.clocks_ns;
         info.collector.clocks_ns = trigger::granted_clocks_ns(asked_ns, first.trigger, first.between_errno);
     }
-    info.processes = processes;
-    info.ended_ns = monotonic_ns();
-    info.end = Some(match status {
-        Ok(status) => end_of(status),
-        Err(error) => {
-            info.stopped_early = Some(format!("the target was lost: {error}"));
-            End::Exited { status: 0 }
-        }
+    let is_readable = File::open(runs).is_ok();
+    conclude(followed, &mut info, |end| {
+        format!("the program was not recorded: {}", why_without_agent(is_readable, end))
     });
-    if let Err(error) = written {
-        let when = if failed_early { "while the target ran" } else { "at its end" };
-        let what = error.out_of_space().map_or_else(|| "writing failed".to_owned(), |limit| limit.to_string());
-        info.stopped_early = Some(format!(
-            "recording stopped before the program did: {what} {when} ({error}); kept is what was written before"
-        ));
-    }
-    if info.processes.is_empty() && info.stopped_early.is_none() {
-        info.stopped_early =
-            Some(format!("the program was not recorded: {}", why_without_agent(File::open(&runs).is_ok(), info.end)));
-    }
-    info.complete = info.stopped_early.is_none();
-    if let Err(error) = session.update(&info)
-        && info.stopped_early.is_none()
-    {
-        info.complete = false;
-        info.stopped_early = Some(format!("session.json could not be written at the end ({error})"));
-    }
     if any_alive {
         run.leave_agent()
     } else {
@@ -213,6 +268,122 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     }
     drop(held);
     Ok(Outcome { directory: options.output.clone(), info })
+}
+
+fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
+    let Way::Rings { program, why } = &subject.way else { return Err(RecordError::NoCommand) };
+    let asked = trigger::kind_of(Trigger::PerfRing);
+    let (calibration, machine) = calibrate(options, RunDirectory::create().ok().as_ref(), asked);
+    let mut info = session_info(options, subject, machine, &calibration);
+    let ring_options = RingOptions {
+        period_ns: info.collector.period_ns,
+        burst_instructions: info.collector.burst_instructions,
+        budget_ppm: options.budget_ppm,
+        skid: calibration.skid.instructions,
+    };
+    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let refused = |error| RecordError::refused_command(why, error);
+    let is_attached = !options.attach.is_empty();
+    // Before anything is written or started: it may be refused. What samples a command is inherited from this thread.
+    let mut rings = if is_attached {
+        Rings::attach(ring_options, &options.attach, options.follow_children)?
+    } else {
+        Rings::for_children(ring_options).map_err(refused)?
+    };
+    let writer = stage(options, &info)?;
+    let spawned = program
+        .as_ref()
+        .map(|program| (command(options, program).spawn(), program))
+        .map(|(spawned, program)| spawned.map_err(|error| RecordError::Spawn { program: program.clone(), error }));
+    let child = match spawned.transpose() {
+        Ok(child) => child,
+        Err(error) => {
+            writer.finish().0.discard();
+            return Err(error);
+        }
+    };
+    writer.install();
+    let until = match child {
+        Some(child) if !is_attached => {
+            if !options.follow_children {
+                rings.record_only(child.id());
+            }
+            Until::Child(child)
+        }
+        meanwhile => {
+            Until::Gone { processes: options.attach.iter().filter_map(|&pid| watch_of(pid)).collect(), meanwhile }
+        }
+    };
+    let followed = follow(until, rings, &held, writer, &mut info);
+    conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
+    drop(held);
+    Ok(Outcome { directory: options.output.clone(), info })
+}
+
+/// The command as the user gave it, with `program` found for its first word.
+fn command(options: &RecordOptions, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some((name, arguments)) = options.command.split_first() {
+        command.arg0(name).args(arguments);
+    }
+    command
+}
+
+/// Wakes us when the process ends; `None` where it is gone already.
+fn watch_of(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()
+}
+
+/// What came of following the target to its end.
+struct Followed {
+    end: io::Result<End>,
+    processes: Vec<ProcessSummary>,
+    any_alive: bool,
+    session: SessionWriter,
+    written: Result<(), SessionError>,
+    /// Writing failed while the target ran.
+    failed_early: bool,
+}
+
+/// Takes in what `source` has until the end, and writes it.
+fn follow(
+    mut until: Until,
+    mut source: impl Source,
+    held: &HeldSignals,
+    writer: WriterThread,
+    info: &mut SessionInfo,
+) -> Followed {
+    let (end, failed_early) = watch(&mut until, held, &mut source, &writer, info);
+    let (processes, any_alive) = source.finish(&writer);
+    let (session, written) = writer.finish();
+    Followed { end, processes, any_alive, session, written, failed_early }
+}
+
+/// Writes the last `session.json`. `why_nothing` says why no process was recorded, where none was.
+fn conclude(followed: Followed, info: &mut SessionInfo, why_nothing: impl Fn(Option<End>) -> String) {
+    info.processes = followed.processes;
+    info.ended_ns = monotonic_ns();
+    info.end = Some(followed.end.unwrap_or_else(|error| {
+        info.stopped_early = Some(format!("the target was lost: {error}"));
+        End::Exited { status: 0 }
+    }));
+    if let Err(error) = followed.written {
+        let when = if followed.failed_early { "while the target ran" } else { "at its end" };
+        let what = error.out_of_space().map_or_else(|| "writing failed".to_owned(), |limit| limit.to_string());
+        info.stopped_early = Some(format!(
+            "recording stopped before the program did: {what} {when} ({error}); kept is what was written before"
+        ));
+    }
+    if info.processes.is_empty() && info.stopped_early.is_none() {
+        info.stopped_early = Some(why_nothing(info.end));
+    }
+    info.complete = info.stopped_early.is_none();
+    if let Err(error) = followed.session.update(info)
+        && info.stopped_early.is_none()
+    {
+        info.complete = false;
+        info.stopped_early = Some(format!("session.json could not be written at the end ({error})"));
+    }
 }
 
 /// Refuses a limit on the size of files, which the target inherits and keeps, under which its agent can't make the file
@@ -241,45 +412,102 @@ fn why_without_agent(is_readable: bool, end: Option<End>) -> String {
     }
 }
 
-/// Drains until the target ends. Returns its status, and whether writing failed meanwhile.
-fn watch(
-    mut child: Child,
-    signals: &HeldSignals,
-    drain: &mut Drain,
-    writer: &WriterThread,
-    info: &mut SessionInfo,
-) -> (io::Result<ExitStatus>, bool) {
-    let pid = Pid::from_child(&child);
-    // Wakes us when the target ends; without it (old kernels) the end is noticed one pause later.
-    let exit = pidfd_open(pid, PidfdFlags::empty()).ok();
-    let mut has_failed = false;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return (Ok(status), has_failed),
-            Ok(None) => {}
-            Err(error) => return (Err(error), has_failed),
+/// What a recording lasts until.
+#[derive(Debug)]
+enum Until {
+    /// The command that was started ends.
+    Child(Child),
+    /// Processes that ran already have all ended, slimline is asked to end, or the command that ran meanwhile has ended.
+    Gone { processes: Vec<OwnedFd>, meanwhile: Option<Child> },
+}
+
+impl Until {
+    /// How it ended; `None` where it has not. Passes on what signals came.
+    fn end(&mut self, signals: &HeldSignals) -> io::Result<Option<End>> {
+        match self {
+            Self::Child(child) => {
+                let status = child.try_wait()?;
+                if status.is_none() {
+                    signals.forward_to(Pid::from_child(child));
+                }
+                Ok(status.map(end_of))
+            }
+            Self::Gone { processes, meanwhile } => {
+                processes.retain(|process| {
+                    let mut ended = [PollFd::new(process, PollFlags::IN)];
+                    !poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+                });
+                let is_over = match meanwhile {
+                    Some(child) => child.try_wait()?.is_some(),
+                    None => false,
+                };
+                let end = match (processes.is_empty(), is_over || signals.have_come()) {
+                    (true, _) => End::Gone,
+                    (false, true) => End::Detached,
+                    (false, false) => return Ok(None),
+                };
+                if let Some(child) = meanwhile.as_mut().filter(|_| !is_over) {
+                    // It was there to tell the time.
+                    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                    child.wait()?;
+                }
+                Ok(Some(end))
+            }
         }
-        signals.forward_to(pid);
-        if !has_failed && writer.has_failed() {
-            has_failed = true;
-            drain.stop();
+    }
+
+    /// What wakes us when it ends; where the kernel is too old for that, it is noticed one pause later.
+    fn wakes(&self) -> Vec<OwnedFd> {
+        let of_child = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+        match self {
+            Self::Child(child) => of_child(child).into_iter().collect(),
+            Self::Gone { processes, meanwhile } => {
+                let processes = processes.iter().filter_map(|process| process.try_clone().ok());
+                processes.chain(meanwhile.as_ref().and_then(of_child)).collect()
+            }
         }
-        if !has_failed && drain.pass(writer) {
-            info.processes = drain.summaries();
-            info.ended_ns = monotonic_ns();
-            writer.send_header(info.clone());
-            drain.write_parts(writer);
-        }
-        wait(exit.as_ref(), drain.pause());
     }
 }
 
-/// Waits until the target ends, a signal comes or `pause` is over.
-fn wait(exit: Option<&OwnedFd>, pause: Duration) {
-    let mut ready: Vec<PollFd<'_>> = exit.map(|exit| PollFd::new(exit, PollFlags::IN)).into_iter().collect();
+/// Takes in what `source` has until the end. Returns how it came, and whether writing failed meanwhile.
+fn watch(
+    until: &mut Until,
+    signals: &HeldSignals,
+    source: &mut impl Source,
+    writer: &WriterThread,
+    info: &mut SessionInfo,
+) -> (io::Result<End>, bool) {
+    let mut wakes = until.wakes();
+    let mut has_failed = false;
+    loop {
+        match until.end(signals) {
+            Ok(Some(end)) => return (Ok(end), has_failed),
+            Ok(None) => {}
+            Err(error) => return (Err(error), has_failed),
+        }
+        if !has_failed && writer.has_failed() {
+            has_failed = true;
+            source.stop();
+        }
+        if !has_failed && source.pass(writer) {
+            info.processes = source.summaries();
+            info.ended_ns = monotonic_ns();
+            writer.send_header(info.clone());
+            source.write_parts(writer);
+        }
+        wait(&mut wakes, source.pause());
+    }
+}
+
+/// Waits until one of them is ready, a signal comes or `pause` is over. What was ready is not waited for again.
+fn wait(wakes: &mut Vec<OwnedFd>, pause: Duration) {
+    let mut ready: Vec<PollFd<'_>> = wakes.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
     let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
     // Interrupted by a signal, or nothing to wait for: the caller looks again.
     let _ = poll(&mut ready, Some(&pause));
+    let mut are_ready = ready.iter().map(|wake| !wake.revents().is_empty()).collect::<Vec<_>>().into_iter();
+    drop(ready);
+    wakes.retain(|_| !are_ready.next().unwrap_or(false));
 }
 
 fn end_of(status: ExitStatus) -> End {
@@ -290,25 +518,33 @@ fn end_of(status: ExitStatus) -> End {
     }
 }
 
-fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calibration: &Calibration) -> SessionInfo {
-    let text = |text: &OsStr| text.to_string_lossy().into_owned();
-    let chosen = trigger::choose(options.trigger, options.period_ns, calibration, tick_ns());
-    let clocks_ns = chosen.clocks_ns(options.trigger, calibration);
+fn session_info(
+    options: &RecordOptions,
+    subject: &Subject,
+    machine: Machine,
+    calibration: &Calibration,
+) -> SessionInfo {
+    let (asked, way_why) = match &subject.way {
+        Way::Agent { .. } => (options.trigger, None),
+        Way::Rings { why, .. } => (Some(Trigger::PerfRing), Some(why.clone())),
+    };
+    let chosen = trigger::choose(asked, options.period_ns, calibration, tick_ns());
+    let clocks_ns = chosen.clocks_ns(asked, calibration);
     let started_ns = monotonic_ns();
-    let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     SessionInfo {
         format: FORMAT_VERSION,
         slimline_version: env!("CARGO_PKG_VERSION").to_owned(),
         complete: false,
-        command: options.command.iter().map(|part| text(part)).collect(),
-        program: text(absolute.as_os_str()),
-        working_directory: env::current_dir().map_or_else(|_| String::new(), |path| text(path.as_os_str())),
+        command: subject.command.clone(),
+        program: subject.program.clone(),
+        working_directory: env::current_dir()
+            .map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned()),
         environment: environment_that_matters(),
         machine,
         collector: Collector {
             name: "clock".to_owned(),
             trigger: chosen.trigger,
-            trigger_reason: chosen.why,
+            trigger_reason: way_why.unwrap_or(chosen.why),
             trigger_errno: chosen.errno,
             weight: WeightUnit::TimeNs,
             events: Vec::new(),
@@ -318,7 +554,7 @@ fn session_info(options: &RecordOptions, program: &Path, machine: Machine, calib
             trigger_cost_ns: calibration.trigger_cost_ns,
             burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
             budget_ppm: options.budget_ppm,
-            track_allocations: options.track_allocations,
+            track_allocations: options.track_allocations && matches!(subject.way, Way::Agent { .. }),
             follow_children: options.follow_children,
             skid: calibration.skid.clone(),
         },
@@ -363,6 +599,7 @@ pub(crate) mod tests {
     /// The header of a session that has only begun.
     pub(crate) fn empty_info() -> SessionInfo {
         let options = RecordOptions::new(vec!["true".into()]);
-        session_info(&options, Path::new("/bin/true"), Machine::default(), &Calibration::assumed("test"))
+        let subject = Subject::of(&options).unwrap();
+        session_info(&options, &subject, Machine::default(), &Calibration::assumed("test"))
     }
 }

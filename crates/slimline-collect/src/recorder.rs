@@ -16,15 +16,10 @@ use crate::message::{Message, SampleMessage, messages};
 use crate::process_summary::{Counts, Recorded};
 use crate::range_life::{self, RangeLives};
 use crate::ring::ProcessFile;
+use crate::sample_rows::SampleRows;
 use crate::stack_interner::StackInterner;
 use crate::thread_roll::ThreadRoll;
 
-/// A part is due at this many accesses: at least 0.3 s of a loaded two-thread target at the default rate, 6 MB of columns.
-const PART_ACCESSES: usize = 256 << 10;
-/// … or samples, where no bursts are taken.
-const PART_SAMPLES: usize = 16 << 10;
-/// Rows held while the disk does not keep up, in parts; beyond, samples are counted as unwritten and dropped.
-const MOST_PARTS_WAITING: usize = 16;
 /// Slots that no thread has ever owned after which a quick pass stops looking: threads take the first free slot.
 const UNTOUCHED_SLOTS: usize = 16;
 /// Every so many passes all slots are looked at, whatever they look like.
@@ -56,9 +51,7 @@ pub(crate) struct Recorder {
     threads: ThreadRoll,
     blocks: Blocks,
     block_rows: HashMap<BlockRecord, BlockRow>,
-    samples: Samples,
-    accesses: Accesses,
-    next_window: u32,
+    rows: SampleRows,
     passes: u32,
     last_pass_ns: u64,
     is_changed: bool,
@@ -79,9 +72,7 @@ impl Recorder {
             threads: ThreadRoll::default(),
             blocks: Blocks::default(),
             block_rows: HashMap::new(),
-            samples: Samples::default(),
-            accesses: Accesses::default(),
-            next_window: 0,
+            rows: SampleRows::default(),
             passes: 0,
             last_pass_ns: 0,
             is_changed: false,
@@ -174,32 +165,25 @@ impl Recorder {
     }
 
     fn take_sample(&mut self, slot: usize, tid: u32, sample: &SampleMessage<'_>) {
-        if self.accesses.len() >= PART_ACCESSES * MOST_PARTS_WAITING
-            || self.samples.len() >= PART_SAMPLES * MOST_PARTS_WAITING
-            || self.next_window == u32::MAX
-        {
-            self.counts.unwritten_samples += 1;
+        if !self.rows.has_room(&mut self.counts) {
             return;
         }
         let thread = self.threads.owner(slot, tid, sample.time_ns);
         let stack = self.stacks.sampled(sample.frames, sample.stack_cut);
         let blocks: Vec<BlockRow> = sample.blocks().map(|block| self.block_row(block)).collect();
-        let rows = self.accesses.len();
-        for access in sample.accesses() {
-            self.accesses.push(Access {
-                window: self.next_window,
-                ip: Avma(access.ip()),
-                address: Avma(access.address()),
-                bytes: match access.bytes() {
-                    0 => 256,
-                    bytes => u16::from(bytes),
-                },
-                kind: access.kind(),
-                block: blocks.get(usize::from(access.block())).copied(),
-            });
-        }
-        let accesses = (self.accesses.len() - rows) as u32;
-        self.samples.push(Sample {
+        let window = self.rows.next_window();
+        let accesses = sample.accesses().map(|access| Access {
+            window,
+            ip: Avma(access.ip()),
+            address: Avma(access.address()),
+            bytes: match access.bytes() {
+                0 => 256,
+                bytes => u16::from(bytes),
+            },
+            kind: access.kind(),
+            block: blocks.get(usize::from(access.block())).copied(),
+        });
+        let row = Sample {
             time_ns: sample.time_ns,
             thread,
             cpu_ns: sample.cpu_ns,
@@ -213,16 +197,13 @@ impl Recorder {
             quality: sample.quality,
             block: sample.block.map(|row| blocks[row]),
             stack,
-            accesses,
+            accesses: 0,
             burst_instructions: sample.burst_instructions,
             burst_end: sample.burst_end,
             served: Served::UNKNOWN,
-        });
-        self.next_window += 1;
+        };
+        self.rows.push(row, accesses, &mut self.counts);
         self.threads.count_sample(thread);
-        self.counts.samples += 1;
-        self.counts.weight = self.counts.weight.saturating_add(sample.weight_ns);
-        self.counts.accesses += u64::from(accesses);
     }
 
     fn block_row(&mut self, record: BlockRecord) -> BlockRow {
@@ -238,7 +219,7 @@ impl Recorder {
 
     /// Whether enough has come together for a part.
     pub(crate) fn is_part_due(&self) -> bool {
-        self.accesses.len() >= PART_ACCESSES || self.samples.len() >= PART_SAMPLES
+        self.rows.is_part_due()
     }
 
     /// Whether a part would say anything that the last one does not.
@@ -253,12 +234,12 @@ impl Recorder {
         self.block_rows.clear();
         // Before the new call paths are taken: some get their row here.
         let paths = self.stacks.paths(&self.file);
-        // What filled one part will fill the next: no growing, no copying. The writing thread gives the memory back.
+        let (samples, accesses) = self.rows.take();
         PartRows {
             stacks: mem::take(&mut self.stacks.new),
             blocks: mem::take(&mut self.blocks),
-            samples: mem::take(&mut self.samples),
-            accesses: mem::replace(&mut self.accesses, Accesses::with_capacity(PART_ACCESSES)),
+            samples,
+            accesses,
             dead_ranges: mem::take(&mut self.ranges.dead),
             live_ranges: self.ranges.live(),
             mappings: self.mappings.mappings.clone(),
@@ -294,6 +275,7 @@ mod tests {
     use slimline_trace::wire::{MessageKind, RangeKind, SampleHead};
 
     use super::*;
+    use crate::sample_rows::{MOST_PARTS_WAITING, PART_SAMPLES};
     use crate::synthetic::{SyntheticProcess, SyntheticSample, maps_words, range_words, thread_words};
 
     fn pair() -> (tempfile::TempDir, SyntheticProcess, Recorder) {

@@ -21,6 +21,7 @@ const FORWARDED: [(i32, Signal); 2] = [(SIGTERM, Signal::TERM), (SIGHUP, Signal:
 #[derive(Debug)]
 pub(crate) struct HeldSignals {
     is_over: Arc<AtomicBool>,
+    came: Arc<AtomicBool>,
     forward: Vec<(Arc<AtomicBool>, Signal)>,
 }
 
@@ -30,17 +31,25 @@ impl HeldSignals {
         let ignored = ignored_signals();
         let is_ignored = |signal: i32| ignored >> (signal - 1) & 1 != 0;
         let is_over = Arc::new(AtomicBool::new(false));
+        let came = Arc::new(AtomicBool::new(false));
         let mut forward = Vec::new();
         for signal in SHARED.into_iter().filter(|&signal| !is_ignored(signal)) {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
+            signal_hook::flag::register(signal, Arc::clone(&came))?;
         }
         for (number, signal) in FORWARDED.into_iter().filter(|&(number, _)| !is_ignored(number)) {
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register_conditional_default(number, Arc::clone(&is_over))?;
             signal_hook::flag::register(number, Arc::clone(&flag))?;
+            signal_hook::flag::register(number, Arc::clone(&came))?;
             forward.push((flag, signal));
         }
-        Ok(Self { is_over, forward })
+        Ok(Self { is_over, came, forward })
+    }
+
+    /// Whether any came: somebody wants slimline to end.
+    pub(crate) fn have_come(&self) -> bool {
+        self.came.load(Ordering::Relaxed)
     }
 
     /// Passes on what came since the last call.

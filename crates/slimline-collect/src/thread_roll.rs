@@ -59,6 +59,13 @@ impl ThreadRoll {
         }
     }
 
+    /// The thread of `slot` has another name now.
+    pub(crate) fn rename(&mut self, slot: usize, name: &str) {
+        if let Some(&row) = self.owners.get(&slot) {
+            name.clone_into(&mut self.rows.name[row.index()]);
+        }
+    }
+
     /// One more sample of `thread`.
     pub(crate) fn count_sample(&mut self, thread: ThreadRow) {
         self.rows.samples[thread.index()] += 1;

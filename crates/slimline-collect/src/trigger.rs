@@ -73,7 +73,7 @@ pub(crate) fn choose(trigger: Option<Trigger>, period_ns: Option<u64>, found: &C
     match (granted, period_ns) {
         (Trigger::Off | Trigger::Counter, _) => chosen(0, None),
         (_, Some(period_ns)) => chosen(period_ns, None),
-        (Trigger::PerfSigtrap, None) if is_cheap => chosen(PERIOD_NS, Some(price)),
+        (Trigger::PerfSigtrap | Trigger::PerfRing, None) if is_cheap => chosen(PERIOD_NS, Some(price)),
         (Trigger::PerfSigtrap, None) if is_tick_cheaper => {
             let more = if tick_ns > PERIOD_NS { "; -F 1000 for more" } else { "" };
             Choice {
@@ -82,7 +82,9 @@ pub(crate) fn choose(trigger: Option<Trigger>, period_ns: Option<u64>, found: &C
                 ..chosen(tick_ns, Some(format!("{price}{more}")))
             }
         }
-        (Trigger::PerfSigtrap, None) => chosen(CAREFUL_PERIOD_NS, Some(format!("{price}; -F 1000 for more"))),
+        (Trigger::PerfSigtrap | Trigger::PerfRing, None) => {
+            chosen(CAREFUL_PERIOD_NS, Some(format!("{price}; -F 1000 for more")))
+        }
         (Trigger::ThreadTimer, None) => chosen(tick_ns, Some("the kernel serves timers at its tick".to_owned())),
     }
 }
@@ -94,6 +96,8 @@ impl Choice {
         let has_perf = matches!(found.trigger, Some((Trigger::PerfSigtrap, _)));
         match self.trigger {
             Trigger::Off | Trigger::Counter => [0, 0],
+            // Paces need the threads' own time, which is not known from outside.
+            Trigger::PerfRing => [self.period_ns, 0],
             Trigger::ThreadTimer if asked.is_some() || !has_perf => [self.period_ns, 0],
             Trigger::PerfSigtrap | Trigger::ThreadTimer => [self.period_ns, self.period_ns * BETWEEN_PERCENT / 100],
         }
@@ -122,6 +126,8 @@ pub(crate) struct Granted {
 pub(crate) fn granted(asked: Option<Trigger>, found: Option<(Trigger, u32)>) -> Granted {
     let as_asked = |trigger, why: &str| Granted { trigger, why: why.to_owned(), errno: 0 };
     match (asked, found) {
+        // Not what the agent was tried with.
+        (Some(Trigger::PerfRing), _) => as_asked(Trigger::PerfRing, "asked for"),
         (Some(asked), None) => as_asked(asked, "asked for"),
         (Some(asked), Some((found, _))) if asked == found => as_asked(asked, "asked for"),
         (None, None) => as_asked(Trigger::PerfSigtrap, "the best there is; not tried"),
@@ -141,6 +147,8 @@ pub(crate) fn kind_of(trigger: Trigger) -> TriggerKind {
         Trigger::ThreadTimer => TriggerKind::ThreadTimer,
         // A counter's samples are the kernel's; the agent tracks allocations.
         Trigger::Counter | Trigger::Off => TriggerKind::Off,
+        // What is measured before the run is measured with an agent.
+        Trigger::PerfRing => TriggerKind::PerfSigtrap,
     }
 }
 

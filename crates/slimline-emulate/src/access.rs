@@ -39,6 +39,13 @@ pub trait Memory {
     /// Mark it `#[inline]`: the emulator calls it with slices of constant length, which then
     /// become single moves.
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool;
+
+    /// Whether the bytes that [`Memory::read`] gives here are what the program would read. A memory that holds less than
+    /// the program's says no where the bytes exist and are not known: they are poisoned then, and no code.
+    #[inline(always)]
+    fn knows(&mut self, _address: u64, _bytes: usize) -> bool {
+        true
+    }
 }
 
 /// Why a burst ended.

@@ -131,16 +131,17 @@ fn refresh<M: Memory>(entry: &mut Entry, ip: u64, memory: &mut M) -> Result<bool
     let mut code = [0; 16];
     let in_page = (PAGE_BYTES - ip % PAGE_BYTES).min(16) as usize;
     if in_page == 16 {
-        if !memory.read(ip, &mut code) {
+        if !memory.read(ip, &mut code) || !memory.knows(ip, 16) {
             return Err(End::Fault);
         }
     } else {
-        if !memory.read(ip, &mut code[..in_page]) {
+        if !memory.read(ip, &mut code[..in_page]) || !memory.knows(ip, in_page) {
             return Err(End::Fault);
         }
         // The next page may be missing; then it holds no part of the instruction.
         let (_, rest) = code.split_at_mut(in_page);
-        if !memory.read(ip.wrapping_add(in_page as u64), rest) {
+        let beyond = ip.wrapping_add(in_page as u64);
+        if !memory.read(beyond, rest) || !memory.knows(beyond, rest.len()) {
             rest.fill(0);
         }
     }

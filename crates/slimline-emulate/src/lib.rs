@@ -112,7 +112,7 @@ mod wide;
 mod xsave;
 
 pub use access::{Access, AccessKind, Burst, End, Memory};
-pub use blame::{MAX_BACK, Plan, Quality, plan};
+pub use blame::{MAX_BACK, Plan, Quality, code_window, plan};
 pub use emulator::{Emulator, prepare};
 pub use iced_x86::Mnemonic;
 pub use state::{RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Registers, State};

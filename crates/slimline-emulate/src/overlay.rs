@@ -81,7 +81,7 @@ impl Overlay {
                 return Err(End::Fault);
             }
             line.address = address;
-            line.known = u64::MAX;
+            line.known = if memory.knows(address, LINE_BYTES) { u64::MAX } else { 0 };
             line.stamp = self.stamp;
             self.used += 1;
         }
@@ -114,7 +114,10 @@ impl Overlay {
             2 => memory.read(address, &mut buffer[..2]),
             _ => memory.read(address, &mut buffer[..bytes.min(8)]),
         };
-        if readable { Ok(Some(u64::from_le_bytes(buffer))) } else { Err(End::Fault) }
+        if !readable {
+            return Err(End::Fault);
+        }
+        Ok(memory.knows(address, bytes).then(|| u64::from_le_bytes(buffer)))
     }
 
     #[cold]
@@ -135,7 +138,7 @@ impl Overlay {
         if !readable {
             return Err(End::Fault);
         }
-        let mut known = low_bits(into.len());
+        let mut known = if memory.knows(address, into.len()) { low_bits(into.len()) } else { 0 };
         if self.used == 0 {
             return Ok(known);
         }
@@ -143,14 +146,14 @@ impl Overlay {
         let first = into.len().min(LINE_BYTES - offset);
         if let Some(line) = self.find(address) {
             into[..first].copy_from_slice(&line.bytes[offset..offset + first]);
-            known &= line.known >> offset | !low_bits(first);
+            known = line.known >> offset & low_bits(first) | known & !low_bits(first);
         }
         if first < into.len()
             && let Some(line) = self.find(address.wrapping_add(first as u64))
         {
             let rest = into.len() - first;
             into[first..].copy_from_slice(&line.bytes[..rest]);
-            known &= line.known << first | low_bits(first);
+            known = line.known << first & low_bits(into.len()) | known & low_bits(first);
         }
         Ok(known)
     }
@@ -286,6 +289,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_memory_does_not_know_is_unknown_until_it_is_stored() {
+        /// Readable everywhere, known nowhere.
+        struct Hidden;
+        impl Memory for Hidden {
+            fn read(&mut self, _: u64, into: &mut [u8]) -> bool {
+                into.fill(0);
+                true
+            }
+
+            fn knows(&mut self, _: u64, _: usize) -> bool {
+                false
+            }
+        }
+        let mut overlay = Overlay::new();
+        overlay.clear();
+        assert_eq!(overlay.load(&mut Hidden, 0x1000, 8), Ok(None));
+        overlay.store(&mut Hidden, 0x1038, 4, Some(7)).unwrap();
+        assert_eq!(overlay.load(&mut Hidden, 0x1038, 4), Ok(Some(7)));
+        assert_eq!(overlay.load(&mut Hidden, 0x1038, 8), Ok(None), "half of it");
+        assert_eq!(overlay.load(&mut Hidden, 0x103a, 8), Ok(None), "across the line's end");
+        let mut into = [0; 16];
+        assert_eq!(overlay.load_bytes(&mut Hidden, 0x1034, &mut into), Ok(0x0f0));
+        assert_eq!(overlay.load_bytes(&mut Hidden, 0x1028, &mut into), Ok(0));
     }
 
     #[test]

@@ -87,10 +87,14 @@ fn rows(text: &str) -> Result<usize, String> {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline record -- ./program arguments\n  \
-        slimline record -o before.data -F 2000 -- python3 script.py\n\n\
+        slimline record -o before.data -F 2000 -- python3 script.py\n  \
+        slimline record -p 4711                  a process that runs already, until Ctrl-C or its end\n  \
+        slimline record -p 4711,4712 -- sleep 10 two of them, for ten seconds\n\n\
         The program keeps its streams, directory, limits and exit status. It can see that it is recorded, by\n\
         LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler\n\
-        (docs/what-a-program-sees.md). An existing slimline.data with samples becomes slimline.data.old.")]
+        (docs/what-a-program-sees.md). Programs that can't be preloaded (static ones, Go, musl) and those that run\n\
+        already are sampled from outside, by perf's ring buffers, and see nothing. An existing slimline.data with\n\
+        samples becomes slimline.data.old.")]
 pub(crate) struct Record {
     /// Directory to write the session to
     #[arg(short, long, value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
@@ -109,11 +113,23 @@ pub(crate) struct Record {
     /// all the same, and samples without one cost what they cost), and following heap blocks as much again
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_BUDGET_PERCENT, value_parser = percentage)]
     pub(crate) budget: f64,
-    /// Leave child processes that exec or fork unrecorded
+    /// Leave processes that the program starts unrecorded
     #[arg(long)]
     pub(crate) no_children: bool,
+    /// Sample from outside, by perf's ring buffers, also where the library could be preloaded: nothing of the
+    /// program is changed; blocks of its heap are not told apart
+    #[arg(long)]
+    pub(crate) out_of_process: bool,
+    /// Sample processes that run already, until they end, Ctrl-C, or the end of COMMAND, which is not recorded then
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Vec<u32>,
     /// Program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required_unless_present = "pid",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 

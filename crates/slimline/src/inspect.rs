@@ -17,7 +17,8 @@ const MOST: usize = 3;
 const INTERPRETERS: [&str; 9] = ["python", "perl", "ruby", "node", "php", "lua", "bash", "dash", "java"];
 
 /// Facts about the file `runs`, which `program` is or (a script) names as its interpreter, and what reports will lack.
-pub(crate) fn inspect(program: &Path, runs: &Path) -> (Vec<Fact>, Vec<String>) {
+/// `without_agent` says why it is sampled from outside, if so.
+pub(crate) fn inspect(program: &Path, runs: &Path, without_agent: Option<&str>) -> (Vec<Fact>, Vec<String>) {
     // As the kernel will show it among the mappings: links followed.
     let path = runs.canonicalize().unwrap_or_else(|_| runs.to_owned());
     let store = FileStore::new(&Disk);
@@ -38,7 +39,10 @@ pub(crate) fn inspect(program: &Path, runs: &Path) -> (Vec<Fact>, Vec<String>) {
         add(if runs.is_symlink() { "is a link to" } else { "full path" }, path.display().to_string());
     }
     if module.source() != SymbolSource::Unreadable {
-        add("linked", "dynamically, for glibc".to_owned());
+        match without_agent {
+            None => add("linked", "dynamically, for glibc".to_owned()),
+            Some(why) => add("sampled", format!("from outside, by ring buffers: {why}")),
+        }
         add("build-id", module.row().build_id.unwrap_or_else(|| "none".to_owned()));
     }
     add("debug information", debug_information(&module));
@@ -48,7 +52,13 @@ pub(crate) fn inspect(program: &Path, runs: &Path) -> (Vec<Fact>, Vec<String>) {
     if !units.producers.is_empty() {
         add("compiled by", most(&units.producers));
     }
-    (facts, lacks(&module, &units))
+    let mut lacks = lacks(&module, &units);
+    if without_agent.is_some() {
+        lacks.push(
+            "blocks of the heap, which are told by mapping alone, and what pointers lead to in bursts".to_owned(),
+        );
+    }
+    (facts, lacks)
 }
 
 fn debug_information(module: &Module<'_>) -> String {

@@ -98,6 +98,8 @@ impl Flags {
     pub const USE_CLOCKID: Self = Self(1 << 25);
     pub const CONTEXT_SWITCH: Self = Self(1 << 26);
     pub const BUILD_ID: Self = Self(1 << 34);
+    /// Threads inherit the event, new processes do not.
+    pub const INHERIT_THREAD: Self = Self(1 << 35);
     const PRECISE_SHIFT: u32 = 15;
     /// Bits 15 and 16, the only field of more than one bit.
     const PRECISE_BITS: u64 = 3 << Self::PRECISE_SHIFT;

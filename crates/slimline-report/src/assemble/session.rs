@@ -48,6 +48,8 @@ pub(super) fn view(
         ended: match info.end {
             Some(End::Exited { status }) => format!("exit status {status}"),
             Some(End::Signaled { signal }) => format!("killed by signal {signal}"),
+            Some(End::Detached) => "ran on".to_owned(),
+            Some(End::Gone) => "ended".to_owned(),
             None => "end not recorded".to_owned(),
         },
         complete: info.complete,
@@ -160,6 +162,12 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     if collector.trigger == Trigger::ThreadTimer && is_second_best {
         notes.push(format!(
             "{}; thread timers were used, which the kernel serves at its own tick, usually 250 Hz, whatever was asked",
+            collector.trigger_reason
+        ));
+    }
+    if collector.trigger == Trigger::PerfRing {
+        notes.push(format!(
+            "sampled from outside: {}; blocks of the heap are not told apart, and bursts hold what follows from registers",
             collector.trigger_reason
         ));
     }

@@ -32,7 +32,7 @@ pub struct SessionInfo {
     pub started_ns: u64,
     /// `CLOCK_MONOTONIC` of the end; where the recording is not complete, of the last write.
     pub ended_ns: u64,
-    /// How the started process ended; `None` while it runs and where the collector was killed.
+    /// How the recorded process ended; `None` while it is recorded and where the collector was killed.
     pub end: Option<End>,
     /// Why the recording is not whole: what happened, as a sentence.
     pub stopped_early: Option<String>,
@@ -91,6 +91,8 @@ pub enum Trigger {
     PerfSigtrap,
     /// POSIX timers on the threads' user time, which the kernel serves at its tick.
     ThreadTimer,
+    /// perf cpu-clock into ring buffers that slimline reads: nothing of the program is changed.
+    PerfRing,
     /// perf, a hardware event: see [`Collector::events`].
     Counter,
     /// None: allocations only.
@@ -103,6 +105,7 @@ impl Trigger {
         match self {
             Self::PerfSigtrap => "perf cpu-clock, sigtrap",
             Self::ThreadTimer => "thread timer, kernel tick",
+            Self::PerfRing => "perf cpu-clock, ring buffers",
             Self::Counter => "hardware counter",
             Self::Off => "none",
         }
@@ -236,6 +239,10 @@ pub enum End {
         /// The signal's number.
         signal: i32,
     },
+    /// It ran on when the recording was ended.
+    Detached,
+    /// It ended; how is for its parent to know.
+    Gone,
 }
 
 /// State of a recorded process when it was last looked at.
@@ -244,7 +251,7 @@ pub enum End {
 pub enum ProcessState {
     /// It still ran when recording ended.
     Running,
-    /// It ran its exit handlers.
+    /// It ran its exit handlers, or was seen to end from outside.
     Exited,
     /// It is gone without having run its exit handlers: killed, `_exit` or `exec`.
     Gone,

@@ -61,7 +61,7 @@ fn facts(found: &Diagnosis) -> Vec<Fact> {
 
 fn command(found: &CommandDiagnosis) -> Command {
     let (facts, lacks) = match (&found.program, &found.runs) {
-        (Some(program), Some(runs)) => inspect::inspect(program, runs),
+        (Some(program), Some(runs)) => inspect::inspect(program, runs, found.without_agent.as_deref()),
         _ => Default::default(),
     };
     let program = found.program.as_ref().map(|path| path.display().to_string());

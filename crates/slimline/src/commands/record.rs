@@ -32,6 +32,8 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         burst_instructions: options.burst,
         budget_ppm: (options.budget * 10_000.0).round() as u32,
         follow_children: !options.no_children,
+        attach: options.pid.clone(),
+        out_of_process: options.out_of_process,
         calibration: calibration()?,
         ..RecordOptions::new(options.command.clone())
     })?;
@@ -84,6 +86,8 @@ impl cli::Record {
             burst: slimline_collect::DEFAULT_BURST_INSTRUCTIONS,
             budget: cli::DEFAULT_BUDGET_PERCENT,
             no_children: false,
+            out_of_process: false,
+            pid: Vec::new(),
             command: vec![program],
         }
     }

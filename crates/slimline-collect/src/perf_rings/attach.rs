@@ -1,0 +1,153 @@
+//! Processes that run already: their threads, and what else must be known when sampling them begins.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::event::{self, Whom};
+use super::records::{self, Begin, Event, What};
+use super::{RingOptions, Rings, Tracks, map_rings};
+use crate::RecordError;
+use crate::clock::monotonic_ns;
+use crate::machine;
+use crate::perf_event::{Flags, TaskId};
+use crate::source::PartSchedule;
+
+/// Looks at the threads of a process before those that it goes on making are left to the kernel's inheritance.
+const MOST_LOOKS: u32 = 64;
+
+/// Refuses what is no process, or one that has ended.
+pub(crate) fn check_process(pid: u32) -> Result<(), RecordError> {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return Err(RecordError::NoSuchProcess(pid));
+    };
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let process = field("Tgid:").and_then(|text| text.parse().ok()).unwrap_or(pid);
+    if process != pid {
+        return Err(RecordError::NotAProcess { thread: pid, process });
+    }
+    match field("State:").and_then(|state| state.chars().next()) {
+        Some('Z' | 'X') => Err(RecordError::ProcessEnded(pid)),
+        _ => Ok(()),
+    }
+}
+
+/// The command of a process, as far as it can be read.
+pub(crate) fn command_of(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|&byte| byte == 0);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).filter(|word| !word.is_empty()).collect()
+}
+
+/// The program that a process runs; empty where it can't be read.
+pub(crate) fn program_of(pid: u32) -> String {
+    let link = fs::read_link(format!("/proc/{pid}/exe"));
+    link.map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned())
+}
+
+impl Rings {
+    /// Samples these processes from now on, all their threads; with `children` those that they fork, too.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or one of them is gone.
+    pub(crate) fn attach(options: RingOptions, pids: &[u32], children: bool) -> Result<Self, RecordError> {
+        allow_all_descriptors();
+        let mut attr = records::attributes(options.period_ns, Begin::Enabled);
+        if !children {
+            attr.flags = attr.flags.and(Flags::INHERIT_THREAD);
+        }
+        let first = *pids.first().ok_or(RecordError::NoCommand)?;
+        let refused = |pid| move |error: io::Error| RecordError::refused_process(pid, error);
+        // The main thread may have ended while others go on; the kernel lets it have an event all the same.
+        let rings = map_rings(|cpu| event::open(&attr, Whom::Thread(first), cpu)).map_err(refused(first))?;
+        let mut attached = Self {
+            attr,
+            rings,
+            others: Vec::new(),
+            pause: super::LONGEST_PAUSE,
+            tracks: Tracks::new(options),
+            schedule: PartSchedule::starting(monotonic_ns()),
+        };
+        if !children {
+            attached.tracks.only = Some(pids.iter().copied().collect());
+        }
+        for &pid in pids {
+            attached.note_process(pid);
+            attached.attach_threads(pid).map_err(refused(pid))?;
+        }
+        Ok(attached)
+    }
+
+    /// Opens events for all threads of a process. Threads that begin meanwhile are either found by the next look or have
+    /// inherited their maker's events, or both; see [`Tracks::is_seen_twice`].
+    fn attach_threads(&mut self, pid: u32) -> io::Result<()> {
+        let cpus = machine::online_cpus();
+        for _ in 0..MOST_LOOKS {
+            let new: Vec<u32> = threads_of(pid)?.into_iter().filter(|tid| !self.tracks.own.contains(tid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for tid in new {
+                match self.attach_thread(tid, &cpus) {
+                    Ok(()) => self.note_thread(pid, tid),
+                    // It has ended meanwhile.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    Err(error) => return Err(error),
+                }
+                self.tracks.own.insert(tid);
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_thread(&mut self, tid: u32, cpus: &[u32]) -> io::Result<()> {
+        let is_first = self.tracks.own.is_empty();
+        for (ring, &cpu) in self.rings.iter().zip(cpus) {
+            let other = if is_first {
+                None
+            } else {
+                let event = event::open(&self.attr, Whom::Thread(tid), cpu)?;
+                event::redirect(&event, ring)?;
+                Some(event)
+            };
+            let event = other.as_ref().unwrap_or(ring.event());
+            self.tracks.opened_for.insert(event::id_of(event)?, tid);
+            event::enable(event)?;
+            self.others.extend(other);
+        }
+        Ok(())
+    }
+
+    /// What records would have told, had they been asked for when the process began.
+    fn note_process(&mut self, pid: u32) {
+        self.tracks.attached.insert(pid);
+        if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/maps")) {
+            self.note(pid, pid, What::Maps(text));
+        }
+    }
+
+    fn note_thread(&mut self, pid: u32, tid: u32) {
+        self.note(pid, tid, What::Began { parent: TaskId { pid, tid: pid } });
+        if let Ok(name) = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
+            self.note(pid, tid, What::Named { name: name.trim_end().to_owned(), by_exec: false });
+        }
+    }
+
+    fn note(&mut self, pid: u32, tid: u32, what: What) {
+        self.tracks.pending.push(Event { time_ns: monotonic_ns(), task: TaskId { pid, tid }, what });
+    }
+}
+
+fn threads_of(pid: u32) -> io::Result<HashSet<u32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// An event for each thread and CPU: as many descriptors as we may have.
+fn allow_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused the kernel will say that there are too many.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

@@ -1,0 +1,216 @@
+//! What a sample from outside tells: the blamed access, and those that follow from its registers alone.
+//!
+//! The program runs on while its sample is looked at, so nothing but its code is read of it. What a burst loads is unknown,
+//! and it ends where an address or a branch depends on that. Until then every access is one that the program made: walks
+//! over arrays are seen for the whole length of a burst, chains of pointers not at all.
+
+use std::collections::HashMap;
+
+use slimline_emulate as emulate;
+use slimline_emulate::{Emulator, Plan, State, code_window, plan};
+use slimline_trace::access::AccessKind;
+use slimline_trace::address::Avma;
+use slimline_trace::tables::Access;
+use slimline_trace::wire::{BurstEnd, MAX_BURST_ACCESSES, Quality};
+
+use super::code::CodeMemory;
+use crate::clock::thread_cpu_ns;
+
+/// Without a burst, the instructions that are looked at for the next instance of a blamed one whose address is lost.
+const NEXT_INSTANCE_WITHIN: u32 = 64;
+/// Plans kept for each process; 400 bytes each. Beyond, all are forgotten.
+const MOST_PLANS: usize = 8 << 10;
+/// What may be spent in advance, and owed at most.
+const ADVANCE_NS: i64 = 1_000_000;
+/// Samples without a burst in a row, at most.
+const MOST_LEFT_OUT: u32 = 15;
+
+/// Which instructions the samples of one process are blamed on, by sampled instruction; `None` where there is no code.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    by_ip: HashMap<u64, Option<Plan>>,
+    /// That of the mappings they were made under.
+    generation: u64,
+}
+
+impl Plans {
+    fn of(&mut self, ip: u64, skid: u32, generation: u64, code: &mut CodeMemory<'_>) -> Option<Plan> {
+        if self.generation != generation || self.by_ip.len() >= MOST_PLANS {
+            self.by_ip.clear();
+            self.generation = generation;
+        }
+        *self.by_ip.entry(ip).or_insert_with(|| {
+            let (start, end) = code_window(ip, None);
+            let (start, bytes) = code.around(ip, start, end);
+            (!bytes.is_empty()).then(|| plan(&bytes, start, start, ip, skid.min(1) as u8))
+        })
+    }
+}
+
+/// What bursts may cost us, of the time that samples stand for.
+#[derive(Debug)]
+struct Budget {
+    ppm: u32,
+    balance_ns: i64,
+    left_out: u32,
+}
+
+impl Budget {
+    /// Credits what a sample stands for; says whether it can have a burst.
+    fn earn(&mut self, weight_ns: u64) -> bool {
+        let earned = u128::from(weight_ns) * u128::from(self.ppm) / 1_000_000;
+        self.balance_ns = (self.balance_ns + earned.min(ADVANCE_NS as u128) as i64).min(ADVANCE_NS);
+        let affordable = self.balance_ns > 0 || self.left_out >= MOST_LEFT_OUT;
+        self.left_out = if affordable { 0 } else { self.left_out + 1 };
+        affordable
+    }
+
+    fn spend(&mut self, cost_ns: u64) {
+        self.balance_ns = (self.balance_ns - cost_ns.min(ADVANCE_NS as u64) as i64).max(-ADVANCE_NS);
+    }
+}
+
+/// What was found out about one sample. Its accesses are in [`Blamer::accesses`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blamed {
+    pub(crate) ip: u64,
+    pub(crate) address: u64,
+    pub(crate) bytes: u16,
+    pub(crate) kind: AccessKind,
+    pub(crate) quality: Quality,
+    pub(crate) instructions: u32,
+    pub(crate) burst_end: BurstEnd,
+}
+
+impl Blamed {
+    const fn nothing(quality: Quality) -> Self {
+        let (kind, burst_end) = (AccessKind::NONE, BurstEnd::NotStarted);
+        Self { ip: 0, address: 0, bytes: 0, kind, quality, instructions: 0, burst_end }
+    }
+}
+
+/// Blames samples and runs their bursts.
+pub(crate) struct Blamer {
+    skid: u32,
+    burst_instructions: u32,
+    budget: Budget,
+    emulator: Box<Emulator>,
+    accesses: Vec<emulate::Access>,
+}
+
+impl Blamer {
+    /// With this skid, and bursts of so many instructions within a budget in millionths of the time.
+    pub(crate) fn new(skid: u32, burst_instructions: u32, budget_ppm: u32) -> Self {
+        emulate::prepare();
+        let budget = Budget { ppm: budget_ppm, balance_ns: ADVANCE_NS, left_out: 0 };
+        let (emulator, accesses) = (Box::new(Emulator::new()), Vec::new());
+        Self { skid, burst_instructions, budget, emulator, accesses }
+    }
+
+    /// What a sample with these registers, which stands for `weight_ns`, is blamed on.
+    pub(crate) fn blame(
+        &mut self,
+        mut state: State,
+        weight_ns: u64,
+        plans: &mut Plans,
+        generation: u64,
+        code: &mut CodeMemory<'_>,
+    ) -> Blamed {
+        self.accesses.clear();
+        let mut blamed = match plans.of(state.rip, self.skid, generation, code) {
+            None => return Blamed::nothing(Quality::NoCode),
+            Some(plan) => located(&plan, &state),
+        };
+        let is_lost = blamed.quality == Quality::Lost;
+        let has_burst = self.budget.earn(weight_ns) && self.burst_instructions > 0;
+        let limit = match (has_burst, is_lost) {
+            (true, _) => self.burst_instructions,
+            (false, true) => self.burst_instructions.min(NEXT_INSTANCE_WITHIN),
+            (false, false) => return blamed,
+        };
+        let began_ns = thread_cpu_ns();
+        let (instructions, end) = self.burst(&mut state, limit, code);
+        if is_lost && let Some(next) = self.accesses.iter().find(|access| access.ip == blamed.ip) {
+            (blamed.address, blamed.quality) = (next.address, Quality::NextInstance);
+        }
+        self.budget.spend(thread_cpu_ns().saturating_sub(began_ns));
+        if has_burst {
+            (blamed.instructions, blamed.burst_end) = (instructions, end);
+        } else {
+            self.accesses.clear();
+        }
+        blamed
+    }
+
+    /// Of a sample that nothing can be said of, and why.
+    pub(crate) fn nothing(&mut self, quality: Quality) -> Blamed {
+        self.accesses.clear();
+        Blamed::nothing(quality)
+    }
+
+    fn burst(&mut self, state: &mut State, limit: u32, code: &mut CodeMemory<'_>) -> (u32, BurstEnd) {
+        let Self { emulator, accesses, .. } = self;
+        emulator.begin();
+        for instructions in 0..limit {
+            let before = accesses.len();
+            if let Err(end) = emulator.step(state, code, &mut |access| accesses.push(access)) {
+                return (instructions, burst_end(end));
+            }
+            if accesses.len() > MAX_BURST_ACCESSES {
+                // Half an instruction's accesses are none.
+                accesses.truncate(before);
+                return (instructions, BurstEnd::Full);
+            }
+        }
+        (limit, BurstEnd::Limit)
+    }
+
+    /// The accesses of the last sample's burst, as rows of this window.
+    pub(crate) fn accesses(&self, window: u32) -> impl Iterator<Item = Access> + '_ {
+        self.accesses.iter().map(move |access| {
+            let kind = kind_of(access.kind);
+            Access {
+                window,
+                ip: Avma(access.ip),
+                address: Avma(access.address),
+                bytes: access.bytes.min(256),
+                kind: if access.atomic { kind.atomic() } else { kind },
+                block: None,
+            }
+        })
+    }
+}
+
+fn located(plan: &Plan, state: &State) -> Blamed {
+    let Some(ip) = plan.blamed_ip() else { return Blamed::nothing(Quality::NoMemory) };
+    let (address, quality) = plan.locate(state);
+    let quality = match quality {
+        emulate::Quality::Exact => Quality::Exact,
+        emulate::Quality::Inverted => Quality::Inverted,
+        emulate::Quality::Lost => Quality::Lost,
+        emulate::Quality::NoMemoryInstruction => Quality::NoMemory,
+    };
+    let (address, bytes, kind) = (address.unwrap_or(0), plan.bytes(), kind_of(plan.kind()));
+    Blamed { ip, address, bytes, kind, ..Blamed::nothing(quality) }
+}
+
+fn kind_of(kind: emulate::AccessKind) -> AccessKind {
+    match kind {
+        emulate::AccessKind::Load => AccessKind::LOAD,
+        emulate::AccessKind::Store => AccessKind::STORE,
+        emulate::AccessKind::Update => AccessKind::LOAD_STORE,
+    }
+}
+
+/// From outside it is not known what memory there is, so what can't be read is unknown.
+fn burst_end(end: emulate::End) -> BurstEnd {
+    use emulate::End;
+    match end {
+        End::Limit => BurstEnd::Limit,
+        End::Syscall => BurstEnd::Syscall,
+        End::UnknownAddress | End::UnknownCondition | End::UnknownTarget | End::Fault => BurstEnd::Unknown,
+        End::Exception => BurstEnd::Fault,
+        End::OverlayFull => BurstEnd::Full,
+        End::Undecodable | End::FarBranch | End::Unsupported(_) => BurstEnd::Unsupported,
+    }
+}

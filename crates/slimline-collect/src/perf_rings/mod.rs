@@ -1,0 +1,334 @@
+//! The clock from outside: the kernel interrupts threads and leaves their registers in ring buffers.
+//!
+//! ```text
+//!   event (system calls, rings) ─► records ─► in order of time ─► image (one a program) ─► parts
+//!                                                                   ├─ mappings
+//!                                                                   └─ blamer ◄─ code (files)
+//! ```
+//!
+//! For programs that the agent can't be preloaded into, and for those that run already. Nothing of the target is changed,
+//! stopped or read but its code, from the files that it maps. So blocks of its heap are not known, nor call paths: a walk up
+//! the stack would need memory that has changed meanwhile, or a copy of it at 3 µs a sample, and no report shows where
+//! samples were called from.
+
+mod attach;
+mod blamer;
+mod code;
+mod event;
+mod image;
+mod mappings;
+mod records;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::time::Duration;
+
+use slimline_trace::session::ProcessSummary;
+
+use self::blamer::Blamer;
+use self::code::{CodeFiles, Owner};
+use self::event::{Ring, Whom};
+use self::image::{Image, ThreadSample};
+use self::records::{Begin, Event, What};
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::machine;
+use crate::perf_event::{EventAttr, TaskId};
+use crate::source::{PartSchedule, Source};
+use crate::writer_thread::WriterThread;
+
+pub(crate) use self::attach::{check_process, command_of, program_of};
+
+/// Pauses between passes: 50 records of a CPU at 1 kHz, and what a ring that fills quickly may need.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// How to sample from outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingOptions {
+    /// Time between two samples of a thread.
+    pub(crate) period_ns: u64,
+    /// Instructions of a burst, at most.
+    pub(crate) burst_instructions: u32,
+    /// Part of the time, in millionths, that bursts may take of ours.
+    pub(crate) budget_ppm: u32,
+    /// Instructions between the stalled and the sampled one.
+    pub(crate) skid: u32,
+}
+
+/// The processes that are sampled from outside.
+pub(crate) struct Rings {
+    attr: EventAttr,
+    rings: Vec<Ring>,
+    /// Events that write into the ring of another.
+    others: Vec<File>,
+    pause: Duration,
+    tracks: Tracks,
+    schedule: PartSchedule,
+}
+
+/// What is known of the processes, from records of any origin.
+struct Tracks {
+    period_ns: u64,
+    /// Those that are recorded; `None` for all.
+    only: Option<HashSet<u32>>,
+    /// The thread for which an event was opened, by the event's number: samples of others are inherited from it.
+    opened_for: HashMap<u64, u32>,
+    /// Threads that have events of their own.
+    own: HashSet<u32>,
+    /// Processes that ran before.
+    attached: HashSet<u32>,
+    pending: Vec<Event>,
+    running: HashMap<u32, Image>,
+    /// Programs that ended, and all in the order in which they were first seen, by the name of their directory.
+    ended: HashMap<String, ProcessSummary>,
+    order: Vec<(u32, String)>,
+    files: CodeFiles,
+    blamer: Blamer,
+    last_pass_ns: u64,
+    damaged: u64,
+}
+
+impl Rings {
+    /// Samples what the calling thread starts from now on, each process from its first `exec`.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub(crate) fn for_children(options: RingOptions) -> io::Result<Self> {
+        let attr = records::attributes(options.period_ns, Begin::AtExec);
+        let rings = map_rings(|cpu| event::open(&attr, Whom::Children, cpu))?;
+        let schedule = PartSchedule::starting(monotonic_ns());
+        Ok(Self { attr, rings, others: Vec::new(), pause: SHORTEST_PAUSE, tracks: Tracks::new(options), schedule })
+    }
+
+    /// Leaves all processes but this one unrecorded.
+    pub(crate) fn record_only(&mut self, pid: u32) {
+        self.tracks.only.get_or_insert_default().insert(pid);
+    }
+}
+
+/// A ring for every CPU, of the event that `open` gives.
+fn map_rings(open: impl Fn(u32) -> io::Result<File>) -> io::Result<Vec<Ring>> {
+    let rings: Vec<Ring> =
+        machine::online_cpus().into_iter().map(|cpu| Ring::map(open(cpu)?)).collect::<io::Result<_>>()?;
+    if rings.is_empty() {
+        return Err(io::Error::other("no CPU is online"));
+    }
+    Ok(rings)
+}
+
+impl Tracks {
+    fn new(options: RingOptions) -> Self {
+        Self {
+            period_ns: options.period_ns,
+            only: None,
+            opened_for: HashMap::new(),
+            own: HashSet::new(),
+            attached: HashSet::new(),
+            pending: Vec::new(),
+            running: HashMap::new(),
+            ended: HashMap::new(),
+            order: Vec::new(),
+            files: CodeFiles::default(),
+            blamer: Blamer::new(options.skid, options.burst_instructions, options.budget_ppm),
+            last_pass_ns: monotonic_ns(),
+            damaged: 0,
+        }
+    }
+
+    /// Takes in what happened before `until_ns`, in order. Rings are read one after another, so that of what is younger some
+    /// may still be missing.
+    fn apply(&mut self, until_ns: u64, writer: &WriterThread) {
+        let waiting: Vec<Event> = std::mem::take(&mut self.pending);
+        let (mut ripe, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|event| event.time_ns < until_ns);
+        self.pending = waiting;
+        // Those of one moment stay in the order of their ring.
+        ripe.sort_by_key(|event| event.time_ns);
+        for event in ripe {
+            self.apply_event(event, writer);
+        }
+    }
+
+    fn apply_event(&mut self, event: Event, writer: &WriterThread) {
+        let Event { time_ns, task: TaskId { pid, tid }, what } = event;
+        if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
+            return;
+        }
+        match what {
+            What::Named { name, by_exec: true } => {
+                let parent_pid = self.end(pid, time_ns, writer).unwrap_or(0);
+                let image = self.begin(pid, time_ns).with_parent(parent_pid);
+                let image = self.running.entry(pid).insert_entry(image).into_mut();
+                image.thread_began(tid, time_ns);
+                image.thread_named(tid, time_ns, &name);
+            }
+            What::Named { name, by_exec: false } => self.image(pid, time_ns).thread_named(tid, time_ns, &name),
+            What::Began { parent } if parent.pid != pid => {
+                // Should the end of an earlier process of this number have been lost.
+                self.end(pid, time_ns, writer);
+                let mappings = self.image(parent.pid, time_ns).mappings.forked(time_ns);
+                let image = self.begin(pid, time_ns).with_parent(parent.pid).with_mappings(mappings);
+                self.running.entry(pid).insert_entry(image).into_mut().thread_began(tid, time_ns);
+            }
+            What::Began { .. } => self.image(pid, time_ns).thread_began(tid, time_ns),
+            What::Ended => {
+                let is_over = self.running.get_mut(&pid).is_some_and(|image| image.thread_ended(tid, time_ns));
+                if is_over {
+                    self.end(pid, time_ns, writer);
+                }
+            }
+            What::Mapped(mapping) => self.image(pid, time_ns).mapped(mapping),
+            What::Maps(text) => {
+                // Of one that has ended meanwhile there is nothing left to tell.
+                if self.attached.contains(&pid) || self.running.contains_key(&pid) {
+                    self.image(pid, time_ns).saw_maps(time_ns, &text);
+                }
+            }
+            What::Sample { event, ip, registers } => {
+                if self.is_seen_twice(event, tid) {
+                    return;
+                }
+                let weight_ns = self.period_ns;
+                self.image(pid, time_ns);
+                let Some(image) = self.running.get_mut(&pid) else { return };
+                let sample = ThreadSample { time_ns, tid, ip, registers, weight_ns };
+                image.sampled(sample, &mut self.blamer, &mut self.files);
+                if image.is_part_due() && writer.has_room() {
+                    send_part(image, writer);
+                }
+            }
+            What::Lost(records) => self.image(pid, time_ns).lost(records),
+            What::Throttled => self.image(pid, time_ns).throttled(),
+        }
+    }
+
+    /// Whether a thread's sample comes from an event that it inherited, while it has one of its own: it began between two
+    /// looks at its process' threads.
+    fn is_seen_twice(&self, event: u64, tid: u32) -> bool {
+        self.opened_for.get(&event).is_some_and(|&owner| owner != tid) && self.own.contains(&tid)
+    }
+
+    /// The program that a process runs. It begins now where its beginning was not seen.
+    fn image(&mut self, pid: u32, time_ns: u64) -> &mut Image {
+        if !self.running.contains_key(&pid) {
+            let image = self.begin(pid, time_ns);
+            self.running.insert(pid, image);
+        }
+        self.running.get_mut(&pid).expect("it was just made")
+    }
+
+    fn begin(&mut self, pid: u32, time_ns: u64) -> Image {
+        let number = self.order.iter().filter(|(other, _)| *other == pid).count();
+        let directory = format!("p{pid}-{number}");
+        self.order.push((pid, directory.clone()));
+        let ago_ns = monotonic_ns().saturating_sub(time_ns);
+        // How long one ran before we came is not known.
+        let is_new = !self.attached.contains(&pid);
+        let mapped_by_s = if is_new { (unix_ns().saturating_sub(ago_ns) / 1_000_000_000) as i64 } else { i64::MIN };
+        Image::new(Owner { pid, mapped_by_s }, directory, time_ns)
+    }
+
+    /// Ends what a process runs; the parent's number where there was anything.
+    fn end(&mut self, pid: u32, time_ns: u64, writer: &WriterThread) -> Option<u32> {
+        let mut image = self.running.remove(&pid)?;
+        image.end(time_ns);
+        if image.has_news() {
+            send_part(&mut image, writer);
+        }
+        self.ended.insert(image.directory().to_owned(), image.summary(time_ns, self.period_ns));
+        Some(image.parent_pid())
+    }
+
+    /// Reads the mappings of those processes that need it. They are taken in when their time has come, as all else.
+    fn read_maps(&mut self) {
+        for (&pid, image) in &mut self.running {
+            let now_ns = monotonic_ns();
+            // Refused or gone: the kernel's records have told the most of it.
+            if image.takes_maps(now_ns)
+                && let Ok(text) = fs::read_to_string(format!("/proc/{pid}/maps"))
+                && !text.is_empty()
+            {
+                let task = TaskId { pid, tid: pid };
+                self.pending.push(Event { time_ns: now_ns, task, what: What::Maps(text) });
+            }
+        }
+    }
+
+    fn summaries(&self) -> Vec<ProcessSummary> {
+        let now_ns = monotonic_ns();
+        let mut summaries: Vec<ProcessSummary> = self
+            .order
+            .iter()
+            .filter_map(|(pid, directory)| match self.ended.get(directory) {
+                Some(summary) => Some(summary.clone()),
+                None => self.running.get(pid).map(|image| image.summary(now_ns, self.period_ns)),
+            })
+            .collect();
+        if let Some(first) = summaries.first_mut() {
+            // Whose a record is that can't be read is not known.
+            first.losses.damaged_messages = first.losses.damaged_messages.saturating_add(self.damaged);
+        }
+        summaries
+    }
+}
+
+fn send_part(image: &mut Image, writer: &WriterThread) {
+    let rows = image.take_part();
+    writer.send_part(image.directory(), rows);
+}
+
+impl Source for Rings {
+    fn pass(&mut self, writer: &WriterThread) -> bool {
+        let began_ns = monotonic_ns();
+        let ended_before = self.tracks.ended.len();
+        let mut bytes = Vec::new();
+        let mut is_busy = false;
+        for ring in &self.rings {
+            bytes.clear();
+            ring.take(&mut bytes);
+            is_busy |= bytes.len() > ring.bytes() / 4;
+            self.tracks.damaged += records::decode(&bytes, &self.attr, &mut self.tracks.pending);
+        }
+        self.pause = if is_busy { self.pause / 2 } else { self.pause * 5 / 4 }.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let until_ns = std::mem::replace(&mut self.tracks.last_pass_ns, began_ns);
+        self.tracks.apply(until_ns, writer);
+        self.tracks.read_maps();
+        let is_first_over = ended_before == 0 && !self.tracks.ended.is_empty();
+        self.schedule.is_due(began_ns) && writer.has_room() || is_first_over
+    }
+
+    fn write_parts(&mut self, writer: &WriterThread) {
+        if self.schedule.take(monotonic_ns()) {
+            for image in self.tracks.running.values_mut().filter(|image| image.has_news()) {
+                send_part(image, writer);
+            }
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    fn summaries(&self) -> Vec<ProcessSummary> {
+        self.tracks.summaries()
+    }
+
+    fn stop(&mut self) {
+        // Without rings the kernel has nowhere to write, and nobody to interrupt threads for.
+        self.rings.clear();
+        self.others.clear();
+    }
+
+    fn finish(mut self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
+        self.pass(writer);
+        self.tracks.apply(u64::MAX, writer);
+        let mut running: Vec<u32> = self.tracks.running.keys().copied().collect();
+        running.sort_unstable();
+        for pid in running {
+            if let Some(image) = self.tracks.running.get_mut(&pid).filter(|image| image.has_news()) {
+                send_part(image, writer);
+            }
+        }
+        (self.tracks.summaries(), false)
+    }
+}

@@ -1,0 +1,185 @@
+//! What is asked of the kernel, and what of its records concerns us, in a form that outlives the ring.
+
+use slimline_emulate::State;
+use slimline_trace::address::{Avma, FileOffset};
+use slimline_trace::tables::Mapping;
+
+use crate::perf_event::{
+    self, ByteOrder, Decoded, EventAttr, Flags, MappingOrigin, RawRecord, Record, Registers, TaskId, event_type,
+    sample_type, software_event,
+};
+
+/// Registers in samples: all that user mode has but the segments', which the kernel does not give
+/// (`PERF_REG_X86_AX` to `SS`, and `R8` to `R15`).
+const REGISTERS: u64 = 0x00ff_0fff;
+/// The kernel's numbers of the general-purpose registers, in the instruction set's order.
+const GENERAL: [u32; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23];
+const FLAGS: u32 = 9;
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const ABI_64: u64 = 2;
+const CLOCK_MONOTONIC: i32 = 1;
+
+/// When events begin to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// When the thread, or who inherits from it, next calls `exec`.
+    AtExec,
+    /// When they are enabled.
+    Enabled,
+}
+
+/// The software clock in user mode with a sample every `period_ns` of a thread's time, and all records that tell of threads,
+/// programs and mappings.
+pub(super) fn attributes(period_ns: u64, begin: Begin) -> EventAttr {
+    let flags = Flags::DISABLED
+        .and(Flags::INHERIT)
+        .and(Flags::EXCLUDE_KERNEL)
+        .and(Flags::EXCLUDE_HV)
+        .and(Flags::MMAP)
+        .and(Flags::MMAP2)
+        .and(Flags::MMAP_DATA)
+        .and(Flags::COMM)
+        .and(Flags::COMM_EXEC)
+        .and(Flags::TASK)
+        .and(Flags::WATERMARK)
+        .and(Flags::SAMPLE_ID_ALL)
+        .and(Flags::USE_CLOCKID);
+    EventAttr {
+        kind: event_type::SOFTWARE,
+        config: software_event::CPU_CLOCK,
+        period_or_frequency: period_ns,
+        sample_type: sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::ID | sample_type::REGS_USER,
+        flags: match begin {
+            Begin::AtExec => flags.and(Flags::ENABLE_ON_EXEC),
+            Begin::Enabled => flags,
+        },
+        wakeup: super::event::WAKE_BYTES,
+        user_registers: REGISTERS,
+        clock_id: CLOCK_MONOTONIC,
+        ..EventAttr::default()
+    }
+}
+
+/// Something that happened in a process.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Event {
+    pub(super) time_ns: u64,
+    pub(super) task: TaskId,
+    pub(super) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// The clock interrupted the thread. `registers` are those of 64-bit code, `event` is the number of the event that was
+    /// opened, for this thread or for one that it inherits from.
+    Sample { event: u64, ip: u64, registers: Option<[u64; 17]> },
+    /// Memory was mapped.
+    Mapped(Mapping),
+    /// What `/proc/<pid>/maps` said.
+    Maps(String),
+    /// The thread has a name; by `exec` it is another program's.
+    Named { name: String, by_exec: bool },
+    /// The thread began, made by this one.
+    Began { parent: TaskId },
+    /// The thread ended.
+    Ended,
+    /// So many records found the ring full.
+    Lost(u64),
+    /// The kernel held the clock back, as it interrupted too often.
+    Throttled,
+}
+
+/// The state that a sample's registers give; what they do not hold is unknown.
+pub(super) fn state_of(ip: u64, registers: &[u64; 17]) -> State {
+    let mut state = State::unknown(ip);
+    let (general, flags) = (&registers[..16], registers[16]);
+    for (number, &value) in general.iter().enumerate() {
+        state.set_gpr(number, Some(value));
+    }
+    state.set_flags(flags);
+    state
+}
+
+/// Place of the stack pointer among registers.
+pub(super) const STACK_POINTER: usize = slimline_emulate::RSP;
+
+/// Appends what the records in `bytes` tell to `events`. Returns how many could not be read.
+pub(super) fn decode(bytes: &[u8], attr: &EventAttr, events: &mut Vec<Event>) -> u64 {
+    let mut rest = bytes;
+    let mut damaged = 0;
+    while !rest.is_empty() {
+        let Ok(Some((record, size))) = RawRecord::at_start(rest, ByteOrder::NATIVE) else {
+            // Where the next record begins is lost, and with it all that is left.
+            return damaged + 1;
+        };
+        rest = &rest[size..];
+        match Record::decode(&record, attr) {
+            Ok(decoded) => events.extend(event_of(decoded)),
+            Err(perf_event::Malformed { .. }) => damaged += 1,
+        }
+    }
+    damaged
+}
+
+fn event_of(decoded: Decoded<'_>) -> Option<Event> {
+    let Decoded { record, id } = decoded;
+    let (time_ns, of_record) = (id.time?, id.task?);
+    let (task, what) = match record {
+        Record::Sample(sample) => {
+            let registers = sample.user_registers.as_ref().and_then(general_registers);
+            (of_record, What::Sample { event: id.id.unwrap_or(0), ip: sample.ip?, registers })
+        }
+        Record::Mapping(mapping) => (mapping.task, What::Mapped(mapping_of(&mapping, time_ns)?)),
+        Record::Comm { task, name, by_exec } => {
+            (task, What::Named { name: String::from_utf8_lossy(name).into_owned(), by_exec })
+        }
+        Record::Fork(forked) => (forked.task, What::Began { parent: forked.parent }),
+        Record::Exit(ended) => (ended.task, What::Ended),
+        Record::Lost { records } => (of_record, What::Lost(records)),
+        Record::LostSamples { samples } => (of_record, What::Lost(samples)),
+        Record::Throttle => (of_record, What::Throttled),
+        _ => return None,
+    };
+    Some(Event { time_ns, task, what })
+}
+
+fn general_registers(registers: &Registers<'_>) -> Option<[u64; 17]> {
+    if registers.abi != ABI_64 {
+        return None;
+    }
+    let mut values = [0; 17];
+    for (value, number) in values.iter_mut().zip(GENERAL.into_iter().chain([FLAGS])) {
+        *value = registers.get(number)?;
+    }
+    Some(values)
+}
+
+/// As `/proc/<pid>/maps` would tell it; `None` for memory that is none.
+fn mapping_of(mapping: &perf_event::Mapping<'_>, time_ns: u64) -> Option<Mapping> {
+    const PROT: [(u32, char); 3] = [(1, 'r'), (2, 'w'), (4, 'x')];
+    const MAP_SHARED: u32 = 1;
+    let end = mapping.start.checked_add(mapping.bytes).filter(|_| mapping.bytes > 0)?;
+    let [protection, flags] = mapping.protection?;
+    let mut permissions: String =
+        PROT.iter().map(|&(bit, letter)| if protection & bit != 0 { letter } else { '-' }).collect();
+    permissions.push(if flags & MAP_SHARED != 0 { 's' } else { 'p' });
+    let (device, inode) = match mapping.origin {
+        MappingOrigin::Inode { major, minor, inode } => (format!("{major:02x}:{minor:02x}"), inode),
+        MappingOrigin::BuildId(_) | MappingOrigin::Untold => ("00:00".to_owned(), 0),
+    };
+    let name = String::from_utf8_lossy(mapping.name).into_owned();
+    let is_anonymous = name == "//anon";
+    Some(Mapping {
+        start: Avma(mapping.start),
+        end: Avma(end),
+        // The kernel tells the address here where there is no file.
+        file_offset: FileOffset(if name.starts_with('/') && !is_anonymous { mapping.file_offset } else { 0 }),
+        permissions,
+        device,
+        inode,
+        path: if is_anonymous { String::new() } else { name },
+        first_seen_ns: time_ns,
+        last_seen_ns: time_ns,
+    })
+}
