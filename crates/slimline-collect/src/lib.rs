@@ -5,12 +5,13 @@
 //!                                                                                      │
 //!   target ══ process files ══► ring ─► message ─► recorder ─► writer_thread ─► session directory
 //!                               (copied) (checked)  (tables)    (Parquet parts)
+//!   kernel ══ perf's rings ═══► perf_rings (event ─► records ─► image) ─┘
 //! ```
 //!
 //! `perf_event` decodes the kernel's records, from rings and from files.
 //!
-//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory) and
-//! `stall_kernel` (assembly of the calibration) alone.
+//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory),
+//! `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
 mod calibrate;

@@ -151,3 +151,26 @@ fn allow_all_descriptors() {
     // Where it is refused the kernel will say that there are too many.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_living_processes_are_taken() {
+        let own = std::process::id();
+        assert!(check_process(own).is_ok());
+        assert!(matches!(check_process(u32::MAX), Err(RecordError::NoSuchProcess(_))));
+        // A test runs in a thread of its own.
+        let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        assert!(matches!(check_process(thread), Err(RecordError::NotAProcess { process, .. }) if process == own));
+        assert!(threads_of(own).unwrap().contains(&thread));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while check_process(child.id()).is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(matches!(check_process(child.id()), Err(RecordError::ProcessEnded(_))), "nobody has waited for it");
+        child.wait().unwrap();
+        assert!(!command_of(own).is_empty() && program_of(own).starts_with('/'));
+    }
+}

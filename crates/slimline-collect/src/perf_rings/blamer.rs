@@ -214,3 +214,94 @@ fn burst_end(end: emulate::End) -> BurstEnd {
         End::Undecodable | End::FarBranch | End::Unsupported(_) => BurstEnd::Unsupported,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use slimline_emulate::{RAX, RDI};
+    use slimline_trace::address::FileOffset;
+    use slimline_trace::tables::Mapping;
+
+    use super::super::code::{CodeFiles, KnownFiles, Owner};
+    use super::super::mappings::LiveMappings;
+    use super::*;
+
+    const BASE: u64 = 0x40_0000;
+
+    /// What a sample at `BASE + ip` of this code is blamed on, and the accesses of its burst.
+    fn blame(blamer: &mut Blamer, code: &[u8], ip: u64, registers: &[(usize, u64)]) -> (Blamed, Vec<(u64, u64)>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), code).unwrap();
+        let mut mappings = LiveMappings::default();
+        mappings.map(Mapping {
+            start: Avma(BASE),
+            end: Avma(BASE + 0x1000),
+            file_offset: FileOffset(0),
+            permissions: "r-xp".to_owned(),
+            device: String::new(),
+            inode: fs::metadata(file.path()).unwrap().ino(),
+            path: file.path().to_str().unwrap().to_owned(),
+            first_seen_ns: 1,
+            last_seen_ns: 1,
+        });
+        let (mut files, mut known, mut plans) = (CodeFiles::default(), KnownFiles::new(), Plans::default());
+        let mut memory = files.of(Owner { pid: u32::MAX, mapped_by_s: 0 }, &mappings, &mut known);
+        let mut state = State::unknown(BASE + ip);
+        state.set_flags(0);
+        for &(register, value) in registers {
+            state.set_gpr(register, Some(value));
+        }
+        let blamed = blamer.blame(state, 1_000_000, &mut plans, mappings.generation(), &mut memory);
+        let accesses = blamer.accesses(0).map(|access| (access.ip.0 - BASE, access.address.0)).collect();
+        (blamed, accesses)
+    }
+
+    // 0: mov rax, [rdi]; 3: add rdi, 8; 7: jmp 0
+    const WALK: [u8; 9] = [0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0xeb, 0xf7];
+    // 0: mov rdi, [rdi]; 3: test rdi, rdi; 6: jne 0; 8: ret
+    const CHASE: [u8; 9] = [0x48, 0x8b, 0x3f, 0x48, 0x85, 0xff, 0x75, 0xf8, 0xc3];
+
+    #[test]
+    fn a_walk_is_seen_for_the_whole_burst() {
+        let mut blamer = Blamer::new(1, 9, 1_000_000);
+        let (blamed, accesses) = blame(&mut blamer, &WALK, 3, &[(RDI, 0x8000)]);
+        assert_eq!((blamed.ip, blamed.address, blamed.quality), (BASE, 0x8000, Quality::Exact));
+        assert_eq!((blamed.instructions, blamed.burst_end), (9, BurstEnd::Limit));
+        assert_eq!(accesses, [(0, 0x8008), (0, 0x8010), (0, 0x8018)], "of add jmp, mov add jmp twice, mov");
+    }
+
+    #[test]
+    fn a_chain_is_not_guessed() {
+        let mut blamer = Blamer::new(1, 300, 1_000_000);
+        let (blamed, accesses) = blame(&mut blamer, &CHASE, 3, &[(RDI, 0x8000)]);
+        assert_eq!((blamed.ip, blamed.quality), (BASE, Quality::NextInstance), "its next execution is at [rdi]");
+        assert_eq!(blamed.address, 0x8000);
+        // test, jne (taken), mov; then it depends on what was loaded.
+        assert_eq!((accesses, blamed.instructions, blamed.burst_end), (vec![(0, 0x8000)], 4, BurstEnd::Unknown));
+    }
+
+    #[test]
+    fn code_in_no_file_is_told() {
+        let mut blamer = Blamer::new(1, 9, 1_000_000);
+        let (blamed, accesses) = blame(&mut blamer, &WALK, 0x5000, &[(RAX, 1)]);
+        assert_eq!((blamed, accesses), (Blamed::nothing(Quality::NoCode), vec![]));
+    }
+
+    #[test]
+    fn without_a_budget_one_sample_in_sixteen_has_a_burst() {
+        let mut blamer = Blamer::new(1, 9, 1);
+        blamer.budget.balance_ns = 0;
+        let bursts: Vec<usize> = (0..64)
+            .filter(|_| {
+                let (blamed, accesses) = blame(&mut blamer, &WALK, 3, &[(RDI, 0x8000)]);
+                assert_eq!(blamed.address, 0x8000, "blamed all the same");
+                assert_eq!(accesses.is_empty(), blamed.burst_end == BurstEnd::NotStarted);
+                blamer.budget.balance_ns = -ADVANCE_NS;
+                blamed.instructions > 0
+            })
+            .collect();
+        assert_eq!(bursts.len(), 4, "{bursts:?}");
+    }
+}

@@ -183,3 +183,132 @@ fn mapping_of(mapping: &perf_event::Mapping<'_>, time_ns: u64) -> Option<Mapping
         last_seen_ns: time_ns,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::perf_event::encode::{Encoder, SyntheticSample};
+    use crate::perf_event::{misc_bits, record_type};
+
+    const AT: SyntheticSampleAt = SyntheticSampleAt { pid: 7, tid: 8, time: 100 };
+
+    #[derive(Clone, Copy)]
+    struct SyntheticSampleAt {
+        pid: u32,
+        tid: u32,
+        time: u64,
+    }
+
+    impl SyntheticSampleAt {
+        fn values(self) -> SyntheticSample {
+            let Self { pid, tid, time } = self;
+            SyntheticSample { pid, tid, time, id: 5, ..SyntheticSample::default() }
+        }
+    }
+
+    fn attr() -> EventAttr {
+        attributes(1_000_000, Begin::AtExec)
+    }
+
+    #[track_caller]
+    fn check(encoder: &Encoder, expected: &[What]) {
+        let mut events = Vec::new();
+        assert_eq!(decode(encoder.bytes(), &attr(), &mut events), 0);
+        assert!(events.iter().all(|event| event.time_ns == 100 && event.task.pid == 7));
+        assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn samples_give_the_registers_in_the_order_of_the_instruction_set() {
+        // The kernel's order: ax bx cx dx si di bp sp ip flags cs ss r8…r15, each its own number here.
+        let sample = SyntheticSample {
+            ip: 0x1234,
+            user_abi: ABI_64,
+            user_registers: (0..12).chain(16..24).collect(),
+            ..AT.values()
+        };
+        let mut encoder = Encoder::new(ByteOrder::NATIVE);
+        encoder.sample(&attr(), &sample);
+        let narrow = SyntheticSample { user_abi: 1, ..sample };
+        encoder.sample(&attr(), &narrow);
+        let registers = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23, 9];
+        let found = |registers| What::Sample { event: 5, ip: 0x1234, registers };
+        check(&encoder, &[found(Some(registers)), found(None)]);
+        let state = state_of(0x1234, &registers);
+        assert_eq!((state.rip, state.gpr(slimline_emulate::RDI), state.flags().0 & 1), (0x1234, Some(5), 1));
+    }
+
+    #[test]
+    fn mappings_are_told_as_proc_tells_them() {
+        let mut encoder = Encoder::new(ByteOrder::NATIVE);
+        for (name, offset, protection, flags) in
+            [("/bin/x", 0x2000, 5, 2), ("//anon", 0x10000, 3, 2), ("[heap]", 9, 3, 1)]
+        {
+            encoder.with_trailer(&attr(), &AT.values(), record_type::MMAP2, 0, |fields| {
+                fields.u32(7).u32(8).u64(0x10000).u64(0x3000).u64(offset);
+                fields.u32(0xfe).u32(1).u64(77).u64(0).u32(protection).u32(flags).text(name);
+            });
+        }
+        let mapping = |file_offset, permissions: &str, path: &str| {
+            What::Mapped(Mapping {
+                start: Avma(0x10000),
+                end: Avma(0x13000),
+                file_offset: FileOffset(file_offset),
+                permissions: permissions.to_owned(),
+                device: "fe:01".to_owned(),
+                inode: 77,
+                path: path.to_owned(),
+                first_seen_ns: 100,
+                last_seen_ns: 100,
+            })
+        };
+        check(&encoder, &[mapping(0x2000, "r-xp", "/bin/x"), mapping(0, "rw-p", ""), mapping(0, "rw-s", "[heap]")]);
+    }
+
+    #[test]
+    fn threads_programs_and_losses_are_told() {
+        let mut encoder = Encoder::new(ByteOrder::NATIVE);
+        encoder.comm(&attr(), &AT.values(), 7, 8, "name", true);
+        let task = |fields: &mut Encoder| {
+            fields.u32(7).u32(3).u32(9).u32(4).u64(99);
+        };
+        encoder.with_trailer(&attr(), &AT.values(), record_type::FORK, 0, task);
+        encoder.with_trailer(&attr(), &AT.values(), record_type::EXIT, 0, task);
+        let lost = |fields: &mut Encoder| {
+            fields.u64(5).u64(12);
+        };
+        encoder.with_trailer(&attr(), &AT.values(), record_type::LOST, 0, lost);
+        encoder.with_trailer(&attr(), &AT.values(), record_type::THROTTLE, 0, |fields| {
+            fields.u64(100).u64(5).u64(5);
+        });
+        // Of no concern here.
+        encoder.with_trailer(&attr(), &AT.values(), record_type::SWITCH, misc_bits::SWITCH_OUT, |_| ());
+        let named = What::Named { name: "name".to_owned(), by_exec: true };
+        let began = What::Began { parent: TaskId { pid: 3, tid: 4 } };
+        check(&encoder, &[named, began, What::Ended, What::Lost(12), What::Throttled]);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_counted_and_nothing_after_it_is_guessed() {
+        let mut encoder = Encoder::new(ByteOrder::NATIVE);
+        encoder.comm(&attr(), &AT.values(), 7, 8, "name", false);
+        let whole = encoder.bytes().len();
+        encoder.comm(&attr(), &AT.values(), 7, 8, "other", false);
+        for end in whole + 1..encoder.bytes().len() {
+            let mut events = Vec::new();
+            assert_eq!(decode(&encoder.bytes()[..end], &attr(), &mut events), 1);
+            assert_eq!(events.len(), 1);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_survived(bytes in prop::collection::vec(prop_oneof![Just(0_u8), Just(8), any::<u8>()], 0..400)) {
+            let mut events = Vec::new();
+            let damaged = decode(&bytes, &attr(), &mut events);
+            prop_assert!(damaged as usize + events.len() <= bytes.len());
+        }
+    }
+}
