@@ -29,11 +29,24 @@ impl Pair {
         first: impl Fn() -> Result<Command>,
         second: impl Fn() -> Result<Command>,
     ) -> Result<Self> {
+        Self::measure_until(runs, first, second, |_| true)
+    }
+
+    /// The same, and on until it `is_enough`, which is asked after the last run and each one that follows.
+    pub(crate) fn measure_until(
+        runs: usize,
+        first: impl Fn() -> Result<Command>,
+        second: impl Fn() -> Result<Command>,
+        is_enough: impl Fn(&Self) -> bool,
+    ) -> Result<Self> {
         if runs == 0 {
             bail!("--runs must be at least 1");
         }
         let mut pair = Self { first: Vec::new(), second: Vec::new() };
-        for run in 0..=runs {
+        for run in 0.. {
+            if run > runs && is_enough(&pair) {
+                break;
+            }
             let (first_time, first_output) = timed(first()?)?;
             let (second_time, second_output) = timed(second()?)?;
             if first_output.stdout != second_output.stdout {
@@ -45,6 +58,11 @@ impl Pair {
             }
         }
         Ok(pair)
+    }
+
+    /// How many pairs were run.
+    pub(crate) fn len(&self) -> usize {
+        self.first.len()
     }
 
     /// Median wall time of the first command.
@@ -84,14 +102,39 @@ pub(crate) struct Spread {
     pub(crate) least: f64,
     pub(crate) median: f64,
     pub(crate) most: f64,
+    /// Where the true median is with a probability of 95 % or more; from least to most of less than six values, which
+    /// promises less.
+    pub(crate) interval: (f64, f64),
 }
 
 impl Spread {
     /// Of `values`, which must not be empty.
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        Self { least: values[0], most: values[values.len() - 1], median: median(values) }
+        let last = values.len() - 1;
+        let left_out = outside(values.len());
+        Self {
+            least: values[0],
+            most: values[last],
+            interval: (values[left_out], values[last - left_out]),
+            median: median(values),
+        }
     }
+}
+
+/// How many of so many sorted values can be left out at either end, so that the median of what they are a sample of lies
+/// between the others with a probability of at least 95 %: a value is below it as a coin falls.
+fn outside(count: usize) -> usize {
+    let mut probability = 0.5_f64.powi(count as i32);
+    let mut below = 0.0;
+    for left_out in 0..count {
+        below += probability;
+        if below > 0.025 {
+            return left_out.saturating_sub(1);
+        }
+        probability *= (count - left_out) as f64 / (left_out + 1) as f64;
+    }
+    0
 }
 
 /// Runs a command to its end; fails unless it succeeds.
@@ -174,7 +217,15 @@ mod tests {
 
     #[test]
     fn spread_is_from_the_least_to_the_most() {
-        assert_eq!(Spread::of(vec![3.0, 1.0, 5.0, 2.0]), Spread { least: 1.0, median: 2.5, most: 5.0 });
+        let interval = (1.0, 5.0);
+        assert_eq!(Spread::of(vec![3.0, 1.0, 5.0, 2.0]), Spread { least: 1.0, median: 2.5, most: 5.0, interval });
+    }
+
+    #[test]
+    fn the_interval_of_a_median_as_in_tables() {
+        // Conover, Practical Nonparametric Statistics, 3rd edition, table A3: with 9 values the second to the eighth,
+        // with 15 the fourth to the twelfth, with 25 the eighth to the eighteenth.
+        assert_eq!([1, 5, 6, 8, 9, 15, 25].map(outside), [0, 0, 0, 0, 1, 3, 7]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
 //! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
-//! budget, a part of the threads' CPU time. Each time it is used up, half as many new blocks are followed, and twice as many
+//! budget, half as large a part of the threads' CPU time as bursts have. Each time it is used up, half as many new blocks are followed, and twice as many
 //! again each time that far more has been saved than they cost (but not all: [`follow_more`]). Each thread
 //! counts its allocations down to the next that is ([`gap`]): by chance, so that no pattern of the program's can keep
 //! step, and before the block is there, so that the others cost a few instructions. A block of 1 KiB or more is always
@@ -26,8 +26,11 @@ use crate::{kernel, process, recorder};
 
 /// One block in 256: fewer say too little of small heaps, and passing over costs more than following so few.
 pub(crate) const MAX_LEVEL: u32 = 8;
+/// Following has one part in so many of the budget: what it pushes out of the program's caches is not timed, and costs
+/// about as much again.
+const OF_BUDGET: u128 = 2;
 /// What may be spent before time has passed.
-const ALLOWANCE_NS: i64 = 10_000_000;
+const ALLOWANCE_NS: i64 = 4_000_000;
 /// What may be spent after each halving, before the next.
 const RENEWED_NS: i64 = ALLOWANCE_NS / 8;
 /// What must have been saved before more are followed.
@@ -176,7 +179,7 @@ impl Cost {
         let Some(config) = process::config().filter(|config| config.budget_ppm < UNLIMITED_PPM) else { return };
         let cpu_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
         let passed_ns = cpu_ns.saturating_sub(self.settled_cpu_ns.replace(cpu_ns));
-        let earned_ns = u128::from(passed_ns) * u128::from(config.budget_ppm) / 1_000_000;
+        let earned_ns = u128::from(passed_ns) * u128::from(config.budget_ppm) / 1_000_000 / OF_BUDGET;
         let ticks_passed = ticks().saturating_sub(STARTED_TICKS.load(Relaxed)).max(1);
         let now_ns = recorder::now_ns();
         let ns_passed = now_ns.saturating_sub(STARTED_NS.load(Relaxed));

@@ -110,7 +110,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BURST_INSTRUCTIONS, value_parser = clap::value_parser!(u32).range(0..=512))]
     pub(crate) burst: u32,
     /// Percentage of the program's CPU time that samples may take before they go without a burst (one in 16 has one
-    /// all the same, and samples without one cost what they cost), and following heap blocks as much again
+    /// all the same, and samples without one cost what they cost), and following heap blocks half as much
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_BUDGET_PERCENT, value_parser = percentage)]
     pub(crate) budget: f64,
     /// Leave processes that the program starts unrecorded
