@@ -51,7 +51,7 @@ fn without(first: u32, last: u32, sorted: [i32; 3]) -> [(u32, u32); 4] {
 
 #[cfg(feature = "preload")]
 #[allow(unsafe_code)] // the C library's functions
-mod interpose {
+pub(crate) mod interpose {
     use core::ffi::{c_int, c_uint};
 
     use super::{is_ours, make_way, ranges_without_ours};
@@ -59,7 +59,7 @@ mod interpose {
     use crate::process;
 
     #[unsafe(no_mangle)]
-    unsafe extern "C" fn close(file: c_int) -> c_int {
+    pub(crate) unsafe extern "C" fn close(file: c_int) -> c_int {
         if is_ours(file) {
             return fail(libc::EBADF);
         }
@@ -69,7 +69,7 @@ mod interpose {
     }
 
     #[unsafe(no_mangle)]
-    unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    pub(crate) unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         let close_range = onward!(c"close_range", fn(c_uint, c_uint, c_int) -> c_int, or fail(libc::ENOSYS));
         if first > last || !process::is_ours() {
             // SAFETY: the caller's own call.
@@ -92,7 +92,7 @@ mod interpose {
     }
 
     #[unsafe(no_mangle)]
-    unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+    pub(crate) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
         if is_ours(from) {
             return fail(libc::EBADF);
         }
@@ -103,7 +103,7 @@ mod interpose {
     }
 
     #[unsafe(no_mangle)]
-    unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    pub(crate) unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
         if is_ours(from) {
             return fail(libc::EBADF);
         }

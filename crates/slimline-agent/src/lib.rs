@@ -25,6 +25,7 @@ mod blame;
 mod budget;
 mod burst;
 mod clock;
+mod confine;
 mod descriptors;
 mod handler;
 mod kernel;
@@ -36,6 +37,8 @@ mod process;
 mod recorder;
 mod registers;
 mod signals;
+#[cfg(feature = "preload")]
+mod system_call;
 mod tables;
 mod thread;
 mod trigger;

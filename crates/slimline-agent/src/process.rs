@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
 use crate::recorder::Path;
-use crate::{clock, handler, hooks, kernel, maps, recorder, signals, thread, trigger};
+use crate::{clock, confine, handler, hooks, kernel, maps, recorder, signals, thread, trigger};
 
 struct Run {
     config: RunConfig,
@@ -69,6 +69,7 @@ unsafe fn start(environment: *const *const c_char) {
         __register_atfork(None, None, Some(in_forked_child), core::ptr::null_mut());
         __cxa_at_quick_exit(Some(at_quick_exit), core::ptr::null_mut());
     }
+    // Where no file can be made there is no place to say so either; the collector sees that none came.
     record();
 }
 
@@ -82,12 +83,11 @@ unsafe extern "C" {
     fn __cxa_at_quick_exit(function: Option<unsafe extern "C" fn(*mut u8)>, library: *mut u8) -> i32;
 }
 
-/// Makes a process file and starts the triggers.
-fn record() {
-    let Some(run) = run() else { return };
-    let Some(directory) = run.directory.as_c_str().and_then(|path| path.to_str().ok()) else { return };
-    // Where no file can be made there is no place to say so either; the collector sees that none came.
-    let Ok(header) = recorder::create(directory) else { return };
+/// Makes a process file and starts the triggers. False where no file can be made.
+fn record() -> bool {
+    let Some(run) = run() else { return false };
+    let Some(directory) = run.directory.as_c_str().and_then(|path| path.to_str().ok()) else { return false };
+    let Ok(header) = recorder::create(directory) else { return false };
     PROCESS.store(kernel::process_id(), Relaxed);
     header.state.store(ProcessState::Running as u32, Release);
     if let Some(thread) = thread::current()
@@ -99,11 +99,12 @@ fn record() {
         hooks::start();
     }
     trigger::start(&run.config, header);
+    true
 }
 
 /// Declares the record complete. Once; from whichever way the process ends by.
 pub(crate) fn finish() {
-    if recorder::header().is_none() || !is_ours() {
+    if recorder::is_sealed() || !is_ours() {
         return;
     }
     trigger::stop();
@@ -118,7 +119,7 @@ pub(crate) fn finish() {
 }
 
 unsafe extern "C" fn in_forked_child() {
-    if recorder::header().is_none() {
+    if recorder::header().is_none() || confine::is_confined() {
         return;
     }
     PROCESS.store(0, Relaxed);
@@ -130,9 +131,9 @@ unsafe extern "C" fn in_forked_child() {
     thread::forget();
     maps::forget();
     // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.
-    unsafe { recorder::forget() };
-    if is_followed {
-        record();
+    let parents = unsafe { recorder::leave() };
+    if is_followed && !record() {
+        parents.count_unrecorded_child();
     }
 }
 

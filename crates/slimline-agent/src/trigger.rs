@@ -15,7 +15,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
-use slimline_trace::wire::{ProcessHeader, RunConfig, TriggerKind};
+use slimline_trace::wire::{ProcessHeader, RunConfig, SLOTS, TriggerKind};
 
 use crate::thread::Thread;
 use crate::{kernel, signals};
@@ -38,6 +38,8 @@ static KIND: AtomicU32 = AtomicU32::new(TriggerKind::Off as u32);
 /// Descriptors of the perf events; -1 for none.
 static EVENTS: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
+/// The threads' timers, each one more than the kernel's number of it; 0 for none.
+static TIMERS: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 
 /// The descriptors that the target must not see; -1 for none.
 pub(crate) fn events() -> [i32; 2] {
@@ -98,7 +100,12 @@ fn start_event(clock: Clock, period_ns: u64) -> Result<(), i32> {
 pub(crate) fn start_thread(thread: &Thread) {
     if KIND.load(Relaxed) == TriggerKind::ThreadTimer as u32 && thread.is_recorded() {
         match create_timer(PERIOD_NS.load(Relaxed)) {
-            Ok(timer) => thread.timer.set(timer + 1),
+            Ok(timer) => {
+                // There are no more threads with a ring than places.
+                let mut free = TIMERS.iter().filter(|place| place.load(Relaxed) == 0);
+                let _ = free.find(|place| place.compare_exchange(0, timer + 1, Relaxed, Relaxed).is_ok());
+                thread.timer.set(timer + 1);
+            }
             Err(error) => {
                 if let Some(header) = crate::recorder::header() {
                     header.trigger_errno.store(error as u32, Relaxed);
@@ -110,11 +117,28 @@ pub(crate) fn start_thread(thread: &Thread) {
 
 /// Ends what [`start_thread`] began.
 pub(crate) fn stop_thread(thread: &Thread) {
-    let timer = thread.timer.take() - 1;
-    if timer >= 0 {
-        // SAFETY: no memory is involved; the timer is ours.
-        unsafe { kernel::call(libc::SYS_timer_delete, [timer as usize, 0, 0, 0, 0, 0]) };
+    let timer = thread.timer.take();
+    let is_place = |place: &&AtomicI32| place.load(Relaxed) == timer;
+    if timer != 0
+        && let Some(place) = TIMERS.iter().find(is_place)
+    {
+        delete_timer(place);
     }
+}
+
+/// Deletes the timer that stands there, if it does.
+fn delete_timer(place: &AtomicI32) {
+    let timer = place.swap(0, Relaxed);
+    if timer != 0 {
+        // SAFETY: no memory is involved; the timer is ours.
+        unsafe { kernel::call(libc::SYS_timer_delete, [timer as usize - 1, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Ends all triggers of all threads, those that begin meanwhile excepted; what is on its way still comes.
+pub(crate) fn stop_everywhere() {
+    stop();
+    TIMERS.iter().for_each(delete_timer);
 }
 
 /// Ends all triggers of this process; those already on their way still come. Timers end with their threads.
@@ -128,6 +152,7 @@ pub(crate) fn stop() {
 /// In a forked child: the events are the parent's, and timers are not inherited.
 pub(crate) fn forget() {
     KIND.store(TriggerKind::Off as u32, Relaxed);
+    TIMERS.iter().filter(|place| place.load(Relaxed) != 0).for_each(|place| place.store(0, Relaxed));
     EVENTS.iter().map(|event| event.swap(-1, Relaxed)).filter(|&event| event >= 0).for_each(kernel::close);
 }
 

@@ -80,6 +80,7 @@ impl Recorded<'_> {
                 triggers_in_agent: u32_of(offset_of!(ProcessHeader, triggers_in_agent)).into(),
                 throttled: 0,
                 threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
+                children_unrecorded: u32_of(offset_of!(ProcessHeader, children_unrecorded)).into(),
                 stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),
                 blocks_unindexed: u64_of(offset_of!(ProcessHeader, blocks_unindexed)),
                 unwritten_samples: self.counts.unwritten_samples,

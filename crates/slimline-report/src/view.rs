@@ -157,6 +157,9 @@ pub struct Lost {
     pub messages: u64,
     /// Threads that had no ring.
     pub threads: u64,
+    /// Forked processes that could not make the file that an agent shares with the collector.
+    #[serde(default)]
+    pub children: u64,
     /// Allocation call paths that did not fit.
     pub stacks: u64,
     /// Heap blocks that the live-heap index could not take.

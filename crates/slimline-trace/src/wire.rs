@@ -186,6 +186,8 @@ pub struct ProcessHeader {
     pub between_errno: AtomicU32,
     /// One new block in 2^this is followed, and all of [`Self::followed_bytes`] or more. 0: all were, always.
     pub follow_shift: AtomicU32,
+    /// Forked children that could make no file of their own, as after a change of user: they run unrecorded.
+    pub children_unrecorded: AtomicU32,
     /// See [`Self::follow_shift`]: [`ALWAYS_FOLLOWED_BYTES`] at first. Grows up to [`MOST_FOLLOWED_BYTES`].
     pub followed_bytes: AtomicU64,
     /// Why the agent gave up, NUL-terminated UTF-8.

@@ -85,7 +85,7 @@ pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
         }
     };
     let header = start.cast::<ProcessHeader>();
-    // SAFETY: a fresh mapping, zero, larger than the header and mapped until `forget`.
+    // SAFETY: a fresh mapping, zero, larger than the header and mapped until [`Parents`] goes.
     let shown = unsafe { header.as_ref() };
     shown.version.store(VERSION, Relaxed);
     shown.pid.store(kernel::process_id(), Relaxed);
@@ -113,26 +113,44 @@ fn create_file(directory: &str) -> Result<i32, i32> {
     Err(libc::EEXIST)
 }
 
-/// Where a forked child finds its parent's file: lets go of it, writing nothing.
+/// The file of a forked child's parent, until it is dropped.
+pub(crate) struct Parents(*mut ProcessHeader);
+
+impl Parents {
+    /// Tells there that the child is not recorded.
+    pub(crate) fn count_unrecorded_child(&self) {
+        // SAFETY: null, or mapped by the parent's `create` and not yet unmapped.
+        if let Some(header) = unsafe { self.0.as_ref() } {
+            header.children_unrecorded.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: mapped by `create` in this size; nobody else is left who uses it.
+            unsafe { kernel::unmap(self.0.cast(), RINGS_OFFSET) };
+        }
+    }
+}
+
+/// Where a forked child finds its parent's file: lets go of it, so that nothing of the child's goes there.
 ///
 /// # Safety
 /// No other thread may exist, and the calling one must have no [`Ring`].
-pub(crate) unsafe fn forget() {
-    let header = HEADER.swap(null_mut(), Relaxed);
-    if !header.is_null() {
-        // SAFETY: mapped by `create` in this size; nobody is left who uses it.
-        unsafe { kernel::unmap(header.cast(), RINGS_OFFSET) };
-    }
+pub(crate) unsafe fn leave() -> Parents {
     let file = FILE.swap(-1, Relaxed);
     if file >= 0 {
         kernel::close(file);
     }
+    Parents(HEADER.swap(null_mut(), Relaxed))
 }
 
 /// The header of this process's file; None where nothing is (or may be) recorded.
 #[inline]
 pub(crate) fn header() -> Option<&'static ProcessHeader> {
-    // SAFETY: null, or mapped by `create` until `forget`, which runs when no other thread exists.
+    // SAFETY: null, or mapped by `create` until [`Parents`] goes, which is when no other thread exists.
     unsafe { HEADER.load(Acquire).as_ref() }
 }
 
@@ -146,6 +164,11 @@ pub(crate) fn move_file(descriptor: i32) {
     if file() == descriptor {
         FILE.store(kernel::hide(descriptor), Relaxed);
     }
+}
+
+/// Whether this process will write no more, whatever it does: nothing is recorded, or recording is over.
+pub(crate) fn is_sealed() -> bool {
+    header().is_none() || SEALED.load(Relaxed) != 0
 }
 
 /// Whether anything may still be written.

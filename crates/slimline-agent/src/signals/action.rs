@@ -69,6 +69,17 @@ pub(super) fn take_over(signal: i32) {
     });
 }
 
+/// Puts the target's actions for ours and the shadow back; see [`super::release`].
+pub(super) fn give_back([ours, shadow]: [i32; 2]) {
+    with(|actions| {
+        let [of_ours, of_shadow] = *actions;
+        let handler = if of_ours.handler == libc::SIG_DFL { libc::SIG_IGN } else { of_ours.handler };
+        // It can't fail: both are actions that were installed before.
+        let _ = kernel_action(ours, Some(&KernelAction { handler, ..of_ours }));
+        let _ = kernel_action(shadow, Some(&of_shadow));
+    });
+}
+
 /// The target's action for a signal that we have taken over, and perhaps a new one. `None` where the caller is not the
 /// process that we record (a `vfork` child in its memory): it must go to the kernel instead.
 pub(super) fn exchange(signal: i32, new: Option<KernelAction>) -> Option<KernelAction> {

@@ -85,6 +85,19 @@ pub(crate) fn claim(signal: i32) -> bool {
     true
 }
 
+/// Gives back what [`claim`] took: the kernel has the target's actions again. Triggers that are still on their way would
+/// end a process that has none for them, so ours is ignored then.
+pub(crate) fn release() {
+    let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, 0);
+    let wished = mask::from_kernel(blocked);
+    let ours = OURS.swap(0, Relaxed);
+    let shadow = SHADOW.swap(0, Relaxed);
+    if ours != 0 {
+        action::give_back([ours, shadow]);
+        kernel::set_mask(libc::SIG_SETMASK, wished);
+    }
+}
+
 /// Takes a signal for triggers that can come as any: the one that is taken already, else the highest real-time signal
 /// that is free. False where there is none.
 pub(crate) fn claim_any() -> bool {

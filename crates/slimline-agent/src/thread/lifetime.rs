@@ -92,7 +92,9 @@ mod interpose {
         argument: *mut c_void,
         create: impl FnOnce(Routine, *mut c_void) -> c_int,
     ) -> Option<c_int> {
-        recorder::header()?;
+        if recorder::is_sealed() {
+            return None;
+        }
         let start: NonNull<Start> = kernel::map(size_of::<Start>())?.cast();
         // SAFETY: fresh memory of ours, large enough.
         unsafe { start.write(Start { routine, argument }) };

@@ -212,7 +212,9 @@ pub(crate) fn current() -> Option<&'static Thread> {
 /// Makes the calling thread's state and tells of its begin. Safe in a signal handler.
 #[cold]
 pub(crate) fn begin() -> Option<&'static Thread> {
-    recorder::header()?;
+    if recorder::is_sealed() {
+        return None;
+    }
     // Until the state stands, a handler that comes in between must not make a second one.
     set_pointer(GONE);
     let Some(memory) = kernel::map(size_of::<Thread>()) else {

@@ -109,6 +109,7 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
             (&mut lost.throttled, losses.triggers_in_agent.saturating_add(losses.throttled)),
             (&mut lost.messages, messages.saturating_add(losses.damaged_messages)),
             (&mut lost.threads, losses.threads_without_ring),
+            (&mut lost.children, losses.children_unrecorded),
             (&mut lost.stacks, losses.stacks_dropped),
             (&mut lost.blocks, losses.blocks_unindexed),
             (&mut lost.unwritten, losses.unwritten_samples),

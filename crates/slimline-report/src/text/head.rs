@@ -253,6 +253,7 @@ fn lost(lost: &Lost) -> String {
         (lost.unresolved, "sample without an address", "samples without an address"),
         (lost.messages, "event dropped (ring full)", "events dropped (ring full)"),
         (lost.threads, "thread not sampled", "threads not sampled"),
+        (lost.children, "forked process not recorded", "forked processes not recorded"),
         (lost.stacks, "call path dropped", "call paths dropped"),
         (lost.blocks, "heap block not indexed", "heap blocks not indexed"),
         (lost.unwritten, "sample not written", "samples not written"),

@@ -342,6 +342,9 @@ pub struct Losses {
     pub throttled: u64,
     /// Threads that found no free ring.
     pub threads_without_ring: u64,
+    /// Forked children that could make no file of their own.
+    #[serde(default)]
+    pub children_unrecorded: u64,
     /// Allocation call paths that no longer fitted.
     pub stacks_dropped: u64,
     /// Blocks that the live-heap index could not take.

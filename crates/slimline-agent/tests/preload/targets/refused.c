@@ -15,6 +15,17 @@ static void spin(void) {
     for (long i = 0; i < 100000000; i++) x += i * i;
 }
 
+// Not the C library's: with those that are seen to confine the process, recording ends.
+static long call(long number, long first, long second, const void *third) {
+    long result;
+    register long fourth __asm__("r10") = 0, fifth __asm__("r8") = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(first), "S"(second), "d"(third), "r"(fourth), "r"(fifth)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
 int main(void) {
     spin();
     struct sock_filter code[] = {
@@ -24,7 +35,8 @@ int main(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog filter = {sizeof code / sizeof *code, code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) abort();
+    if (call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0) || call(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        abort();
     if (fork() == 0) {
         spin();
         return 3;

@@ -1,0 +1,176 @@
+//! Programs that confine themselves by seccomp.
+//!
+//! From then on the kernel may kill the process for a system call that it would not make alone: the clock that a sample
+//! reads, memory for a table. What it will allow is the filter's to say. So recording ends before, for all threads, and the
+//! programs that it starts from then on are not recorded either.
+//!
+//! Seen are `prctl` and `syscall` of the C library ([`crate::system_call`]). A filter without a program is a question whether there are filters.
+#![allow(unsafe_code)] // the C library's functions, the target's environment
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+use slimline_trace::wire::RUN_DIRECTORY_VARIABLE;
+
+use crate::{hooks, process, recorder, signals, thread, trigger};
+
+static CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process confined itself, or one that it was forked from did.
+pub(crate) fn is_confined() -> bool {
+    CONFINED.load(Relaxed)
+}
+
+const PR_SET_SECCOMP: i64 = 22;
+/// `SECCOMP_MODE_STRICT` and `SECCOMP_MODE_FILTER` of `prctl`.
+const MODES: [usize; 2] = [1, 2];
+/// `SECCOMP_SET_MODE_STRICT` and `SECCOMP_SET_MODE_FILTER` of `seccomp`.
+const OPERATIONS: [usize; 2] = [0, 1];
+
+/// Whether `prctl` with these arguments confines the caller.
+fn is_confining_prctl(option: i64, mode: usize, filter: usize) -> bool {
+    option == PR_SET_SECCOMP && (mode == MODES[0] || mode == MODES[1] && filter != 0)
+}
+
+/// Whether a system call does.
+pub(crate) fn is_confining(number: i64, [first, second, third]: [usize; 3]) -> bool {
+    match number {
+        libc::SYS_prctl => is_confining_prctl(first as i64, second, third),
+        libc::SYS_seccomp => first == OPERATIONS[0] || first == OPERATIONS[1] && third != 0,
+        _ => false,
+    }
+}
+
+/// Ends recording for good, without a trace that a filter would see.
+#[cold]
+pub(crate) fn end() {
+    if !recorder::is_open() || !process::is_ours() {
+        return;
+    }
+    CONFINED.store(true, Relaxed);
+    trigger::stop_everywhere();
+    hooks::flush();
+    hooks::stop();
+    thread::end();
+    recorder::fail(format_args!("it confined itself (seccomp); what it did until then is here"));
+    signals::release();
+    // SAFETY: as `setenv` may be called here: by a program that does so while other threads look, at its own risk.
+    unsafe { take_out_of_environment(libc_environment()) };
+}
+
+fn libc_environment() -> *mut *mut c_char {
+    unsafe extern "C" {
+        static environ: *mut *mut c_char;
+    }
+    // SAFETY: the C library's own, null or a NULL-terminated array.
+    unsafe { environ }
+}
+
+/// Takes out what made us part of this process: programs started with it are not recorded.
+///
+/// # Safety
+/// `environment` must be null or a NULL-terminated array of C strings, which nobody else changes.
+unsafe fn take_out_of_environment(environment: *mut *mut c_char) {
+    if environment.is_null() {
+        return;
+    }
+    let (mut from, mut to) = (environment, environment);
+    // SAFETY: promised by the caller; `to` never passes `from`.
+    unsafe {
+        while !(*from).is_null() {
+            if stays(*from) {
+                *to = *from;
+                to = to.add(1);
+            }
+            from = from.add(1);
+        }
+        *to = core::ptr::null_mut();
+    }
+}
+
+/// Whether an entry of the environment stays; takes the agent, which comes first, out of a list of libraries.
+///
+/// # Safety
+/// It must be a C string that can be written to.
+unsafe fn stays(entry: *mut c_char) -> bool {
+    // SAFETY: promised by the caller.
+    let text = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    if text.strip_prefix(RUN_DIRECTORY_VARIABLE.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")) {
+        return false;
+    }
+    let Some(libraries) = text.strip_prefix(b"LD_PRELOAD=") else { return true };
+    let Some(first) = libraries.split(|byte| matches!(byte, b':' | b' ')).next() else { return true };
+    if !first.ends_with(b"/libslimline_agent.so") {
+        return true;
+    }
+    let list = text.len() - libraries.len();
+    let left = list + first.len() + 1;
+    if left > text.len() {
+        return false;
+    }
+    // SAFETY: inside the string, its end included.
+    unsafe { core::ptr::copy(entry.add(left), entry.add(list), text.len() - left + 1) };
+    true
+}
+
+#[cfg(feature = "preload")]
+mod interpose {
+    use core::ffi::c_int;
+
+    use super::{end, is_confining_prctl};
+    use crate::onward::{fail, onward};
+
+    /// Declared with `...`: arguments are in the same registers either way, and unused ones do no harm.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+        let prctl = onward!(c"prctl", fn(c_int, usize, usize, usize, usize) -> c_int, or fail(libc::ENOSYS));
+        if is_confining_prctl(option.into(), a, b) {
+            end();
+        }
+        // SAFETY: the caller's own call.
+        unsafe { prctl(option, a, b, c, d) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::ToOwned;
+    use std::ffi::CString;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn questions_are_not_confinement() {
+        assert!(is_confining_prctl(22, 1, 0) && is_confining_prctl(22, 2, 0x1000));
+        assert!(!is_confining_prctl(22, 2, 0), "are there filters?");
+        assert!(!is_confining_prctl(15, 1, 0), "PR_SET_NAME");
+        assert!(is_confining(317, [0, 0, 0]) && is_confining(317, [1, 0, 0x1000]) && is_confining(157, [22, 1, 0]));
+        assert!(!is_confining(317, [1, 1, 0]) && !is_confining(317, [2, 0, 0x1000]), "SECCOMP_GET_ACTION_AVAIL");
+        assert!(!is_confining(1, [22, 1, 1]), "write");
+    }
+
+    fn left(entries: &[&str]) -> Vec<CString> {
+        let owned: Vec<_> = entries.iter().map(|entry| CString::new(*entry).unwrap().into_raw()).collect();
+        let mut environment: Vec<_> = owned.iter().copied().chain([core::ptr::null_mut()]).collect();
+        // SAFETY: strings and an array of our own.
+        unsafe { take_out_of_environment(environment.as_mut_ptr()) };
+        let left = environment.iter().take_while(|entry| !entry.is_null());
+        // SAFETY: as above.
+        let left = left.map(|&entry| unsafe { CStr::from_ptr(entry) }.to_owned()).collect();
+        // SAFETY: each was made by `into_raw`; a shorter string lies in the same room, whose size is not asked for.
+        owned.into_iter().for_each(|entry| unsafe { libc::free(entry.cast()) });
+        left
+    }
+
+    #[test]
+    fn the_agent_leaves_the_environment_and_nothing_else_does() {
+        let agent = "/dev/shm/slimline-1-x/libslimline_agent.so";
+        let kept = |entries: &[&str]| left(entries).into_iter().map(|e| e.into_string().unwrap()).collect::<Vec<_>>();
+        let preload = |libraries: &str| std::format!("LD_PRELOAD={libraries}");
+        assert_eq!(kept(&["A=1", &preload(agent), "SLIMLINE_RUN=/dev/shm/x", "B=2"]), vec!["A=1", "B=2"]);
+        assert_eq!(kept(&[&preload(&std::format!("{agent}:/lib/a.so /b.so"))]), vec!["LD_PRELOAD=/lib/a.so /b.so"]);
+        assert_eq!(kept(&["LD_PRELOAD=/lib/a.so", "SLIMLINE_RUNS=1"]), vec!["LD_PRELOAD=/lib/a.so", "SLIMLINE_RUNS=1"]);
+        assert!(kept(&[]).is_empty());
+    }
+}

@@ -1,0 +1,30 @@
+//! The C library's `syscall`: calls by number of what we stand before by name, where the difference matters.
+#![allow(unsafe_code)] // the C library's functions
+
+use core::ffi::{c_int, c_long};
+
+use crate::confine;
+use crate::descriptors::interpose::{close, close_range, dup2, dup3};
+use crate::onward::{fail, onward};
+
+/// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    // SAFETY: the caller's own calls.
+    unsafe {
+        match number {
+            libc::SYS_close => return close(a as c_int).into(),
+            libc::SYS_close_range => return close_range(a as u32, b as u32, c as c_int).into(),
+            libc::SYS_dup2 => return dup2(a as c_int, b as c_int).into(),
+            libc::SYS_dup3 => return dup3(a as c_int, b as c_int, c as c_int).into(),
+            _ if confine::is_confining(number, [a, b, c]) => confine::end(),
+            _ => {}
+        }
+        let next = onward!(
+            c"syscall",
+            fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
+            or fail(libc::ENOSYS).into()
+        );
+        next(number, a, b, c, d, e, f)
+    }
+}
