@@ -387,6 +387,8 @@ pub enum GroupKind {
     ThreadLocal,
     /// A mapping that the program made, or a mapped file.
     Mapping,
+    /// A variable that an imported file names by itself.
+    Named,
     /// No known object.
     Unattributed,
 }

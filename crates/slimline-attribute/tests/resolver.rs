@@ -8,13 +8,13 @@ use slimline_attribute::data::wrappers::WrapperRules;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{PartTables, ProcessTables, Reason, Resolver};
-use slimline_attribute::tables::{CodePlace, GroupKind, Tables};
+use slimline_attribute::tables::{CodePlace, GroupKind, SourcePosition, Tables};
 use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
 use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::served::Served;
 use slimline_trace::tables::{
-    Access, Accesses, Block, BlockRow, Blocks, Mapping, Mappings, PathTotal, Paths, Range, RangeOrigin, Ranges, Sample,
-    Samples, StackEnd, StackRow, Stacks, Thread, ThreadRow, Threads,
+    Access, Accesses, Block, BlockRow, Blocks, Mapping, Mappings, Name, NameKind, Names, PathTotal, Paths, Range,
+    RangeOrigin, Ranges, Sample, Samples, StackEnd, StackRow, Stacks, Thread, ThreadRow, Threads,
 };
 use slimline_trace::wire::{BurstEnd, Quality};
 
@@ -47,6 +47,7 @@ struct Recorded {
     mappings: Mappings,
     threads: Threads,
     paths: Paths,
+    names: Names,
     samples: Samples,
     accesses: Accesses,
     blocks: Blocks,
@@ -135,8 +136,9 @@ impl Recorded {
     }
 
     fn process(&self, pid: u32) -> ProcessTables<'_> {
-        let Self { stacks, ranges, mappings, threads, paths, .. } = self;
-        ProcessTables { pid, stacks, ranges, mappings, threads, paths, follows_all: false, followed_bytes: 1024 }
+        let Self { stacks, ranges, mappings, threads, paths, names, .. } = self;
+        let (follows_all, followed_bytes) = (false, 1024);
+        ProcessTables { pid, stacks, ranges, mappings, threads, paths, names, follows_all, followed_bytes }
     }
 
     fn part(&self) -> PartTables<'_> {
@@ -600,4 +602,46 @@ fn stripped_allocators_are_told_by_their_callers() {
     let call = Svma(node[1].0 - BIAS - 1);
     let refilling = format!("stripped+{}", Svma(refill("first", 34)[0].0 - BIAS - 1));
     assert_eq!(told, [(format!("build › +{call}").as_str(), 1), ("pool_alloc", 2), (refilling.as_str(), 4)]);
+}
+
+/// What an imported file names by itself is what it says, whatever else is known of the address.
+#[test]
+fn names_of_an_imported_file_come_first() {
+    let mut recorded = Recorded::default();
+    recorded.threads.push(Thread {
+        tid: 1,
+        name: "CPU 4".to_owned(),
+        began_ns: 0,
+        ended_ns: None,
+        cpu_ns: 0,
+        samples: 3,
+    });
+    recorded.map(0x1000, 0x9000, 0, "rw-p", "[heap]");
+    let mut name = |start, end, kind, name: &str, line| {
+        let (start, end, name, file) = (Avma(start), Avma(end), name.to_owned(), "lulesh.cc".to_owned());
+        recorded.names.push(Name { start, end, kind, name, file, line });
+    };
+    name(0x2000, 0x2100, NameKind::Variable, "m_x", 0);
+    name(0x10, 0x11, NameKind::Code, "", 2014);
+    recorded.sample(10, 0x10, 0x2008, None, 0);
+    recorded.sample(20, 0x10, 0x2010, None, 0);
+    recorded.sample(30, 0x30, 0x3000, None, 0);
+
+    let sandbox = Sandbox::new();
+    let store = FileStore::new(&sandbox);
+    let mut resolver = Resolver::new(&store);
+    let process = resolver.add_process(recorded.process(1));
+    let mut found = Vec::new();
+    resolver.resolve(process, recorded.part(), |batch| {
+        found.extend((0..batch.len()).map(|row| batch.row(row)));
+    });
+    let tables = resolver.finish().tables;
+    let group = |row: usize| tables.group(found[row].group);
+    assert_eq!((group(0).name.as_str(), group(0).kind, found[0].offset), ("m_x", GroupKind::Named, 8));
+    assert_eq!((found[1].group, found[1].object, found[1].offset), (found[0].group, found[0].object, 16));
+    assert_eq!((group(2).name.as_str(), group(0).bytes), ("[heap]", 0x100));
+    assert_eq!(found[0].site, found[1].site);
+    let position = tables.site(found[0].site).own_position().cloned();
+    assert_eq!(position, Some(SourcePosition { file: "lulesh.cc".to_owned(), line: 2014, column: 0 }));
+    assert_ne!(found[2].site, found[0].site);
 }

@@ -19,6 +19,7 @@ mod clock;
 mod doctor;
 mod drain;
 mod error;
+mod import;
 mod machine;
 mod mapping_history;
 mod message;
@@ -45,6 +46,7 @@ mod writer_thread;
 
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
+pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};
 pub use machine::describe as describe_machine;
 pub use record::{DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
 pub use stall_kernel::run_stall_kernel;

@@ -563,6 +563,7 @@ fn session_info(
         ended_ns: started_ns,
         end: None,
         stopped_early: None,
+        imported: None,
         processes: Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
 use slimline_trace::session::ProcessSummary;
 use slimline_trace::tables::{
-    Access, Accesses, Block, BlockRow, Blocks, Mappings, Paths, Ranges, Sample, Samples, StackFrames, Threads,
+    Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
 };
 use slimline_trace::wire::{self, BlockRecord, ProcessHeader, SLOTS, SlotState};
 
@@ -37,6 +37,7 @@ pub(crate) struct PartRows {
     pub(crate) mappings: Mappings,
     pub(crate) threads: Threads,
     pub(crate) paths: Paths,
+    pub(crate) names: Names,
 }
 
 /// What is known of one process, and its rows since the last part.
@@ -245,6 +246,7 @@ impl Recorder {
             mappings: self.mappings.mappings.clone(),
             threads: self.threads.rows().clone(),
             paths,
+            names: Names::default(),
         }
     }
 

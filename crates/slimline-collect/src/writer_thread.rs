@@ -126,5 +126,6 @@ pub(crate) fn write_part(process: &mut ProcessWriter, rows: &PartRows) -> Result
         mappings: &rows.mappings,
         threads: &rows.threads,
         paths: &rows.paths,
+        names: &rows.names,
     })
 }

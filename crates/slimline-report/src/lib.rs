@@ -7,6 +7,7 @@ pub mod assemble;
 pub mod doctor;
 pub mod dot;
 pub mod escape;
+mod imported;
 mod no_samples;
 #[cfg(test)]
 #[path = "../../slimline-trace/tests/session_info/mod.rs"]
@@ -14,6 +15,7 @@ mod session_info;
 pub mod text;
 pub mod view;
 
+pub use imported::import_remarks;
 pub use no_samples::why_no_samples;
 
 /// The report as JSON, indented, with a line end.

@@ -40,6 +40,7 @@ fn main() {
                 mappings: &Mappings::default(),
                 threads: &part.threads,
                 paths: &part.paths,
+                names: &Names::default(),
             })
             .unwrap();
         written += start.elapsed();

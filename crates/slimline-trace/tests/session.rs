@@ -27,6 +27,7 @@ struct Rows {
     mappings: Mappings,
     threads: Threads,
     paths: Paths,
+    names: Names,
 }
 
 fn range(base: u64, died_ns: Option<u64>) -> Range {
@@ -83,6 +84,9 @@ fn rows(part: u32) -> Rows {
         first_seen_ns: 100,
         last_seen_ns: 200 + u64::from(part),
     });
+    let (name, kind) = (format!("variable {part}"), NameKind::Variable);
+    let named = Name { start: Avma(0x9000), end: Avma(0x9008), kind, name, file: "a.c".to_owned(), line: 7 };
+    rows.names.push(named);
     rows.paths.push(PathTotal { stack, counted: 3, peak_blocks: 48, peak_bytes: 4800 + u64::from(part) });
     rows.threads.push(Thread {
         tid: 7,
@@ -107,6 +111,7 @@ impl Rows {
             mappings: &self.mappings,
             threads: &self.threads,
             paths: &self.paths,
+            names: &self.names,
         }
     }
 }
@@ -154,6 +159,7 @@ fn reads_back_what_was_written() {
     assert_eq!(bases, [0x10_0000, 0x20_0000, 0x900_0000], "dead ranges of all parts, live ranges of the last");
     assert_eq!(process.mappings, rows(1).mappings);
     assert_eq!(process.threads, rows(1).threads);
+    assert_eq!(process.names, rows(1).names);
     for (number, part) in (0..).zip(&parts) {
         let written = rows(number);
         assert_eq!((&part.samples, &part.accesses), (&written.samples, &written.accesses));
@@ -181,7 +187,7 @@ fn a_killed_collector_leaves_whole_parts() {
     // What a kill between the files of part 1 leaves: no manifest, some files, a temporary one, no final header.
     fs::remove_file(process.join("part-00001.json")).unwrap();
     fs::rename(process.join("samples-00001.parquet"), process.join("samples-00001.parquet.tmp")).unwrap();
-    for name in ["threads", "mappings", "live-ranges", "paths"] {
+    for name in ["threads", "mappings", "live-ranges", "paths", "names"] {
         let of = |part| process.join(format!("{name}-{part:05}.parquet"));
         fs::rename(of(1), of(0)).unwrap();
     }
@@ -193,7 +199,7 @@ fn a_killed_collector_leaves_whole_parts() {
     let once = again.path().join("s");
     let session = SessionWriter::create(&once, &info()).unwrap();
     session.process("p7-0").unwrap().write_part(rows(0).new_rows()).unwrap();
-    for name in ["threads", "mappings", "live-ranges", "paths"] {
+    for name in ["threads", "mappings", "live-ranges", "paths", "names"] {
         let file = format!("p7-0/{name}-00000.parquet");
         fs::copy(once.join(&file), directory.join(&file)).unwrap();
     }

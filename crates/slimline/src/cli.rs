@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use slimline_collect::{DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
+use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
@@ -22,6 +22,7 @@ pub(crate) const DEFAULT_BUDGET_PERCENT: f64 = DEFAULT_BUDGET_PPM as f64 / 10_00
         slimline record -- ./program arguments    sample a run into slimline.data\n  \
         slimline report                           which data costs the time, in which loops\n  \
         slimline advise                           what to change, with the new definitions\n  \
+        slimline import perf.data                 the same reports of what perf recorded\n  \
         slimline demo                             all three on a small program, in a few seconds\n\n\
         Exit status: 0 done, 1 a check failed, 2 bad usage, bad input or unwritable output; `record` ends\n\
         with the status of the program it ran (128 + n where signal n killed it), or with 2 where it could\n\
@@ -35,6 +36,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Record(Record),
+    Import(Import),
     Report(Report),
     Advise(Advise),
     Annotate(Annotate),
@@ -142,6 +144,47 @@ pub(crate) enum Collector {
     /// Hardware address sampling (AMD IBS, Intel PEBS, Arm SPE)
     Pmu,
 }
+
+/// Make a session of what another tool recorded.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        perf mem record -- ./program && slimline import perf.data && slimline report\n  \
+        perf record -d -e cpu/mem-loads,ldlat=30/P -g -o loads.data -- ./program\n  \
+        slimline import loads.data -o loads.session\n  \
+        perf record -d -e ibs_op// -o - -- ./program | slimline import -\n  \
+        slimline import samples.csv --columns 'variable=name,file=source,line=line,latency=cycles'\n\n\
+        Reads perf.data of file and pipe mode, also compressed (perf record -z). Samples weigh the latency that\n\
+        the hardware measured, else their period; those of the kernel's code are counted and left out.\n\
+        Reports read the programs' files on this machine: import where they are.")]
+pub(crate) struct Import {
+    /// The file; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Directory to write the session to
+    #[arg(short, long, value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
+    pub(crate) output: PathBuf,
+    /// Read a table of samples; which column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
+    #[arg(long, value_name = "MAP", long_help = COLUMNS_HELP)]
+    pub(crate) columns: Option<ColumnMap>,
+}
+
+/// What `--columns` takes.
+const COLUMNS_HELP: &str = "\
+Read a table of samples (CSV with a line of column names); which column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
+
+  variable           name of the data that was accessed
+  address, size      of the access
+  index              number of the element accessed; index=COLUMN*8 for elements of 8 bytes
+  kind               load or store, R or W
+  function, file, line, ip    where the instruction is
+  process, thread, cpu        who; a CPU stands for the thread where none is told
+  time               when; time=COLUMN:s for seconds, also :ms, :us, :ns
+  latency            cycles that the access took; or weight, what the sample stands for
+  level              where the data came from: a name (l1, line_fill_buffer, l2, l3, local_dram…), :perf for
+                     perf_mem_data_src, :pebs for Intel's encoding (hexadecimal)
+
+Numbers are decimal, or hexadecimal after 0x; :hex says that a column is hexadecimal without it.
+Cells that are empty, ?, ??, - or N/A tell nothing.";
 
 /// Show which data costs the time, in which loops.
 #[derive(Debug, Args)]

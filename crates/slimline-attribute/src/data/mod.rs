@@ -3,9 +3,11 @@
 //! ```text
 //!   timed           what covered an address at a time          wrappers    which functions only pass memory on
 //!   address_space   a process: images, stacks, mappings        call_path   allocation call path ──► its own frames
+//!   names           what an imported file names by itself
 //! ```
 
 pub mod address_space;
 pub mod call_path;
+pub mod names;
 pub mod timed;
 pub mod wrappers;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, Svma};
-use slimline_trace::tables::{Block, RangeOrigin, StackRow};
+use slimline_trace::tables::{Block, Name, RangeOrigin, StackRow};
 
 use super::call_paths::CallPaths;
 use super::path_tree::PathTree;
@@ -35,6 +35,8 @@ enum GroupKey {
     Stacks,
     /// Any other mapping, by name.
     Mapping(String),
+    /// What an imported file names by itself.
+    Named(String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -241,6 +243,9 @@ impl Groups {
 
     /// The object that an address belongs to, and the extent in which the answer holds.
     pub(super) fn find(&mut self, view: ProcessView<'_, '_>, address: Avma, time_ns: u64) -> (Place, Extent) {
+        if let Some(name) = view.process.names.variable_at(address) {
+            return self.named(view, name);
+        }
         let (found, valid) = view.process.space.find(address, time_ns);
         let ranges = view.process.tables.ranges;
         match found {
@@ -283,6 +288,14 @@ impl Groups {
             }
             Found::Nothing => (Self::NOWHERE, valid),
         }
+    }
+
+    /// A variable that an imported file names by itself.
+    fn named(&mut self, view: ProcessView<'_, '_>, name: &Name) -> (Place, Extent) {
+        let group = self.group(GroupKey::Named(name.name.clone()), || row_of(&name.name, GroupKind::Named));
+        let (start, end) = (name.start.0, name.end.0);
+        let place = self.object(ObjectKey::Static(view.id, group, start), group, start, end - start);
+        (place, Extent { start, end, ..Extent::ALL })
     }
 
     /// A mapping as one object, whatever versions of it there were: it is as large as it was seen, and larger by the

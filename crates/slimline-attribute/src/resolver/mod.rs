@@ -24,10 +24,11 @@ use slimline_trace::access::{
 };
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process, ProcessSummary};
-use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Paths, Ranges, Samples, Stacks, Threads};
+use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Samples, Stacks, Threads};
 use slimline_trace::wire::BurstEnd;
 
 use crate::data::address_space::{AddressSpace, Modules};
+use crate::data::names::NamedAddresses;
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
 use crate::module::Module;
@@ -56,6 +57,8 @@ pub struct ProcessTables<'s> {
     pub threads: &'s Threads,
     /// What was allocated by call path.
     pub paths: &'s Paths,
+    /// What an imported file says of addresses by itself.
+    pub names: &'s Names,
     /// Whether every heap block was followed.
     pub follows_all: bool,
     /// Blocks of so many bytes or more were all followed.
@@ -65,10 +68,10 @@ pub struct ProcessTables<'s> {
 impl<'s> ProcessTables<'s> {
     /// The tables of `process`, of which `summary` tells.
     pub fn new(summary: &ProcessSummary, process: &'s Process) -> Self {
-        let Process { stacks, ranges, mappings, threads, paths, .. } = process;
+        let Process { stacks, ranges, mappings, threads, paths, names, .. } = process;
         let follows_all = summary.follow_shift == 0;
         let followed_bytes = summary.followed_bytes;
-        Self { pid: summary.pid, stacks, ranges, mappings, threads, paths, follows_all, followed_bytes }
+        Self { pid: summary.pid, stacks, ranges, mappings, threads, paths, names, follows_all, followed_bytes }
     }
 }
 
@@ -121,6 +124,7 @@ pub struct Resolver<'a> {
 struct ProcessState<'a> {
     tables: ProcessTables<'a>,
     space: AddressSpace,
+    names: NamedAddresses,
     first_thread: u32,
     sites: FxHashMap<u64, SiteId>,
 }
@@ -181,7 +185,8 @@ impl<'a> Resolver<'a> {
             self.threads.push(Thread { pid: tables.pid, tid, name });
         }
         let space = AddressSpace::new(tables.mappings, tables.ranges, &mut self.modules);
-        self.processes.push(ProcessState { tables, space, first_thread, sites: FxHashMap::default() });
+        let names = NamedAddresses::new(tables.names);
+        self.processes.push(ProcessState { tables, space, names, first_thread, sites: FxHashMap::default() });
         ProcessId(self.processes.len() - 1)
     }
 
@@ -313,7 +318,10 @@ impl<'a> Resolver<'a> {
         if let Some(&site) = process.sites.get(&ip.0) {
             return site;
         }
-        let site = self.sites.find(&process.space, &self.modules, ip, time_ns);
+        let site = match process.names.code_at(ip) {
+            Some(name) => self.sites.named(name),
+            None => self.sites.find(&process.space, &self.modules, ip, time_ns),
+        };
         process.sites.insert(ip.0, site);
         site
     }

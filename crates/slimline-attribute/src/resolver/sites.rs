@@ -3,11 +3,12 @@
 use rustc_hash::FxHashMap;
 use slimline_trace::access::SiteId;
 use slimline_trace::address::{Avma, Svma};
+use slimline_trace::tables::Name;
 
 use crate::code::source::Loops;
 use crate::data::address_space::{AddressSpace, MappingName, Modules};
 use crate::data::wrappers::WrapperRules;
-use crate::tables::{self, Frame, Loop, ModuleId, Site, Tables};
+use crate::tables::{self, Frame, Loop, ModuleId, Site, SourcePosition, Tables};
 
 /// Accesses counted and weighed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +23,8 @@ pub(super) struct Sites {
     /// Number of the module of each row.
     modules: Vec<Option<usize>>,
     by_code: FxHashMap<(Option<usize>, u64), SiteId>,
+    /// Of code that an imported file names by itself, by that.
+    by_name: FxHashMap<(String, String, u32), SiteId>,
     /// Rows of the table of modules: those that have sites, in the order they were met.
     module_ids: FxHashMap<usize, ModuleId>,
     module_order: Vec<usize>,
@@ -36,6 +39,7 @@ impl Sites {
             tallies: vec![Tally::default()],
             modules: vec![None],
             by_code: FxHashMap::default(),
+            by_name: FxHashMap::default(),
             module_ids: FxHashMap::default(),
             module_order: Vec::new(),
             loops: Loops::new(rules.clone()),
@@ -76,6 +80,25 @@ impl Sites {
         self.tallies.push(Tally::default());
         self.modules.push(module);
         self.by_code.insert((module, svma.0), site);
+        site
+    }
+
+    /// The site of code that an imported file names by itself: all that it says the same of is one.
+    pub(super) fn named(&mut self, name: &Name) -> SiteId {
+        let key = (name.name.clone(), name.file.clone(), name.line);
+        if let Some(&site) = self.by_name.get(&key) {
+            return site;
+        }
+        let site = SiteId(self.rows.len() as u32);
+        let position =
+            (!name.file.is_empty()).then(|| SourcePosition { file: name.file.clone(), line: name.line, column: 0 });
+        let function = if name.name.is_empty() { UNTOLD_FUNCTION.to_owned() } else { name.name.clone() };
+        let own_frame = position.is_some().then_some(0);
+        let frame = Frame { function, module: String::new(), position, inlined: false };
+        self.rows.push(Site { svma: Svma(name.start.0), frames: vec![frame], own_frame, ..Site::unknown() });
+        self.tallies.push(Tally::default());
+        self.modules.push(None);
+        self.by_name.insert(key, site);
         site
     }
 
@@ -120,6 +143,8 @@ impl Sites {
     }
 }
 
+/// Name of the function where an imported file tells a line without it.
+const UNTOLD_FUNCTION: &str = "[function not told]";
 /// Mappings with code that the kernel gives to every process.
 const KERNELS_CODE: [&str; 2] = ["[vdso]", "[vsyscall]"];
 

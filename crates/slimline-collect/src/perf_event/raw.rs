@@ -53,6 +53,8 @@ pub mod misc_bits {
     pub const MMAP_DATA: u16 = 1 << 13;
     /// Of COMM: by `exec`.
     pub const COMM_EXEC: u16 = 1 << 13;
+    /// Of FORK, where perf makes it up: the child's mappings are told by themselves.
+    pub const FORK_EXEC: u16 = 1 << 13;
     /// Of SWITCH: away from the thread.
     pub const SWITCH_OUT: u16 = 1 << 13;
     /// Of SAMPLE: the instruction pointer is that of the instruction that caused it.

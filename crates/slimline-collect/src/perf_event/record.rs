@@ -1,5 +1,8 @@
 //! Records of the kernel, each with its own fields and a trailer.
 
+use slimline_trace::address::{Avma, FileOffset};
+use slimline_trace::tables;
+
 use super::attr::EventAttr;
 use super::counters::Counters;
 use super::fields::{Fields, Malformed};
@@ -114,6 +117,42 @@ pub struct Mapping<'a> {
     pub origin: MappingOrigin<'a>,
 }
 
+impl Mapping<'_> {
+    /// As `/proc/<pid>/maps` would tell it; `None` for memory that is none.
+    pub fn row(&self, time_ns: u64) -> Option<tables::Mapping> {
+        const PROT: [(u32, char); 3] = [(1, 'r'), (2, 'w'), (4, 'x')];
+        const MAP_SHARED: u32 = 1;
+        let end = self.start.checked_add(self.bytes).filter(|_| self.bytes > 0)?;
+        let permissions = match self.protection {
+            Some([protection, flags]) => {
+                let letters = PROT.iter().map(|&(bit, letter)| if protection & bit != 0 { letter } else { '-' });
+                letters.chain([if flags & MAP_SHARED != 0 { 's' } else { 'p' }]).collect()
+            }
+            // MMAP tells code from data, and no more.
+            None if self.is_data => "rw-p".to_owned(),
+            None => "r-xp".to_owned(),
+        };
+        let (device, inode) = match self.origin {
+            MappingOrigin::Inode { major, minor, inode } => (format!("{major:02x}:{minor:02x}"), inode),
+            MappingOrigin::BuildId(_) | MappingOrigin::Untold => ("00:00".to_owned(), 0),
+        };
+        let name = String::from_utf8_lossy(self.name).into_owned();
+        let is_anonymous = name == "//anon";
+        Some(tables::Mapping {
+            start: Avma(self.start),
+            end: Avma(end),
+            // Where there is no file, the kernel tells the address here.
+            file_offset: FileOffset(if name.starts_with('/') && !is_anonymous { self.file_offset } else { 0 }),
+            permissions,
+            device,
+            inode,
+            path: if is_anonymous { String::new() } else { name },
+            first_seen_ns: time_ns,
+            last_seen_ns: time_ns,
+        })
+    }
+}
+
 /// Which file a mapping is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingOrigin<'a> {
@@ -141,15 +180,18 @@ pub struct Task {
     pub parent: TaskId,
     /// When.
     pub time: u64,
+    /// The thread began with the mappings of its parent, if it is a process of its own.
+    pub inherits: bool,
 }
 
 impl Task {
-    fn decode(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+    fn decode(record: &RawRecord<'_>, fields: &mut Fields<'_>) -> Result<Self, Malformed> {
         const WITHIN: &str = "thread";
         let (pid, parent_pid) = (fields.u32(WITHIN)?, fields.u32(WITHIN)?);
         let (tid, parent_tid) = (fields.u32(WITHIN)?, fields.u32(WITHIN)?);
         let parent = TaskId { pid: parent_pid, tid: parent_tid };
-        Ok(Self { task: TaskId { pid, tid }, parent, time: fields.u64(WITHIN)? })
+        let inherits = record.misc & misc_bits::FORK_EXEC == 0;
+        Ok(Self { task: TaskId { pid, tid }, parent, time: fields.u64(WITHIN)?, inherits })
     }
 }
 
@@ -205,8 +247,8 @@ impl<'a> Record<'a> {
                 name: fields.text(),
                 by_exec: record.misc & misc_bits::COMM_EXEC != 0,
             },
-            record_type::FORK => Self::Fork(Task::decode(fields)?),
-            record_type::EXIT => Self::Exit(Task::decode(fields)?),
+            record_type::FORK => Self::Fork(Task::decode(record, fields)?),
+            record_type::EXIT => Self::Exit(Task::decode(record, fields)?),
             record_type::LOST => {
                 fields.u64("event id")?;
                 Self::Lost { records: fields.u64("losses")? }

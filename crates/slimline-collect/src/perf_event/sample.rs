@@ -177,6 +177,13 @@ impl<'a> Sample<'a> {
         Ok(sample)
     }
 
+    /// Decodes who, when and where alone.
+    pub(super) fn decode_id(record: &RawRecord<'a>, attr: &EventAttr) -> Result<RecordId, Malformed> {
+        let mut sample = Self::default();
+        sample.decode_head(&mut record.fields(), attr)?;
+        Ok(sample.id)
+    }
+
     /// The fields of fixed size.
     fn decode_head(&mut self, fields: &mut Fields<'a>, attr: &EventAttr) -> Result<(), Malformed> {
         let has = |field| attr.samples(field);

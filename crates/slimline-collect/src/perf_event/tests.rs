@@ -145,6 +145,8 @@ fn each_field_alone_and_all_but_it() {
                 let sample = decode(bytes, &attr, order).unwrap();
                 check(&sample, &values, &attr);
                 assert!(sample.has_exact_ip && sample.is_user());
+                let (record, _) = RawRecord::at_start(bytes, order).unwrap().unwrap();
+                assert_eq!(RecordId::of(&record, &attr), Ok(sample.id));
             }
         }
     }
@@ -257,6 +259,7 @@ fn records_with_their_trailers() {
                 let (record, _) = RawRecord::at_start(encoder.bytes(), order).unwrap().unwrap();
                 let decoded = Record::decode(&record, &attr).unwrap();
                 assert_eq!(decoded.id, id, "type {kind}");
+                assert_eq!(RecordId::of(&record, &attr), Ok(id));
                 check(&decoded.record);
                 for end in 0..record.body.len() {
                     // Shorter ones may still be whole, or not be: none may panic.
@@ -322,11 +325,14 @@ fn records_with_their_trailers() {
                 },
                 &|record| assert_eq!(*record, Record::Comm { task, name: b"twelve chars", by_exec: true }),
             );
-            let of_task = Task { task, parent: TaskId { pid: 3, tid: 4 }, time: 99 };
+            let of_task = Task { task, parent: TaskId { pid: 3, tid: 4 }, time: 99, inherits: true };
             let write_task = |to: &mut Encoder| {
                 to.u32(1).u32(3).u32(2).u32(4).u64(99);
             };
             decoded(record_type::FORK, 0, &write_task, &|record| assert_eq!(*record, Record::Fork(of_task)));
+            decoded(record_type::FORK, misc_bits::FORK_EXEC, &write_task, &|record| {
+                assert_eq!(*record, Record::Fork(Task { inherits: false, ..of_task }));
+            });
             decoded(record_type::EXIT, 0, &write_task, &|record| assert_eq!(*record, Record::Exit(of_task)));
             decoded(
                 record_type::LOST,

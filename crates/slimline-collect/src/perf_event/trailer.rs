@@ -1,7 +1,9 @@
 //! What identifies a record: the fields that samples and the trailers of other records have in common.
 
 use super::attr::{EventAttr, Flags, sample_type};
-use super::fields::{Fields, Malformed};
+use super::fields::{ByteOrder, Fields, Malformed};
+use super::raw::{RawRecord, record_type};
+use super::sample::Sample;
 
 /// A thread, as the kernel numbers it in the pid namespace of whoever opened the event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,6 +54,17 @@ pub(super) fn trailer_bytes(attr: &EventAttr) -> usize {
 }
 
 impl RecordId {
+    /// Of a record that the event `attr` wrote, without what else it says.
+    ///
+    /// # Errors
+    /// The record is too short.
+    pub fn of(record: &RawRecord<'_>, attr: &EventAttr) -> Result<Self, Malformed> {
+        if record.kind == record_type::SAMPLE {
+            return Sample::decode_id(record, attr);
+        }
+        Self::split_off(&mut record.fields(), attr)
+    }
+
     /// Splits the trailer off the end of a record's fields.
     pub(super) fn split_off(fields: &mut Fields<'_>, attr: &EventAttr) -> Result<Self, Malformed> {
         const WITHIN: &str = "trailer";
@@ -63,8 +76,8 @@ impl RecordId {
         let mut word = |field| attr.samples(field).then(|| trailer.u64(WITHIN)).transpose();
         let halves = |word: u64| {
             let bytes = match fields.order() {
-                super::ByteOrder::Little => word.to_le_bytes(),
-                super::ByteOrder::Big => word.to_be_bytes(),
+                ByteOrder::Little => word.to_le_bytes(),
+                ByteOrder::Big => word.to_be_bytes(),
             };
             let mut halves = Fields::new(bytes.as_slice(), fields.order());
             Ok::<_, Malformed>((halves.u32(WITHIN)?, halves.u32(WITHIN)?))

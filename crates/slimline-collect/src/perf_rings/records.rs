@@ -1,12 +1,11 @@
 //! What is asked of the kernel, and what of its records concerns us, in a form that outlives the ring.
 
 use slimline_emulate::State;
-use slimline_trace::address::{Avma, FileOffset};
 use slimline_trace::tables::Mapping;
 
 use crate::perf_event::{
-    self, ByteOrder, Decoded, EventAttr, Flags, MappingOrigin, RawRecord, Record, Registers, TaskId, event_type,
-    sample_type, software_event,
+    self, ByteOrder, Decoded, EventAttr, Flags, RawRecord, Record, Registers, TaskId, event_type, sample_type,
+    software_event,
 };
 
 /// Registers in samples: all that user mode has but the segments', which the kernel does not give
@@ -130,7 +129,7 @@ fn event_of(decoded: Decoded<'_>) -> Option<Event> {
             let registers = sample.user_registers.as_ref().and_then(general_registers);
             (of_record, What::Sample { event: id.id.unwrap_or(0), ip: sample.ip?, registers })
         }
-        Record::Mapping(mapping) => (mapping.task, What::Mapped(mapping_of(&mapping, time_ns)?)),
+        Record::Mapping(mapping) => (mapping.task, What::Mapped(mapping.row(time_ns)?)),
         Record::Comm { task, name, by_exec } => {
             (task, What::Named { name: String::from_utf8_lossy(name).into_owned(), by_exec })
         }
@@ -155,38 +154,10 @@ fn general_registers(registers: &Registers<'_>) -> Option<[u64; 17]> {
     Some(values)
 }
 
-/// As `/proc/<pid>/maps` would tell it; `None` for memory that is none.
-fn mapping_of(mapping: &perf_event::Mapping<'_>, time_ns: u64) -> Option<Mapping> {
-    const PROT: [(u32, char); 3] = [(1, 'r'), (2, 'w'), (4, 'x')];
-    const MAP_SHARED: u32 = 1;
-    let end = mapping.start.checked_add(mapping.bytes).filter(|_| mapping.bytes > 0)?;
-    let [protection, flags] = mapping.protection?;
-    let mut permissions: String =
-        PROT.iter().map(|&(bit, letter)| if protection & bit != 0 { letter } else { '-' }).collect();
-    permissions.push(if flags & MAP_SHARED != 0 { 's' } else { 'p' });
-    let (device, inode) = match mapping.origin {
-        MappingOrigin::Inode { major, minor, inode } => (format!("{major:02x}:{minor:02x}"), inode),
-        MappingOrigin::BuildId(_) | MappingOrigin::Untold => ("00:00".to_owned(), 0),
-    };
-    let name = String::from_utf8_lossy(mapping.name).into_owned();
-    let is_anonymous = name == "//anon";
-    Some(Mapping {
-        start: Avma(mapping.start),
-        end: Avma(end),
-        // The kernel tells the address here where there is no file.
-        file_offset: FileOffset(if name.starts_with('/') && !is_anonymous { mapping.file_offset } else { 0 }),
-        permissions,
-        device,
-        inode,
-        path: if is_anonymous { String::new() } else { name },
-        first_seen_ns: time_ns,
-        last_seen_ns: time_ns,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use slimline_trace::address::{Avma, FileOffset};
 
     use super::*;
     use crate::perf_event::encode::{Encoder, SyntheticSample};

@@ -88,6 +88,7 @@ fn kind(kind: GroupKind) -> &'static str {
         GroupKind::Stack => "stack",
         GroupKind::ThreadLocal => "thread_local",
         GroupKind::Mapping => "mapping",
+        GroupKind::Named => "named",
         GroupKind::Unattributed => "unattributed",
     }
 }

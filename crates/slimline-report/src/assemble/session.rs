@@ -9,7 +9,7 @@ use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use super::served;
-use crate::{view, why_no_samples};
+use crate::{import_remarks, view, why_no_samples};
 
 /// Burst ends in the order in which they are told, with their names.
 const ENDS: [(BurstEnd, &str); 7] = [
@@ -172,10 +172,12 @@ fn notes(info: &SessionInfo) -> Vec<String> {
             collector.trigger_reason
         ));
     }
-    if !collector.skid.calibrated {
+    // Of what others recorded nothing is blamed.
+    if !collector.skid.calibrated && info.imported.is_none() {
         notes.push(format!("the skid was assumed, not measured: {}", collector.skid.note));
     }
     notes.extend(info.stopped_early.clone());
+    notes.extend(info.imported.iter().flat_map(import_remarks));
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             notes.push(format!("process {} ({}) was not recorded: {failure}", process.pid, process.executable));

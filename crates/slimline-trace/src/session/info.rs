@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Imported;
+
 /// The whole content of `session.json`. Fields that came after the first version have a default, so that older sessions
 /// can be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,9 @@ pub struct SessionInfo {
     pub end: Option<End>,
     /// Why the recording is not whole: what happened, as a sentence.
     pub stopped_early: Option<String>,
+    /// Of a session that was imported: the file, and what in it is no sample of a program.
+    #[serde(default)]
+    pub imported: Option<Imported>,
     /// The processes recorded, in the order in which they were first seen.
     pub processes: Vec<ProcessSummary>,
 }

@@ -37,6 +37,7 @@
 //! ```
 
 mod error;
+mod imported;
 mod info;
 mod manifest;
 mod writer;
@@ -49,6 +50,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use error::{OutOfSpace, SessionError};
+pub use imported::Imported;
 pub use info::{
     Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SampledEvent, SessionInfo, Skid, Trigger,
     WeightUnit,
@@ -57,8 +59,8 @@ pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, 
 
 use crate::access::WindowId;
 use crate::tables::{
-    Accesses, Blocks, Mappings, Paths, Ranges, Sample, Samples, StackFrames, StackRow, Stacks, Table, TableError,
-    Threads,
+    Accesses, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, StackRow, Stacks, Table,
+    TableError, Threads,
 };
 use manifest::{Manifest, manifest_path, table_path};
 
@@ -170,6 +172,8 @@ pub struct Process {
     pub threads: Threads,
     /// What was allocated by call path.
     pub paths: Paths,
+    /// What an imported file says of addresses by itself.
+    pub names: Names,
 }
 
 impl Process {
@@ -181,6 +185,7 @@ impl Process {
             mappings: Mappings::default(),
             threads: Threads::default(),
             paths: Paths::default(),
+            names: Names::default(),
             directory,
         };
         let directory = &process.directory;
@@ -201,6 +206,10 @@ impl Process {
             // Earlier sessions have none.
             if manifest.files.contains_key(Paths::NAME) {
                 process.paths = manifest.table(directory, number, Paths::NAME)?;
+            }
+            // Written where there are any.
+            if manifest.files.contains_key(Names::NAME) {
+                process.names = manifest.table(directory, number, Names::NAME)?;
             }
         }
         let is_missing = |stack: &StackRow| stack.index() >= process.stacks.len();

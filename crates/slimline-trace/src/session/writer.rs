@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::{Manifest, table_path, write_whole};
 use super::{HEADER_FILE, LIVE_RANGES, ProcessSummary, SessionError, SessionInfo, read_header};
-use crate::tables::{Accesses, Blocks, Mappings, Paths, Ranges, Samples, StackFrames, Table, Threads};
+use crate::tables::{Accesses, Blocks, Mappings, Names, Paths, Ranges, Samples, StackFrames, Table, Threads};
 
 /// A session directory under construction.
 #[derive(Debug)]
@@ -206,6 +206,8 @@ pub struct NewRows<'a> {
     pub threads: &'a Threads,
     /// What was allocated by call path, likewise.
     pub paths: &'a Paths,
+    /// What an imported file says of addresses by itself, likewise.
+    pub names: &'a Names,
 }
 
 /// The subdirectory of one process.
@@ -252,6 +254,9 @@ impl ProcessWriter {
         manifest.add(directory, number, Mappings::NAME, rows.mappings)?;
         manifest.add(directory, number, Threads::NAME, rows.threads)?;
         manifest.add(directory, number, Paths::NAME, rows.paths)?;
+        if !rows.names.is_empty() {
+            manifest.add(directory, number, Names::NAME, rows.names)?;
+        }
         manifest.commit(directory, number)
     }
 
@@ -264,8 +269,8 @@ impl ProcessWriter {
 }
 
 /// Tables of which only the last part's counts.
-const STATE_TABLES: [&str; 4] = [LIVE_RANGES, Mappings::NAME, Threads::NAME, Paths::NAME];
-const PART_TABLES: [&str; 9] = [
+const STATE_TABLES: [&str; 5] = [LIVE_RANGES, Mappings::NAME, Threads::NAME, Paths::NAME, Names::NAME];
+const PART_TABLES: [&str; 10] = [
     StackFrames::NAME,
     Blocks::NAME,
     Samples::NAME,
@@ -275,4 +280,5 @@ const PART_TABLES: [&str; 9] = [
     Mappings::NAME,
     Threads::NAME,
     Paths::NAME,
+    Names::NAME,
 ];

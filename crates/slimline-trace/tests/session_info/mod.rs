@@ -36,6 +36,7 @@ pub(crate) fn info() -> SessionInfo {
         ended_ns: 400,
         end: None,
         stopped_early: None,
+        imported: None,
         processes: vec![summary("p7-0")],
     }
 }

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 
 mod export;
+mod import;
 mod record;
 mod report;
 
@@ -17,6 +18,7 @@ use crate::cli::{Cli, Command};
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     match &cli.command {
         Command::Record(options) => record::run(options),
+        Command::Import(options) => import::run(options),
         Command::Report(options) => report::run(options),
         Command::Advise(options) => advise::run(options),
         Command::Annotate(options) => annotate::run(options),

@@ -1,0 +1,70 @@
+//! Why a file can't be imported.
+
+use std::io;
+
+use slimline_trace::session::SessionError;
+
+use crate::perf_event::Malformed;
+
+/// Why a file can't be imported. Each displays as one line without the file's name.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file can't be opened or read.
+    #[error("{0}")]
+    Read(io::Error),
+    /// It is none of the formats.
+    #[error("not a perf.data file (of a table of samples, --columns tells which column is what)")]
+    NotPerfData,
+    /// A perf.data of before 2010.
+    #[error("a perf.data file of version 1, which no perf has written since Linux 2.6.36")]
+    TooOld,
+    /// The header has a size that is none of the two known.
+    #[error("a perf.data header of {0} bytes, where perf writes 16 or 104; a newer format, or damaged")]
+    HeaderSize(u64),
+    /// Several files in a directory (`perf record --threads`).
+    #[error("a directory; of perf record --threads, import the file `data` in it and the others one by one")]
+    Directory,
+    /// It has parts that lie where a pipe has been already.
+    #[error("a perf.data file that can't be read from a pipe, as it is not of `perf record -o -`; give its name")]
+    NotSeekable,
+    /// The file ends within this.
+    #[error("truncated: it ends within its {0}")]
+    Ends(&'static str),
+    /// This can't be as it is.
+    #[error("damaged: its {0} can't be as they are")]
+    Damaged(&'static str),
+    /// A part without which nothing can be read.
+    #[error("damaged: it {0}")]
+    Malformed(#[from] Malformed),
+    /// Events with fields that are not known here.
+    #[error("recorded by a newer perf: {event} has {what}, which this slimline can't read; use a newer slimline")]
+    Newer {
+        /// The event's name.
+        event: String,
+        /// The fields.
+        what: String,
+    },
+    /// The compressed records can't be decompressed.
+    #[error("damaged: its compressed records can't be decompressed ({0})")]
+    Decompress(io::Error),
+    /// There is no event whose samples could be imported.
+    #[error("it has no events")]
+    NoEvents,
+    /// There is no sample of a program's own code.
+    #[error("none of its samples can be imported: {0}")]
+    NoSamples(String),
+    /// A table of samples is not as `--columns` says.
+    #[error("{0}")]
+    Columns(String),
+    /// A row of a table is not as `--columns` says.
+    #[error("line {line}: {reason}")]
+    Row {
+        /// Its number, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The session can't be written. Tells the path itself.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}

@@ -1,0 +1,201 @@
+//! Sessions of what other tools recorded.
+//!
+//! A file is turned into an ordinary session, so that every report works with it. What it does not tell stays unknown: no
+//! burst, no allocation, no call path of one.
+
+mod description;
+mod error;
+mod naming;
+mod perf_data;
+mod program;
+mod programs;
+mod table;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use slimline_trace::session::{Collector, Imported, Machine, SessionInfo, SessionWriter, Skid, Trigger};
+
+use description::Description;
+pub use error::ImportError;
+use programs::Programs;
+pub use table::ColumnMap;
+
+/// Read in one go.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What to import.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// The file; `-` for standard input.
+    pub input: PathBuf,
+    /// The session's directory.
+    pub output: PathBuf,
+    /// Which column is what, of a table of samples; `None` of a perf.data file.
+    pub columns: Option<ColumnMap>,
+}
+
+/// How far an import has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read of the file.
+    pub read_bytes: u64,
+    /// Samples found so far.
+    pub samples: u64,
+}
+
+/// A session that was made.
+#[derive(Debug)]
+pub struct ImportOutcome {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// What `session.json` says.
+    pub info: SessionInfo,
+}
+
+/// Makes a session of a file. What is in its place stays there until all of the file has been read.
+///
+/// # Errors
+/// The file is not one that can be imported, has no samples, or the session can't be written.
+pub fn import(options: &ImportOptions, progress: &mut dyn FnMut(Progress)) -> Result<ImportOutcome, ImportError> {
+    let mut info = empty_info(&options.input);
+    let session = SessionWriter::stage(&options.output, &info)?;
+    let mut programs = Programs::new(session);
+    let read = read(options, &mut programs, progress);
+    let (session, finished) = programs.finish();
+    let imported = read.and_then(|description| Ok((description, finished?)));
+    let described = imported.and_then(|(description, processes)| {
+        describe(&mut info, description);
+        info.processes = processes;
+        if info.processes.is_empty() { Err(ImportError::NoSamples(why_none(info.imported.as_ref()))) } else { Ok(()) }
+    });
+    install(session, &info, described)
+}
+
+/// Puts the session into its place, or removes it.
+fn install(
+    mut session: SessionWriter,
+    info: &SessionInfo,
+    described: Result<(), ImportError>,
+) -> Result<ImportOutcome, ImportError> {
+    let installed = described.and_then(|()| {
+        session.update(info)?;
+        session.install()?;
+        Ok(())
+    });
+    match installed {
+        Ok(()) => Ok(ImportOutcome { directory: session.directory().to_owned(), info: info.clone() }),
+        Err(error) => {
+            session.discard();
+            Err(error)
+        }
+    }
+}
+
+fn read(
+    options: &ImportOptions,
+    programs: &mut Programs,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Description, ImportError> {
+    let path = &options.input;
+    if path == Path::new("-") {
+        return read_pipe(Box::new(io::stdin().lock()), options, programs, progress);
+    }
+    let file = File::open(path).map_err(ImportError::Read)?;
+    let kind = file.metadata().map_err(ImportError::Read)?.file_type();
+    if kind.is_dir() {
+        return Err(ImportError::Directory);
+    }
+    if options.columns.is_some() || !kind.is_file() {
+        return read_pipe(Box::new(file), options, programs, progress);
+    }
+    let file = BufReader::with_capacity(BUFFER_BYTES, file);
+    perf_data::read(perf_data::Input::<_, Pipe>::File(file), programs, progress)
+}
+
+/// What is read from its begin to its end.
+type Pipe = Box<dyn Read>;
+
+fn read_pipe(
+    pipe: Pipe,
+    options: &ImportOptions,
+    programs: &mut Programs,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Description, ImportError> {
+    let pipe = BufReader::with_capacity(BUFFER_BYTES, pipe);
+    match &options.columns {
+        Some(columns) => table::read(pipe, columns, programs, progress),
+        None => perf_data::read(perf_data::Input::<File, _>::Pipe(pipe), programs, progress),
+    }
+}
+
+fn describe(info: &mut SessionInfo, description: Description) {
+    info.command = description.command;
+    info.machine = description.machine;
+    info.started_unix_ns = description.started_unix_ns;
+    (info.started_ns, info.ended_ns) = (description.started_ns, description.ended_ns);
+    info.collector.weight = description.weight;
+    info.collector.events = description.events;
+    info.stopped_early = description.stopped_early;
+    let file = info.imported.take().map_or_else(String::new, |imported| imported.file);
+    info.imported = Some(Imported { file, ..description.counts });
+}
+
+/// What became of all samples, where none is left.
+fn why_none(imported: Option<&Imported>) -> String {
+    let Some(imported) = imported else { return "there are none".to_owned() };
+    let reasons = [
+        (imported.kernel_samples, "of the kernel's code"),
+        (imported.samples_without_thread, "without thread or instruction"),
+        (imported.malformed_records, "damaged"),
+        (imported.records_without_event, "of unknown events"),
+    ];
+    let told: Vec<String> =
+        reasons.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    if told.is_empty() { "there are none".to_owned() } else { told.join(", ") }
+}
+
+/// A session of which nothing is known but the file.
+fn empty_info(input: &Path) -> SessionInfo {
+    let file = input.display().to_string();
+    SessionInfo {
+        format: slimline_trace::session::FORMAT_VERSION,
+        slimline_version: env!("CARGO_PKG_VERSION").to_owned(),
+        complete: true,
+        command: Vec::new(),
+        program: String::new(),
+        working_directory: String::new(),
+        environment: Default::default(),
+        machine: Machine::default(),
+        collector: Collector {
+            name: "import".to_owned(),
+            trigger: Trigger::Counter,
+            trigger_reason: format!("imported from {file}"),
+            trigger_errno: 0,
+            weight: Default::default(),
+            events: Vec::new(),
+            period_ns: 0,
+            clocks_ns: [0; 2],
+            period_reason: None,
+            trigger_cost_ns: None,
+            burst_instructions: 0,
+            budget_ppm: 0,
+            track_allocations: false,
+            follow_children: true,
+            skid: Skid {
+                instructions: 0,
+                calibrated: false,
+                samples_at_distance: Vec::new(),
+                note: "as the recording tells".to_owned(),
+            },
+        },
+        started_unix_ns: 0,
+        started_ns: 0,
+        ended_ns: 0,
+        end: None,
+        stopped_early: None,
+        imported: Some(Imported { file, ..Imported::default() }),
+        processes: Vec::new(),
+    }
+}

@@ -1,0 +1,236 @@
+//! Records one after another, as they lie in the file; those that were compressed among them.
+
+use std::io::{self, Read};
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use super::ImportError;
+use crate::perf_event::{ByteOrder, Fields, HEADER_BYTES, RawRecord, record_type};
+
+/// Decompressed in one go: several of the longest records, which have 64 KiB.
+const DECOMPRESSED_BYTES: usize = 256 << 10;
+
+/// Why records end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// That was all.
+    Whole,
+    /// The file ends within a record, or before it says that it does.
+    Truncated,
+    /// Where the next record begins is lost.
+    Damaged,
+}
+
+/// What follows a record without being part of it.
+const TRAILING_HEAD_BYTES: usize = 8;
+
+/// Reads records.
+#[allow(missing_debug_implementations)] // the decompressor has none
+pub(super) struct RecordStream<R> {
+    input: R,
+    order: ByteOrder,
+    /// Bytes of the data section that are left; `None` where it goes on to the end.
+    remaining: Option<u64>,
+    read_bytes: u64,
+    /// The last record read from the file, header and body.
+    record: Vec<u8>,
+    compressed: Compressed,
+    end: Option<End>,
+}
+
+/// What compressed records hold: one stream for the whole file, whose records do not begin where compressed ones do.
+#[derive(Default)]
+struct Compressed {
+    decoder: Option<Decoder<'static>>,
+    input: Vec<u8>,
+    consumed: usize,
+    /// The last output filled all of its room, so there may be more of the same input.
+    is_full: bool,
+    output: Vec<u8>,
+    /// Where the next record begins in `output`.
+    next: usize,
+}
+
+/// Where a record was found.
+enum Found {
+    InFile,
+    Decompressed(usize),
+}
+
+impl<R: Read> RecordStream<R> {
+    /// The records of `input`, which is where they begin: so many bytes, or all.
+    pub(super) fn new(input: R, order: ByteOrder, bytes: Option<u64>) -> Self {
+        let (record, compressed) = (Vec::new(), Compressed::default());
+        Self { input, order, remaining: bytes, read_bytes: 0, record, compressed, end: None }
+    }
+
+    /// Bytes read so far.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// Why there are no more; before, that there may be.
+    pub(super) fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// The next record; `None` after the last one, see [`Self::end`].
+    ///
+    /// # Errors
+    /// Reading or decompressing fails.
+    pub(super) fn next(&mut self) -> Result<Option<RawRecord<'_>>, ImportError> {
+        let order = self.order;
+        let bytes = match self.find()? {
+            None => return Ok(None),
+            Some(Found::InFile) => &self.record[..],
+            Some(Found::Decompressed(start)) => &self.compressed.output[start..self.compressed.next],
+        };
+        Ok(RawRecord::at_start(bytes, order)?.map(|(record, _)| record))
+    }
+
+    fn find(&mut self) -> Result<Option<Found>, ImportError> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        loop {
+            match self.compressed.next_record(self.order) {
+                Ok(None) => {}
+                Ok(start) => return Ok(start.map(Found::Decompressed)),
+                Err(ImportError::Malformed(_)) => {
+                    self.end = Some(End::Damaged);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+            if let Some(end) = self.read_record()? {
+                let is_cut_within = end == End::Whole && self.compressed.has_rest();
+                self.end = Some(if is_cut_within { End::Truncated } else { end });
+                return Ok(None);
+            }
+            let Some((record, _)) = RawRecord::at_start(&self.record, self.order)? else { continue };
+            match record.kind {
+                record_type::COMPRESSED => self.compressed.feed(record.body)?,
+                record_type::COMPRESSED2 => {
+                    // Padded to whole words, so it says how much of it counts.
+                    let mut fields = record.fields();
+                    let bytes = fields.u64("compressed data")?;
+                    self.compressed.feed(fields.sized(bytes, "compressed data")?)?;
+                }
+                record_type::AUXTRACE => {
+                    let bytes = record.fields().u64("AUX data")?;
+                    self.skip(bytes)?;
+                }
+                record_type::HEADER_TRACING_DATA => {
+                    let bytes = u64::from(record.fields().u32("tracing data")?);
+                    self.skip(bytes.next_multiple_of(TRAILING_HEAD_BYTES as u64))?;
+                }
+                _ => return Ok(Some(Found::InFile)),
+            }
+        }
+    }
+
+    /// Reads the next record of the file into `record`; or tells why there is none.
+    fn read_record(&mut self) -> Result<Option<End>, ImportError> {
+        self.record.clear();
+        self.record.resize(HEADER_BYTES, 0);
+        let left = self.remaining.unwrap_or(u64::MAX);
+        if left == 0 {
+            return Ok(Some(End::Whole));
+        }
+        match fill(&mut self.input, &mut self.record)? {
+            0 if self.remaining.is_none() => return Ok(Some(End::Whole)),
+            HEADER_BYTES if left >= HEADER_BYTES as u64 => {}
+            _ => return Ok(Some(End::Truncated)),
+        }
+        let mut header = Fields::new(&self.record, self.order);
+        let size = header.take(6, "header").and_then(|_| header.u16("header"))?;
+        if usize::from(size) < HEADER_BYTES || u64::from(size) > left {
+            return Ok(Some(End::Damaged));
+        }
+        self.record.resize(size.into(), 0);
+        if fill(&mut self.input, &mut self.record[HEADER_BYTES..])? < usize::from(size) - HEADER_BYTES {
+            return Ok(Some(End::Truncated));
+        }
+        self.count(size.into());
+        Ok(None)
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.read_bytes += bytes;
+        self.remaining = self.remaining.map(|left| left.saturating_sub(bytes));
+    }
+
+    /// Passes over data that follows a record.
+    fn skip(&mut self, bytes: u64) -> Result<(), ImportError> {
+        let skipped = io::copy(&mut (&mut self.input).take(bytes), &mut io::sink()).map_err(ImportError::Read)?;
+        self.count(skipped);
+        Ok(())
+    }
+}
+
+/// Reads until `into` is full or the input ends; how much was read.
+fn fill(input: &mut impl Read, into: &mut [u8]) -> Result<usize, ImportError> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match input.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(ImportError::Read(error)),
+        }
+    }
+    Ok(filled)
+}
+
+impl Compressed {
+    /// Takes in what the next compressed record holds. All before it has been decompressed.
+    fn feed(&mut self, data: &[u8]) -> Result<(), ImportError> {
+        if self.decoder.is_none() {
+            self.decoder = Some(Decoder::new().map_err(ImportError::Decompress)?);
+        }
+        self.input.clear();
+        self.input.extend_from_slice(data);
+        self.consumed = 0;
+        Ok(())
+    }
+
+    /// Start of the next whole record in `output`; it ends at `next`.
+    fn next_record(&mut self, order: ByteOrder) -> Result<Option<usize>, ImportError> {
+        loop {
+            let start = self.next;
+            if let Some((_, size)) = RawRecord::at_start(&self.output[start..], order)? {
+                self.next += size;
+                return Ok(Some(start));
+            }
+            if !self.decompress()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Decompresses some more behind what is left of the last record; `false` where there is no input for it.
+    fn decompress(&mut self) -> Result<bool, ImportError> {
+        let Some(decoder) = &mut self.decoder else { return Ok(false) };
+        if self.consumed == self.input.len() && !self.is_full {
+            return Ok(false);
+        }
+        self.output.drain(..self.next);
+        self.next = 0;
+        let kept = self.output.len();
+        self.output.resize(kept + DECOMPRESSED_BYTES, 0);
+        let mut input = InBuffer::around(&self.input[self.consumed..]);
+        let mut output = OutBuffer::around(&mut self.output[kept..]);
+        decoder.run(&mut input, &mut output).map_err(ImportError::Decompress)?;
+        let (consumed, produced) = (input.pos(), output.pos());
+        self.is_full = produced == DECOMPRESSED_BYTES;
+        self.consumed += consumed;
+        self.output.truncate(kept + produced);
+        // Without either it would be asked for ever.
+        Ok(consumed > 0 || produced > 0)
+    }
+
+    /// Whether a record is cut.
+    fn has_rest(&self) -> bool {
+        self.next < self.output.len()
+    }
+}

@@ -1,0 +1,162 @@
+//! Values of cells.
+
+use slimline_trace::access::AccessKind;
+use slimline_trace::served::{MemoryLevel, Served};
+
+use super::columns::{Column, Format};
+use crate::perf_event::{DataSource, Sample};
+
+/// What tables write where they do not know.
+const UNKNOWN: [&str; 6] = ["", "?", "??", "-", "N/A", "[unknown]"];
+
+/// The text of a cell; `None` where it says that nothing is known.
+pub(super) fn text(cell: &str) -> Option<&str> {
+    let cell = cell.trim();
+    (!UNKNOWN.contains(&cell)).then_some(cell)
+}
+
+/// The number in a cell, scaled.
+pub(super) fn number(cell: &str, column: &Column) -> Option<u64> {
+    let cell = cell.trim();
+    let hex = cell.strip_prefix("0x").or(cell.strip_prefix("0X"));
+    let number = match (hex, column.format) {
+        (Some(hex), _) => u64::from_str_radix(hex, 16).ok()?,
+        (None, Format::Hex | Format::Pebs) => u64::from_str_radix(cell, 16).ok()?,
+        (None, Format::Nanoseconds(each)) => return fraction(cell, each),
+        (None, _) => cell.parse().ok()?,
+    };
+    number.checked_mul(column.scale)
+}
+
+/// A decimal number that may have a fraction, in units of `each`. No floating point: it has too few digits for times.
+fn fraction(cell: &str, each: u64) -> Option<u64> {
+    let (whole, fraction) = cell.split_once('.').unwrap_or((cell, ""));
+    let digits = u32::try_from(fraction.len()).ok().filter(|&digits| digits <= 18)?;
+    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()? };
+    let part = u128::from(part) * u128::from(each) / 10_u128.pow(digits);
+    whole.parse::<u64>().ok()?.checked_mul(each)?.checked_add(u64::try_from(part).ok()?)
+}
+
+/// Load or store, by the words that tools use.
+pub(super) fn kind(cell: &str) -> Option<AccessKind> {
+    match cell.trim().to_ascii_lowercase().as_str() {
+        "load" | "l" | "read" | "r" => Some(AccessKind::LOAD),
+        "store" | "s" | "write" | "w" => Some(AccessKind::STORE),
+        "update" | "modify" | "m" | "rw" => Some(AccessKind::LOAD_STORE),
+        _ => None,
+    }
+}
+
+/// What a level's cell says of how the access was served; `None` where it can't be read.
+pub(super) fn served(cell: &str, column: &Column) -> Option<Served> {
+    match column.format {
+        Format::PerfDataSource => Some(of_word(number(cell, column)?)),
+        Format::Pebs => Some(of_word(pebs_word(number(cell, column)?))),
+        _ => {
+            let name = cell.trim().to_ascii_lowercase();
+            let level = MemoryLevel::from_name(&name).or(match name.as_str() {
+                "lfb" => Some(MemoryLevel::LineFillBuffer),
+                "dram" | "ram" | "memory" => Some(MemoryLevel::LocalDram),
+                _ => None,
+            })?;
+            Some(Served { level: Some(level), ..Served::UNKNOWN })
+        }
+    }
+}
+
+fn of_word(word: u64) -> Served {
+    Sample { data_source: Some(DataSource(word)), ..Sample::default() }.served()
+}
+
+/// The kernel's word for what Intel's load latency facility writes: bits 0 to 3 where the data came from, bit 4 that the
+/// second-level TLB missed, bit 5 that the access was locked (Software Developer's Manual, volume 3, "Load Latency Record").
+/// Higher bits are reserved.
+fn pebs_word(encoded: u64) -> u64 {
+    const LOAD: u64 = 2;
+    const REMOTE: u64 = 1 << 37;
+    const MISS: u64 = 4 << 5;
+    const TLB: u64 = 26;
+    const NO_LEVEL: u64 = 0xf;
+    let [l1, l2, l3, buffer, ram, io, uncached]: [u64; 7] = [1, 2, 3, 12, 13, 10, 8];
+    let [none, hit, not_there, modified]: [u64; 4] = [2, 4, 8, 16];
+    let (level, snoop, more) = match encoded & 0xf {
+        // Not in the third level: where, is not told.
+        0 => (NO_LEVEL, 0, MISS),
+        1 => (l1, none, 0),
+        2 => (buffer, none, 0),
+        3 => (l2, none, 0),
+        4 => (l3, none, 0),
+        5 => (l3, not_there, 0),
+        6 => (l3, hit, 0),
+        7 => (l3, modified, 0),
+        8 => (l3, hit, REMOTE),
+        9 => (l3, modified, REMOTE),
+        10 => (ram, hit, 0),
+        11 => (ram, hit, REMOTE),
+        12 => (ram, not_there, 0),
+        13 => (ram, not_there, REMOTE),
+        14 => (io, none, 0),
+        _ => (uncached, none, 0),
+    };
+    // A hit in either TLB, or a miss of the second one.
+    let tlb = if encoded & 0x10 == 0 { 2 | 8 | 16 } else { 4 | 16 };
+    let lock = encoded >> 5 & 1;
+    LOAD | more | snoop << 19 | lock << 25 | tlb << TLB | level << 33
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::served::{Snoop, Translation};
+
+    use super::super::columns::ColumnMap;
+    use super::super::columns::Role;
+    use super::*;
+
+    fn column(text: &str) -> Column {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn numbers_as_tables_write_them() {
+        assert_eq!(number("12", &column("line=l")), Some(12));
+        assert_eq!(number(" 0x1f ", &column("line=l")), Some(31));
+        assert_eq!(number("cd9decad90d14", &column("time=t:hex")), Some(0xcd9_deca_d90d_14));
+        assert_eq!(number("5", &column("index=i*8")), Some(40));
+        assert_eq!(number("1.5", &column("time=t:ms")), Some(1_500_000));
+        assert_eq!(number("60886.315947319", &column("time=t:s")), Some(60_886_315_947_319));
+        assert_eq!(number("7", &column("time=t:us")), Some(7000));
+        for (cell, of) in [("", "line=l"), ("x", "line=l"), ("-1", "line=l"), ("1.", "line=l"), ("1.x", "time=t:s")] {
+            assert_eq!(number(cell, &column(of)), None, "{cell}");
+        }
+        assert_eq!(number("18446744073709551615", &column("index=i*2")), None);
+        assert_eq!((text(" ?? "), text("m_x ")), (None, Some("m_x")));
+        assert_eq!((kind("R"), kind("Store"), kind("jump")), (Some(AccessKind::LOAD), Some(AccessKind::STORE), None));
+    }
+
+    #[test]
+    fn levels_in_all_formats() {
+        let map: ColumnMap = "address=a,level=l:pebs".parse().unwrap();
+        let pebs = |cell: &str| served(cell, map.of(Role::Level).unwrap()).unwrap();
+        let hit = Served {
+            level: Some(MemoryLevel::L3),
+            snoop: Some(Snoop::HitModified),
+            translation: Some(Translation::Tlb),
+            locked: Some(false),
+            ..Served::UNKNOWN
+        };
+        assert_eq!(pebs("7"), hit);
+        let locked = Served { translation: Some(Translation::Walk), locked: Some(true), ..hit };
+        assert_eq!(pebs("37"), locked, "hexadecimal");
+        assert_eq!(pebs("d").level, Some(MemoryLevel::RemoteDram));
+        assert_eq!(pebs("8").level, Some(MemoryLevel::RemoteCache));
+        assert_eq!(pebs("0").level, None);
+        assert_eq!(pebs("e").level, Some(MemoryLevel::Io));
+        let perf = served("0x10650100842", &column("level=l:perf")).unwrap();
+        assert_eq!((perf.level, perf.translation), (Some(MemoryLevel::L3), Some(Translation::Walk)));
+        let named = |cell| served(cell, &column("level=l")).and_then(|served| served.level);
+        assert_eq!(
+            (named("L2"), named("LFB"), named("??")),
+            (Some(MemoryLevel::L2), Some(MemoryLevel::LineFillBuffer), None)
+        );
+    }
+}

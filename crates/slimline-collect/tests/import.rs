@@ -1,0 +1,351 @@
+//! Recordings of perf become sessions that say what `perf script` says of them. `perf-data/README.md` tells how each
+//! recording was made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use slimline_collect::{ImportError, ImportOptions, ImportOutcome, import};
+use slimline_trace::access::AccessKind;
+use slimline_trace::address::Avma;
+use slimline_trace::served::{MemoryLevel, Snoop, Translation};
+use slimline_trace::session::{Session, WeightUnit};
+use slimline_trace::tables::{NameKind, Sample};
+use slimline_trace::wire::Quality;
+use tempfile::TempDir;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perf-data").join(name)
+}
+
+struct Imported {
+    outcome: ImportOutcome,
+    session: Session,
+    _scratch: TempDir,
+}
+
+fn import_bytes(bytes: &[u8]) -> Result<Imported, ImportError> {
+    let scratch = tempfile::tempdir().unwrap();
+    let input = scratch.path().join("perf.data");
+    fs::write(&input, bytes).unwrap();
+    let options = ImportOptions { input, output: scratch.path().join("session"), columns: None };
+    let outcome = import(&options, &mut |_| ())?;
+    let session = Session::open(&outcome.directory).unwrap();
+    Ok(Imported { outcome, session, _scratch: scratch })
+}
+
+fn import_fixture(name: &str) -> Imported {
+    import_bytes(&fs::read(fixture(name)).unwrap()).unwrap()
+}
+
+impl Imported {
+    /// All samples, each with the number of its process and thread, and the thread's name.
+    fn samples(&self) -> Vec<(u32, u32, String, Sample)> {
+        let mut samples = Vec::new();
+        for summary in self.session.processes() {
+            let process = self.session.load(summary).unwrap();
+            for part in process.parts() {
+                for sample in part.unwrap().samples.iter() {
+                    let thread = process.threads.row(sample.thread.index());
+                    samples.push((summary.pid, thread.tid, thread.name, sample));
+                }
+            }
+        }
+        samples.sort_by_key(|(.., sample)| sample.time_ns);
+        samples
+    }
+}
+
+/// A sample as `perf script -F comm,pid,tid,time,event,ip,addr,period --ns` prints it.
+#[derive(Debug, PartialEq)]
+struct Line {
+    pid: u32,
+    tid: u32,
+    comm: String,
+    time_ns: u64,
+    address: u64,
+    ip: u64,
+}
+
+fn script(name: &str) -> Vec<Line> {
+    let text = fs::read_to_string(fixture(name)).unwrap();
+    let hex = |word: &str| u64::from_str_radix(word, 16).unwrap();
+    text.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (pid, tid) = words[1].split_once('/').unwrap();
+            let (seconds, nanoseconds) = words[2].trim_end_matches(':').split_once('.').unwrap();
+            Line {
+                pid: pid.parse().unwrap(),
+                tid: tid.parse().unwrap(),
+                comm: words[0].to_owned(),
+                time_ns: seconds.parse::<u64>().unwrap() * 1_000_000_000 + nanoseconds.parse::<u64>().unwrap(),
+                address: hex(words[5]),
+                ip: hex(words[6]),
+            }
+        })
+        .collect()
+}
+
+/// In file mode, in pipe mode, and compressed: the same samples that perf sees.
+#[test]
+fn every_form_tells_what_perf_tells() {
+    for name in ["file", "pipe", "zstd"] {
+        let imported = import_fixture(&format!("{name}.data"));
+        let expected = script(&format!("{name}.script"));
+        let found: Vec<Line> = imported
+            .samples()
+            .into_iter()
+            .map(|(pid, tid, comm, sample)| {
+                let Sample { time_ns, address, ip, .. } = sample;
+                Line { pid, tid, comm, time_ns, address: address.0, ip: ip.0 }
+            })
+            .collect();
+        assert_eq!(found, expected, "{name}");
+        let info = &imported.outcome.info;
+        assert_eq!(info.collector.weight, WeightUnit::Period);
+        assert_eq!(info.collector.events[0].name, "page-faults:u");
+        assert_eq!(info.collector.events[0].period, Some(1));
+        let counts = info.imported.as_ref().unwrap();
+        assert_eq!((counts.malformed_records, counts.unknown_records.len()), (0, 0), "{name}: {counts:?}");
+        assert!(info.command.iter().any(|word| word == "./touch"), "{:?}", info.command);
+        assert!(!info.machine.cpu.is_empty());
+        assert_eq!(info.processes[0].executable, "/tmp/fx/touch");
+        assert_eq!(info.stopped_early, None);
+    }
+}
+
+/// Each address lies in the mapping that the program's source says: 40 pages of a variable, 60 of a heap block.
+#[test]
+fn addresses_lie_where_the_program_put_its_data() {
+    let imported = import_fixture("file.data");
+    let process = imported.session.load(&imported.session.processes()[0]).unwrap();
+    let mut by_path: BTreeMap<String, usize> = BTreeMap::new();
+    for (.., sample) in imported.samples() {
+        let holds = |row: &usize| {
+            let mapping = process.mappings.row(*row);
+            (mapping.start..mapping.end).contains(&sample.address)
+                && (mapping.first_seen_ns..=mapping.last_seen_ns).contains(&sample.time_ns)
+        };
+        let mut rows = (0..process.mappings.len()).filter(holds);
+        let row = rows.next().unwrap_or_else(|| panic!("{sample:?} is in no mapping"));
+        assert_eq!(rows.next(), None, "mappings of one time do not overlap");
+        *by_path.entry(process.mappings.path[row].clone()).or_default() += 1;
+        assert_eq!((sample.quality, sample.weight), (Quality::Exact, 1));
+    }
+    assert!(by_path[""] >= 100, "{by_path:?}");
+    assert!(by_path.contains_key("[stack]") && by_path.contains_key("/tmp/fx/touch"), "{by_path:?}");
+}
+
+#[test]
+fn call_chains_become_call_paths() {
+    let imported = import_fixture("zstd.data");
+    let process = imported.session.load(&imported.session.processes()[0]).unwrap();
+    let chains: Vec<usize> = imported
+        .samples()
+        .iter()
+        .map(|(.., sample)| sample.stack.map_or(0, |stack| process.stacks.frames(stack).len()))
+        .collect();
+    // perf script: the first fault is in `_start` of the loader, which nobody called; the second in a callee of it.
+    assert_eq!(chains[..2], [0, 1]);
+    assert!(process.stacks.iter().all(|(_, frames)| frames.iter().all(|frame| frame.0 < 1 << 63)));
+}
+
+/// Where one event counts time and another one faults, time is what is weighed.
+#[test]
+fn events_that_count_something_else_weigh_nothing() {
+    let imported = import_fixture("two.data");
+    let info = &imported.outcome.info;
+    assert_eq!(info.collector.weight, WeightUnit::TimeNs);
+    let (mut clock, mut faults) = (0, 0);
+    for (.., sample) in imported.samples() {
+        if sample.weight > 0 {
+            assert_eq!((sample.weight, sample.quality, sample.address.0), (5_000_000, Quality::NoCode, 0));
+            clock += 1;
+        } else {
+            assert_eq!(sample.quality, Quality::Exact);
+            faults += 1;
+        }
+    }
+    // As `perf script` counts them: 7 and 146.
+    assert_eq!((clock, faults), (7, 146));
+    let counts = info.imported.as_ref().unwrap();
+    assert_eq!((counts.samples_without_weight, counts.samples_without_address), (146, 7));
+    assert_eq!(info.processes[0].weight, 35_000_000);
+}
+
+/// What `perf script` says of the samples of programs; those of the kernel are counted.
+#[test]
+fn latencies_and_levels_of_a_xeon() {
+    let imported = import_fixture("weight_struct.data");
+    let info = &imported.outcome.info;
+    assert_eq!(info.collector.weight, WeightUnit::LatencyCycles);
+    assert_eq!((info.machine.host.as_str(), info.machine.logical_cpus), ("host.example", 112));
+    let found: Vec<_> = imported
+        .samples()
+        .into_iter()
+        .map(|(pid, tid, _, sample)| {
+            assert_eq!(sample.kind.bits() & AccessKind::LOAD.bits(), 1);
+            let served = sample.served;
+            assert_eq!((sample.weight, served.snoop), (served.latency_cycles.unwrap().into(), Some(Snoop::None)));
+            let at = (sample.ip.0, sample.address.0);
+            (pid, tid, at, sample.weight, served.level, served.translation, served.locked)
+        })
+        .collect();
+    let (buffer, l1, l3) = (MemoryLevel::LineFillBuffer, MemoryLevel::L1, MemoryLevel::L3);
+    let (hit, walk) = (Translation::Tlb, Translation::Walk);
+    let expected = [
+        (17662, 20595, (0x12d_aae4, 0x4a1_cba7_6618), 70, buffer, hit, false),
+        (17575, 19460, (0x29d_9c67, 0x4e7_ca80), 92, l1, hit, true),
+        (17564, 19360, (0x1ad_a15a, 0x4482_53ad_3300), 240, l3, walk, false),
+        (17575, 20391, (0x19b_3df9, 0x4609_440b_d6d0), 117, l3, hit, false),
+        (17654, 19892, (0x561c_92f3_f3ed, 0x7fc3_ada9_f408), 168, l1, hit, false),
+    ]
+    .map(|(pid, tid, at, cycles, level, translation, locked)| {
+        (pid, tid, at, cycles, Some(level), Some(translation), Some(locked))
+    });
+    assert_eq!(found, expected);
+    let counts = info.imported.as_ref().unwrap();
+    // The nine others, and the sum of their latencies.
+    assert_eq!((counts.kernel_samples, counts.kernel_weight), (9, 225 + 96 + 71 + 77 + 70 + 81 + 80 + 89 + 249));
+}
+
+/// Cut anywhere, the file is refused with a reason, or what it holds up to there is imported and said to be cut.
+#[test]
+fn files_cut_anywhere_are_refused_or_imported_up_to_there() {
+    for name in ["file.data", "pipe.data", "zstd.data"] {
+        let whole = fs::read(fixture(name)).unwrap();
+        let all = import_bytes(&whole).unwrap().samples().len();
+        let (mut refused, mut cut) = (0, 0);
+        for end in (0..whole.len()).step_by(whole.len() / 40) {
+            match import_bytes(&whole[..end]) {
+                Ok(imported) => {
+                    cut += u32::from(imported.outcome.info.stopped_early.is_some());
+                    assert!(imported.samples().len() <= all);
+                }
+                Err(error) => {
+                    assert!(!error.to_string().contains('\n'), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0 && cut > 0, "{name}: {refused} refused, {cut} cut");
+    }
+}
+
+/// Any byte may be wrong: there is a reason or a session, never a panic, and nothing is left behind where it is refused.
+#[test]
+fn damaged_files_are_no_panic() {
+    for name in ["file.data", "pipe.data", "zstd.data", "weight_struct.data"] {
+        let whole = fs::read(fixture(name)).unwrap();
+        for at in (0..whole.len()).step_by(whole.len() / 30) {
+            for value in [0, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[at] = value;
+                let _ = import_bytes(&damaged);
+            }
+        }
+    }
+}
+
+#[test]
+fn foreign_files_are_refused_in_one_line() {
+    let refused = |bytes: &[u8]| import_bytes(bytes).err().unwrap().to_string();
+    for foreign in [&b""[..], b"PK\x03\x04", b"variable,line,latency\nm_x,7,30\n", &[0; 200]] {
+        assert!(refused(foreign).starts_with("not a perf.data file"));
+    }
+    assert!(refused(b"PERFFILE\x68\0\0\0\0\0\0\0").contains("version 1"));
+    assert!(refused(b"PERFILE2\x70\0\0\0\0\0\0\0").contains("a perf.data header of 112 bytes"));
+    assert_eq!(refused(b"PERFILE2\x68\0\0\0\0\0\0\0\x88"), "truncated: it ends within its header");
+    assert_eq!(refused(b"PERFILE2\x10\0\0\0\0\0\0\0"), "it has no events");
+
+    // An event with a sample field that no kernel had yet.
+    let mut newer = fs::read(fixture("pipe.data")).unwrap();
+    let attr = 16 + 8; // pipe header, record header
+    newer[attr + 24 + 3] |= 0x40; // sample_type, bit 30
+    let error = refused(&newer);
+    assert!(error.starts_with("recorded by a newer perf: ") && error.contains("0x40000000"), "{error}");
+
+    let missing = ImportOptions { input: "/no/such/file".into(), output: "/tmp/unused".into(), columns: None };
+    assert!(import(&missing, &mut |_| ()).is_err());
+}
+
+/// What was there before stays, where there is nothing to put in its place.
+#[test]
+fn a_file_that_is_refused_costs_no_session() {
+    let scratch = tempfile::tempdir().unwrap();
+    let output = scratch.path().join("session");
+    let import_into =
+        |input: PathBuf| import(&ImportOptions { input, output: output.clone(), columns: None }, &mut |_| ());
+    import_into(fixture("file.data")).unwrap();
+    assert!(import_into(fixture("README.md")).is_err());
+    assert_eq!(Session::open(&output).unwrap().processes().len(), 1);
+    let left: Vec<_> = fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["session"]);
+}
+
+const LULESH: &str = "variable=variable,file=source,line=line,time=time:hex,latency=latency,level=dataSource:pebs,\
+                      cpu=cpu,index=index*8";
+
+fn table(text: &str, columns: &str) -> Result<Imported, ImportError> {
+    let scratch = tempfile::tempdir().unwrap();
+    let input = scratch.path().join("samples.csv");
+    fs::write(&input, text).unwrap();
+    let columns = Some(columns.parse().unwrap());
+    let outcome = import(&ImportOptions { input, output: scratch.path().join("session"), columns }, &mut |_| ())?;
+    let session = Session::open(&outcome.directory).unwrap();
+    Ok(Imported { outcome, session, _scratch: scratch })
+}
+
+/// Every variable has the latency that a sum over the table's own text gives, and each line its own.
+#[test]
+fn a_table_of_samples_keeps_its_names_and_weights() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables/lulesh.csv");
+    let text = fs::read_to_string(path).unwrap();
+    let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for line in text.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let place = if cells[1] == "??" { String::new() } else { format!("{}:{}", cells[1], cells[2]) };
+        *expected.entry((cells[0].to_owned(), place)).or_default() += cells[5].parse::<u64>().unwrap();
+    }
+    let imported = table(&text, LULESH).unwrap();
+    let process = imported.session.load(&imported.session.processes()[0]).unwrap();
+    let name_at = |address: Avma, kind: NameKind| {
+        process.names.iter().find(|name| name.kind == kind && (name.start..name.end).contains(&address))
+    };
+    let mut found: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for (_, tid, thread, sample) in imported.samples() {
+        let variable = name_at(sample.address, NameKind::Variable).unwrap().name;
+        let place =
+            name_at(sample.ip, NameKind::Code).map_or_else(String::new, |at| format!("{}:{}", at.file, at.line));
+        *found.entry((variable, place)).or_default() += sample.weight;
+        assert_eq!(thread, format!("CPU {tid}"));
+        assert_eq!(sample.served.latency_cycles.map(u64::from), Some(sample.weight));
+        assert!(sample.served.translation.is_some());
+    }
+    assert_eq!(found, expected);
+    let info = &imported.outcome.info;
+    assert_eq!(
+        (info.collector.weight, info.imported.as_ref().unwrap().malformed_records),
+        (WeightUnit::LatencyCycles, 0)
+    );
+    // The first and the last time of the file, in hexadecimal there.
+    let times = text.lines().skip(1).map(|line| u64::from_str_radix(line.split(',').nth(3).unwrap(), 16).unwrap());
+    assert_eq!((Some(info.started_ns), Some(info.ended_ns)), (times.clone().min(), times.max()));
+}
+
+#[test]
+fn tables_that_are_not_as_said_are_refused_in_one_line() {
+    let refused = |text, columns| table(text, columns).err().unwrap().to_string();
+    let map = "variable=name,latency=cycles";
+    assert_eq!(refused("name,cost\na,1\n", map), "has no column `cycles`; it has name, cost");
+    assert_eq!(refused("name,cycles\na,many\nb,1.5\n", map), "line 2: `many` in column `cycles` can't be read");
+    assert_eq!(refused("name,cycles\na\n", map), "line 2: it ends before its column `cycles`");
+    assert_eq!(refused("name,cycles\n", map), "none of its samples can be imported: there are none");
+
+    // One bad row among others is counted.
+    let imported = table("name,cycles\na,7\nb,many\n\"c, d\",9\n", map).unwrap();
+    let process = imported.session.load(&imported.session.processes()[0]).unwrap();
+    assert_eq!(process.names.name, ["a", "c, d"]);
+    assert_eq!(imported.outcome.info.imported.as_ref().unwrap().malformed_records, 1);
+}
