@@ -20,7 +20,7 @@ use crate::places::{BATCHES, Places};
 use crate::service::Service;
 use crate::streams::Stream;
 use crate::stride::gcd;
-use crate::structure::{ElementFrom, Motion, Structure};
+use crate::structure::{ElementFrom, KNOWN, Motion, Structure, fullest_class};
 
 /// Cache lines are taken to be this large; an element is taken to start on one.
 pub const LINE_BYTES: u64 = 64;
@@ -186,6 +186,9 @@ fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<
                 *places.entry(offset).or_default() += seen;
             }
         }
+        if let Some(place) = one_place(stream, motion, structure) {
+            places = BTreeMap::from([(place, places.values().sum())]);
+        }
         extents.add_site(u64::from(stream.bytes.1), structure.element_bytes, &places, is_dense);
     }
     let shape = |(index, (from, to)): (usize, (u64, u64))| FieldShape {
@@ -196,6 +199,17 @@ fn accessed(structure: &Structure, streams: &[(&Stream, Motion, usize)]) -> Vec<
         moves_with: index,
     };
     extents.fields().into_iter().enumerate().map(shape).collect()
+}
+
+/// The one offset of the element that a stream reaches which goes by whole elements, where samples alone tell of it. What a
+/// few of them show elsewhere are wrong addresses: taken for other fields, they would tie these to it.
+fn one_place(stream: &Stream, motion: &Motion, structure: &Structure) -> Option<u64> {
+    let grain = motion.grain.filter(|grain| grain.confidence >= KNOWN && stream.executions == 0)?.bytes;
+    if !grain.is_multiple_of(structure.element_bytes) {
+        return None;
+    }
+    let (residue, _) = fullest_class(&stream.some_offsets(), grain)?;
+    structure.offset(residue.saturating_add(structure.start.next_multiple_of(grain)))
 }
 
 /// Distributes the streams of one group over its fields.
@@ -264,7 +278,8 @@ impl FieldUses {
     }
 
     fn add(&mut self, structure: Option<&Structure>, stream: &Stream, motion: &Motion, place: usize, places: &Places) {
-        let field_of = |of: &Self, offset| structure.and_then(|structure| of.at(structure.offset(offset)?));
+        let one_place = structure.and_then(|structure| one_place(stream, motion, structure));
+        let field_of = |of: &Self, offset| of.at(one_place.or_else(|| structure?.offset(offset))?);
         let executed_offsets: u64 = stream.executed().map(|(_, count)| count).sum();
         let mut blamed: BTreeMap<usize, f64> = BTreeMap::new();
         for (offset, weight) in stream.weighed() {
@@ -305,7 +320,7 @@ impl FieldUses {
         // No windows: the GCD's answer, where it is one.
         if executed.is_empty()
             && let (Some(&field), Some(grain)) = (blamed.keys().next(), motion.grain)
-            && grain.confidence >= crate::structure::KNOWN
+            && grain.confidence >= KNOWN
         {
             self.of(place, field, stream).walks.entry(Some(grain.bytes as i64)).or_default();
         }

@@ -5,7 +5,7 @@
 //! Streams that walk over everything (unit stride, a `memset`, a loop that reads all fields) say nothing about
 //! structure and are left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_attribute::tables::{Group, GroupKind};
 
@@ -124,11 +124,16 @@ fn succession(agreeing: u64, steps: u64) -> f64 {
 
 /// Part of the offsets in the fullest residue class of `stride`.
 fn congruent(offsets: &[u64], stride: u64) -> f64 {
+    fullest_class(offsets, stride).map_or(0.0, |(_, count)| count as f64 / offsets.len() as f64)
+}
+
+/// The residue by `stride` that most of the offsets have, and how many have it.
+pub(crate) fn fullest_class(offsets: &[u64], stride: u64) -> Option<(u64, usize)> {
     let mut classes = BTreeMap::<u64, usize>::new();
     for offset in offsets {
         *classes.entry(offset % stride).or_default() += 1;
     }
-    classes.values().max().map_or(0.0, |&fullest| fullest as f64 / offsets.len() as f64)
+    classes.into_iter().max_by_key(|&(residue, count)| (count, std::cmp::Reverse(residue)))
 }
 
 /// A stream as evidence of structure.
@@ -232,11 +237,12 @@ fn by_stride(streams: &[(&Stream, Motion, usize)]) -> Option<(u64, f64)> {
         .iter()
         .filter_map(|&(stream, motion, place)| {
             let grain = motion.grain.filter(|grain| grain.confidence >= KNOWN)?;
-            let first = stream.some_offsets().first().copied()?;
+            // Of a few wrong addresses any may come first.
+            let (residue, _) = fullest_class(&stream.some_offsets(), grain.bytes)?;
             Some(Witness {
                 place,
                 grain: grain.bytes,
-                residue: first % grain.bytes,
+                residue,
                 bytes: u64::from(stream.bytes.1),
                 confidence: grain.confidence,
                 evidence: stream.evidence() as f64,
@@ -272,15 +278,10 @@ fn telling(witnesses: Vec<Witness>) -> Vec<Witness> {
     }
     let mut covered: BTreeMap<(usize, u64), Vec<(u64, u64)>> = BTreeMap::new();
     let mut telling = Vec::new();
+    let unrolled = unrolled_grains(&by_walk);
     for ((place, grain, bytes), mut walk) in by_walk {
-        let mut residues: Vec<u64> = walk.iter().map(|witness| witness.residue).collect();
-        residues.sort_unstable();
-        residues.dedup();
-        let spacing = grain / residues.len() as u64;
-        let copies = residues.len() > 1
-            && grain.is_multiple_of(residues.len() as u64)
-            && residues.windows(2).all(|pair| pair[1] - pair[0] == spacing);
-        if copies {
+        let residues = residues(&walk);
+        if let Some(spacing) = spacing(grain, &residues).filter(|_| unrolled.contains(&grain)) {
             walk.iter_mut().for_each(|witness| witness.grain = spacing);
         }
         covered.entry((place, grain)).or_default().extend(residues.iter().map(|&residue| (residue, bytes)));
@@ -293,6 +294,42 @@ fn telling(witnesses: Vec<Witness>) -> Vec<Witness> {
         .filter(|(grain, witness)| witness.grain > witness.bytes && !dense.contains(&(witness.place, *grain)))
         .map(|(_, witness)| witness)
         .collect()
+}
+
+/// Where in their stride the sites of a walk begin, in order.
+fn residues(walk: &[Witness]) -> Vec<u64> {
+    let mut residues: Vec<u64> = walk.iter().map(|witness| witness.residue).collect();
+    residues.sort_unstable();
+    residues.dedup();
+    residues
+}
+
+/// The distance of sites that go by the same stride and are evenly spaced; `None` where they are not, or are one.
+fn spacing(grain: u64, residues: &[u64]) -> Option<u64> {
+    let spacing = grain / residues.len() as u64;
+    let even =
+        grain.is_multiple_of(residues.len() as u64) && residues.windows(2).all(|pair| pair[1] - pair[0] == spacing);
+    (residues.len() > 1 && even).then_some(spacing)
+}
+
+/// Strides by which only unrolled loops seem to go. Two fields that are half an element apart look like the copies of an
+/// unrolled loop as well; but then other loops go by the same stride at one place of the element each.
+fn unrolled_grains(by_walk: &BTreeMap<(usize, u64, u64), Vec<Witness>>) -> BTreeSet<u64> {
+    /// Evidence for one place each, as a part of that for several, from which the several are fields.
+    const FIELDS: f64 = 0.5;
+    let mut by_grain: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for (&(_, grain, _), walk) in by_walk {
+        let evidence: f64 = walk.iter().map(|witness| witness.evidence).sum();
+        let residues = residues(walk);
+        let (at_one, spaced) = by_grain.entry(grain).or_default();
+        if residues.len() == 1 {
+            *at_one += evidence;
+        } else if spacing(grain, &residues).is_some() {
+            *spaced += evidence;
+        }
+    }
+    let unrolled = by_grain.into_iter().filter(|(_, (at_one, spaced))| *at_one < FIELDS * spaced);
+    unrolled.map(|(grain, _)| grain).collect()
 }
 
 /// Whether the ranges (offset, bytes) together use every byte of `0..length`, taken as a ring.

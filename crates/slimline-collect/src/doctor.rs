@@ -13,10 +13,7 @@ use crate::clock::tick_ns;
 use crate::perf_rings::{RingOptions, Rings};
 use crate::program::Runs;
 use crate::run_directory::RunDirectory;
-use crate::{machine, perf_refusal, program, trigger};
-
-/// Where the kernel lists its sources of events.
-const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
+use crate::{machine, perf_refusal, pmu, program, trigger};
 
 /// Everything found.
 #[derive(Clone, Debug)]
@@ -103,7 +100,7 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
             in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &sigtrap, perf_event_paranoid),
             in_process("clock/thread-timer", Trigger::ThreadTimer, &timer, perf_event_paranoid),
             out_of_process(perf_event_paranoid),
-            missing("pmu", &hardware_counters(Path::new(EVENT_SOURCES))),
+            hardware(Path::new(pmu::EVENT_SOURCES)),
             missing("instrument", "would record every access of programs recompiled with clang"),
             missing("translate", "would record every access of unmodified programs under QEMU"),
         ],
@@ -149,24 +146,20 @@ fn missing(collector: &'static str, reason: &str) -> Capability {
     Capability { collector, availability: Availability::NotInThisVersion, reason, remedy: None }
 }
 
-/// What the kernel offers of hardware counters that give data addresses.
-fn hardware_counters(sources: &Path) -> String {
-    let mut found = Vec::new();
-    if sources.join("ibs_op").exists() {
-        found.push("AMD IBS");
-    }
-    if sources.join("cpu/events/mem-loads").exists() || sources.join("cpu_core/events/mem-loads").exists() {
-        found.push("Intel PEBS");
-    }
-    let has_spe = fs::read_dir(sources).is_ok_and(|entries| {
-        entries.flatten().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"arm_spe"))
-    });
-    if has_spe {
-        found.push("Arm SPE");
-    }
-    match found.as_slice() {
-        [] => format!("and no IBS, PEBS or SPE in {} (virtual machines seldom have them)", sources.display()),
-        found => format!("this machine has {}", found.join(" and ")),
+/// Sampling by hardware that tells addresses: what of it the event sources in `sources` describe.
+fn hardware(sources: &Path) -> Capability {
+    match pmu::attrs(sources, &pmu::Plan::default()) {
+        Ok(events) => {
+            let name = pmu::hardware(sources).map_or("hardware", pmu::Hardware::name);
+            let events: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+            missing("pmu", &format!("this machine has {name}: {}", events.join(" ")))
+        }
+        Err(reason) => Capability {
+            collector: "pmu",
+            availability: Availability::Unavailable,
+            remedy: reason.remedy().map(str::to_owned),
+            reason: reason.to_string(),
+        },
     }
 }
 
@@ -235,12 +228,15 @@ mod tests {
     #[test]
     fn counters_are_found_where_the_kernel_lists_them() {
         let scratch = tempfile::tempdir().unwrap();
-        assert!(hardware_counters(scratch.path()).starts_with("and no IBS"));
-        fs::create_dir_all(scratch.path().join("cpu/events")).unwrap();
-        assert!(hardware_counters(scratch.path()).starts_with("and no IBS"), "counters without addresses are none");
-        fs::write(scratch.path().join("cpu/events/mem-loads"), "").unwrap();
-        fs::create_dir(scratch.path().join("arm_spe_0")).unwrap();
-        assert_eq!(hardware_counters(scratch.path()), "this machine has Intel PEBS and Arm SPE");
+        let none = hardware(scratch.path());
+        assert_eq!(none.availability, Availability::Unavailable);
+        assert!(none.reason.contains("no AMD IBS, Intel PEBS or Arm SPE") && none.remedy.is_some(), "{none:?}");
+        fs::create_dir_all(scratch.path().join("ibs_op/format")).unwrap();
+        fs::write(scratch.path().join("ibs_op/type"), "11\n").unwrap();
+        fs::write(scratch.path().join("ibs_op/format/cnt_ctl"), "config:19\n").unwrap();
+        let found = hardware(scratch.path());
+        assert_eq!(found.availability, Availability::NotInThisVersion);
+        assert!(found.reason.ends_with("this machine has AMD IBS: ibs_op/cnt_ctl=1/"), "{found:?}");
     }
 
     #[test]

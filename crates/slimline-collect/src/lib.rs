@@ -8,7 +8,7 @@
 //!   kernel ══ perf's rings ═══► perf_rings (event ─► records ─► image) ─┘
 //! ```
 //!
-//! `perf_event` decodes the kernel's records, from rings and from files.
+//! `perf_event` decodes the kernel's records, from rings and from files; `pmu` tells which hardware events to ask for.
 //!
 //! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory),
 //! `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
@@ -26,6 +26,7 @@ mod message;
 pub mod perf_event;
 mod perf_refusal;
 mod perf_rings;
+pub mod pmu;
 mod process_summary;
 mod program;
 mod range_life;

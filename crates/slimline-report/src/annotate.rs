@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use crate::escape::plain;
 use crate::text::number::percent;
-use crate::text::served::{mean_cycles, told};
+use crate::text::served::{levels, mean_cycles, others};
 use crate::text::{WIDTH, line_range, shorten_end};
 use crate::view::{Field, Group, Layout, LayoutMember, Report, Served};
 
@@ -143,13 +143,15 @@ fn header(out: &mut impl Write, report: &Report, group: &Group) -> fmt::Result {
     }
 }
 
-/// `412 samples, 96 cycles on average; L1 62.0 %, DRAM 20.1 %`
+/// `412 samples, 96 cycles on average; L1 62 %, DRAM 20 %; TLB miss 3.0 %`
 fn served_words(served: &Served) -> String {
     let latency = match mean_cycles(served) {
         none if none.is_empty() => none,
         cycles => format!(", {cycles} cycles on average"),
     };
-    format!("{} samples{latency}; {}", served.samples, told(served, 4))
+    let told = [levels(served, 4), others(served)].into_iter().filter(|part| !part.is_empty());
+    let told: Vec<String> = [format!("{} samples{latency}", served.samples)].into_iter().chain(told).collect();
+    told.join("; ")
 }
 
 /// Names of the columns behind a member: what is told of a field's accesses is how often bursts saw them, or how many

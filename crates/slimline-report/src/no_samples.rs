@@ -1,6 +1,6 @@
 //! Why a session has no samples.
 
-use slimline_trace::session::{ProcessSummary, SessionInfo, Trigger};
+use slimline_trace::session::{ProcessSummary, SampledEvent, SessionInfo, Trigger};
 
 use crate::text::number::duration;
 
@@ -11,9 +11,21 @@ pub fn why_no_samples(info: &SessionInfo) -> Option<String> {
         return None;
     }
     Some(match info.end {
+        Some(_) if info.collector.trigger == Trigger::Counter => why_none_counted(&info.collector.events),
         Some(_) => why_none_of(processes, info.collector.period_ns),
         None => "none were written yet: slimline still records, or was killed before it had written any".to_owned(),
     })
+}
+
+/// Why there are no samples of hardware events.
+fn why_none_counted(events: &[SampledEvent]) -> String {
+    let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+    let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(" and ")) };
+    let slow = match events.iter().filter_map(|event| event.least_latency_cycles).min() {
+        Some(cycles) => format!(", or no load took {cycles} cycles"),
+        None => String::new(),
+    };
+    format!("there were fewer events{of} than from one sample to the next{slow}; give it more work")
 }
 
 /// Why these processes, sampled every `period_ns` of a thread's CPU time, have no samples.
@@ -75,6 +87,23 @@ mod tests {
         let off = process(Trigger::Off, Some(1_000_000_000));
         assert!(why(&[timer(Some(1)), off.clone()]).starts_with("process 7 (/bin/prog) had no trigger"));
         assert!(why(&[off.clone(), off]).starts_with("process 7 (/bin/prog) and 1 more had no trigger"));
+    }
+
+    #[test]
+    fn a_counter_has_no_clock_to_blame() {
+        let event = |name: &str, least_latency_cycles| SampledEvent {
+            name: name.into(),
+            period: Some(10_000),
+            frequency_hz: None,
+            least_latency_cycles,
+        };
+        let loads = why_none_counted(&[event("cpu/mem-loads/P", Some(30)), event("cpu/mem-stores/P", None)]);
+        assert_eq!(
+            loads,
+            "there were fewer events of cpu/mem-loads/P and cpu/mem-stores/P than from one sample to the next, or no load \
+             took 30 cycles; give it more work"
+        );
+        assert!(why_none_counted(&[]).starts_with("there were fewer events than from"));
     }
 
     #[test]

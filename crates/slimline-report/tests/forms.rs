@@ -3,7 +3,8 @@
 use slimline_report::text::{By, Limits};
 use slimline_report::view::*;
 use slimline_report::{annotate, dot, json, text};
-use slimline_trace::session::WeightUnit;
+use slimline_trace::served::MemoryLevel;
+use slimline_trace::session::{SampledEvent, WeightUnit};
 
 /// The published profile of ART (StructSlim, tables 5 and 6) with a session around it.
 fn art() -> Report {
@@ -193,9 +194,70 @@ fn unnamed(reason: &str, module: &str, share: f64) -> Unnamed {
 }
 
 fn as_text(by: By) -> String {
+    text_of(&art(), by, Limits::default())
+}
+
+fn text_of(report: &Report, by: By, limits: Limits) -> String {
     let mut out = String::new();
-    text::report(&mut out, &art(), by, Limits::default()).unwrap();
+    text::report(&mut out, report, by, limits).unwrap();
     unstyled(&out)
+}
+
+/// The same as Intel's load latency would have shown it: no clock, no bursts.
+fn art_of_a_counter() -> Report {
+    let by = |level, share, latency_share| ServedBy { level, share, latency_share };
+    let served = |samples, share, mean_cycles, median_cycles, p95_cycles| Served {
+        samples,
+        latency: Some(Latency {
+            samples,
+            share,
+            mean_cycles,
+            median_cycles,
+            p95_cycles,
+            instruction_mean_cycles: Some(mean_cycles + 4.0),
+            retire_mean_cycles: None,
+        }),
+        levels: vec![
+            by(MemoryLevel::L1, 0.001, 0.0001),
+            by(MemoryLevel::LineFillBuffer, 0.12, 0.08),
+            by(MemoryLevel::L3, 0.529, 0.33),
+            by(MemoryLevel::LocalDram, 0.25, 0.35),
+            by(MemoryLevel::RemoteDram, 0.1, 0.2399),
+        ],
+        tlb_miss_share: Some(0.31),
+        locked_share: Some(0.0),
+        remote_share: Some(0.1),
+        modified_share: Some(0.006),
+    };
+    let mut report = art();
+    let session = &mut report.session;
+    (session.collector, session.trigger) = ("pmu".into(), "hardware counter".into());
+    (session.weight, session.weight_total) = (WeightUnit::LatencyCycles, 571_402);
+    let event = |name: &str, least_latency_cycles| SampledEvent {
+        name: name.into(),
+        period: Some(20_011),
+        frequency_hz: None,
+        least_latency_cycles,
+    };
+    session.events = vec![event("cpu/mem-loads,ldlat=30/P", Some(30)), event("cpu/mem-stores/P", None)];
+    (session.frequency_hz, session.frequency_reason, session.burst_instructions) = (0.0, None, 0);
+    (session.accesses, session.paced, session.bursts, session.skid_agreement) = (0, 0.0, Bursts::default(), None);
+    session.quality = Quality { exact: 0.99, lost: 0.01, ..Quality::default() };
+    session.lost.throttled = 2;
+    session.served = Some(served(2384, 1.0, 239.7, Some(132), Some(720)));
+    let group = &mut report.groups[0];
+    group.served = Some(served(1917, 0.804, 239.6, Some(132), Some(688)));
+    (group.loads, group.stores) = (0, 0);
+    for field in &mut group.fields {
+        let samples = (field.share * 1917.0) as u64;
+        field.served = Some(served(samples, field.share, 240.0, (samples > 100).then_some(132), None));
+        (field.loads, field.stores, field.access_share) = (0, 0, 0.0);
+    }
+    // Stores were sampled too, without a latency.
+    group.fields[0].served = Some(Served { samples: 99, ..Served::default() });
+    report.groups[1].served = Some(served(467, 0.196, 240.2, Some(136), Some(700)));
+    report.loops[0].served = Some(served(1348, 0.5657, 240.0, Some(132), Some(700)));
+    report
 }
 
 /// Without terminal styles, and no line wider than the page.
@@ -217,6 +279,59 @@ fn unstyled(text: &str) -> String {
 #[test]
 fn report_by_group() {
     insta::assert_snapshot!(as_text(By::Group));
+}
+
+#[test]
+fn report_of_hardware_samples() {
+    let report = art_of_a_counter();
+    let text = text_of(&report, By::Group, Limits::default());
+    assert!(!["the time", "Hz", "burst"].iter().any(|word| text.contains(word)), "{text}");
+    insta::assert_snapshot!(text);
+    for by in [By::Type, By::Field, By::Loop, By::Line, By::Function, By::Thread] {
+        let limits = Limits { full_head: true, ..Limits::default() };
+        let text = text_of(&report, by, limits);
+        assert!(!["the time", "Hz", "burst"].iter().any(|word| text.contains(word)), "{by:?}: {text}");
+    }
+    let units = [(WeightUnit::Period, "of the 571,402 events"), (WeightUnit::Samples, "of samples, not of time")];
+    for (unit, expected) in units {
+        let mut report = art_of_a_counter();
+        report.session.weight = unit;
+        let text = text_of(&report, By::Group, Limits::default());
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn annotated_with_hardware_samples() {
+    let report = art_of_a_counter();
+    let mut out = String::new();
+    annotate::structure(&mut out, &report, &report.groups[0]).unwrap();
+    unstyled(&out);
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn advice_on_hardware_samples() {
+    let mut out = String::new();
+    text::advise(&mut out, &art_of_a_counter(), false).unwrap();
+    let text = unstyled(&out);
+    assert!(text.contains("−21.0 % latency of accesses") && !text.contains("run time"), "{text}");
+}
+
+#[test]
+fn hardware_samples_round_trip_as_json() {
+    let report = art_of_a_counter();
+    let text = json(&report);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["session"]["weight"], "latency_cycles");
+    assert_eq!(value["session"]["events"][0]["least_latency_cycles"], 30);
+    let served = &value["groups"][0]["served"];
+    assert_eq!(served["levels"][1]["level"], "line_fill_buffer");
+    assert_eq!(served["latency"]["p95_cycles"], 688);
+    assert_eq!(served["tlb_miss_share"], 0.31);
+    let back: Report = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, report);
+    assert!(serde_json::from_str::<Report>(&text.replace("\"local_dram\"", "\"moon\"")).is_err());
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Layout {
 enum Visits {
     /// Every so many, in turn.
     InTurn(u64),
-    /// As some index or pointer leads.
+    /// As some index or pointer leads, or not seen how.
     InDisorder,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn block_spacing(bytes: u64) -> u64 {
 pub struct Packing {
     before: f64,
     after: f64,
-    /// Part of the session's time in which the lines that are saved are fetched.
+    /// Part of the session's weight in which the lines that are saved are fetched.
     pub saved_share: f64,
     /// The part of `saved_share` that remains where all computing of the loops goes on meanwhile.
     pub unhidden_share: f64,
@@ -127,6 +127,9 @@ fn visits(subject: &Subject<'_>, of_group: &LoopGroup) -> Visits {
     // Nodes are taken to lie in the order in which they are visited: it can't be better, and the interval says so.
     if structure.one_per_object {
         return Visits::InTurn(1);
+    }
+    if !subject.order_is_seen() {
+        return Visits::InDisorder;
     }
     let hottest = of_group.fields.iter().find(|field| !field.only_spanned && field.executions > 0.0);
     match hottest.map(|field| field.stride_bytes.map(i64::unsigned_abs)) {

@@ -20,6 +20,7 @@ mod walk;
 
 use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables, TypeKind};
 use slimline_trace::access::{GroupId, SiteId};
+use slimline_trace::session::WeightUnit;
 
 use crate::findings::{Findings, GroupFindings, LoopFindings, LoopGroup};
 use crate::number::{bytes, percent};
@@ -39,7 +40,7 @@ pub const REACHED_IN_DISORDER: (f64, f64, f64) = (0.0, 0.45, 1.0);
 pub struct Floors {
     /// Share of the session's weight from which a group is looked at.
     pub group_share: f64,
-    /// Part of the session's time that a change must be expected to save.
+    /// Part of the session's weight that a change must be expected to save.
     pub gain: f64,
     /// Data that is smaller than this altogether stays in a core's own caches: nothing to win by lines.
     pub cached_bytes: u64,
@@ -75,14 +76,14 @@ pub enum Confidence {
     Low,
     /// In between.
     Medium,
-    /// Many samples, known types, and even the low end of the gain is worth it.
+    /// Many samples of time, known types, walks seen in bursts, and even the low end of the gain is worth it.
     High,
 }
 
 /// What a change is expected to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predicted {
-    /// Change of the session's cycles: −0.21 is 21 % fewer.
+    /// Change of the session's weight: −0.21 is 21 % less; of the time it takes, where [`Findings::unit`] is time.
     pub cycles: f64,
     /// The end of its interval with the greater gain.
     pub cycles_low: f64,
@@ -269,8 +270,9 @@ impl Subject<'_> {
             };
         }
         format!(
-            "No other layout is expected to save {} of the time (the best {}).",
+            "No other layout is expected to save {} of the {} (the best {}).",
             percent(self.floors.gain),
+            self.cost(),
             percent(gain)
         )
     }
@@ -313,8 +315,8 @@ impl Subject<'_> {
     fn predict(&self, packing: &Packing) -> Predicted {
         let nodes = self.group.structure.is_some_and(|structure| structure.one_per_object);
         let reached = if nodes || packing.is_disordered() { REACHED_IN_DISORDER } else { REACHED };
-        let what = "cache lines touched per element in each loop, weighted by the loop's time";
-        self.gain((packing.saved_share, packing.unhidden_share), reached, packing.change(), what)
+        let what = format!("cache lines touched per element in each loop, weighted by the loop's {}", self.cost());
+        self.gain((packing.saved_share, packing.unhidden_share), reached, packing.change(), &what)
     }
 
     /// What it means to save so much of the session's time at most, and so much of that beside all computing, of which
@@ -331,12 +333,31 @@ impl Subject<'_> {
             cycles_high: fewer(unhidden * reached.0 * low),
             lines,
             method: format!(
-                "{what}; {} to {} of that is expected to be reached{}",
+                "{what}; {} to {} of that is expected to be reached{}{}",
                 percent(reached.0),
                 percent(reached.2),
-                hidden_words(limit, unhidden)
+                hidden_words(limit, unhidden),
+                self.untimed_words()
             ),
         }
+    }
+
+    /// What shares are of, in a word.
+    fn cost(&self) -> &'static str {
+        self.findings.unit.noun()
+    }
+
+    /// What is to be said where shares are of something else than time.
+    fn untimed_words(&self) -> String {
+        match self.findings.unit {
+            WeightUnit::TimeNs => String::new(),
+            unit => format!("; of the {}, that is: how much of it is run time is not known", unit.noun()),
+        }
+    }
+
+    /// Whether windows show in which order loops visit the elements: samples alone don't.
+    fn order_is_seen(&self) -> bool {
+        self.findings.accesses > 0
     }
 
     fn confidence(&self, predicted: &Predicted) -> Confidence {
@@ -352,6 +373,8 @@ impl Subject<'_> {
             Confidence::Low
         } else if known
             && visible
+            && self.order_is_seen()
+            && self.findings.unit.is_time()
             && self.group.share.samples >= MANY_SAMPLES
             && -predicted.cycles_high >= self.floors.gain
         {

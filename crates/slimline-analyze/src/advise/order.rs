@@ -49,10 +49,11 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
         fields: vec![subject.offsets(&order)],
         confidence: subject.confidence(&predicted),
         why: format!(
-            "{} {} of the time. Fields that are used together lie side by side then: {} fewer lines in its \
+            "{} {} of the {}. Fields that are used together lie side by side then: {} fewer lines in its \
              loops.{smaller}",
             subject.takes(),
             percent(subject.group.share.value),
+            subject.cost(),
             percent(-predicted.lines),
         ),
         code: definition::reordered(subject, &Part { fields: &order, pointer: false }),

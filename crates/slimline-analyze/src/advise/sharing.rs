@@ -1,21 +1,45 @@
 //! What advice must say of data that several threads use at once: that sharing is not judged.
 
 use super::{Advice, Confidence, Kind, Subject};
+use crate::number::percent;
 use crate::threads::{Evidence, Sharing, ThreadUse};
 
 /// Threads named, at most.
 const NAMED: usize = 4;
+/// Share of a group's samples whose line another core had written from which that is told …
+const LEAST_MODIFIED: f64 = 0.01;
+/// … and so many of them: one or two may be a lock or a counter beside it.
+const LEAST_MODIFIED_SAMPLES: u64 = 3;
 
 /// Whether threads may share lines of the group, some of them storing.
 pub(super) fn is_possible(subject: &Subject<'_>) -> bool {
-    subject.group.threads.sharing.is_some_and(|sharing| sharing.evidence() != Evidence::Apart)
+    let sharing = subject.group.threads.sharing;
+    modified(subject).is_some() || sharing.is_some_and(|sharing| sharing.evidence() != Evidence::Apart)
+}
+
+/// What hardware tells of lines of the group that another core had written; `None` where that is rare.
+fn modified(subject: &Subject<'_>) -> Option<String> {
+    let modified = subject.group.service.modified;
+    let share = modified.share().filter(|&share| share >= LEAST_MODIFIED && modified.are >= LEAST_MODIFIED_SAMPLES)?;
+    Some(format!(
+        "In {} of its samples ({}) another core had written the line (HitM): threads share lines of it. What that costs \
+         is not judged here.",
+        percent(share),
+        modified.are
+    ))
 }
 
 /// The advice as it holds where several threads use the group at once.
 pub(super) fn with_caution(subject: &Subject<'_>, advice: Advice) -> Advice {
-    let Some(sharing) = subject.group.threads.sharing else { return advice };
-    let caution = caution(subject, &sharing);
-    match (advice.kind, sharing.evidence()) {
+    let (caution, evidence) = match (subject.group.threads.sharing, modified(subject)) {
+        (None, None) => return advice,
+        (Some(sharing), None) => (caution(subject, &sharing), sharing.evidence()),
+        // That samples met no line again says less than one that was seen on its way.
+        (None, Some(modified)) => (modified, Evidence::Shared),
+        (Some(sharing), Some(modified)) if sharing.evidence() == Evidence::Apart => (modified, Evidence::Shared),
+        (Some(sharing), Some(modified)) => (format!("{} {modified}", caution(subject, &sharing)), Evidence::Shared),
+    };
+    match (advice.kind, evidence) {
         (_, Evidence::Apart) => Advice { why: format!("{} {caution}", advice.why), ..advice },
         (Kind::LeaveAlone, _) => Advice {
             kind: Kind::NotJudged,

@@ -178,9 +178,10 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
     let bytes = |fields: &[usize]| fields.iter().map(|&field| group.fields[field].bytes).sum::<u64>();
     let first = clusters[0];
     let mut why = format!(
-        "{} {} of the time; {} of that goes to {}, {} of its {} bytes.",
+        "{} {} of the {}; {} of that goes to {}, {} of its {} bytes.",
         subject.takes(),
         percent(group.share.value),
+        subject.cost(),
         percent(share(first)),
         subject.braces(first),
         bytes(first),
@@ -188,9 +189,10 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
     );
     if let Some(hottest) = subject.hottest_loop() {
         why += &format!(
-            " Its hottest loop, {} ({} of the time{}), uses {}: {} of the {} bytes it passes over.",
+            " Its hottest loop, {} ({} of the {}{}), uses {}: {} of the {} bytes it passes over.",
             hottest.name,
             percent(hottest.share),
+            subject.cost(),
             computing_words(&hottest),
             subject.braces(&hottest.fields),
             bytes(&hottest.fields),
@@ -207,9 +209,13 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
     why += &format!(" No field of the others is used with it at more than affinity {across:.2}.");
     if subject.spanned_share() >= 0.01 {
         why += &format!(
-            " In {} of its time vector loads span several fields: which of them are used is not visible.",
-            percent(subject.spanned_share())
+            " In {} of its {} vector loads span several fields: which of them are used is not visible.",
+            percent(subject.spanned_share()),
+            subject.cost()
         );
+    }
+    if !subject.order_is_seen() {
+        why += " In which order its elements are visited was not seen: there are no bursts.";
     }
     why
 }

@@ -51,10 +51,11 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
             _ => Confidence::Medium,
         },
         why: format!(
-            "The loop takes {} of the time. Its accesses are {stride} bytes apart, each on a line of its own, and it \
+            "The loop takes {} of the {}. Its accesses are {stride} bytes apart, each on a line of its own, and it \
              comes back for the neighbours, {grain} bytes apart, only after a whole column. Where the loops can't be \
              exchanged, walk in blocks, or store the array transposed.",
-            percent(of_group.share)
+            percent(of_group.share),
+            subject.cost()
         ),
         code: String::new(),
         declared_at: subject.tables.group(subject.group.group).declared_at.clone(),

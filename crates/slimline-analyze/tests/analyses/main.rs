@@ -1,6 +1,7 @@
 //! The analyses on synthetic programs.
 
 mod advice;
+mod hardware;
 mod not_followed;
 mod published;
 mod sharding;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use slimline_analyze::analysis::{Analysis, Order, run, shard_of};
 use slimline_analyze::findings::DataProfile;
 use slimline_trace::access::AccessBatch;
+use slimline_trace::served::{MemoryLevel, Served};
 
 use crate::synthetic::{Program, load, store};
 
@@ -28,6 +29,11 @@ fn program(seed: u64, threads: u32, windows: u32) -> Program {
         let mut site = || sites[random(9) as usize];
         let (first, second) = (site(), site());
         match random(4) {
+            0 if random(2) == 0 => {
+                let step = load(first, arrays[random(2) as usize], random(1000) * 8, 0);
+                let (latency_cycles, level) = (Some(random(900) as u32), Some(MemoryLevel::ALL[random(12) as usize]));
+                program.sample_served(thread, step, weight, Served { latency_cycles, level, ..Served::UNKNOWN });
+            }
             0 => program.sample(thread, load(first, arrays[random(2) as usize], random(1000) * 8, 0), weight),
             1 => {
                 let order = random(64) as u32;

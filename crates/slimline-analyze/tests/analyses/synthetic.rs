@@ -201,6 +201,13 @@ impl Program {
         self.before.push((step, 0, self.cpu_ns + after_ns));
     }
 
+    /// A hardware sample: no burst, no CPU time, and what the counter tells of how it was served.
+    pub(crate) fn sample_served(&mut self, thread: u32, step: Step, weight: u64, served: Served) {
+        self.windows += 1;
+        let row = self.access(step, 0, step.offset, weight, Evidence::Cost);
+        self.batch(thread).push_sample(row, 0, served);
+    }
+
     /// A sample without a burst.
     pub(crate) fn sample(&mut self, thread: u32, step: Step, weight: u64) {
         self.sample_in(thread, step, 0, weight);

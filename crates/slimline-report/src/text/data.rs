@@ -333,7 +333,7 @@ fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
         }
         (Some(_), None) => cells.extend(["0".to_owned(), String::new(), stride, String::new()]),
         (Some(_), Some(of_field)) => {
-            cells.extend([count(of_field.samples), served::mean_cycles(of_field), stride, served::told(of_field, 2)]);
+            cells.extend([count(of_field.samples), served::mean_cycles(of_field), stride, served::levels(of_field, 2)]);
         }
     }
     cells.push(loops_of(report, field, limits));
@@ -428,30 +428,32 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
 /// Loops with the data they touch.
 pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
     heading(out, "LOOPS")?;
-    let mut rows = Rows::new(
-        &[
-            Column::Number(report.session.weight.noun()),
-            Column::Number(RANGE),
-            Column::Shortened("function", 24),
-            Column::Text("lines"),
-            Column::Text("touches"),
-        ],
-        limits.wide,
-    );
+    let mut columns = vec![
+        Column::Number(report.session.weight.noun()),
+        Column::Number(RANGE),
+        Column::Shortened("function", 24),
+        Column::Text("lines"),
+    ];
+    let is_served = report.session.served.is_some();
+    columns.extend(is_served.then_some(Column::Number("cycles")));
+    columns.push(Column::Text("touches"));
+    let mut rows = Rows::new(&columns, limits.wide);
     let floor = limits.floor(&report.session);
     let enough = report.loops.iter().take_while(|found| found.share >= floor).count().min(limits.rows);
     for found in &report.loops[..enough] {
-        rows.push(vec![
+        let mut cells = vec![
             percent(found.share),
             range(found.share_interval),
             plain(&found.function),
             shorten_path(&lines(found), limits.columns(28)),
-            touched(report, found, limits),
-        ]);
+        ];
+        cells.extend(is_served.then(|| found.served.as_ref().map(served::mean_cycles).unwrap_or_default()));
+        cells.push(touched(report, found, limits));
+        rows.push(cells);
     }
     let rest = &report.loops[enough..];
     if !rest.is_empty() {
-        let mut cells = vec![String::new(); 5];
+        let mut cells = vec![String::new(); columns.len()];
         cells[0] = percent(rest.iter().map(|found| found.share).sum());
         cells[2] = more(rest.iter().map(|found| found.share));
         rows.push(cells);

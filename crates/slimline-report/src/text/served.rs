@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use slimline_trace::served::MemoryLevel;
 
 use super::number::{count, percent};
-use super::table::{Column, Rows};
+use super::table::{Column, Rows, shorten};
 use super::{Limits, fold, heading};
 use crate::escape::plain;
 use crate::view::{Group, Report, Served, ServedBy};
@@ -29,9 +29,9 @@ pub(super) fn groups(out: &mut impl Write, report: &Report, shown: &[Group], lim
         ],
         limits.wide,
     );
-    let all = [("all", whole)].into_iter();
     let of_groups = shown.iter().filter_map(|group| Some((group.name.as_str(), group.served.as_ref()?)));
-    for (name, served) in of_groups.chain(all) {
+    let all: Vec<(&str, &Served)> = of_groups.chain([("all", whole)]).collect();
+    for (name, served) in &all {
         let latency = served.latency.as_ref();
         let cycles = |cycles: Option<u64>| cycles.map(count).unwrap_or_default();
         rows.push(vec![
@@ -41,10 +41,16 @@ pub(super) fn groups(out: &mut impl Write, report: &Report, shown: &[Group], lim
             mean_cycles(served),
             cycles(latency.and_then(|latency| latency.median_cycles)),
             cycles(latency.and_then(|latency| latency.p95_cycles)),
-            told(served, limits.columns(4)),
+            levels(served, limits.columns(3)),
         ]);
     }
     rows.write(out, 2)?;
+    for (name, served) in &all {
+        let others = others(served);
+        if !others.is_empty() {
+            fold(out, &format!("{}: {others}", shorten(&plain(name), limits.columns(40))), 2, 4)?;
+        }
+    }
     let mut least: Vec<u64> = report.session.events.iter().filter_map(|event| event.least_latency_cycles).collect();
     least.sort_unstable();
     match least.first() {
@@ -59,23 +65,28 @@ pub(crate) fn mean_cycles(served: &Served) -> String {
     served.latency.map(|latency| count(latency.mean_cycles.round() as u64)).unwrap_or_default()
 }
 
-/// `L1 62.0 %, DRAM 20.1 %; TLB miss 3.0 %`: the levels that served most, at most so many, and what else there was.
-pub(crate) fn told(served: &Served, most_levels: usize) -> String {
+/// `L1 62 %, DRAM 20 %`: the levels that served most, at most so many.
+pub(crate) fn levels(served: &Served, most: usize) -> String {
     let mut levels: Vec<&ServedBy> = served.levels.iter().filter(|by| by.share >= WORTH_TELLING).collect();
     levels.sort_by(|a, b| b.share.total_cmp(&a.share));
-    levels.truncate(most_levels);
-    let levels: Vec<String> = levels.iter().map(|by| format!("{} {}", label(by.level), percent(by.share))).collect();
+    levels.truncate(most);
+    let told = levels.iter().map(|by| format!("{} {:.0} %", label(by.level), by.share * 100.0));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// `HitM 0.6 %, TLB miss 31.0 %`: what else was true of the accesses; empty where next to nothing was.
+pub(crate) fn others(served: &Served) -> String {
     let others = [
         ("HitM", served.modified_share),
         ("TLB miss", served.tlb_miss_share),
         ("remote", served.remote_share),
         ("locked", served.locked_share),
     ];
-    let others: Vec<String> = others
-        .iter()
-        .filter_map(|(name, share)| Some(format!("{name} {}", percent(share.filter(|&share| share >= WORTH_TELLING)?))))
-        .collect();
-    [levels.join(", "), others.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    let told = others.iter().filter_map(|(name, share)| {
+        let share = share.filter(|&share| share >= WORTH_TELLING)?;
+        Some(format!("{name} {}", percent(share)))
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// As engineers call it.

@@ -2,10 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use slimline_collect::{Outcome, RecordOptions};
+use slimline_collect::{Outcome, RecordOptions, pmu};
 use slimline_report::why_no_samples;
 use slimline_trace::session::earlier_session;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(options: &cli::Record) -> anyhow::Result<u8> {
 /// Records and says what was written.
 pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     if options.collector == Collector::Pmu {
-        bail!("--collector pmu: not in this version; use --collector clock, which needs no hardware counter");
+        bail!("--collector pmu: {}; use --collector clock, which needs no hardware counter", why_not_pmu());
     }
     let outcome = slimline_collect::record(&RecordOptions {
         output: options.output.clone(),
@@ -39,6 +39,16 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     })?;
     tell(&outcome);
     Ok(outcome)
+}
+
+/// Why hardware does not sample here.
+fn why_not_pmu() -> String {
+    match pmu::hardware(Path::new(pmu::EVENT_SOURCES)) {
+        Ok(hardware) => {
+            format!("this machine has {}, but this version of slimline can't record with it", hardware.name())
+        }
+        Err(reason) => reason.to_string(),
+    }
 }
 
 /// The command that runs the calibration loop.
