@@ -137,21 +137,24 @@ fn close(out: &mut impl Write, member: &LayoutMember, layout: &Layout) -> fmt::R
 fn header(out: &mut impl Write, report: &Report, group: &Group) -> fmt::Result {
     let cost = report.session.weight.noun();
     writeln!(out, "/* {}: {} of the session's {cost} */", plain(&group.name), percent(group.share))?;
-    match &group.served {
-        Some(served) => writeln!(out, "/* {} */", shorten_end(&served_words(served), WIDTH - 6)),
-        None => Ok(()),
+    let Some(served) = &group.served else { return Ok(()) };
+    for told in [served_words(served), others(served)].iter().filter(|told| !told.is_empty()) {
+        writeln!(out, "/* {} */", shorten_end(told, WIDTH - 6))?;
     }
+    Ok(())
 }
 
-/// `412 samples, 96 cycles on average; L1 62 %, DRAM 20 %; TLB miss 3.0 %`
+/// `412 samples, 96 cycles on average; L1 62 %, DRAM 20 %`
 fn served_words(served: &Served) -> String {
     let latency = match mean_cycles(served) {
         none if none.is_empty() => none,
         cycles => format!(", {cycles} cycles on average"),
     };
-    let told = [levels(served, 4), others(served)].into_iter().filter(|part| !part.is_empty());
-    let told: Vec<String> = [format!("{} samples{latency}", served.samples)].into_iter().chain(told).collect();
-    told.join("; ")
+    let levels = match levels(served, 4) {
+        none if none.is_empty() => none,
+        levels => format!("; {levels}"),
+    };
+    format!("{} samples{latency}{levels}", served.samples)
 }
 
 /// Names of the columns behind a member: what is told of a field's accesses is how often bursts saw them, or how many

@@ -111,6 +111,27 @@ fn intel_samples_loads_by_latency_and_stores() {
     assert_eq!((nearest[0].attr.config1, nearest[0].name.as_str()), (3, "cpu/mem-loads,ldlat=3/P"));
 }
 
+/// `struct perf_event_attr` of `linux/perf_event.h`, version 8: 17 words.
+#[test]
+fn the_kernel_gets_these_bytes() {
+    let check = |event: &PmuEvent, words: &[u64]| {
+        let mut expected = words.to_vec();
+        expected.resize(17, 0);
+        let expected: Vec<u8> = expected.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(event.attr.encode().to_vec(), expected, "{}", event.name);
+    };
+    // Type 4 and size 136; config; frequency; sample type; read format; flags; wake-up; config1.
+    let intel = Machine::of(SKYLAKE).attrs(&Plan::default());
+    check(&intel[0], &[0x88_0000_0004, 0x1cd, 1000, 0x0148_818f, 0, 0x1_8461, 0, 30]);
+    check(&intel[1], &[0x88_0000_0004, 0x82d0, 1000, 0x0148_818f, 0, 0x1_8461]);
+    let amd = Machine::of(ZEN_4).attrs(&Plan::default());
+    check(&amd[0], &[0x88_0000_000b, 0x8_0000, 1000, 0x0148_818f, 0, 0x401]);
+    let arm = Machine::of(NEOVERSE).attrs(&Plan::default());
+    check(&arm[0], &[0x88_0000_0009, 0x6_0001_0001, 0x40_0000, 0x87, 0, 0x61]);
+    let hybrid = Machine::of(HYBRID).attrs(&Plan::default());
+    check(&hybrid[2], &[0x88_0000_0004, 0x8203, 0, 0x7, 0, 0x61]);
+}
+
 #[test]
 fn loads_of_newer_processors_have_a_leader_that_takes_no_samples() {
     let machine = Machine::of(HYBRID);
