@@ -591,7 +591,7 @@ impl Advice {
 /// A predicted gain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Predicted {
-    /// Change of the session's cycles: −0.21 is 21 % fewer.
+    /// Change of what `Session::weight` counts, of time where that is time: −0.21 is 21 % less.
     pub cycles: f64,
     /// Its interval.
     pub cycles_interval: Interval,
