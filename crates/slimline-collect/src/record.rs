@@ -14,8 +14,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open};
 use slimline_trace::session::{
-    Collector, End, FORMAT_VERSION, Machine, ProcessSummary, SessionError, SessionInfo, SessionWriter, Trigger,
-    WeightUnit, check_output_directory,
+    Collector, End, FORMAT_VERSION, Machine, ProcessSummary, RANK_VARIABLES, SessionError, SessionInfo, SessionWriter,
+    Trigger, WeightUnit, check_output_directory,
 };
 use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
@@ -575,7 +575,9 @@ fn environment_that_matters() -> BTreeMap<String, String> {
     env::vars_os()
         .filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
-            let matters = NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            let matters = NAMES.contains(&name.as_str())
+                || RANK_VARIABLES.as_flattened().contains(&name.as_str())
+                || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
             matters.then(|| (name, value.to_string_lossy().into_owned()))
         })
         .collect()

@@ -23,6 +23,11 @@ pub fn json(report: &view::Report) -> String {
     pretty(report)
 }
 
+/// The reports of all processes as JSON, likewise.
+pub fn json_per_process(processes: Vec<view::ProcessReport>) -> String {
+    pretty(&view::PerProcess { schema: view::SCHEMA, processes })
+}
+
 fn pretty(view: &impl serde::Serialize) -> String {
     let mut text = serde_json::to_string_pretty(view).expect("a view holds string keys and finite numbers only");
     text.push('\n');

@@ -29,6 +29,28 @@ pub struct Report {
     pub advice: Vec<Advice>,
 }
 
+/// A report for each process that has samples, costliest first: `slimline report --per-process --format json`.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct PerProcess {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The processes.
+    pub processes: Vec<ProcessReport>,
+}
+
+/// The report of one process alone.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessReport {
+    /// Kernel's number.
+    pub pid: u32,
+    /// Its subdirectory of the session; behind that of its rank, where a parallel run was recorded.
+    pub directory: String,
+    /// Path of the executable it ran.
+    pub executable: String,
+    /// Shares are of its own weight.
+    pub report: Report,
+}
+
 /// What was run and how well it was seen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Session {

@@ -334,6 +334,90 @@ fn names_the_damaged_file() {
     check_refused(all, "part-00000.json: missing");
 }
 
+/// A place for a run of ranks.
+fn empty() -> (tempfile::TempDir, PathBuf) {
+    let scratch = tempfile::tempdir().unwrap();
+    let run = scratch.path().join("run");
+    (scratch, run)
+}
+
+/// Where the session of rank `number` of `of` goes, and its session there, that began at this time and took 10 ns.
+fn write_rank(run: &Path, number: u32, of: u32, started_unix_ns: u64) -> PathBuf {
+    let place = place_of_rank(run, Rank { number, of: Some(of) }).unwrap();
+    write(&place);
+    let info = SessionInfo {
+        complete: true,
+        started_unix_ns,
+        started_ns: 1000,
+        ended_ns: 1010,
+        end: Some(End::Exited { status: number as i32 }),
+        stopped_early: (number == 1).then(|| "no space left".to_owned()),
+        ..info()
+    };
+    fs::write(place.join(HEADER_FILE), serde_json::to_vec(&info).unwrap()).unwrap();
+    place
+}
+
+#[test]
+fn sessions_of_ranks_are_read_as_one() {
+    let (_scratch, run) = empty();
+    for number in [10, 2, 1, 0] {
+        write_rank(&run, number, 11, 5000 + u64::from(number));
+    }
+    fs::write(run.join("notes"), "of the user").unwrap();
+    let session = Session::open(&run).unwrap();
+    let directories: Vec<_> = session.processes().iter().map(|process| process.directory.as_str()).collect();
+    assert_eq!(directories, ["rank-0/p7-0", "rank-1/p7-0", "rank-2/p7-0", "rank-10/p7-0"], "by number");
+    let info = session.info();
+    assert_eq!((info.started_unix_ns, info.duration_ns()), (5000, 20), "until the last one's end");
+    assert_eq!(info.end, Some(End::Exited { status: 1 }), "the first that failed");
+    assert_eq!(info.stopped_early.as_deref(), Some("rank-1: no space left"));
+    for process in session.processes() {
+        assert_eq!(session.load(process).unwrap().parts().count(), 2);
+    }
+}
+
+#[test]
+fn ranks_of_an_earlier_larger_run_are_set_aside() {
+    let (_scratch, run) = empty();
+    for number in 0..3 {
+        write_rank(&run, number, 3, 5000);
+    }
+    for number in 0..2 {
+        write_rank(&run, number, 2, 6000);
+    }
+    assert_eq!(Session::open(&run).unwrap().processes().len(), 2);
+    assert!(run.join("rank-2.old").join(HEADER_FILE).exists() && !run.join("rank-2").exists());
+    // A session of one process takes the place of all of them.
+    write(&run);
+    assert_eq!(Session::open(&run).unwrap().processes()[0].directory, "p7-0");
+    assert_eq!(Session::open(&run.with_file_name("run.old")).map(|old| old.processes().len()).ok(), Some(2));
+    // The other way round would have the ranks move what belongs to others of them.
+    let refused = place_of_rank(&run, Rank { number: 0, of: Some(2) }).unwrap_err().to_string();
+    assert!(refused.contains("not of a parallel run"), "{refused}");
+}
+
+#[test]
+fn a_directory_with_something_else_beside_sessions_is_not_set_aside() {
+    let (_scratch, run) = empty();
+    write_rank(&run, 0, 2, 5000);
+    fs::write(run.join("precious"), "").unwrap();
+    assert!(matches!(SessionWriter::create(&run, &info()), Err(SessionError::NotASession(_))));
+    assert!(run.join("precious").exists() && Session::open(&run).is_ok());
+}
+
+#[test]
+fn weights_of_different_units_are_not_added() {
+    let (_scratch, run) = empty();
+    write_rank(&run, 0, 2, 5000);
+    let place = write_rank(&run, 1, 2, 5000);
+    let mut header: serde_json::Value = serde_json::from_slice(&fs::read(place.join(HEADER_FILE)).unwrap()).unwrap();
+    header["collector"]["weight"] = serde_json::json!("latency_cycles");
+    fs::write(place.join(HEADER_FILE), header.to_string()).unwrap();
+    let refused = Session::open(&run).unwrap_err().to_string();
+    assert!(refused.contains("different units") && refused.contains("rank-1"), "{refused}");
+}
+
 #[test]
 fn never_leaves_its_directory() {
     let outside = |directory: &Path| {

@@ -91,7 +91,8 @@ fn rows(text: &str) -> Result<usize, String> {
         slimline record -- ./program arguments\n  \
         slimline record -o before.data -F 2000 -- python3 script.py\n  \
         slimline record -p 4711                  a process that runs already, until Ctrl-C or its end\n  \
-        slimline record -p 4711,4712 -- sleep 10 two of them, for ten seconds\n\n\
+        slimline record -p 4711,4712 -- sleep 10 two of them, for ten seconds\n  \
+        mpirun -n 4 slimline record -o run -- ./program     each rank into run/rank-N; report run shows all\n\n\
         The program keeps its streams, directory, limits and exit status. It can see that it is recorded, by\n\
         LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler\n\
         (docs/what-a-program-sees.md). Programs that can't be preloaded (static ones, Go, musl) and those that run\n\
@@ -191,6 +192,7 @@ Cells that are empty, ?, ??, - or N/A tell nothing.";
 #[command(after_help = "Examples:\n  \
         slimline report\n  \
         slimline report --by loop before.data\n  \
+        slimline report --per-process run        run holds a session, or one for each rank\n  \
         slimline report --format json | jq '.groups[0].fields'")]
 pub(crate) struct Report {
     #[command(flatten)]
@@ -210,6 +212,9 @@ pub(crate) struct Report {
     /// Cut nothing to 100 columns: tables are as wide as what is in them
     #[arg(long)]
     pub(crate) wide: bool,
+    /// A report for each process, costliest first, in place of one of all
+    #[arg(long)]
+    pub(crate) per_process: bool,
     /// Show the call path that allocated each data structure, too
     #[arg(long)]
     pub(crate) callers: bool,
@@ -317,7 +322,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// Session to read
+    /// Session to read, or a directory of several that are taken together
     #[arg(value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
     pub(crate) session: PathBuf,
 }

@@ -1,5 +1,6 @@
 //! From a session directory to a report.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -12,8 +13,8 @@ use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
 use slimline_report::assemble;
-use slimline_report::view::Report;
-use slimline_trace::session::{Collector, Machine, Session, Trigger};
+use slimline_report::view::{ProcessReport, Report};
+use slimline_trace::session::{Collector, Machine, ProcessSummary, Session, SessionInfo, Trigger};
 
 use crate::disk::Disk;
 
@@ -23,16 +24,36 @@ const READ_AHEAD: usize = 2;
 /// Reads, attributes and analyzes the session in `directory`.
 pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     let session = Session::open(directory)?;
-    let processes = session
-        .processes()
+    report_of(&session, session.info())
+}
+
+/// The same for each process that has samples alone, costliest first.
+pub(crate) fn reports_per_process(directory: &Path) -> anyhow::Result<Vec<ProcessReport>> {
+    let session = Session::open(directory)?;
+    let mut processes: Vec<&ProcessSummary> =
+        session.processes().iter().filter(|process| process.samples > 0 || !session.info().complete).collect();
+    processes.sort_by_key(|process| Reverse(process.weight));
+    let report_of_one = |process: &ProcessSummary| {
+        let alone = SessionInfo { processes: vec![process.clone()], ..session.info().clone() };
+        let report = report_of(&session, &alone)?;
+        let ProcessSummary { pid, directory, executable, .. } = process.clone();
+        anyhow::Ok(ProcessReport { pid, directory, executable, report })
+    };
+    processes.into_iter().map(report_of_one).collect()
+}
+
+/// Of the processes that `info` names, which is the session's or a part of it.
+fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
+    let processes = info
+        .processes
         .iter()
         .map(|summary| Ok((summary, session.load(summary)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
     let mut quality = SampleQuality::default();
-    let unit = session.info().collector.weight;
-    let trigger_costs = trigger_costs(&session.info().collector);
+    let unit = info.collector.weight;
+    let trigger_costs = trigger_costs(&info.collector);
     let profile = DataProfile { trigger_costs, unit, ..DataProfile::default() };
     let mut pass = Pass::new(&profile);
     let ids: Vec<ProcessId> =
@@ -59,8 +80,8 @@ pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
     })?;
     let resolution = resolver.finish();
     let findings = pass.finish(&resolution.tables);
-    let advice = advise(&findings, &resolution.tables, &floors(&session.info().machine));
-    Ok(assemble::report(session.info(), &quality, &resolution, &findings, &advice))
+    let advice = advise(&findings, &resolution.tables, &floors(&info.machine));
+    Ok(assemble::report(info, &quality, &resolution, &findings, &advice))
 }
 
 /// What was measured before the run is a perf event's interrupt and signal. The kernel's tick comes anyway; what its signal

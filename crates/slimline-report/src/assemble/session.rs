@@ -176,6 +176,7 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     if !collector.skid.calibrated && info.imported.is_none() {
         notes.push(format!("the skid was assumed, not measured: {}", collector.skid.note));
     }
+    notes.extend(recordings(info));
     notes.extend(info.stopped_early.clone());
     notes.extend(info.imported.iter().flat_map(import_remarks));
     for process in &info.processes {
@@ -187,6 +188,20 @@ fn notes(info: &SessionInfo) -> Vec<String> {
         }
     }
     notes
+}
+
+/// That several recordings are taken together, and which.
+fn recordings(info: &SessionInfo) -> Option<String> {
+    let mut names: Vec<&str> =
+        info.processes.iter().filter_map(|process| process.directory.split_once('/')).map(|(name, _)| name).collect();
+    names.dedup();
+    let (first, last) = (names.first()?, names.last()?);
+    Some(match names.len() {
+        1 => format!("the recording of {first} alone"),
+        count => format!(
+            "{count} recordings are taken together: {first} to {last}; how they were recorded is told as of the first"
+        ),
+    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use anstyle::{AnsiColor, Style};
 
 pub(crate) use self::data::line_range;
 pub(crate) use self::table::shorten_end;
-use crate::view::{Report, Session};
+use crate::escape::plain;
+use crate::view::{ProcessReport, Report, Session};
 
 /// Widest line written.
 pub const WIDTH: usize = 100;
@@ -119,6 +120,17 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, cost, floor, limits)?,
     }
     advice::pointer(out, report)
+}
+
+/// Writes the report of each process under a line that names it.
+pub fn report_per_process(out: &mut impl Write, processes: &[ProcessReport], by: By, limits: Limits) -> fmt::Result {
+    for (number, process) in processes.iter().enumerate() {
+        let gap = if number == 0 { "" } else { "\n\n" };
+        let name = format!("PROCESS {}  {}  {}", process.pid, plain(&process.executable), plain(&process.directory));
+        writeln!(out, "{gap}{HEADING}{name}{HEADING:#}\n")?;
+        report(out, &process.report, by, limits)?;
+    }
+    Ok(())
 }
 
 /// Writes the advice: what to change, why, and the new definitions.

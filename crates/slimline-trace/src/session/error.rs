@@ -18,6 +18,10 @@ pub enum SessionError {
     /// A directory without `session.json`, or with one that is not ours.
     #[error("{}: not a slimline session (no valid {})", .0.display(), super::HEADER_FILE)]
     NotASession(PathBuf),
+    /// Holds one session, where each rank of a parallel run is to have its own.
+    #[error("{}: holds a session that is not of a parallel run: give the ranks a directory of their own (-o DIR)",
+        .0.display())]
+    NotForRanks(PathBuf),
     /// Written by a later version.
     #[error("{}: session format {found} is newer than this slimline reads ({}); use a newer slimline",
         directory.display(), super::FORMAT_VERSION)]

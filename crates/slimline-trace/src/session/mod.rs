@@ -17,6 +17,9 @@
 //!       part-00001.json …
 //! ```
 //!
+//! Where several sessions lie in one directory, as those of the ranks of a parallel run (`rank-0`, `rank-1`, …), the
+//! directory is read as one session with the processes of all of them.
+//!
 //! Parts are written whole while the target runs, so a session whose collector was killed is readable up to its last
 //! part. Reading goes part by part: memory is bounded by a part, however long the recording was.
 //!
@@ -37,15 +40,17 @@
 //! ```
 
 mod error;
+mod gather;
 mod imported;
 mod info;
 mod manifest;
+mod rank;
 mod writer;
 
 use std::fs;
 use std::io;
 use std::ops;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -55,7 +60,8 @@ pub use info::{
     Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SampledEvent, SessionInfo, Skid, Trigger,
     WeightUnit,
 };
-pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session};
+pub use rank::{RANK_VARIABLES, Rank};
+pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session, place_of_rank};
 
 use crate::access::WindowId;
 use crate::tables::{
@@ -78,20 +84,28 @@ pub const DEFAULT_DIRECTORY: &str = "slimline.data";
 /// File name of the ranges alive; the table is the same as that of the dead ones.
 const LIVE_RANGES: &str = "live-ranges";
 
-/// A recorded session.
+/// A recorded session, or several that lie in one directory, as those of the ranks of a parallel run.
 #[derive(Clone, Debug)]
 pub struct Session {
     directory: PathBuf,
     info: SessionInfo,
+    /// It is made of those in its subdirectories.
+    is_gathered: bool,
 }
 
 impl Session {
-    /// Opens the session in `directory`. One that is not complete opens too: see [`SessionInfo::complete`].
+    /// Opens the session in `directory`, or all those in its subdirectories as one. One that is not complete opens too: see
+    /// [`SessionInfo::complete`].
     ///
     /// # Errors
-    /// There is none, it is not a session, it is newer than this version, or its `session.json` is damaged.
+    /// There is none, it is not a session, it is newer than this version, its `session.json` is damaged, or samples of
+    /// several weigh in different units.
     pub fn open(directory: &Path) -> Result<Self, SessionError> {
-        Ok(Self { directory: directory.to_owned(), info: read_header(directory)? })
+        let (info, is_gathered) = match read_one_header(directory) {
+            Err(SessionError::NotASession(_)) => (gather::merged(directory, gather::sessions_in(directory)?)?, true),
+            info => (info?, false),
+        };
+        Ok(Self { directory: directory.to_owned(), info, is_gathered })
     }
 
     /// What `session.json` says.
@@ -115,9 +129,10 @@ impl Session {
     /// A file is missing or damaged.
     pub fn load(&self, process: &ProcessSummary) -> Result<Process, SessionError> {
         // The name comes from a file: it must not lead out of the session.
-        let is_plain = Path::new(&process.directory).components().count() == 1
-            && Path::new(&process.directory).file_name().is_some();
-        if !is_plain {
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let path = Path::new(&process.directory);
+        let depth = if self.is_gathered { 2 } else { 1 };
+        if path.components().count() != depth || !path.components().all(is_plain) {
             return Err(SessionError::damaged(
                 &self.directory.join(HEADER_FILE),
                 format_args!("process directory {:?} is not a plain name", process.directory),
@@ -131,7 +146,7 @@ impl Session {
     }
 }
 
-fn read_header(directory: &Path) -> Result<SessionInfo, SessionError> {
+fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
     #[derive(Deserialize)]
     struct Version {
         format: u32,

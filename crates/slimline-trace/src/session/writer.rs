@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::gather::{holds_sessions_only, merged, sessions_in};
 use super::manifest::{Manifest, table_path, write_whole};
-use super::{HEADER_FILE, LIVE_RANGES, ProcessSummary, SessionError, SessionInfo, read_header};
+use super::{HEADER_FILE, LIVE_RANGES, ProcessSummary, Rank, SessionError, SessionInfo, read_one_header};
 use crate::tables::{Accesses, Blocks, Mappings, Names, Paths, Ranges, Samples, StackFrames, Table, Threads};
 
 /// A session directory under construction.
@@ -98,9 +99,9 @@ impl SessionWriter {
 }
 
 /// Suffix of the session before.
-const OLD: &str = ".old";
+pub(super) const OLD: &str = ".old";
 /// Suffix of a session that is not installed yet.
-const NEW: &str = ".new";
+pub(super) const NEW: &str = ".new";
 
 /// Whether [`SessionWriter::create`] may use `directory`: it is free, empty, or a session that can be set aside. For
 /// refusing before the target is started.
@@ -112,6 +113,30 @@ pub fn check_output_directory(directory: &Path) -> Result<(), SessionError> {
         classify(&beside(directory, OLD))?;
     }
     classify(&beside(directory, NEW)).map(drop)
+}
+
+/// Where the session of a rank goes that was asked to go to `directory`. Makes that directory (mode 0700), and sets aside
+/// what an earlier run of more ranks left in it.
+///
+/// # Errors
+/// It is a session itself, or can't be made.
+pub fn place_of_rank(directory: &Path, rank: Rank) -> Result<PathBuf, SessionError> {
+    if directory.join(HEADER_FILE).exists() {
+        return Err(SessionError::NotForRanks(directory.to_owned()));
+    }
+    match private_directory(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(SessionError::io(directory)(error)),
+        // Another rank may have made it just now.
+        _ => {}
+    }
+    let left = (rank.of.unwrap_or(u32::MAX)..).map(|number| directory.join(Rank { number, of: None }.directory()));
+    for left in left.take_while(|left| left.join(HEADER_FILE).exists()) {
+        // Other ranks do the same: whoever comes second finds nothing to do.
+        let old = beside(&left, OLD);
+        let _ = remove(&old);
+        let _ = fs::rename(&left, &old);
+    }
+    Ok(directory.join(rank.directory()))
 }
 
 /// Where the session is that was recorded before the one in `directory`, if it holds samples.
@@ -133,8 +158,9 @@ fn classify(directory: &Path) -> Result<Occupant, SessionError> {
             if entries.next().is_none() {
                 return Ok(Occupant::Empty);
             }
-            match read_header(directory) {
+            match read_one_header(directory) {
                 Ok(_) | Err(SessionError::Newer { .. }) => Ok(Occupant::Session),
+                Err(SessionError::NotASession(_)) if holds_sessions_only(directory) => Ok(Occupant::Session),
                 Err(error) => Err(error),
             }
         }
@@ -148,9 +174,15 @@ fn classify(directory: &Path) -> Result<Occupant, SessionError> {
 
 /// Whether the session has samples, which would be lost with it.
 fn holds_samples(session: &Path) -> Result<bool, SessionError> {
-    let info = match read_header(session) {
+    let gathered = |_| sessions_in(session).and_then(|sessions| merged(session, sessions));
+    let info = match read_one_header(session).or_else(|error| match error {
+        SessionError::NotASession(_) => gathered(error),
+        error => Err(error),
+    }) {
         // Not known, so it may.
-        Err(SessionError::Newer { .. }) => return Ok(true),
+        Err(SessionError::Newer { .. } | SessionError::Damaged { .. } | SessionError::NotASession(_)) => {
+            return Ok(true);
+        }
         info => info?,
     };
     // Where the collector was killed the parts know more than the header.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use slimline_collect::{Outcome, RecordOptions, pmu};
 use slimline_report::why_no_samples;
-use slimline_trace::session::earlier_session;
+use slimline_trace::session::{Rank, earlier_session, place_of_rank};
 
 use crate::cli::{self, Collector, Frequency};
 use crate::say;
@@ -23,8 +23,12 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     if options.collector == Collector::Pmu {
         bail!("--collector pmu: {}; use --collector clock, which needs no hardware counter", why_not_pmu());
     }
+    let output = match Rank::of(|name| env::var(name).ok()) {
+        Some(rank) => place_of_rank(&options.output, rank)?,
+        None => options.output.clone(),
+    };
     let outcome = slimline_collect::record(&RecordOptions {
-        output: options.output.clone(),
+        output,
         period_ns: match options.frequency {
             Frequency::Auto => None,
             Frequency::Fixed(hertz) => Some(1_000_000_000 / u64::from(hertz)),

@@ -9,22 +9,29 @@ use crate::cli::{self, Format};
 use crate::pipeline;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
-    let report = pipeline::report(&options.input.session)?;
-    match options.format {
-        Format::Json => print(&slimline_report::json(&report))?,
-        Format::Text => {
-            let mut out = String::new();
-            let limits = Limits {
-                rows: options.rows,
-                share: options.percent_limit.map(|percent| percent / 100.0),
-                wide: options.wide,
-                callers: options.callers,
-                full_head: options.verbose,
-            };
-            text::report(&mut out, &report, by(options.by), limits)?;
-            print(&out)?;
+    let limits = Limits {
+        rows: options.rows,
+        share: options.percent_limit.map(|percent| percent / 100.0),
+        wide: options.wide,
+        callers: options.callers,
+        full_head: options.verbose,
+    };
+    let session = &options.input.session;
+    let mut out = String::new();
+    match (options.per_process, options.format) {
+        (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
+        (false, Format::Text) => text::report(&mut out, &pipeline::report(session)?, by(options.by), limits)?,
+        (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
+        (true, Format::Text) => {
+            let processes = pipeline::reports_per_process(session)?;
+            if processes.is_empty() {
+                // Why there are no samples is told of all of them.
+                text::report(&mut out, &pipeline::report(session)?, by(options.by), limits)?;
+            }
+            text::report_per_process(&mut out, &processes, by(options.by), limits)?;
         }
     }
+    print(&out)?;
     Ok(0)
 }
 
@@ -46,6 +53,6 @@ impl cli::Report {
         let input = cli::Input { session };
         let Limits { rows, share, wide, callers, full_head: verbose } = Limits::default();
         let (by, format, percent_limit) = (cli::By::Group, Format::Text, share.map(|share| share * 100.0));
-        Self { input, by, format, rows, percent_limit, wide, callers, verbose }
+        Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose }
     }
 }

@@ -3,6 +3,7 @@
 
 mod importing;
 mod outside;
+mod parallel;
 mod reading;
 mod recording;
 mod scratch;
