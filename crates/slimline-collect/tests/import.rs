@@ -171,7 +171,7 @@ fn events_that_count_something_else_weigh_nothing() {
     assert_eq!((clock, faults), (7, 146));
     let counts = info.imported.as_ref().unwrap();
     assert_eq!((counts.samples_without_weight, counts.samples_without_address), (146, 7));
-    assert_eq!(info.processes[0].weight, 35_000_000);
+    assert_eq!((info.processes[0].weight, info.collector.period_ns), (35_000_000, 5_000_000));
 }
 
 /// What `perf script` says of the samples of programs; those of the kernel are counted.

@@ -15,7 +15,7 @@ mod session_info;
 pub mod text;
 pub mod view;
 
-pub use imported::import_remarks;
+pub use imported::{import_losses, import_remarks};
 pub use no_samples::why_no_samples;
 
 /// The report as JSON, indented, with a line end.

@@ -154,8 +154,9 @@ pub(crate) enum Collector {
         slimline import loads.data -o loads.session\n  \
         perf record -d -e ibs_op// -o - -- ./program | slimline import -\n  \
         slimline import samples.csv --columns 'variable=name,file=source,line=line,latency=cycles'\n\n\
-        Reads perf.data of file and pipe mode, also compressed (perf record -z). Samples weigh the latency that\n\
-        the hardware measured, else their period; those of the kernel's code are counted and left out.\n\
+        Reads perf.data of file and pipe mode, also compressed (perf record -z). Samples weigh the\n\
+        latency that the hardware measured, else their period; those of the kernel's code are counted\n\
+        and left out.\n\
         Reports read the programs' files on this machine: import where they are.")]
 pub(crate) struct Import {
     /// The file; `-` reads standard input
@@ -171,20 +172,24 @@ pub(crate) struct Import {
 
 /// What `--columns` takes.
 const COLUMNS_HELP: &str = "\
-Read a table of samples (CSV with a line of column names); which column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
+Read a table of samples (CSV with a line of column names); which column is what:
+NAME=COLUMN[:FORMAT][*FACTOR],…
 
   variable           name of the data that was accessed
   address, size      of the access
-  index              number of the element accessed; index=COLUMN*8 for elements of 8 bytes
+  index              number of the element accessed; =COLUMN*8 for elements of 8 bytes
   kind               load or store, R or W
-  function, file, line, ip    where the instruction is
-  process, thread, cpu        who; a CPU stands for the thread where none is told
+  function, file, line, ip
+                     where the instruction is
+  process, thread, cpu
+                     who; a CPU stands for the thread where none is told
   time               when; time=COLUMN:s for seconds, also :ms, :us, :ns
   latency            cycles that the access took; or weight, what the sample stands for
-  level              where the data came from: a name (l1, line_fill_buffer, l2, l3, local_dram…), :perf for
-                     perf_mem_data_src, :pebs for Intel's encoding (hexadecimal)
+  level              where the data came from: a name (l1, line_fill_buffer, l2, l3,
+                     local_dram…), :perf for perf_mem_data_src, :pebs for Intel's
+                     encoding (hexadecimal)
 
-Numbers are decimal, or hexadecimal after 0x; :hex says that a column is hexadecimal without it.
+Numbers are decimal, or hexadecimal after 0x; with :hex also without it.
 Cells that are empty, ?, ??, - or N/A tell nothing.";
 
 /// Show which data costs the time, in which loops.

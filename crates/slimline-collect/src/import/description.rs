@@ -9,6 +9,8 @@ pub(super) struct Description {
     pub(super) command: Vec<String>,
     pub(super) weight: WeightUnit,
     pub(super) events: Vec<SampledEvent>,
+    /// Time between two samples, of a clock.
+    pub(super) period_ns: u64,
     pub(super) started_ns: u64,
     pub(super) ended_ns: u64,
     pub(super) started_unix_ns: u64,

@@ -136,6 +136,7 @@ fn describe(info: &mut SessionInfo, description: Description) {
     info.started_unix_ns = description.started_unix_ns;
     (info.started_ns, info.ended_ns) = (description.started_ns, description.ended_ns);
     info.collector.weight = description.weight;
+    info.collector.period_ns = description.period_ns;
     info.collector.events = description.events;
     info.stopped_early = description.stopped_early;
     let file = info.imported.take().map_or_else(String::new, |imported| imported.file);

@@ -110,6 +110,9 @@ impl Program {
 
     /// Takes a sample.
     pub(super) fn push(&mut self, sample: Sample) {
+        if !self.rows.has_room(&mut self.counts) {
+            return;
+        }
         self.see(sample.time_ns);
         let (thread, no_burst) = (sample.thread, std::iter::empty());
         self.rows.push(sample, no_burst, &mut self.counts);
@@ -195,7 +198,7 @@ impl Program {
             user_ns: None,
             system_ns: None,
             sampling_ns: 0,
-            losses: Losses::default(),
+            losses: Losses { unwritten_samples: self.counts.unwritten_samples, ..Losses::default() },
         }
     }
 }

@@ -118,6 +118,12 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
             *into = into.saturating_add(more);
         }
     }
+    if let Some(imported) = &info.imported {
+        // Which of the lost records were samples is not known; nearly all records are.
+        lost.dropped = lost.dropped.saturating_add(imported.lost_records).saturating_add(imported.lost_samples);
+        lost.throttled = lost.throttled.saturating_add(imported.throttled);
+        lost.messages = lost.messages.saturating_add(imported.malformed_records);
+    }
     lost
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use slimline_collect::{ImportOptions, Progress, import};
-use slimline_report::import_remarks;
+use slimline_report::{import_losses, import_remarks};
 use slimline_trace::session::SessionInfo;
 
 use crate::cli;
@@ -50,8 +50,9 @@ fn summary(info: &SessionInfo) -> String {
     if info.processes.len() > 1 {
         let _ = write!(text, ", {} processes", info.processes.len());
     }
-    let imported = info.imported.as_ref().map(import_remarks).unwrap_or_default();
-    for remark in imported.into_iter().chain(info.stopped_early.clone()) {
+    let losses = info.imported.iter().flat_map(import_losses);
+    let remarks = info.imported.iter().flat_map(import_remarks);
+    for remark in losses.chain(remarks).chain(info.stopped_early.clone()) {
         let _ = write!(text, "; {remark}");
     }
     text

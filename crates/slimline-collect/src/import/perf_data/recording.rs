@@ -201,10 +201,8 @@ impl Recording {
                 }
                 programs.of(child.pid).thread_began(child.tid, time_ns);
             }
-            Record::Exit(task) => {
-                if programs.of(task.task.pid).thread_ended(task.task.tid, time_ns) {
-                    programs.end(task.task.pid, time_ns)?;
-                }
+            Record::Exit(task) if programs.of(task.task.pid).thread_ended(task.task.tid, time_ns) => {
+                programs.end(task.task.pid, time_ns)?;
             }
             Record::Lost { records } => self.counts.lost_records = self.counts.lost_records.saturating_add(records),
             Record::LostSamples { samples } => {
@@ -322,6 +320,8 @@ impl Recording {
         let weight = self.unit();
         let named = self.events.attrs().iter().zip(&self.event_ids).zip(&self.units).filter(|(_, unit)| unit.is_some());
         let events = named.map(|((attr, ids), _)| sampled_event(attr, self.features.event_name(attr, ids))).collect();
+        let clock = self.events.attrs().iter().zip(&self.units).find(|(_, unit)| **unit == Some(WeightUnit::TimeNs));
+        let period_ns = clock.filter(|_| weight.is_time()).map_or(0, |(attr, _)| period_ns(attr));
         let Features { machine, perf_version, command, wall_clock, .. } = self.features;
         let [started_ns, ended_ns] = self.times.unwrap_or_default();
         let started_unix_ns = wall_clock.map_or(0, |(unix_ns, clock_ns)| {
@@ -332,7 +332,18 @@ impl Recording {
             counts.format = format!("{}, perf {perf_version}", counts.format);
         }
         let stopped_early = self.stopped_early;
-        Description { machine, command, weight, events, started_ns, ended_ns, started_unix_ns, stopped_early, counts }
+        Description {
+            machine,
+            command,
+            weight,
+            events,
+            period_ns,
+            started_ns,
+            ended_ns,
+            started_unix_ns,
+            stopped_early,
+            counts,
+        }
     }
 }
 
@@ -353,6 +364,12 @@ fn unit_of(attr: &EventAttr) -> Option<WeightUnit> {
     } else {
         WeightUnit::Samples
     })
+}
+
+/// Time between two samples of a clock; 0 where it is not told.
+fn period_ns(attr: &EventAttr) -> u64 {
+    let asked = attr.period_or_frequency;
+    if attr.flags.has(Flags::FREQ) { 1_000_000_000_u64.checked_div(asked).unwrap_or(0) } else { asked }
 }
 
 fn sampled_event(attr: &EventAttr, name: String) -> SampledEvent {

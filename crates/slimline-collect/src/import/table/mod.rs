@@ -67,7 +67,7 @@ pub(super) fn read(
     let mut record = ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(broken)? {
         counts.records += 1;
-        if counts.records % ROWS_PER_REPORT == 0 {
+        if counts.records.is_multiple_of(ROWS_PER_REPORT) {
             progress(Progress { read_bytes: reader.position().byte(), samples: programs.samples() });
         }
         let text = StringRecord::from_byte_record_lossy(record.clone());

@@ -120,7 +120,7 @@ mod tests {
     fn numbers_as_tables_write_them() {
         assert_eq!(number("12", &column("line=l")), Some(12));
         assert_eq!(number(" 0x1f ", &column("line=l")), Some(31));
-        assert_eq!(number("cd9decad90d14", &column("time=t:hex")), Some(0xcd9_deca_d90d_14));
+        assert_eq!(number("cd9decad90d14", &column("time=t:hex")), Some(0x000c_d9de_cad9_0d14));
         assert_eq!(number("5", &column("index=i*8")), Some(40));
         assert_eq!(number("1.5", &column("time=t:ms")), Some(1_500_000));
         assert_eq!(number("60886.315947319", &column("time=t:s")), Some(60_886_315_947_319));
