@@ -196,7 +196,7 @@ fn each_attempt_asks_for_less() {
     let precise: Vec<u8> = attempts.iter().map(|attr| attr.flags.precise_ip()).collect();
     assert_eq!(precise, [3, 3, 3, 2, 1]);
     let leader = &Machine::of(HYBRID).attrs(&Plan::default())[2];
-    assert_eq!(leader.attempts(), [leader.attr.clone()]);
+    assert_eq!(leader.attempts(), std::slice::from_ref(&leader.attr));
     assert_eq!(Machine::of(ZEN_4).attrs(&Plan::default())[0].attempts().len(), 3);
 }
 
