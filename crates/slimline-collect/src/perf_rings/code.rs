@@ -5,8 +5,8 @@
 //! this knows its executable mappings of files, and nothing else.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use slimline_emulate::Memory;
 use slimline_trace::tables::Mapping;
@@ -101,12 +101,17 @@ impl CodeFiles {
 /// system shows other numbers there than to those who ask it, one that was not changed since.
 fn open(mapping: &Mapping, owner: Owner) -> Option<File> {
     let of_process = format!("/proc/{}/root{}", owner.pid, mapping.path);
-    let candidates = [of_process.as_str(), mapping.path.as_str()];
-    let is_same = |path: &&&str| fs::metadata(path).is_ok_and(|found| found.is_file() && found.ino() == mapping.inode);
-    let is_old =
-        |path: &&&str| fs::metadata(path).is_ok_and(|found| found.is_file() && found.ctime() < owner.mapped_by_s);
-    let path = candidates.iter().find(is_same).or_else(|| candidates.iter().find(is_old))?;
-    File::open(path).ok()
+    // A pipe in its place must not hold us up.
+    let open = |path: &str| File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok();
+    let files: Vec<(File, Metadata)> = [of_process.as_str(), mapping.path.as_str()]
+        .into_iter()
+        .filter_map(open)
+        .filter_map(|file| file.metadata().ok().map(|found| (file, found)))
+        .filter(|(_, found)| found.is_file())
+        .collect();
+    let same = files.iter().position(|(_, found)| found.ino() == mapping.inode);
+    let place = same.or_else(|| files.iter().position(|(_, found)| found.ctime() < owner.mapped_by_s))?;
+    files.into_iter().nth(place).map(|(file, _)| file)
 }
 
 /// What is known of a process' memory.
@@ -192,6 +197,8 @@ impl Memory for CodeMemory<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use slimline_trace::address::{Avma, FileOffset};
 
     use super::*;

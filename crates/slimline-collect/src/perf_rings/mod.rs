@@ -84,6 +84,8 @@ struct Tracks {
     /// Programs that ended, and all in the order in which they were first seen, by the name of their directory.
     ended: HashMap<String, ProcessSummary>,
     order: Vec<(u32, String)>,
+    /// Programs that a process of this number ran so far.
+    programs: HashMap<u32, u32>,
     files: CodeFiles,
     blamer: Blamer,
     last_pass_ns: u64,
@@ -130,6 +132,7 @@ impl Tracks {
             running: HashMap::new(),
             ended: HashMap::new(),
             order: Vec::new(),
+            programs: HashMap::new(),
             files: CodeFiles::default(),
             blamer: Blamer::new(options.skid, options.burst_instructions, options.budget_ppm),
             last_pass_ns: monotonic_ns(),
@@ -219,8 +222,9 @@ impl Tracks {
     }
 
     fn begin(&mut self, pid: u32, time_ns: u64) -> Image {
-        let number = self.order.iter().filter(|(other, _)| *other == pid).count();
-        let directory = format!("p{pid}-{number}");
+        let programs = self.programs.entry(pid).or_default();
+        let directory = format!("p{pid}-{programs}");
+        *programs += 1;
         self.order.push((pid, directory.clone()));
         let ago_ns = monotonic_ns().saturating_sub(time_ns);
         // How long one ran before we came is not known.
