@@ -31,14 +31,20 @@ impl Program {
         std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         // Renamed when whole, so that a parallel build never runs half a file.
         let unfinished = directory.join(format!("{}.O{level}.{}", self.name, std::process::id()));
+        let modules = directory.join(format!("{}.O{level}.{}.modules", self.name, std::process::id()));
         let mut command = match self.language {
             Language::C => Command::new("gcc"),
             Language::Cpp => Command::new("g++"),
             Language::Rust => Command::new("rustc"),
+            Language::Fortran => Command::new("gfortran"),
         };
         match self.language {
             Language::C | Language::Cpp => {
                 command.args(["-g", "-Wall", "-Wextra", "-pthread", &format!("-O{level}")]);
+            }
+            Language::Fortran => {
+                std::fs::create_dir_all(&modules).with_context(|| modules.display().to_string())?;
+                command.args(["-g", "-Wall", &format!("-O{level}"), "-J"]).arg(&modules);
             }
             Language::Rust => {
                 command.args(["--edition", "2024", "-g", "-C", &format!("opt-level={level}")]);
@@ -46,6 +52,9 @@ impl Program {
         }
         command.arg(&self.source).arg("-o").arg(&unfinished);
         let output = command.output().with_context(|| format!("can't run {:?}", command.get_program()))?;
+        if self.language == Language::Fortran {
+            std::fs::remove_dir_all(&modules).with_context(|| modules.display().to_string())?;
+        }
         if !output.status.success() {
             bail!("{}: {}", self.source.display(), String::from_utf8_lossy(&output.stderr));
         }
@@ -54,12 +63,14 @@ impl Program {
     }
 
     /// The files that it is made of.
-    fn sources(&self) -> [PathBuf; 2] {
+    fn sources(&self) -> Vec<PathBuf> {
         let shared = match self.language {
-            Language::C | Language::Cpp => "c/truth.h",
-            Language::Rust => "rust/truth.rs",
+            Language::C | Language::Cpp => Some("c/truth.h"),
+            Language::Rust => Some("rust/truth.rs"),
+            Language::Fortran => None,
         };
-        [self.source.clone(), Path::new(env!("CARGO_MANIFEST_DIR")).join(shared)]
+        let shared = shared.map(|shared| Path::new(env!("CARGO_MANIFEST_DIR")).join(shared));
+        [self.source.clone()].into_iter().chain(shared).collect()
     }
 }
 

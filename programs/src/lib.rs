@@ -1,4 +1,4 @@
-//! Small programs in C, C++ and Rust whose hot data is known, for tests and benches.
+//! Small programs in C, C++, Rust and Fortran whose hot data is known, for tests and benches.
 //!
 //! Each source file states its truth (hot group, element, fields, loops with their lines, the split to advise) as TOML
 //! in its first comment, so that no test repeats it: [`Program::truth`]. Each program takes `[passes] [elements]`,
@@ -24,6 +24,8 @@ pub enum Language {
     Cpp,
     /// Rust, by rustc.
     Rust,
+    /// Fortran, by gfortran.
+    Fortran,
 }
 
 /// One program of the catalogue.
@@ -44,9 +46,12 @@ const SHARED_SOURCES: [&str; 1] = ["truth.rs"];
 pub fn catalogue() -> Result<Vec<Program>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Vec::new();
-    for (directory, extension, language) in
-        [("c", "c", Language::C), ("cpp", "cpp", Language::Cpp), ("rust", "rs", Language::Rust)]
-    {
+    for (directory, extension, language) in [
+        ("c", "c", Language::C),
+        ("cpp", "cpp", Language::Cpp),
+        ("rust", "rs", Language::Rust),
+        ("fortran", "f90", Language::Fortran),
+    ] {
         let directory = root.join(directory);
         for entry in directory.read_dir().with_context(|| directory.display().to_string())? {
             let source = entry?.path();

@@ -1,9 +1,12 @@
 //! `cargo xtask …`: set up a fresh machine, run all tests, measure, check the house rules.
 
 mod agreement;
+mod coverage;
+mod foreign;
 mod measure;
 mod oracle;
 mod overhead;
+mod redis;
 mod robust;
 mod rules;
 mod setup;
@@ -77,6 +80,14 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// How much of the time of real programs is resolved to objects and to fields; a Markdown table.
+    Coverage {
+        /// Keep the sessions in this directory.
+        #[arg(long)]
+        keep: Option<PathBuf>,
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// Field access shares of `slimline report` against the oracle's exact counts; a Markdown table.
     Agreement {
         /// Recorded runs of each program.
@@ -120,6 +131,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Overhead { runs, only }) => overhead::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
+        Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),
         Task::Robust { times, only } => robust::run(times, &only),
     }
 }

@@ -1,14 +1,12 @@
 //! `cargo xtask robust`: Debian's programs under `slimline record` end as they do without it.
 
 use std::io::Write as _;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::slimline::Slimline;
-use crate::{setup, workload};
+use crate::{redis, setup, workload};
 
 /// How a run ended and what it printed.
 #[derive(PartialEq, Eq)]
@@ -45,7 +43,10 @@ pub(crate) fn run(times: u32, only: &[String]) -> Result<bool> {
     }
     if redis {
         let session = slimline.session("robust");
-        all_equal &= compare(REDIS, times, |recorded| redis_under_load(recorded.then_some((&slimline, &session))))?;
+        all_equal &= compare(REDIS, times, |recorded| {
+            let (stdout, code) = redis::under_load(REDIS.as_ref(), recorded.then_some((&slimline, &session)))?;
+            Ok(Outcome { stdout, code })
+        })?;
     }
     Ok(all_equal)
 }
@@ -62,72 +63,4 @@ fn compare(name: &str, times: u32, run: impl Fn(bool) -> Result<Outcome>) -> Res
     println!("| {name} | {times} | {equal} |");
     std::io::stdout().flush()?;
     Ok(equal == times)
-}
-
-/// Starts a server, loads it from four connections at once, asks for a digest of its data and shuts it down.
-fn redis_under_load(recorder: Option<(&Slimline, &Path)>) -> Result<Outcome> {
-    let directory = crate::target_dir()?.join("workloads");
-    std::fs::create_dir_all(&directory)?;
-    // A socket's path has at most 107 bytes, so name it relative to the directory.
-    let socket = format!("redis.{}.sock", std::process::id());
-    let mut server = Command::new(REDIS);
-    server.args(["--port", "0", "--unixsocket", &socket, "--save", "", "--appendonly", "no"]);
-    server.args(["--enable-debug-command", "local", "--daemonize", "no", "--loglevel", "warning"]);
-    server.current_dir(&directory);
-    let mut server = match recorder {
-        Some((slimline, session)) => slimline.record(&server, session, &[]),
-        None => server,
-    };
-    let mut server = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let said = load_redis(&directory, &socket, &mut server);
-    if said.is_err() {
-        // Ended already, or not listening: nothing to shut down in good order.
-        let _ = server.kill();
-    }
-    let code = server.wait()?.code();
-    Ok(Outcome { stdout: said?, code })
-}
-
-/// What the server answers after a load that ends in the same data, however the connections interleave.
-fn load_redis(directory: &Path, socket: &str, server: &mut Child) -> Result<Vec<u8>> {
-    let client = |words: &[&str]| {
-        let mut command = Command::new("redis-cli");
-        command.args(["-s", socket]).args(words).current_dir(directory);
-        command
-    };
-    let started = Instant::now();
-    while !client(&["ping"]).output()?.stdout.starts_with(b"PONG") {
-        if let Some(status) = server.try_wait()? {
-            bail!("the server ended before it answered: {status}");
-        }
-        if started.elapsed() > Duration::from_secs(30) {
-            bail!("no answer from the server for 30 s");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let mut connections = Vec::new();
-    for connection in 0..4 {
-        let mut child =
-            client(&["--pipe"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().context("redis-cli --pipe")?;
-        let mut commands = String::new();
-        for i in 0..50_000 {
-            commands += &format!("SET key:{connection}:{} value-{i}\r\n", i % 7000);
-            commands += &format!("ZADD board:{connection} {} member-{}\r\n", i * 31 % 1009, i % 3000);
-            commands += &format!("HSET hash:{connection}:{} field-{i} {i}\r\n", i % 50);
-        }
-        let mut input = child.stdin.take().context("no pipe to redis-cli")?;
-        connections.push((child, std::thread::spawn(move || input.write_all(commands.as_bytes()))));
-    }
-    for (mut child, writer) in connections {
-        if let Err(panic) = writer.join() {
-            std::panic::resume_unwind(panic);
-        }
-        let status = child.wait()?;
-        if !status.success() {
-            bail!("redis-cli --pipe: {status}");
-        }
-    }
-    let digest = client(&["debug", "digest"]).output()?.stdout;
-    client(&["shutdown", "nosave"]).output()?;
-    Ok(digest)
 }

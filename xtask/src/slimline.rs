@@ -12,7 +12,33 @@ use crate::{root, target_dir};
 /// What these tasks read of `slimline report --format json`: the documented names, not the code that wrote them.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Report {
+    pub(crate) session: Session,
     pub(crate) groups: Vec<Group>,
+    pub(crate) coverage: Coverage,
+}
+
+/// What was run.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Session {
+    pub(crate) samples: u64,
+}
+
+/// How much of the time is resolved, as shares of all.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Coverage {
+    pub(crate) accesses: f64,
+    pub(crate) objects: f64,
+    pub(crate) structures: f64,
+    pub(crate) fields: f64,
+    pub(crate) missing: Vec<Missing>,
+}
+
+/// What is not resolved for one reason.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Missing {
+    pub(crate) what: String,
+    pub(crate) reason: String,
+    pub(crate) share: f64,
 }
 
 /// A data structure of a report.

@@ -9,6 +9,7 @@ use slimline_trace::session::WeightUnit;
 use crate::affinity::{affinities, traversals};
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::clusters::{Cluster, Heat, Rules, clusters};
+use crate::coverage::{Counting, Coverage};
 use crate::fields::{self, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
 use crate::pace::TriggerCosts;
@@ -49,6 +50,8 @@ pub struct Findings {
     pub loops: Vec<LoopFindings>,
     /// Element types that several groups are made of: all of them together, costliest first.
     pub types: Vec<TypeFindings>,
+    /// How much of the weight is told.
+    pub coverage: Coverage,
 }
 
 /// What is known of the groups of one element type, as if they were one.
@@ -296,7 +299,10 @@ impl<'a> Builder<'a> {
         groups.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.group.cmp(&b.group)));
         let accesses = self.found.streams.iter().map(|stream| stream.executions).sum();
         let (paced, service) = (self.paced(&self.found.streams), service(&self.found.streams));
-        Findings { unit: self.unit, service, accesses, paced, groups, loops, types, hot: self.hot }
+        let mut coverage = Counting::new(self.tables, &self.hot.computing_at);
+        self.found.streams.iter().for_each(|stream| coverage.add(stream));
+        let coverage = coverage.finish();
+        Findings { unit: self.unit, service, accesses, paced, groups, loops, types, coverage, hot: self.hot }
     }
 
     fn draft(&self, streams: &'a [Stream]) -> GroupDraft<'a> {

@@ -55,6 +55,8 @@ pub struct HotFindings {
     pub threads: Vec<HotRow<ThreadId>>,
     /// Part of the weight that no memory instruction could be blamed for, by innermost loop, as a share of the session's.
     pub computing: BTreeMap<LoopId, f64>,
+    /// The same as weight, by the instruction sampled.
+    pub computing_at: BTreeMap<SiteId, u64>,
 }
 
 /// Adds `cost` to row `index` of a dense column.
@@ -110,11 +112,13 @@ impl Analysis for HotData {
         let mut loops = BTreeMap::new();
         let mut lines = BTreeMap::new();
         let mut functions = BTreeMap::new();
-        let (mut groups, mut sites) = (BTreeMap::new(), BTreeMap::new());
+        let (mut groups, mut sites, mut types) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (&(group, site), &tally) in &state.uses {
             gather(&mut sites, site, tally);
             for (owner, part) in tables.owners(group, site) {
-                gather(&mut groups, owner, if owner == group { tally } else { tally.part(&part) });
+                let tally = if owner == group { tally } else { tally.part(&part) };
+                gather(&mut groups, owner, tally);
+                gather(&mut types, tables.used_type(owner, site).map(|id| tables.type_(id).name.clone()), tally);
             }
         }
         for (site, tally) in sites {
@@ -123,11 +127,6 @@ impl Analysis for HotData {
             gather(&mut loops, site.innermost_loop, tally);
             let module = site.frames.last().map(|frame| frame.module.clone()).unwrap_or_default();
             gather(&mut functions, (site.function().to_owned(), module), tally);
-        }
-        let mut types = BTreeMap::new();
-        for (&group, &tally) in &groups {
-            let element = tables.group(group).element;
-            gather(&mut types, element.map(|element| tables.type_(element.type_id).name.clone()), tally);
         }
         let mut computing: BTreeMap<LoopId, u64> = BTreeMap::new();
         for (&site, &weight) in &state.computing {
@@ -146,6 +145,7 @@ impl Analysis for HotData {
             functions: ranked(functions, &state.whole),
             threads: ranked(threads, &state.whole),
             computing: computing.into_iter().map(|(id, weight)| (id, part(weight))).collect(),
+            computing_at: state.computing.into_iter().collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //!   AccessBatch ──► hot      l_d by group, type, loop, line, function, thread
 //!               ──► threads  which threads use a group, and whether at once
 //!               ──► streams  site × group: sums, strides, offsets ─┬─► structure ─► fields ─► affinity ─► clusters
+//!                      ├─ coverage   what is told of the weight, and why not the rest
 //!                      ├─ pace       how fast each loop runs       │
 //!                      ├─ splice     what was executed between     │
 //!                      │             windows                       │
@@ -18,6 +19,7 @@ pub mod affinity;
 pub mod analysis;
 mod bottom;
 pub mod clusters;
+pub mod coverage;
 mod extents;
 pub mod fields;
 pub mod findings;

@@ -11,7 +11,7 @@ pub struct Tally {
     pub weight: u64,
     /// Sum of their weights' squares.
     pub weight_squared: u128,
-    /// Part of the weight that belongs here by inference ([`NotFollowed`](slimline_attribute::tables::NotFollowed)).
+    /// Part of the weight that belongs here by inference ([`Inferred`](slimline_attribute::tables::Inferred)).
     pub inferred: u64,
 }
 

@@ -435,7 +435,7 @@ impl Analysis for Streams {
             numbers[state.rows[&(site, group)]] = number;
         }
         let (inferred, seen): (Vec<Stream>, Vec<Stream>) =
-            state.streams.drain(..).partition(|stream| tables.not_followed.group == Some(stream.group));
+            state.streams.drain(..).partition(|stream| tables.inferred.stands_in(stream.group));
         state.streams = seen;
         state.rows = (0..).zip(&state.streams).map(|(row, stream)| ((stream.site, stream.group), row)).collect();
         for stream in inferred {

@@ -12,6 +12,10 @@ use std::ops::Range;
 use slimline_trace::access::{GroupId, SiteId, ThreadId};
 use slimline_trace::address::Svma;
 
+use crate::resolver::Reason;
+use crate::typing::element::holds;
+pub use crate::typing::infer::Reason as NoType;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -56,8 +60,8 @@ pub struct Tables {
     pub types: Vec<Type>,
     /// Threads, by [`ThreadId`].
     pub threads: Vec<Thread>,
-    /// Whose the heap blocks are that were not followed.
-    pub not_followed: NotFollowed,
+    /// Whose accesses are that name no object by themselves.
+    pub inferred: Inferred,
 }
 
 impl Tables {
@@ -71,13 +75,14 @@ impl Tables {
     /// The group of the accesses that belong to no known object.
     pub const UNATTRIBUTED: GroupId = GroupId(0);
 
-    /// Whose an access is that `site` made to `group`: the group's own; or, to heap blocks that were not followed, that of
-    /// several groups, with the part of each. Parts are disjoint and make up 0 to 1.
+    /// Whose an access is that `site` made to `group`: the group's own; or, to heap blocks that were not followed and at
+    /// addresses that could not be told, that of several groups, with the part of each. Parts are disjoint and make up 0
+    /// to 1.
     pub fn owners(&self, group: GroupId, site: SiteId) -> impl Iterator<Item = (GroupId, Range<f64>)> {
-        let inferred = if self.not_followed.group == Some(group) { self.not_followed.of(site) } else { &[] };
+        let inferred = self.inferred.of(group, site);
         let own = inferred.is_empty().then_some((group, 0.0..1.0));
         let mut from = 0.0;
-        let parts = inferred.iter().map(move |&(_, owner, until)| (owner, std::mem::replace(&mut from, until)..until));
+        let parts = inferred.iter().map(move |&(.., owner, until)| (owner, std::mem::replace(&mut from, until)..until));
         own.into_iter().chain(parts)
     }
 
@@ -125,45 +130,72 @@ impl Tables {
         &self.types[id.index()]
     }
 
+    /// Whether the type has fields.
+    pub fn is_structure(&self, id: TypeId) -> bool {
+        matches!(self.type_(id).kind, TypeKind::Structure | TypeKind::Union)
+    }
+
+    /// The type that `site` uses a group's objects as: what they are arrays of, unless debug information has the
+    /// instruction access a structure that is no part of that (in a pool of unlike things).
+    pub fn used_type(&self, group: GroupId, site: SiteId) -> Option<TypeId> {
+        let element = self.group(group).element.map(|element| element.type_id);
+        let accessed = self.site(site).accessed.map(|accessed| accessed.type_id).filter(|&id| self.is_structure(id));
+        match (element, accessed) {
+            (Some(element), Some(accessed)) if !holds(&self.types, element, accessed) => Some(accessed),
+            (element, accessed) => element.or(accessed),
+        }
+    }
+
     /// The thread's row.
     pub fn thread(&self, id: ThreadId) -> &Thread {
         &self.threads[id.index()]
     }
 }
 
-/// Whose the heap blocks are that were not followed: at each instruction, of those groups whose followed blocks it was
-/// seen to access, in proportion to these accesses; where it was seen to access none, as its function's.
+/// Whose accesses are that name no object by themselves: at each instruction, of those groups that it was seen to access
+/// otherwise, in proportion to these accesses.
 ///
-/// At any time blocks are followed by chance, whatever they are. But the part changes as a program allocates: an
-/// instruction that uses blocks from before and after favours those of the larger part here.
+/// - Heap blocks that were not followed belong to the groups whose followed blocks the instruction accesses; where it was
+///   seen to access none, its function's. At any time blocks are followed by chance, whatever they are. But the part
+///   changes as a program allocates: an instruction that uses blocks from before and after favours those of the larger
+///   part here.
+/// - Samples whose address could not be told belong to the groups that the instruction accesses in other samples and in
+///   bursts. What makes an address be lost are the instructions around it, not the data.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NotFollowed {
-    /// The group that stands for them. What is left of it belongs to functions that were never seen to access a followed
-    /// block.
-    pub group: Option<GroupId>,
-    /// By site: a group and where its part of 0 to 1 ends, in the order of both.
-    parts: Vec<(SiteId, GroupId, f64)>,
+pub struct Inferred {
+    /// Groups that stand for such accesses. What is left of them belongs to instructions of which nothing else was seen.
+    groups: Vec<GroupId>,
+    /// By group that stands for it and by site: a group and where its part of 0 to 1 ends, in the order of all.
+    parts: Vec<(GroupId, SiteId, GroupId, f64)>,
 }
 
-impl NotFollowed {
-    /// From how many accesses to the followed blocks of each group stand for each site.
-    pub fn new(group: GroupId, mut followed: Vec<(SiteId, GroupId, u64)>) -> Self {
-        followed.retain(|&(.., accesses)| accesses > 0);
-        followed.sort_unstable();
-        let parts = followed.chunk_by(|a, b| a.0 == b.0).flat_map(|of_site| {
+impl Inferred {
+    /// With what `group` stands for, from how many accesses to each of the owners stand for each site.
+    #[must_use]
+    pub fn with(mut self, group: GroupId, mut seen: Vec<(SiteId, GroupId, u64)>) -> Self {
+        seen.retain(|&(.., accesses)| accesses > 0);
+        seen.sort_unstable();
+        for of_site in seen.chunk_by(|a, b| a.0 == b.0) {
             let all: u64 = of_site.iter().map(|&(.., accesses)| accesses).sum();
             let mut until = 0;
-            of_site.iter().map(move |&(site, group, accesses)| {
+            self.parts.extend(of_site.iter().map(|&(site, owner, accesses)| {
                 until += accesses;
-                (site, group, until as f64 / all as f64)
-            })
-        });
-        Self { group: Some(group), parts: parts.collect() }
+                (group, site, owner, until as f64 / all as f64)
+            }));
+        }
+        self.parts.sort_by_key(|part| (part.0, part.1, part.2));
+        self.groups.push(group);
+        self
     }
 
-    fn of(&self, site: SiteId) -> &[(SiteId, GroupId, f64)] {
-        let start = self.parts.partition_point(|part| part.0 < site);
-        let end = self.parts.partition_point(|part| part.0 <= site);
+    /// Whether a group stands for such accesses.
+    pub fn stands_in(&self, group: GroupId) -> bool {
+        self.groups.contains(&group)
+    }
+
+    fn of(&self, group: GroupId, site: SiteId) -> &[(GroupId, SiteId, GroupId, f64)] {
+        let start = self.parts.partition_point(|part| (part.0, part.1) < (group, site));
+        let end = self.parts.partition_point(|part| (part.0, part.1) <= (group, site));
         &self.parts[start..end]
     }
 }
@@ -254,6 +286,8 @@ pub struct Site {
     pub innermost_loop: Option<LoopId>,
     /// Type that the instruction's operand is known to have, by debug information.
     pub accessed: Option<TypeRef>,
+    /// Why `accessed` is not known; `None` where it is, and where the code has no debug information.
+    pub untyped: Option<NoType>,
     /// Name of the variable that holds the base address there, where debug information tells.
     pub variable: Option<String>,
 }
@@ -268,6 +302,7 @@ impl Site {
             own_frame: None,
             innermost_loop: None,
             accessed: None,
+            untyped: None,
             variable: None,
         }
     }
@@ -419,6 +454,8 @@ pub struct Group {
     pub object_bytes: u64,
     /// Whether there may be objects that were not followed: nothing can be said of how many were not touched.
     pub partly_followed: bool,
+    /// Why it stands for no object that one could name; `None` where it does.
+    pub nameless: Option<Reason>,
 }
 
 impl Group {
@@ -435,6 +472,7 @@ impl Group {
             bytes: 0,
             object_bytes: 0,
             partly_followed: false,
+            nameless: None,
             estimated: false,
         }
     }

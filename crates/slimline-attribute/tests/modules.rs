@@ -194,14 +194,19 @@ fn stripped_code_is_named_by_what_is_left() {
 }
 
 #[test]
-fn split_debug_information_is_refused_and_said() {
+fn split_debug_information_that_is_gone_is_said() {
     let sandbox = Sandbox::new();
     let program = sandbox.compile("gcc", &["-O2", "-g", "-gsplit-dwarf"], "a.c", SOURCE, "prog");
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let work = (0x1000..0x4000).map(Svma).find(|&svma| module.linked_name(svma) == "work").expect("work");
     assert_eq!(module.frames(work).last().unwrap().function, "work");
-    assert!(module.debug().expect("skeleton units").needs_split_files());
+    assert!(!module.debug().expect("skeleton units").lacks_split_files());
+    assert_eq!(stack_in_work(&module, 6), expected_stack());
+    std::fs::remove_file(sandbox.path("prog-a.dwo")).expect("what gcc calls it");
+    let module = Module::open(&store, &program);
+    assert_eq!(module.frames(work).last().unwrap().function, "work");
+    assert!(module.debug().expect("skeleton units").lacks_split_files());
 }
 
 #[test]

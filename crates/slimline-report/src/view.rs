@@ -5,9 +5,13 @@
 //! version's tests and benchmarks reads it into these types. Shares are of the session's weight and sum to 1 over `groups`, the unattributed one included; a field's share
 //! is of its group.
 
+mod coverage;
+
 use serde::{Deserialize, Serialize};
 use slimline_trace::served::MemoryLevel;
 use slimline_trace::session::{SampledEvent, WeightUnit};
+
+pub use self::coverage::{Coverage, Missing, MissingUse};
 
 /// Version of the JSON. 1: the first.
 pub const SCHEMA: u32 = 1;
@@ -25,6 +29,8 @@ pub struct Report {
     pub loops: Vec<Loop>,
     /// The same weight by code and by thread.
     pub breakdowns: Breakdowns,
+    /// How much of the weight is resolved, and why not the rest.
+    pub coverage: Coverage,
     /// What to change.
     pub advice: Vec<Advice>,
 }
@@ -200,8 +206,8 @@ pub struct Lost {
 /// Code or data without a name, for one reason.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Unnamed {
-    /// `no_address`, `no_mapping`, `no_call_path`, `no_variable`, `code_in_no_file`, `unreadable_module`,
-    /// `no_function`, `no_line`, `split_debug_info`, `damaged_debug_info`.
+    /// `no_address`, `no_mapping`, `no_call_path`, `no_variable`, `no_frame`, `unseen_mapping`, `not_followed`,
+    /// `code_in_no_file`, `unreadable_module`, `no_function`, `no_line`, `split_debug_info`, `damaged_debug_info`.
     pub reason: String,
     /// Path of the module that it is about; empty where it is about none.
     pub module: String,

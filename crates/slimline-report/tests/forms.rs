@@ -147,6 +147,28 @@ fn art() -> Report {
             },
         ],
         loops: vec![row(615, 616, 0.5657, &[40]), row(607, 608, 0.144, &[40]), row(545, 548, 0.1083, &[32, 0])],
+        coverage: Coverage {
+            accesses: 0.97,
+            objects: 0.93,
+            structures: 0.9,
+            fields: 0.81,
+            missing: vec![
+                Missing {
+                    what: "type".into(),
+                    reason: "from_caller".into(),
+                    share: 0.07,
+                    examples: vec![MissingUse {
+                        function: "match".into(),
+                        module: "art".into(),
+                        place: "/src/art/scanner.c:607".into(),
+                        group: "f1_layer".into(),
+                        share: 0.05,
+                    }],
+                },
+                Missing { what: "object".into(), reason: "no_address".into(), share: 0.04, examples: vec![] },
+                Missing { what: "field".into(), reason: "outside_fields".into(), share: 0.02, examples: vec![] },
+            ],
+        },
         breakdowns: Breakdowns {
             functions: vec![
                 Row {
@@ -274,6 +296,14 @@ fn unstyled(text: &str) -> String {
         assert!(line.chars().count() <= text::WIDTH, "wider than {}: {line}", text::WIDTH);
     }
     plain
+}
+
+#[test]
+fn what_is_resolved_and_what_is_not() {
+    let mut out = String::new();
+    let limits = Limits { full_head: true, ..Limits::default() };
+    text::report(&mut out, &art(), By::Quality, limits).unwrap();
+    insta::assert_snapshot!(unstyled(&out));
 }
 
 #[test]

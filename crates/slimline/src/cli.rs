@@ -226,6 +226,9 @@ pub(crate) struct Report {
     /// Tell all of how the session was recorded: rate, bursts, heap, own cost
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Show instead how much of the time is resolved to objects and fields, and why the rest is not
+    #[arg(long, conflicts_with_all = ["by", "callers"])]
+    pub(crate) quality: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -92,12 +92,12 @@ fn lacks(module: &Module<'_>, units: &Units) -> Vec<String> {
         }
         SymbolSource::Unreadable => add("all names: the file can be run but not read".to_owned()),
     }
-    let all: u64 = units.languages.values().sum();
-    if units.split > 0 {
+    let all = units.languages.values().sum::<u64>() + units.lacking;
+    if units.lacking > 0 {
         add(format!(
-            "lines and types of {} of {all} compilation units: theirs are in .dwo files, which are not read; compile \
-             without -gsplit-dwarf",
-            units.split
+            "lines and types of {} of {all} compilation units: theirs are in .dwo files that are not there; \
+             keep them, or compile without -gsplit-dwarf",
+            units.lacking
         ));
     }
     let known = |name: &str| name.starts_with('C') && !name.starts_with("Cobol") || name == "Rust";

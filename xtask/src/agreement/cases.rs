@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use sample_programs::{Optimization, Program};
 
-use super::foreign;
+use super::programs::PROGRAMS;
 use crate::oracle::site_name;
 use crate::target_dir;
 
@@ -62,8 +62,8 @@ pub(super) fn select(only: &[String]) -> Result<Vec<Case>> {
             cases.push(ours(&label, name, *optimization)?);
         }
     }
-    for program in foreign::PROGRAMS {
-        if asked(program.name) {
+    for program in PROGRAMS {
+        if asked(program.build.name) {
             cases.push(program.case()?);
         }
     }

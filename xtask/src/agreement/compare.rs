@@ -155,6 +155,7 @@ mod tests {
                 group(&["wrapper p.c:1", "make p.c:3"], 40, &[(8, 1.0)]),
                 group(&["other p.c:5", "make p.c:3"], 1000, &[(0, 1.0)]),
             ],
+            ..Report::default()
         };
         // The oracle counts from the block's start, 8 bytes before the first element: its +8 is field 0.
         let exact = site(&[(8, 300, 100), (0, 500, 0), (4, 100, 0)]);
@@ -169,7 +170,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_of_all_runs_also_those_that_saw_nothing() {
-        let run = |fields: &[(u64, f64)]| Report { groups: vec![group(&["make p.c:3"], 100, fields)] };
+        let run =
+            |fields: &[(u64, f64)]| Report { groups: vec![group(&["make p.c:3"], 100, fields)], ..Report::default() };
         let reports = [run(&[(0, 1.0)]), run(&[(0, 0.8), (8, 0.2)]), run(&[(0, 1.0)])];
         let rows = rows(&structure(), &[], &site(&[(8, 9, 0), (0, 1, 0)]), &reports).unwrap();
         assert_eq!(rows[1].reported, mean(&[0.0, 0.2, 0.0]));
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_the_report_lacks_is_a_row_too() {
-        let report = Report { groups: vec![group(&["make p.c:3"], 10, &[(0, 1.0)])] };
+        let report = Report { groups: vec![group(&["make p.c:3"], 10, &[(0, 1.0)])], ..Report::default() };
         let rows = rows(&structure(), &[], &site(&[(8, 50, 0), (0, 50, 0)]), &[report]).unwrap();
         assert_eq!((rows[1].field.as_str(), rows[1].reported.mean, rows[1].exact), ("+8", 0.0, 0.5));
     }
@@ -190,6 +192,6 @@ mod tests {
         assert!(!third.is(&group(&["maker src/p.c:3"], 1, &[]), &[]));
         assert!(third.is(&group(&["Vec<T, A>::new v.rs:9", "p::make src/p.rs:3"], 1, &[]), &[]));
         assert!(!third.is(&group(&["remake src/p.c:3"], 1, &[]), &[]));
-        assert!(rows(&third, &[], &site(&[(0, 1, 0)]), &[Report { groups: Vec::new() }]).is_err());
+        assert!(rows(&third, &[], &site(&[(0, 1, 0)]), &[Report::default()]).is_err());
     }
 }

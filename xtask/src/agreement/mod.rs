@@ -5,7 +5,7 @@
 
 mod cases;
 mod compare;
-mod foreign;
+mod programs;
 
 use std::process::Command;
 

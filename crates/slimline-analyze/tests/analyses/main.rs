@@ -1,6 +1,7 @@
 //! The analyses on synthetic programs.
 
 mod advice;
+mod coverage;
 mod hardware;
 mod not_followed;
 mod published;

@@ -1,6 +1,6 @@
 //! Accesses to heap blocks that were not followed count for the groups whose followed blocks the same code accesses.
 
-use slimline_attribute::tables::NotFollowed;
+use slimline_attribute::tables::Inferred;
 
 use crate::synthetic::{Program, load};
 
@@ -23,7 +23,7 @@ fn their_weight_and_executions_go_to_their_owners() {
     program.node_window(0, &[load(plain, pairs, 0, 0)], |turn| turn % 64, 10, 100);
     program.sample(0, load(unknown, hidden, 0, 0), 100);
     let seen: Vec<_> = [(mixed, pairs, 30), (mixed, others, 10), (plain, pairs, 10)].into();
-    program.tables.not_followed = NotFollowed::new(hidden, seen);
+    program.tables.inferred = Inferred::default().with(hidden, seen);
 
     let findings = program.findings();
     let of = |group| findings.groups.iter().find(|found| found.group == group).expect("the group has accesses");

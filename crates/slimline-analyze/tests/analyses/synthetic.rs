@@ -156,6 +156,7 @@ impl Program {
             own_frame: Some(0),
             innermost_loop: Some(in_loop),
             accessed: None,
+            untyped: None,
             variable: None,
         });
         SiteId(self.tables.sites.len() as u32 - 1)

@@ -9,6 +9,7 @@ use slimline_trace::address::Svma;
 
 use super::hex;
 use super::image::{Image, Slice};
+use super::split::SplitUnits;
 use super::store::FileStore;
 
 /// Where distributions install separate debug files.
@@ -70,7 +71,9 @@ fn crc32(bytes: &[u8]) -> u32 {
 pub struct Debug<'a> {
     dwarf: Arc<gimli::Dwarf<Slice<'a>>>,
     context: addr2line::Context<Slice<'a>>,
-    split: Cell<bool>,
+    split: SplitUnits<'a>,
+    /// Whether a split unit was not found.
+    lacks_split: Cell<bool>,
     damaged: Cell<bool>,
     /// By the offset of their unit.
     statements: RefCell<FxHashMap<usize, Vec<Statement>>>,
@@ -99,7 +102,13 @@ pub struct Statement {
 }
 
 impl<'a> Debug<'a> {
-    pub(super) fn read(store: &'a FileStore<'a>, holder: &Image<'a>, alternate: Option<&Image<'a>>) -> Option<Self> {
+    /// Reads what `holder`, the file at `path`, has.
+    pub(super) fn read(
+        store: &'a FileStore<'a>,
+        path: &str,
+        holder: &Image<'a>,
+        alternate: Option<&Image<'a>>,
+    ) -> Option<Self> {
         let load = |image: &Image<'a>| {
             gimli::Dwarf::load(|id| Ok::<_, core::convert::Infallible>(image.section(store, id.name())))
                 .unwrap_or_else(|never| match never {})
@@ -113,7 +122,8 @@ impl<'a> Debug<'a> {
         Some(Self {
             dwarf,
             context,
-            split: Cell::new(false),
+            split: SplitUnits::new(store, path),
+            lacks_split: Cell::new(false),
             damaged: Cell::new(false),
             statements: RefCell::default(),
         })
@@ -124,9 +134,18 @@ impl<'a> Debug<'a> {
         &self.dwarf
     }
 
-    /// Whether a question needed a `.dwo` file (`-gsplit-dwarf`): these are not read, so names and lines are missing.
-    pub fn needs_split_files(&self) -> bool {
-        self.split.get()
+    /// The sections with the content of a unit of [`Self::dwarf`] that is a skeleton of one; `None` for other units, and
+    /// where its file is not there.
+    pub fn split_unit(&self, skeleton: &gimli::Unit<Slice<'a>>) -> Option<Arc<gimli::Dwarf<Slice<'a>>>> {
+        let id = skeleton.dwo_id?;
+        let name = skeleton.dwo_name().ok()??;
+        let name = self.dwarf.attr_string(skeleton, name).ok();
+        self.split.find(id, &self.dwarf, skeleton.comp_dir, name)
+    }
+
+    /// Whether a question needed a `.dwo` file (`-gsplit-dwarf`) that is not there: names and lines are missing.
+    pub fn lacks_split_files(&self) -> bool {
+        self.lacks_split.get()
     }
 
     /// Whether a question met damaged entries (or entries that need a `.gnu_debugaltlink` file that is not there).
@@ -151,9 +170,10 @@ impl<'a> Debug<'a> {
         let found = loop {
             lookup = match lookup {
                 LookupResult::Output(found) => break found,
-                LookupResult::Load { continuation, .. } => {
-                    self.split.set(true);
-                    addr2line::LookupContinuation::resume(continuation, None)
+                LookupResult::Load { load, continuation } => {
+                    let found = self.split.find(load.dwo_id, &self.dwarf, load.comp_dir, load.path);
+                    self.lacks_split.set(self.lacks_split.get() || found.is_none());
+                    addr2line::LookupContinuation::resume(continuation, found)
                 }
             };
         };

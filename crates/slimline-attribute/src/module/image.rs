@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use gimli::UnwindSection as _;
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
 use object::{LittleEndian, Object as _, ObjectSection as _};
@@ -11,6 +10,7 @@ use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
 use super::store::FileStore;
+use super::unwind::Unwound;
 
 /// The reader that all debug and unwind information is read with: borrowed bytes, little endian as x86-64 is.
 pub type Slice<'a> = gimli::EndianSlice<'a, gimli::LittleEndian>;
@@ -72,8 +72,7 @@ pub struct Image<'a> {
     segments: Vec<Segment<'a>>,
     thread_locals: Option<ThreadLocalTemplate>,
     relocations: OnceCell<FxHashMap<u64, Relocated<'a>>>,
-    /// (start, end) of each function that has unwind information, in order.
-    unwound: OnceCell<Vec<(u64, u64)>>,
+    unwound: OnceCell<Unwound<'a>>,
 }
 
 impl<'a> Image<'a> {
@@ -270,45 +269,32 @@ impl<'a> Image<'a> {
         }
         found
     }
+}
+
+impl<'a> Image<'a> {
+    /// Its unwind information.
+    pub(super) fn unwound(&self) -> &Unwound<'a> {
+        self.unwound.get_or_init(|| {
+            let section = |name| self.file.section_by_name(name);
+            let address = |name| section(name).map_or(0, |section| section.address());
+            let frame = section(".eh_frame");
+            let data = frame.as_ref().and_then(|frame| frame.data().ok()).unwrap_or_default();
+            let bases = gimli::BaseAddresses::default()
+                .set_eh_frame(frame.map_or(0, |frame| frame.address()))
+                .set_text(address(".text"))
+                .set_got(address(".got"));
+            Unwound::read(data, bases)
+        })
+    }
 
     /// First and last+1 address of the function that holds an address, by unwind information.
     pub fn unwind_bounds(&self, svma: Svma) -> Option<(Svma, Svma)> {
-        let bounds = self.unwound.get_or_init(|| self.read_unwind_bounds());
-        let after = bounds.partition_point(|&(start, _)| start <= svma.0);
-        let &(start, end) = bounds.get(after.checked_sub(1)?)?;
-        (svma.0 < end).then_some((Svma(start), Svma(end)))
+        self.unwound().bounds(svma)
     }
 
-    fn read_unwind_bounds(&self) -> Vec<(u64, u64)> {
-        let section = |name| self.file.section_by_name(name);
-        let Some(frame) = section(".eh_frame") else { return Vec::new() };
-        let Ok(data) = frame.data() else { return Vec::new() };
-        let address = |name| section(name).map_or(0, |section| section.address());
-        let bases = gimli::BaseAddresses::default()
-            .set_eh_frame(frame.address())
-            .set_text(address(".text"))
-            .set_got(address(".got"));
-        let frames = gimli::EhFrame::new(data, gimli::LittleEndian);
-        let mut entries = frames.entries(&bases);
-        let mut found = Vec::new();
-        let mut contexts = FxHashMap::default();
-        // A damaged entry ends the list: what was read until there stands.
-        while let Ok(Some(entry)) = entries.next() {
-            let gimli::CieOrFde::Fde(partial) = entry else { continue };
-            let parsed = partial.parse(|section, bases, offset| {
-                if let Some(cie) = contexts.get(&offset.0) {
-                    return Ok(gimli::CommonInformationEntry::clone(cie));
-                }
-                let cie = section.cie_from_offset(bases, offset)?;
-                contexts.insert(offset.0, cie.clone());
-                Ok(cie)
-            });
-            let Ok(fde) = parsed else { break };
-            if fde.len() != 0 && fde.initial_address() != 0 {
-                found.push((fde.initial_address(), fde.end_address()));
-            }
-        }
-        found.sort_unstable();
-        found
+    /// How far the call frame address is above the stack pointer before the instruction at an address, where unwind
+    /// information counts it from there.
+    pub fn frame_above_stack_pointer(&self, svma: Svma) -> Option<i64> {
+        self.unwound().above_stack_pointer(svma)
     }
 }

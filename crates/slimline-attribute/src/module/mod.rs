@@ -9,9 +9,11 @@ pub mod bias;
 pub mod debug;
 mod demangled;
 pub mod image;
+mod split;
 pub mod store;
 pub mod symbols;
 pub mod units;
+mod unwind;
 
 use std::cell::OnceCell;
 
@@ -128,12 +130,12 @@ impl<'a> Module<'a> {
     pub fn debug(&self) -> Option<&Debug<'a>> {
         self.debug
             .get_or_init(|| {
-                let holder = match self.source {
-                    SymbolSource::DebugInfo => self.image.as_ref()?,
-                    SymbolSource::SeparateDebugInfo => self.separate.as_ref()?,
+                let (path, holder) = match self.source {
+                    SymbolSource::DebugInfo => (&self.path, self.image.as_ref()?),
+                    SymbolSource::SeparateDebugInfo => (self.debug_path.as_ref()?, self.separate.as_ref()?),
                     _ => return None,
                 };
-                Debug::read(self.store, holder, self.alternate.as_ref())
+                Debug::read(self.store, path, holder, self.alternate.as_ref())
             })
             .as_ref()
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gimli::{AttributeValue, constants as dw};
 
 use super::debug::Debug;
+use super::image::Slice;
 
 /// The compilation units of a module, summed up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,8 +14,8 @@ pub struct Units {
     pub languages: BTreeMap<String, u64>,
     /// Units by what `DW_AT_producer` says: compiler, version, often its flags.
     pub producers: BTreeMap<String, u64>,
-    /// Units whose content is in a `.dwo` file (`-gsplit-dwarf`).
-    pub split: u64,
+    /// Units whose content is in a `.dwo` file (`-gsplit-dwarf`) that is not there.
+    pub lacking: u64,
 }
 
 impl Debug<'_> {
@@ -25,22 +26,35 @@ impl Debug<'_> {
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             let Ok(unit) = dwarf.unit(header) else { continue };
-            let mut entries = unit.entries();
-            let Ok(Some(root)) = entries.next_dfs() else { continue };
-            let text = |attribute| {
-                let string = dwarf.attr_string(&unit, root.attr_value(attribute)?).ok()?;
-                Some(string.to_string_lossy().into_owned())
+            if unit.dwo_id.is_none() {
+                units.add(dwarf, &unit);
+                continue;
+            }
+            let Some(split) = self.split_unit(&unit) else {
+                units.lacking += 1;
+                continue;
             };
-            if let Some(AttributeValue::Language(language)) = root.attr_value(dw::DW_AT_language) {
-                let name = language.static_string().unwrap_or("unknown").trim_start_matches("DW_LANG_");
-                *units.languages.entry(name.to_owned()).or_default() += 1;
+            if let Ok(Some(header)) = split.units().next()
+                && let Ok(unit) = split.unit(header)
+            {
+                units.add(&split, &unit);
             }
-            if let Some(producer) = text(dw::DW_AT_producer) {
-                *units.producers.entry(producer).or_default() += 1;
-            }
-            let is_split = [dw::DW_AT_dwo_name, dw::DW_AT_GNU_dwo_name].iter().any(|&name| root.attr(name).is_some());
-            units.split += u64::from(is_split);
         }
         units
+    }
+}
+
+impl Units {
+    fn add<'a>(&mut self, dwarf: &gimli::Dwarf<Slice<'a>>, unit: &gimli::Unit<Slice<'a>>) {
+        let mut entries = unit.entries();
+        let Ok(Some(root)) = entries.next_dfs() else { return };
+        if let Some(AttributeValue::Language(language)) = root.attr_value(dw::DW_AT_language) {
+            let name = language.static_string().unwrap_or("unknown").trim_start_matches("DW_LANG_");
+            *self.languages.entry(name.to_owned()).or_default() += 1;
+        }
+        let producer = root.attr_value(dw::DW_AT_producer).and_then(|value| dwarf.attr_string(unit, value).ok());
+        if let Some(producer) = producer {
+            *self.producers.entry(producer.to_string_lossy().into_owned()).or_default() += 1;
+        }
     }
 }

@@ -8,14 +8,16 @@ use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{Block, Name, RangeOrigin, StackRow};
 
 use super::call_paths::CallPaths;
+use super::frames::OnStack;
 use super::path_tree::PathTree;
 use super::sites::Tally;
 use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, Loaded, MappingName, Whole};
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
-use crate::module::demangle;
+use crate::module::{Module, demangle};
 use crate::tables::{Group, GroupKind, Tables};
+use crate::typing::frame::FrameLayout;
 
 /// The smallest page of x86-64.
 const PAGE_BYTES: u64 = 4096;
@@ -27,12 +29,18 @@ enum GroupKey {
     HeapUnknown,
     /// Heap blocks that were not followed.
     NotFollowed,
+    /// What has no address.
+    Lost,
     /// A variable, by module and address.
     Static(Rc<str>, Svma),
     /// What no symbol names, by module and section.
     Section(Rc<str>, String),
-    /// All stacks.
+    /// A variable in a function's frame, by module, function and number.
+    Local(Rc<str>, Svma, usize),
+    /// The rest of all frames: numbers and saved registers.
     Stacks,
+    /// Stacks, where no frame is known.
+    Frameless,
     /// Any other mapping, by name.
     Mapping(String),
     /// What an imported file names by itself.
@@ -53,10 +61,12 @@ enum ObjectKey {
 }
 
 /// Where a group's type can be asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Origin {
     /// The variable of a module at an address.
     Static(usize, Svma),
+    /// The variable of a module in a frame, by number.
+    Local(usize, Rc<FrameLayout>, usize),
     /// The call path that allocated it, at that time.
     Path(ProcessId, StackRow, u64),
 }
@@ -162,7 +172,7 @@ impl Groups {
 
     /// Every group whose type can be asked for.
     pub(super) fn origins(&self) -> Vec<(GroupId, Origin)> {
-        (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, (*origin)?))).collect()
+        (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, origin.clone()?))).collect()
     }
 
     /// Takes in what was counted of the call paths of a process, whether an access named them or not.
@@ -228,12 +238,33 @@ impl Groups {
     /// Of an address on a page with blocks that are not followed: one of those, where `place` can hold them.
     pub(super) fn unless_cut(&mut self, place: Place) -> Place {
         match place.memory {
-            Memory::Known => place,
+            Memory::Known | Memory::Stack => place,
             Memory::Cut | Memory::Sample => {
                 let row = || Group { name: "heap, not followed".to_owned(), ..Group::unattributed() };
-                Place { group: self.group(GroupKey::NotFollowed, row), ..Self::NOWHERE }
+                let group = self.group(GroupKey::NotFollowed, row);
+                self.lacks(group, Reason::NotFollowed, None);
+                Place { group, ..Self::NOWHERE }
             }
         }
+    }
+
+    /// Where a sample goes whose instruction is known and whose address is not.
+    pub(super) fn lost(&mut self) -> Place {
+        let row = || Group { name: "address not known".to_owned(), ..Group::unattributed() };
+        let group = self.group(GroupKey::Lost, row);
+        self.lacks(group, Reason::NoAddress, None);
+        Place { group, ..Self::NOWHERE }
+    }
+
+    /// The group of those, if there were any.
+    pub(super) fn lost_group(&self) -> Option<GroupId> {
+        self.by_key.get(&GroupKey::Lost).copied()
+    }
+
+    /// Whether a group is an object that has a name.
+    pub(super) fn is_named(&self, group: GroupId) -> bool {
+        let row = &self.rows[group.index()];
+        row.kind != GroupKind::Unattributed && row.nameless.is_none()
     }
 
     /// The group that stands for blocks that are not followed, if there were any.
@@ -259,7 +290,11 @@ impl Groups {
                 };
                 let (base, bytes) = (ranges.base[row].0, ranges.bytes[row]);
                 let place = self.object(ObjectKey::Range(view.id, row), group, base, bytes);
-                let memory = if let Found::Mapped(_) = found { Memory::Cut } else { Memory::Known };
+                let memory = match found {
+                    Found::Mapped(_) => Memory::Cut,
+                    Found::MappedStack(_) => Memory::Stack,
+                    _ => Memory::Known,
+                };
                 (Place { memory, ..place }, valid)
             }
             Found::Module(loaded) => {
@@ -268,7 +303,8 @@ impl Groups {
             }
             Found::Stack(row) => {
                 let group = self.stacks();
-                self.of_mapping(view.id, view.process.space.whole(row), group, address, valid)
+                let (place, valid) = self.of_mapping(view.id, view.process.space.whole(row), group, address, valid);
+                (Place { memory: Memory::Stack, ..place }, valid)
             }
             Found::Mapping(row) => {
                 let name = view.process.space.name(row);
@@ -283,6 +319,9 @@ impl Groups {
                     MappingName::Special(name) | MappingName::File(name) => name.clone(),
                 };
                 let group = self.group(GroupKey::Mapping(name.clone()), || row_of(&name, GroupKind::Mapping));
+                if memory == Memory::Cut {
+                    self.lacks(group, Reason::UnseenMapping, None);
+                }
                 let (place, valid) = self.of_mapping(view.id, view.process.space.whole(row), group, address, valid);
                 (Place { memory, ..place }, valid)
             }
@@ -320,15 +359,47 @@ impl Groups {
         (place, valid.and(&Extent { start: page, end: page.saturating_add(PAGE_BYTES), ..Extent::ALL }))
     }
 
+    /// Notes that a group stands for no object that one could name, and the module that this is about.
+    fn lacks(&mut self, group: GroupId, reason: Reason, module: Option<usize>) {
+        self.reasons[group.index()] = Some((reason, module));
+        self.rows[group.index()].nameless = Some(reason);
+    }
+
     fn stacks(&mut self) -> GroupId {
         self.group(GroupKey::Stacks, || row_of("stack", GroupKind::Stack))
+    }
+
+    /// Of a place on a stack: the variable there, where it is more than a number. Numbers and saved registers stay one
+    /// group, as nobody would read a row for each.
+    pub(super) fn on_stack(&mut self, view: ProcessView<'_, '_>, place: Place, found: OnStack) -> Place {
+        match found {
+            OnStack::Local { module: number, function, layout, local, start } => {
+                let module = view.modules.get(number);
+                let key = GroupKey::Local(self.identity(number, module), function, local);
+                let variable = &layout.locals()[local];
+                let name = || format!("{} in {}", variable.name, demangle(&module.linked_name(function)));
+                let group = self.group(key, || row_of(&name(), GroupKind::Stack));
+                self.origins[group.index()].get_or_insert_with(|| Origin::Local(number, Rc::clone(&layout), local));
+                self.object(ObjectKey::Static(view.id, group, start), group, start, variable.bytes)
+            }
+            OnStack::Frame => place,
+            OnStack::Unknown => {
+                let group = self.group(GroupKey::Frameless, || row_of("stack, frame not known", GroupKind::Stack));
+                self.lacks(group, Reason::NoFrame, None);
+                self.object(ObjectKey::Static(view.id, group, place.base), group, place.base, 0)
+            }
+        }
+    }
+
+    fn identity(&mut self, number: usize, module: &Module<'_>) -> Rc<str> {
+        Rc::clone(self.identities.entry(number).or_insert_with(|| Rc::from(module.identity())))
     }
 
     /// A module's variable, or its section where no symbol names it.
     fn of_module(&mut self, view: ProcessView<'_, '_>, loaded: Loaded, address: Avma) -> (Place, Extent) {
         let module = view.modules.get(loaded.module);
         let svma = loaded.svma(address);
-        let identity = Rc::clone(self.identities.entry(loaded.module).or_insert_with(|| Rc::from(module.identity())));
+        let identity = self.identity(loaded.module, module);
         if let Some(variable) = module.symbols().variable_at(svma) {
             let bytes = variable.bytes.max(1);
             let key = GroupKey::Static(identity, variable.start);
@@ -345,7 +416,7 @@ impl Groups {
         let name = format!("{} {section}", module.file_name()).trim_end().to_owned();
         let key = GroupKey::Section(identity, section.to_owned());
         let group = self.group(key, || row_of(&name, GroupKind::Static));
-        self.reasons[group.index()] = Some((Reason::NoVariable, Some(loaded.module)));
+        self.lacks(group, Reason::NoVariable, Some(loaded.module));
         let place = self.object(
             ObjectKey::Static(view.id, group, start.to_avma(loaded.bias).0),
             group,
@@ -378,7 +449,7 @@ impl Groups {
             }
             None => {
                 let group = self.group(GroupKey::HeapUnknown, || row_of("heap, call path unknown", GroupKind::Heap));
-                self.reasons[group.index()] = Some((Reason::NoCallPath, None));
+                self.lacks(group, Reason::NoCallPath, None);
                 group
             }
         };

@@ -8,7 +8,10 @@
 //! ```
 
 mod call_paths;
+mod debug_infos;
+mod frames;
 mod groups;
+mod inferred;
 mod mappers;
 mod naming;
 mod path_tree;
@@ -34,6 +37,8 @@ use crate::data::wrappers::WrapperRules;
 use crate::module::Module;
 use crate::module::store::FileStore;
 use crate::tables::{Tables, Thread};
+use debug_infos::DebugInfos;
+use frames::{Activation, Frames};
 use groups::Groups;
 use sites::{Sites, Tally};
 use typed::Uses;
@@ -115,6 +120,8 @@ pub struct Resolver<'a> {
     processes: Vec<ProcessState<'a>>,
     sites: Sites,
     groups: Groups,
+    infos: DebugInfos<'a>,
+    frames: Frames,
     threads: Vec<Thread>,
     windows: u32,
     uses: Uses,
@@ -156,6 +163,8 @@ enum Memory {
     Cut,
     /// A heap block of a size of which only a part is followed: it stands for others.
     Sample,
+    /// A stack: what is there depends on which functions the thread is in.
+    Stack,
 }
 
 impl<'a> Resolver<'a> {
@@ -171,6 +180,8 @@ impl<'a> Resolver<'a> {
             processes: Vec::new(),
             sites: Sites::new(rules.clone()),
             groups: Groups::new(rules),
+            infos: DebugInfos::default(),
+            frames: Frames::default(),
             threads: Vec::new(),
             windows: 0,
             uses: Uses::default(),
@@ -239,7 +250,8 @@ impl<'a> Resolver<'a> {
             for row in range.clone() {
                 let address = accesses.address[row];
                 let site = self.site(process, accesses.ip[row], time_ns);
-                let place = self.place(process, &mut cursor, part.blocks, accesses.block[row], address, time_ns);
+                let seen = Seen { row: last, site, block: accesses.block[row], address };
+                let place = self.place(process, &mut cursor, part, seen);
                 batch.push(Access {
                     window,
                     site,
@@ -279,7 +291,10 @@ impl<'a> Resolver<'a> {
         let blamed = samples.ip[row];
         let ip = if blamed.0 == 0 { samples.sampled_ip[row] } else { blamed };
         let site = self.site(process, ip, time_ns);
-        let place = self.place(process, cursor, part.blocks, samples.block[row], address, time_ns);
+        let place = match address.0 {
+            0 if blamed.0 != 0 => self.groups.lost(),
+            _ => self.place(process, cursor, part, Seen { row, site, block: samples.block[row], address }),
+        };
         self.sites.weigh(site, weight);
         self.groups.weigh(place.group, weight);
         self.note_use(process, place, site, address, weight);
@@ -326,21 +341,15 @@ impl<'a> Resolver<'a> {
         site
     }
 
-    /// The object that an address belongs to, through what is remembered of the part.
-    fn place(
-        &mut self,
-        process: ProcessId,
-        cursor: &mut Cursor,
-        blocks: &Blocks,
-        block: Option<BlockRow>,
-        address: Avma,
-        time_ns: u64,
-    ) -> Place {
+    /// The object that an access is to, through what is remembered of the part.
+    fn place(&mut self, process: ProcessId, cursor: &mut Cursor, part: PartTables<'_>, seen: Seen) -> Place {
+        let Seen { row, block, address, .. } = seen;
         if address.0 == 0 {
             return Groups::NOWHERE;
         }
+        let time_ns = part.samples.time_ns[row];
         let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
-        let named = block.map(|row| (row, blocks.row(row.index())));
+        let named = block.map(|row| (row, part.blocks.row(row.index())));
         if let Some((row, block)) = &named
             && !block.is_not_followed()
         {
@@ -352,7 +361,34 @@ impl<'a> Resolver<'a> {
             cursor.extents[slot] = (extent, place);
         }
         let place = cursor.extents[slot].1;
-        if named.is_some() { self.groups.unless_cut(place) } else { place }
+        match place.memory {
+            Memory::Stack => self.on_stack(process, cursor, part.samples, seen, place),
+            _ if named.is_some() => self.groups.unless_cut(place),
+            _ => place,
+        }
+    }
+
+    /// Of a place on a stack, the variable.
+    fn on_stack(
+        &mut self,
+        process: ProcessId,
+        cursor: &mut Cursor,
+        samples: &Samples,
+        Seen { row, site, address, .. }: Seen,
+        place: Place,
+    ) -> Place {
+        let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
+        let stack_pointer = samples.stack_pointer[row];
+        if cursor.walked.as_ref().is_none_or(|(of, _)| *of != row) {
+            let callers = samples.stack[row].map_or(&[][..], |stack| view.process.tables.stacks.frames(stack));
+            let from = (samples.sampled_ip[row], stack_pointer);
+            let walk = self.frames.walk(view, &mut self.infos, from, callers, samples.time_ns[row]);
+            cursor.walked = Some((row, walk));
+        }
+        let walked = cursor.walked.as_ref().map_or(&[][..], |(_, walked)| walked);
+        let at = (site, self.sites.code(site));
+        let found = self.frames.find(view, &mut self.infos, at, address.0, (stack_pointer.0, walked));
+        self.groups.on_stack(view, place, found)
     }
 
     /// The object that an address belongs to: its group, its number, and the offset in it. `block` is the small heap
@@ -379,10 +415,11 @@ impl<'a> Resolver<'a> {
 
     /// The tables of all that was resolved.
     pub fn finish(mut self) -> Resolution {
-        let types = typed::fill(&self.modules, &self.processes, &mut self.sites, &mut self.groups, &self.uses);
+        let types =
+            typed::fill(&self.modules, self.infos, &self.processes, &mut self.sites, &mut self.groups, &self.uses);
         let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
         let mut tables = Tables::new();
-        tables.not_followed = typed::not_followed(&self.groups, &self.sites, &self.uses);
+        tables.inferred = inferred::inferred(&self.groups, &self.sites, &self.uses);
         (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
         for (number, process) in self.processes.iter().enumerate() {
             self.groups.add_paths(ProcessView { id: ProcessId(number), process, modules: &self.modules });
@@ -398,12 +435,24 @@ fn is_unmapped(place: &Place, address: Avma) -> bool {
     place.group == Tables::UNATTRIBUTED && address.0 != 0
 }
 
+/// An access whose object is asked for.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// The sample that it was, or whose burst it is of.
+    row: usize,
+    site: SiteId,
+    block: Option<BlockRow>,
+    address: Avma,
+}
+
 /// What is remembered within one part.
 struct Cursor {
     /// Objects of the part's blocks.
     blocks: Vec<Option<Place>>,
     /// Latest answers, by a hash of the address.
     extents: Vec<(Extent, Place)>,
+    /// What functions the thread was in at the sample of that row.
+    walked: Option<(usize, Vec<Activation>)>,
 }
 
 impl Cursor {
@@ -412,7 +461,7 @@ impl Cursor {
 
     fn new(blocks: usize) -> Self {
         let nothing = Extent { start: 0, end: 0, from_ns: 0, until_ns: 0 };
-        Self { blocks: vec![None; blocks], extents: vec![(nothing, Groups::NOWHERE); Self::SLOTS] }
+        Self { blocks: vec![None; blocks], extents: vec![(nothing, Groups::NOWHERE); Self::SLOTS], walked: None }
     }
 
     /// Neighbouring addresses share a slot, line by line.

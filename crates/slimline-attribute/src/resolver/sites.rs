@@ -119,6 +119,11 @@ impl Sites {
         self.tallies[site.index()].accesses += 1;
     }
 
+    /// Where a site's code is, by number of its module.
+    pub(super) fn code(&self, site: SiteId) -> Option<(usize, Svma)> {
+        Some((self.modules[site.index()]?, self.rows[site.index()].svma))
+    }
+
     pub(super) fn row(&self, site: SiteId) -> &Site {
         &self.rows[site.index()]
     }

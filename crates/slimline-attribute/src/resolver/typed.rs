@@ -4,21 +4,19 @@
 //! says, unless most of its accesses say otherwise.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::access::{GroupId, SiteId};
 use slimline_trace::address::{Avma, Svma};
 
+use super::debug_infos::{DebugInfos, code};
 use super::groups::{Groups, Origin};
 use super::naming::{Candidates, Reached};
 use super::sites::Sites;
 use super::{ProcessState, Tally};
 use crate::data::address_space::Modules;
 use crate::data::wrappers::WrapperRules;
-use crate::module::Module;
-use crate::tables::{Element, Group, NotFollowed, Site, Type};
-use crate::typing::debug_info::DebugInfo;
+use crate::tables::{Element, Group, Site, Type};
 use crate::typing::element::{Vote, element};
 use crate::typing::heap::{Allocation, AllocationFrame, allocation};
 use crate::typing::layout::TypeTable;
@@ -36,49 +34,24 @@ pub(super) struct Use {
 /// Which sites used which groups.
 pub(super) type Uses = FxHashMap<(GroupId, SiteId), Use>;
 
-/// Whose blocks those are that were not followed: as the same instruction's are that were, else as its function's.
-pub(super) fn not_followed(groups: &Groups, sites: &Sites, uses: &Uses) -> NotFollowed {
-    let Some(not_followed) = groups.not_followed() else { return NotFollowed::default() };
-    let mut by_site: BTreeMap<SiteId, Vec<(GroupId, u64)>> = BTreeMap::new();
-    let mut by_function: BTreeMap<(&str, &str), BTreeMap<GroupId, u64>> = BTreeMap::new();
-    for (&(group, site), used) in uses.iter().filter(|(_, used)| used.in_followed_heap > 0) {
-        by_site.entry(site).or_default().push((group, used.in_followed_heap));
-        *by_function.entry(function_of(sites, site)).or_default().entry(group).or_default() += used.in_followed_heap;
-    }
-    let mut followed = Vec::new();
-    for &(_, site) in uses.keys().filter(|(group, _)| *group == not_followed) {
-        match (by_site.get(&site), by_function.get(&function_of(sites, site))) {
-            (Some(own), _) => followed.extend(own.iter().map(|&(group, accesses)| (site, group, accesses))),
-            (None, Some(own)) => followed.extend(own.iter().map(|(&group, &accesses)| (site, group, accesses))),
-            (None, None) => {}
-        }
-    }
-    NotFollowed::new(not_followed, followed)
-}
-
-/// The function that a site is in, by its outermost frame's module and name.
-fn function_of(sites: &Sites, site: SiteId) -> (&str, &str) {
-    let frame = sites.row(site).frames.last();
-    frame.map_or(("", ""), |frame| (frame.module.as_str(), frame.function.as_str()))
-}
-
 struct Typing<'m, 'a> {
     modules: &'m Modules<'a>,
-    infos: FxHashMap<usize, Option<DebugInfo<'a>>>,
+    infos: DebugInfos<'a>,
     table: TypeTable,
     rules: WrapperRules,
 }
 
 /// Fills in the types of `sites` and `groups` and returns the rows that they name.
-pub(super) fn fill(
-    modules: &Modules<'_>,
+pub(super) fn fill<'a>(
+    modules: &Modules<'a>,
+    infos: DebugInfos<'a>,
     processes: &[ProcessState<'_>],
     sites: &mut Sites,
     groups: &mut Groups,
     uses: &Uses,
 ) -> Vec<Type> {
     let rules = groups.rules().clone();
-    let mut typing = Typing { modules, infos: FxHashMap::default(), table: TypeTable::new(), rules };
+    let mut typing = Typing { modules, infos, table: TypeTable::new(), rules };
     typing.sites(sites);
     let mut votes: BTreeMap<GroupId, Vec<Vote>> = BTreeMap::new();
     let mut reached: BTreeMap<GroupId, Reached> = BTreeMap::new();
@@ -107,14 +80,17 @@ impl<'a> Typing<'_, 'a> {
         }
         for ((number, start, end), ids) in functions {
             let module = self.modules.get(number);
-            let Some(info) = info(&mut self.infos, number, module) else { continue };
+            let Some(info) = self.infos.open(number, module) else { continue };
             let Some(code) = code(module, start, end) else { continue };
             let places: Vec<Svma> = ids.iter().map(|&id| sites.row(id).svma).collect();
             for (id, found) in ids.into_iter().zip(info.infer(code, start, &places, &mut self.table)) {
-                if let Ok(found) = found {
-                    let row: &mut Site = sites.row_mut(id);
-                    row.accessed = Some(found.accessed);
-                    row.variable = found.variable;
+                let row: &mut Site = sites.row_mut(id);
+                match found {
+                    Ok(found) => {
+                        row.accessed = Some(found.accessed);
+                        row.variable = found.variable;
+                    }
+                    Err(reason) => row.untyped = Some(reason),
                 }
             }
         }
@@ -130,19 +106,27 @@ impl<'a> Typing<'_, 'a> {
     ) {
         // The map that the votes come from has no order.
         votes.sort_by_key(|vote| (vote.accessed.type_id, vote.accessed.offset, vote.offset, vote.weight));
+        let room = row.bytes.checked_div(row.objects).unwrap_or(u64::MAX);
         match *origin {
             Origin::Static(number, svma) => {
                 let module = self.modules.get(number);
-                let variable =
-                    info(&mut self.infos, number, module).and_then(|info| info.static_at(svma, &mut self.table));
+                let info = self.infos.open(number, module);
+                let variable = info.and_then(|info| info.static_at(svma, &mut self.table));
                 let declared = variable.as_ref().map(|variable| variable.element);
                 row.declared_at = variable.and_then(|variable| variable.declared_at);
-                row.element = element(self.table.rows(), declared, &votes);
+                row.element = element(self.table.rows(), declared, &votes, room);
+            }
+            Origin::Local(number, ref layout, local) => {
+                let info = self.infos.opened(number);
+                let found = info.and_then(|info| info.local_element(&layout.locals()[local], &mut self.table));
+                let (declared, declared_at) = found.unzip();
+                row.declared_at = declared_at.flatten();
+                row.element = element(self.table.rows(), declared, &votes, room);
             }
             Origin::Path(process, stack, time_ns) => {
                 let process = &processes[process.0];
                 let found = self.allocation(process, process.tables.stacks.frames(stack), time_ns, row.object_bytes);
-                row.element = element(self.table.rows(), found.element, &votes);
+                row.element = element(self.table.rows(), found.element, &votes, room);
                 let types = self.table.rows();
                 let named = |element: Element| (element, types[element.type_id.index()].name.as_str());
                 let candidates = Candidates {
@@ -165,7 +149,7 @@ impl<'a> Typing<'_, 'a> {
             let call = Avma(return_address.0.wrapping_sub(1));
             let Some(loaded) = process.space.module_at(call, time_ns) else { continue };
             let module = self.modules.get(loaded.module);
-            info(&mut self.infos, loaded.module, module);
+            self.infos.open(loaded.module, module);
             if let Some((start, end)) = module.function_bounds(loaded.svma(call))
                 && let Some(code) = code(module, start, end)
             {
@@ -175,7 +159,7 @@ impl<'a> Typing<'_, 'a> {
         let frames: Vec<AllocationFrame<'_, '_>> = places
             .iter()
             .map(|&(module, code, begin, return_address)| AllocationFrame {
-                info: self.infos.get(&module).and_then(Option::as_ref),
+                info: self.infos.opened(module),
                 code,
                 begin,
                 return_address,
@@ -183,22 +167,4 @@ impl<'a> Typing<'_, 'a> {
             .collect();
         allocation(&frames, bytes, &mut self.table)
     }
-}
-
-/// The debug information of a module, opened on first use.
-fn info<'i, 'a>(
-    infos: &'i mut FxHashMap<usize, Option<DebugInfo<'a>>>,
-    number: usize,
-    module: &Module<'a>,
-) -> Option<&'i DebugInfo<'a>> {
-    infos
-        .entry(number)
-        .or_insert_with(|| module.debug().map(|debug| DebugInfo::new(Arc::clone(debug.dwarf()))))
-        .as_ref()
-}
-
-/// The code of a function.
-fn code<'a>(module: &Module<'a>, start: Svma, end: Svma) -> Option<&'a [u8]> {
-    let length = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
-    module.image()?.bytes_from(start).get(..length)
 }

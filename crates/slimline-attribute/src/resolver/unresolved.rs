@@ -16,6 +16,12 @@ pub enum Reason {
     NoCallPath,
     /// Data of a module that no symbol names.
     NoVariable,
+    /// A stack, at an address that no known function's frame holds.
+    NoFrame,
+    /// Memory without a name that was mapped in a way which was not seen.
+    UnseenMapping,
+    /// A heap block that was not followed.
+    NotFollowed,
     /// Code that is in no file: generated at run time.
     CodeInNoFile,
     /// The module's file is gone, replaced, unreadable or damaged.
@@ -24,7 +30,7 @@ pub enum Reason {
     NoFunction,
     /// The module has no debug information for the code: no lines.
     NoLine,
-    /// The module's debug information is in `.dwo` files, which are not read (`-gsplit-dwarf`).
+    /// The module's debug information is in `.dwo` files (`-gsplit-dwarf`) that are not there.
     SplitDebugInfo,
     /// The module's debug information is damaged, or a `.gnu_debugaltlink` file that it needs is not there.
     DamagedDebugInfo,
@@ -71,7 +77,7 @@ pub(super) fn collect(sites: &Sites, groups: &Groups, modules: &Modules<'_>) -> 
         let reason = match module.source() {
             SymbolSource::Unreadable => Reason::UnreadableModule,
             _ if has_line => continue,
-            _ if debug.is_some_and(|debug| debug.needs_split_files()) => Reason::SplitDebugInfo,
+            _ if debug.is_some_and(|debug| debug.lacks_split_files()) => Reason::SplitDebugInfo,
             _ if debug.is_some_and(|debug| debug.is_damaged()) => Reason::DamagedDebugInfo,
             _ if row.function().starts_with(&format!("{}+", module.file_name())) => Reason::NoFunction,
             _ => Reason::NoLine,

@@ -34,7 +34,8 @@ pub(super) struct FrameVariable {
     pub(super) bytes: u64,
     /// Where in the variable the piece starts.
     pub(super) inside: u64,
-    /// The variable's type.
+    /// The variable, and its type.
+    pub(super) die: Die,
     pub(super) type_: Die,
     /// `None` for the locals of a library's function.
     pub(super) name: Option<NameId>,
@@ -196,15 +197,13 @@ fn bound(info: &DebugInfo<'_>, fact: &Fact, name: Option<NameId>, object_name: O
     let frame_variable = |at| {
         let all = info.shape(fact.type_)?.bytes();
         let bytes = fact.bytes.unwrap_or(all);
-        Some(FrameVariable { at, bytes, inside: fact.offset, type_: fact.type_, name: object_name })
+        Some(FrameVariable { at, bytes, inside: fact.offset, die: fact.die, type_: fact.type_, name: object_name })
     };
     Some(match fact.place {
         Place::Register(register) => Bound::Register(register, points(0)?),
         Place::Sum(register, plus) => Bound::Register(register, points(plus.wrapping_neg())?),
         // A number may be said to live where it was last stored to, which is in some structure.
-        Place::Memory(register, _)
-            if register != Gpr::RSP && register != Gpr::RBP && !info.is_structure(fact.type_) =>
-        {
+        Place::Memory(register, _) if register != Gpr::RSP && register != Gpr::RBP && info.is_number(fact.type_) => {
             return None;
         }
         Place::Memory(register, at) => Bound::Address(register, frame_variable(at)?, object(at.wrapping_neg())),

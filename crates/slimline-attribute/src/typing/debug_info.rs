@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use gimli::{AttributeValue, DwAt, DwTag, UnitOffset, UnitType, constants as dw};
+use gimli::{AttributeValue, DwAt, DwTag, Section as _, UnitOffset, UnitType, constants as dw};
 
 use super::shape::{Fields, Shape};
 use super::statics::StaticRange;
 use super::unit_index::UnitIndex;
+use crate::module::debug::Debug;
 use crate::tables::{Language, SourcePosition, TypeId};
 
 /// The reader that all of this module works on: borrowed bytes, little endian as x86-64 is.
@@ -28,16 +29,21 @@ pub struct Die {
     pub(super) offset: u32,
 }
 
-/// Which file and section a unit was read from.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Which file and section a unit was read from; units are kept in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     Info,
     Types,
     Supplementary,
+    /// A `.dwo` file, by number.
+    Split(usize),
+    SplitTypes(usize),
 }
 
 struct UnitSlot<'a> {
     origin: Origin,
+    /// Of a unit in a `.dwo` file: the unit that has its addresses.
+    skeleton: Option<u32>,
     header: gimli::UnitHeader<Slice<'a>>,
     unit: OnceCell<Option<Unit<'a>>>,
     index: OnceCell<UnitIndex>,
@@ -49,6 +55,7 @@ struct UnitSlot<'a> {
 /// One `DebugInfo` is to be used with one [`TypeTable`](super::layout::TypeTable): it remembers the rows it made there.
 pub struct DebugInfo<'a> {
     dwarf: Arc<Dwarf<'a>>,
+    split: Vec<Arc<Dwarf<'a>>>,
     units: Vec<UnitSlot<'a>>,
     signatures: HashMap<u64, Die>,
     unit_ranges: OnceCell<Vec<(u64, u64, u32)>>,
@@ -62,47 +69,64 @@ pub struct DebugInfo<'a> {
 impl<'a> DebugInfo<'a> {
     /// Reads the unit headers of `dwarf`, and nothing else yet. A damaged section ends the list where it is damaged.
     pub fn new(dwarf: Arc<Dwarf<'a>>) -> Self {
-        let mut units = Vec::new();
-        let mut signatures = HashMap::new();
-        let mut add = |origin, header: gimli::UnitHeader<Slice<'a>>| {
-            if let UnitType::Type { type_signature, type_offset } | UnitType::SplitType { type_signature, type_offset } =
-                header.type_()
-                && let Some(die) = Die::new(units.len(), type_offset)
-            {
-                signatures.insert(type_signature.0, die);
-            }
-            units.push(UnitSlot {
-                origin,
-                header,
-                unit: OnceCell::new(),
-                index: OnceCell::new(),
-                language: OnceCell::new(),
-            });
-        };
-        let mut headers = dwarf.units();
-        while let Ok(Some(header)) = headers.next() {
-            add(Origin::Info, header);
-        }
-        let mut headers = dwarf.type_units();
-        while let Ok(Some(header)) = headers.next() {
-            add(Origin::Types, header);
-        }
-        if let Some(sup) = dwarf.sup() {
-            let mut headers = sup.units();
-            while let Ok(Some(header)) = headers.next() {
-                add(Origin::Supplementary, header);
-            }
-        }
-        Self {
-            dwarf,
-            units,
-            signatures,
+        let mut info = Self {
+            dwarf: Arc::clone(&dwarf),
+            split: Vec::new(),
+            units: Vec::new(),
+            signatures: HashMap::new(),
             unit_ranges: OnceCell::new(),
             definitions: OnceCell::new(),
             statics: OnceCell::new(),
             shapes: RefCell::default(),
             fields: RefCell::default(),
             rows: RefCell::default(),
+        };
+        let [units, types] = headers(&dwarf);
+        info.add_units(Origin::Info, None, units);
+        info.add_units(Origin::Types, None, types);
+        if let Some(sup) = dwarf.sup() {
+            let [units, _] = headers(sup);
+            info.add_units(Origin::Supplementary, None, units);
+        }
+        info
+    }
+
+    /// The same of a module, with the units that are in `.dwo` files.
+    pub fn of(debug: &Debug<'a>) -> Self {
+        let mut info = Self::new(Arc::clone(debug.dwarf()));
+        for number in 0..info.unit_count() {
+            let Some((skeleton, dwarf)) = info.split_of(number, debug) else { continue };
+            let [units, types] = headers(&dwarf);
+            let file = info.split.len();
+            info.split.push(dwarf);
+            info.add_units(Origin::Split(file), Some(skeleton), units);
+            info.add_units(Origin::SplitTypes(file), Some(skeleton), types);
+        }
+        info
+    }
+
+    fn split_of(&self, unit: u32, debug: &Debug<'a>) -> Option<(u32, Arc<Dwarf<'a>>)> {
+        let header = &self.units[unit as usize].header;
+        // Before DWARF 5 only the root entry tells a skeleton; it has addresses in a section of their own.
+        let may_be = match header.type_() {
+            UnitType::Skeleton(_) => true,
+            UnitType::Compilation => header.version() < 5 && !self.dwarf.debug_addr.reader().is_empty(),
+            _ => false,
+        };
+        let skeleton = if may_be { self.unit(unit)? } else { return None };
+        Some((unit, debug.split_unit(skeleton)?))
+    }
+
+    fn add_units(&mut self, origin: Origin, skeleton: Option<u32>, headers: Vec<gimli::UnitHeader<Slice<'a>>>) {
+        for header in headers {
+            if let UnitType::Type { type_signature, type_offset } | UnitType::SplitType { type_signature, type_offset } =
+                header.type_()
+                && let Some(die) = Die::new(self.units.len(), type_offset)
+            {
+                self.signatures.insert(type_signature.0, die);
+            }
+            let (unit, index, language) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+            self.units.push(UnitSlot { origin, skeleton, header, unit, index, language });
         }
     }
 
@@ -115,6 +139,7 @@ impl<'a> DebugInfo<'a> {
     pub(super) fn dwarf_of(&self, unit: u32) -> &Dwarf<'a> {
         match (self.units[unit as usize].origin, self.dwarf.sup()) {
             (Origin::Supplementary, Some(sup)) => sup,
+            (Origin::Split(file) | Origin::SplitTypes(file), _) => &self.split[file],
             _ => &self.dwarf,
         }
     }
@@ -122,7 +147,14 @@ impl<'a> DebugInfo<'a> {
     /// The parsed unit; `None` where it is damaged.
     pub(super) fn unit(&self, unit: u32) -> Option<&Unit<'a>> {
         let slot = self.units.get(unit as usize)?;
-        slot.unit.get_or_init(|| self.dwarf_of(unit).unit(slot.header).ok()).as_ref()
+        let read = || {
+            let mut parsed = self.dwarf_of(unit).unit(slot.header).ok()?;
+            if let Some(skeleton) = slot.skeleton.and_then(|skeleton| self.unit(skeleton)) {
+                parsed.copy_relocated_attributes(skeleton);
+            }
+            Some(parsed)
+        };
+        slot.unit.get_or_init(read).as_ref()
     }
 
     /// The unit's index of scopes, functions and variables.
@@ -176,8 +208,9 @@ impl<'a> DebugInfo<'a> {
             AttributeValue::UnitRef(offset) => Die::new(from.unit as usize, offset),
             AttributeValue::DebugInfoRef(offset) => {
                 let origin = match self.units[from.unit as usize].origin {
+                    Origin::Info | Origin::Types => Origin::Info,
                     Origin::Supplementary => Origin::Supplementary,
-                    _ => Origin::Info,
+                    Origin::Split(file) | Origin::SplitTypes(file) => Origin::Split(file),
                 };
                 self.in_section(origin, offset.0)
             }
@@ -188,8 +221,8 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn in_section(&self, origin: Origin, offset: usize) -> Option<Die> {
-        let first = self.units.partition_point(|slot| (slot.origin as u8) < origin as u8);
-        let last = self.units.partition_point(|slot| (slot.origin as u8) <= origin as u8);
+        let first = self.units.partition_point(|slot| slot.origin < origin);
+        let last = self.units.partition_point(|slot| slot.origin <= origin);
         let found = self.units[first..last].partition_point(|slot| slot.header.offset().0 <= offset);
         let unit = first + found.checked_sub(1)?;
         let offset = gimli::UnitSectionOffset(offset).to_unit_offset(&self.units[unit].header)?;
@@ -364,9 +397,17 @@ impl<'a> DebugInfo<'a> {
     pub(super) fn unit_at(&self, address: u64) -> Option<u32> {
         let ranges = self.unit_ranges.get_or_init(|| {
             let mut ranges = Vec::new();
-            for unit in 0..self.unit_count() {
-                let Some(parsed) = self.unit(unit) else { continue };
-                let Ok(mut list) = self.dwarf_of(unit).unit_ranges(parsed) else { continue };
+            // A skeleton has the addresses, and the unit that it is the skeleton of what is there.
+            let mut filled: HashMap<u32, u32> = HashMap::new();
+            for (unit, slot) in (0..).zip(&self.units) {
+                if let Some(skeleton) = slot.skeleton {
+                    filled.entry(skeleton).or_insert(unit);
+                }
+            }
+            for skeleton in (0..self.unit_count()).filter(|&unit| self.units[unit as usize].skeleton.is_none()) {
+                let Some(parsed) = self.unit(skeleton) else { continue };
+                let Ok(mut list) = self.dwarf_of(skeleton).unit_ranges(parsed) else { continue };
+                let unit = filled.get(&skeleton).copied().unwrap_or(skeleton);
                 while let Ok(Some(range)) = list.next() {
                     if range.begin < range.end && range.begin != 0 {
                         ranges.push((range.begin, range.end, unit));
@@ -386,6 +427,13 @@ impl<'a> DebugInfo<'a> {
         let unit = self.unit_at(address)?;
         self.index(unit).function_at(address).map(|offset| Die { unit, offset })
     }
+}
+
+/// Headers of the units, and of those for types; those before any damage.
+fn headers<'a>(dwarf: &Dwarf<'a>) -> [Vec<gimli::UnitHeader<Slice<'a>>>; 2] {
+    let (mut units, mut types) = (dwarf.units(), dwarf.type_units());
+    let units = std::iter::from_fn(move || units.next().ok().flatten()).collect();
+    [units, std::iter::from_fn(move || types.next().ok().flatten()).collect()]
 }
 
 impl Die {

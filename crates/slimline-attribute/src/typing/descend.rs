@@ -49,6 +49,24 @@ impl<'a> DebugInfo<'a> {
         matches!(self.shape(type_), Some(Shape::Aggregate { .. }))
     }
 
+    /// Whether the type is a class without any data: its size is 1.
+    pub(super) fn is_empty_class(&self, type_: Die) -> bool {
+        match self.shape(type_) {
+            Some(Shape::Aggregate { die, bytes, .. }) => {
+                bytes <= 1 && self.fields(die).iter().all(|field| field.bytes == 0)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the type is a number, as a register may hold it.
+    pub(super) fn is_number(&self, type_: Die) -> bool {
+        // What is behind a descriptor is an array, and its first word a pointer.
+        let is_array =
+            self.entry(self.without_qualifiers(type_)).is_some_and(|entry| entry.tag() == dw::DW_TAG_array_type);
+        !is_array && !matches!(self.shape(type_), Some(Shape::Aggregate { .. } | Shape::Array { .. }))
+    }
+
     /// The offset in the pointer's target that an access through it touches.
     pub(super) fn offset_in_target(&self, pointer: Pointer) -> Result<u64, Reason> {
         let Pointer { target, bytes, offset, step, .. } = pointer;
@@ -200,6 +218,17 @@ impl<'a> DebugInfo<'a> {
     fn raw_vec_element(&self, die: Die) -> Option<Die> {
         self.name(die).filter(|name| name.starts_with("RawVec<"))?;
         self.type_parameter(die, &["T"])
+    }
+
+    /// The types that a template or generic type is instantiated with.
+    pub(super) fn type_arguments(&self, die: Die) -> Vec<Die> {
+        let mut found = Vec::new();
+        let _ = self.for_each_child(die, |child, entry| {
+            if entry.tag() == dw::DW_TAG_template_type_parameter {
+                found.extend(self.reference(child, entry, dw::DW_AT_type));
+            }
+        });
+        found
     }
 
     /// The type argument of one of the `names`, of a type or function.

@@ -19,11 +19,11 @@ pub struct Vote {
 const MIN_AGREEMENT: f64 = 0.5;
 
 /// What a group is an array of: `declared` (by its allocation or its static's declaration) unless most of the accesses
-/// say otherwise. An access agrees with a type if its own is that type at a matching distance from the object's start,
+/// say otherwise, and objects of `room` bytes have room for one. An access agrees with a type if its own is that type at a matching distance from the object's start,
 /// or a part of it. `None` where nothing is declared and no access has a type.
-pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote]) -> Option<Element> {
+pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: u64) -> Option<Element> {
     let total: u64 = votes.iter().map(|vote| vote.weight).sum();
-    let voted = best_voted(types, votes);
+    let voted = best_voted(types, votes, room);
     let Some(declared) = declared else { return voted };
     if total == 0 {
         return Some(declared);
@@ -38,12 +38,12 @@ pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote]) -> Opt
     }
 }
 
-fn best_voted(types: &[Type], votes: &[Vote]) -> Option<Element> {
+fn best_voted(types: &[Type], votes: &[Vote], room: u64) -> Option<Element> {
     let total: u64 = votes.iter().map(|vote| vote.weight).sum();
     let mut candidates: Vec<TypeId> = votes.iter().map(|vote| vote.accessed.type_id).collect();
     candidates.sort_unstable();
     candidates.dedup();
-    let scored = candidates.into_iter().filter(|id| types[id.index()].bytes > 0).map(|type_id| {
+    let scored = candidates.into_iter().filter(|id| (1..=room).contains(&types[id.index()].bytes)).map(|type_id| {
         let bytes = types[type_id.index()].bytes;
         let start = start_of(type_id, bytes, votes);
         let element = Element { type_id, bytes, start, agreement: 0.0 };
@@ -78,6 +78,11 @@ fn agrees(types: &[Type], element: Element, vote: &Vote) -> bool {
         return residue(vote, element.bytes) == element.start % element.bytes;
     }
     contains(types, element.type_id, vote.accessed.type_id, 0)
+}
+
+/// Whether `outer` is `inner`, or a part of it at any depth is.
+pub fn holds(types: &[Type], outer: TypeId, inner: TypeId) -> bool {
+    outer == inner || contains(types, outer, inner, 0)
 }
 
 /// Whether a part of `outer`, at any depth, has the type `inner`.
@@ -140,7 +145,7 @@ mod tests {
     #[test]
     fn parts_agree_with_the_whole() {
         let votes = [vote(2, 24, 32 * 5 + 24, 50), vote(1, 8, 40, 30), vote(0, 0, 24, 10), vote(4, 0, 24, 10)];
-        let found = element(&types(), None, &votes).unwrap();
+        let found = element(&types(), None, &votes, u64::MAX).unwrap();
         assert_eq!((found.type_id, found.bytes, found.start), (TypeId(2), 32, 0));
         assert!((found.agreement - 0.9).abs() < 1e-12);
     }
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn a_cookie_shows_as_start() {
         let votes = [vote(2, 24, 8 + 24, 9), vote(2, 8, 8 + 32 + 8, 9), vote(2, 8, 8, 2)];
-        let found = element(&types(), None, &votes).unwrap();
+        let found = element(&types(), None, &votes, u64::MAX).unwrap();
         assert_eq!((found.type_id, found.start), (TypeId(2), 8));
         assert!((found.agreement - 0.9).abs() < 1e-12);
     }
@@ -156,10 +161,12 @@ mod tests {
     #[test]
     fn most_accesses_overrule_the_declaration() {
         let votes = [vote(2, 24, 24, 60), vote(1, 0, 8, 40)];
-        assert_eq!(element(&types(), declared(2, 32), &votes).unwrap().type_id, TypeId(2));
-        assert_eq!(element(&types(), declared(4, 8), &votes).unwrap().type_id, TypeId(2));
-        assert_eq!(element(&types(), declared(3, 1), &votes).unwrap().type_id, TypeId(2));
-        assert_eq!(element(&types(), declared(1, 16), &[]).unwrap().agreement, 1.0);
-        assert_eq!(element(&types(), None, &[]), None);
+        assert_eq!(element(&types(), declared(2, 32), &votes, u64::MAX).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types(), declared(4, 8), &votes, u64::MAX).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types(), declared(3, 1), &votes, u64::MAX).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types(), declared(1, 16), &[], u64::MAX).unwrap().agreement, 1.0);
+        assert_eq!(element(&types(), None, &[], u64::MAX), None);
+        // Objects of 24 bytes hold no structure of 32.
+        assert_eq!(element(&types(), None, &votes, 24).unwrap().type_id, TypeId(1));
     }
 }

@@ -131,6 +131,8 @@ impl Function<'_, '_> {
     /// How much a pointer's type tells.
     pub(super) fn rank(&self, pointer: Pointer) -> u32 {
         match pointer.bytes {
+            // An empty class is none of what a block is made of.
+            _ if self.info.is_empty_class(pointer.target) => 0,
             _ if self.info.is_structure(pointer.target) => 2,
             0 | 1 => 0,
             _ => 1,

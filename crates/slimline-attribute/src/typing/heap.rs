@@ -178,6 +178,10 @@ impl Function<'_, '_> {
             }
             let Some(argument) = self.element_argument(inlined.origin) else { continue };
             let (target, size) = self.info.target(argument);
+            // Allocators are the arguments of their own traits.
+            if self.info.is_empty_class(target) {
+                continue;
+            }
             let pointer = Pointer { target, bytes: size, ..self.info.pointer_to(None, target.unit) };
             if self.fits(pointer, 0, bytes) {
                 return self.element(target, size, 0, table);

@@ -87,8 +87,10 @@ fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, depth: u32, fo
             continue;
         }
         unit_end = 0;
-        // The fields of a base class are written as the class's own.
-        let name = if member.role == MemberRole::Base { "" } else { member.name.as_str() };
+        // The fields of a base class are written as the class's own; so is what a library wraps around one value.
+        let is_structure = |id: TypeId| matches!(types[id.index()].kind, TypeKind::Structure);
+        let is_only = member.bytes == type_.bytes && member.type_id.is_some_and(is_structure) && is_library(type_);
+        let name = if member.role == MemberRole::Base || is_only { "" } else { member.name.as_str() };
         descend(types, member, dotted(path, name), offset.saturating_add(member.offset), depth, found);
     }
 }
@@ -142,10 +144,14 @@ fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u3
     }
 }
 
+fn is_library(type_: &Type) -> bool {
+    ["core::", "alloc::", "std::", "__gnu_cxx::"].iter().any(|library| type_.name.starts_with(library))
+}
+
 /// Whether a standard library's type holds nothing but one value, however deep.
 fn is_wrapper(types: &[Type], type_: &Type) -> bool {
     let mut type_ = type_;
-    if !["core::", "alloc::", "std::", "__gnu_cxx::"].iter().any(|library| type_.name.starts_with(library)) {
+    if !is_library(type_) {
         return false;
     }
     for _ in 0..MAX_DEPTH {

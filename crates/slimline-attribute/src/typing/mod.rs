@@ -4,7 +4,7 @@
 //!   DWARF ──debug_info──► Die ──shape──► size, fields ──layout──► rows of `Tables::types` ──leaves──► field at offset
 //!                          ▲
 //!   code ──flow, infer──► type and offset of a memory instruction
-//!   statics, heap ──────► element type of a group
+//!   statics, heap, frame ► element type of a group; what lies where in a function's frame
 //! ```
 //!
 //! Absent on purpose: I/O (the caller loads and decompresses sections), printing, and any guess. Where the debug
@@ -15,6 +15,7 @@ pub mod debug_info;
 mod descend;
 pub mod element;
 mod flow;
+pub mod frame;
 mod function;
 pub mod heap;
 pub mod infer;

@@ -128,6 +128,10 @@ impl<'a> DebugInfo<'a> {
             }
             dw::DW_TAG_array_type => {
                 let element = self.reference(die, &entry, dw::DW_AT_type)?;
+                if self.is_behind_descriptor(die, &entry) {
+                    let word = self.unit(die.unit)?.encoding().address_size;
+                    return Some(Shape::Pointer { target: Some(element), bytes: u64::from(word) });
+                }
                 let inner = self.read_shape(element, depth + 1)?;
                 let dimensions = self.dimensions(die)?;
                 let count = dimensions.iter().try_fold(1_u64, |all, &count| all.checked_mul(count))?;
@@ -137,10 +141,27 @@ impl<'a> DebugInfo<'a> {
                 let stride = unsigned(&entry, dw::DW_AT_byte_stride).unwrap_or(inner.bytes());
                 Some(Shape::Array { element, count, stride })
             }
+            dw::DW_TAG_common_block => {
+                let end = self.fields(die).iter().map(|field| field.offset.saturating_add(field.bytes)).max();
+                Some(Shape::Aggregate { die, bytes: end.unwrap_or(0), overlapping: false })
+            }
             dw::DW_TAG_subroutine_type | dw::DW_TAG_subprogram => Some(Shape::Function),
             dw::DW_TAG_subrange_type => self.read_shape(self.reference(die, &entry, dw::DW_AT_type)?, depth + 1),
             _ => None,
         }
+    }
+
+    /// Whether an array lies elsewhere, and the first word of a descriptor points to it (Fortran's allocatable, pointer
+    /// and assumed-shape arrays).
+    fn is_behind_descriptor(&self, die: Die, entry: &Entry<'a>) -> bool {
+        use gimli::Operation::{Deref, PushObjectAddress};
+        let location = entry.attr_value(dw::DW_AT_data_location);
+        let (Some(AttributeValue::Exprloc(expression)), Some(unit)) = (location, self.unit(die.unit)) else {
+            return false;
+        };
+        let mut operations = expression.operations(unit.encoding());
+        let mut next = || operations.next().ok().flatten();
+        matches!((next(), next(), next()), (Some(PushObjectAddress), Some(Deref { .. }), None))
     }
 
     /// The type below typedefs and qualifiers.
@@ -186,6 +207,7 @@ impl<'a> DebugInfo<'a> {
         self.fields.borrow_mut().insert(die, Rc::default());
         let mut fields = Vec::new();
         let _ = self.read_fields(die, &mut fields);
+        self.name_raw_storage(die, &mut fields);
         fields.sort_by_key(|field| (field.offset, field.bits));
         self.mark_flexible_array(&mut fields);
         let fields = Rc::new(fields);
@@ -194,7 +216,14 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn read_fields(&self, die: Die, fields: &mut Fields) -> Option<()> {
-        let total = unsigned(&self.entry(die)?, dw::DW_AT_byte_size).unwrap_or(u64::MAX);
+        let entry = self.entry(die)?;
+        let total = unsigned(&entry, dw::DW_AT_byte_size).unwrap_or(u64::MAX);
+        if entry.tag() == dw::DW_TAG_common_block {
+            let start = self.static_address(die, &entry)?;
+            return self.for_each_child(die, |child, entry| {
+                fields.extend(self.variable_in_common(child, entry, start));
+            });
+        }
         let mut variant_parts = Vec::new();
         self.for_each_child(die, |child, entry| match entry.tag() {
             dw::DW_TAG_member | dw::DW_TAG_inheritance => fields.extend(self.read_field(child, entry, total)),
@@ -223,6 +252,37 @@ impl<'a> DebugInfo<'a> {
             })?;
         }
         Some(())
+    }
+
+    /// Bytes in which a library's template keeps a value of its type argument (a node of `std::map`, an optional's
+    /// content) are that value: where an argument has their size.
+    fn name_raw_storage(&self, die: Die, fields: &mut Fields) {
+        let raw: Vec<&mut Field> =
+            fields.iter_mut().filter(|field| field.bytes > 1 && self.is_raw_storage(field.type_, 0)).collect();
+        if raw.is_empty() || !self.is_library(die) {
+            return;
+        }
+        let arguments = self.type_arguments(die);
+        for field in raw {
+            let fits = |&&argument: &&Die| self.shape(argument).is_some_and(|shape| shape.bytes() == field.bytes);
+            if let Some(&argument) = arguments.iter().find(fits) {
+                field.type_ = argument;
+            }
+        }
+    }
+
+    /// Whether a type is bytes and nothing else, aligned or not.
+    fn is_raw_storage(&self, type_: Die, depth: u32) -> bool {
+        match self.shape(type_) {
+            Some(Shape::Array { stride: 1, .. }) => true,
+            // A union with an empty structure that aligns it.
+            Some(Shape::Aggregate { die, .. }) if depth < 4 => {
+                let fields = self.fields(die);
+                let filled = fields.iter().all(|field| self.is_raw_storage(field.type_, depth + 1));
+                filled && (depth > 0 || !fields.is_empty())
+            }
+            _ => false,
+        }
     }
 
     fn read_field(&self, die: Die, entry: &Entry<'a>, total: u64) -> Option<Field> {
@@ -261,6 +321,20 @@ impl<'a> DebugInfo<'a> {
         };
         let line = unsigned(entry, dw::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
         Some(Field { name, offset, bytes, bits, type_, role, line })
+    }
+
+    /// A variable of a COMMON block that begins at `start`, as its member.
+    fn variable_in_common(&self, die: Die, entry: &Entry<'a>, start: u64) -> Option<Field> {
+        let type_ = self.reference(die, entry, dw::DW_AT_type)?;
+        Some(Field {
+            name: self.own_name(die, entry).map(str::to_owned),
+            offset: self.static_address(die, entry)?.checked_sub(start)?,
+            bytes: self.shape(type_)?.bytes(),
+            bits: None,
+            type_,
+            role: MemberRole::Field,
+            line: unsigned(entry, dw::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok()).unwrap_or(0),
+        })
     }
 
     /// Offset of a member in bytes; `None` where it is computed at run time (a virtual base).

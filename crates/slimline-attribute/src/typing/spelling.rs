@@ -51,6 +51,9 @@ impl<'a> DebugInfo<'a> {
             };
         }
         let name = self.qualified_name(die).unwrap_or_default();
+        if entry.tag() == dw::DW_TAG_common_block {
+            return format!("common /{name}/");
+        }
         match (language, keyword) {
             (Language::Cpp, _) => simplify_cpp(&name),
             (Language::Fortran, "struct") => format!("type({name})"),
@@ -92,7 +95,8 @@ impl<'a> DebugInfo<'a> {
             dw::DW_TAG_array_type => {
                 let dimensions = self.dimensions(die).unwrap_or_default();
                 if language == Language::Fortran {
-                    let counts: Vec<_> = dimensions.iter().map(u64::to_string).collect();
+                    let count = |count: &u64| if *count == 0 { ":".to_owned() } else { count.to_string() };
+                    let counts: Vec<_> = dimensions.iter().map(count).collect();
                     return format!("{}, dimension({})", below(inner), counts.join(","));
                 }
                 let bounds = dimensions.iter().map(|count| match count {

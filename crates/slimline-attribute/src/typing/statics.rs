@@ -3,7 +3,7 @@
 use gimli::{AttributeValue, Operation, constants as dw};
 use slimline_trace::address::Svma;
 
-use super::debug_info::{DebugInfo, Die, Slice};
+use super::debug_info::{DebugInfo, Die, Entry, Slice};
 use super::layout::TypeTable;
 use super::shape::Shape;
 use crate::tables::{Element, SourcePosition, TypeId};
@@ -74,15 +74,31 @@ impl<'a> DebugInfo<'a> {
 
     fn static_range(&self, die: Die) -> Option<StaticRange> {
         let entry = self.entry(die)?;
-        let AttributeValue::Exprloc(expression) = entry.attr_value(dw::DW_AT_location)? else { return None };
-        let begin = self.fixed_address(die.unit, expression)?;
-        let type_ = self.type_of(die)?;
+        let begin = self.static_address(die, &entry)?;
+        // A COMMON block is a structure of its variables.
+        let type_ = if entry.tag() == dw::DW_TAG_common_block { die } else { self.type_of(die)? };
         let bytes = self.shape(type_)?.bytes();
         (begin != 0 && bytes > 0).then_some(StaticRange { begin, end: begin.checked_add(bytes)?, die, type_ })
     }
 
+    /// The fixed address of a variable or a COMMON block; gfortran tells of a block only where its variables are.
+    pub(super) fn static_address(&self, die: Die, entry: &Entry<'a>) -> Option<u64> {
+        match entry.attr_value(dw::DW_AT_location) {
+            Some(AttributeValue::Exprloc(expression)) => self.fixed_address(die.unit, expression),
+            None if entry.tag() == dw::DW_TAG_common_block => {
+                let mut first: Option<u64> = None;
+                self.for_each_child(die, |child, entry| {
+                    let address = self.static_address(child, entry);
+                    first = first.into_iter().chain(address).min();
+                })?;
+                first
+            }
+            _ => None,
+        }
+    }
+
     /// The address of a location that is one: `DW_OP_addr` or `DW_OP_addrx`, plus a constant in a COMMON block.
-    pub(super) fn fixed_address(&self, unit: u32, expression: gimli::Expression<Slice<'a>>) -> Option<u64> {
+    fn fixed_address(&self, unit: u32, expression: gimli::Expression<Slice<'a>>) -> Option<u64> {
         let parsed = self.unit(unit)?;
         let mut operations = expression.operations(parsed.encoding());
         let start = match operations.next().ok()?? {

@@ -15,7 +15,7 @@ pub(super) struct UnitIndex {
     functions: Vec<(u64, u64, u32)>,
     /// Typedef that names an anonymous structure, by the structure's offset.
     typedefs: HashMap<u32, u32>,
-    /// Variables whose location is one expression (statics and, unoptimized, locals).
+    /// Variables whose location is one expression (statics and, unoptimized, locals), and COMMON blocks.
     pub(super) variables: Vec<u32>,
 }
 
@@ -27,6 +27,8 @@ impl UnitIndex {
         let mut index = Self::default();
         // Open entries: offset and depth of those that name what is in them.
         let mut open: Vec<(u32, isize)> = Vec::new();
+        // Depth of the COMMON block that the entries at hand are of.
+        let mut common: Option<isize> = None;
         let mut cursor = parsed.entries();
         while let Ok(Some(entry)) = cursor.next_dfs() {
             let Some(die) = Die::new(unit as usize, entry.offset()) else { break };
@@ -40,6 +42,7 @@ impl UnitIndex {
             if let Some(&(parent, _)) = open.last().filter(|_| named) {
                 index.parents.push((offset, parent));
             }
+            common = common.filter(|&common| depth > common);
             match tag {
                 dw::DW_TAG_subprogram => {
                     if let Ok(mut ranges) = dwarf.die_ranges(parsed, entry) {
@@ -57,7 +60,12 @@ impl UnitIndex {
                         index.typedefs.entry(target).or_insert(offset);
                     }
                 }
-                dw::DW_TAG_variable => {
+                dw::DW_TAG_common_block => {
+                    common = Some(depth);
+                    index.variables.push(offset);
+                }
+                // Those of a COMMON block are its members.
+                dw::DW_TAG_variable if common.is_none_or(|common| depth <= common) => {
                     if let Some(AttributeValue::Exprloc(_)) = entry.attr_value(dw::DW_AT_location) {
                         index.variables.push(offset);
                     }

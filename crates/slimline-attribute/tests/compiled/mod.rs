@@ -24,6 +24,7 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     /// Compiles `source` as the extension says (`c`, `cpp`, `rs`) with `flags`.
+    #[allow(dead_code, reason = "each test file uses its own part")]
     pub(crate) fn new(extension: &str, source: &str, flags: &[&str]) -> Self {
         let compiler = match extension {
             "c" => "gcc",

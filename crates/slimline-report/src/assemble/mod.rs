@@ -2,6 +2,7 @@
 
 mod advice;
 mod breakdowns;
+mod coverage;
 mod groups;
 mod layout;
 mod loops;
@@ -40,6 +41,7 @@ pub fn report(
         groups: findings.groups.iter().map(|found| groups::view(found, tables, &went, &findings.service)).collect(),
         loops,
         breakdowns: breakdowns::view(&findings.hot, tables),
+        coverage: coverage::view(&findings.coverage, tables, findings.hot.whole.weight),
         advice: advice.iter().map(advice::view).collect(),
     }
 }

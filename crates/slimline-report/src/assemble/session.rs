@@ -127,21 +127,28 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
     lost
 }
 
-fn unnamed(row: &Unresolved, weight: u64) -> view::Unnamed {
-    let reason = match row.reason {
+/// The reason's stable name.
+pub(super) fn reason(reason: Reason) -> &'static str {
+    match reason {
         Reason::NoAddress => "no_address",
         Reason::NoMapping => "no_mapping",
         Reason::NoCallPath => "no_call_path",
         Reason::NoVariable => "no_variable",
+        Reason::NoFrame => "no_frame",
+        Reason::UnseenMapping => "unseen_mapping",
+        Reason::NotFollowed => "not_followed",
         Reason::CodeInNoFile => "code_in_no_file",
         Reason::UnreadableModule => "unreadable_module",
         Reason::NoFunction => "no_function",
         Reason::NoLine => "no_line",
         Reason::SplitDebugInfo => "split_debug_info",
         Reason::DamagedDebugInfo => "damaged_debug_info",
-    };
+    }
+}
+
+fn unnamed(row: &Unresolved, weight: u64) -> view::Unnamed {
     view::Unnamed {
-        reason: reason.to_owned(),
+        reason: reason(row.reason).to_owned(),
         module: row.module.clone(),
         share: row.weight as f64 / weight.max(1) as f64,
         accesses: row.accesses,

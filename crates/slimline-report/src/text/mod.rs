@@ -7,6 +7,7 @@ mod breakdown;
 mod data;
 mod head;
 pub(crate) mod number;
+mod quality;
 pub(crate) mod served;
 mod table;
 mod unnamed;
@@ -44,6 +45,8 @@ pub enum By {
     Function,
     /// Threads.
     Thread,
+    /// How much of it is resolved, and why not the rest.
+    Quality,
 }
 
 /// How much to show.
@@ -118,6 +121,7 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, cost, floor, limits)?,
         By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, cost, floor, limits)?,
         By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, cost, floor, limits)?,
+        By::Quality => return quality::write(out, &report.coverage, limits.share.unwrap_or(0.0), limits),
     }
     advice::pointer(out, report)
 }

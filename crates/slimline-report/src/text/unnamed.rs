@@ -17,7 +17,7 @@ pub(super) fn without_line(rows: &[Unnamed], cost: &str) -> Option<String> {
         ("no_function", "stripped"),
         ("code_in_no_file", "generated at run time"),
         ("unreadable_module", "of files that can no longer be read"),
-        ("split_debug_info", "with lines in .dwo files, which are not read"),
+        ("split_debug_info", "with lines in .dwo files that are not there"),
         ("damaged_debug_info", "with damaged or partly missing debug information"),
     ];
     let (share, parts) = sum(rows, &reasons)?;

@@ -73,7 +73,7 @@ fn known(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slimline_report::view::{Breakdowns, Field, Group, SCHEMA, Session};
+    use slimline_report::view::{Breakdowns, Coverage, Field, Group, SCHEMA, Session};
 
     use super::*;
 
@@ -84,6 +84,7 @@ mod tests {
             groups,
             loops: Vec::new(),
             breakdowns: Breakdowns::default(),
+            coverage: Coverage::default(),
             advice: Vec::new(),
         }
     }

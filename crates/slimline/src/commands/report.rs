@@ -20,23 +20,24 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let mut out = String::new();
     match (options.per_process, options.format) {
         (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
-        (false, Format::Text) => text::report(&mut out, &pipeline::report(session)?, by(options.by), limits)?,
+        (false, Format::Text) => text::report(&mut out, &pipeline::report(session)?, by(options), limits)?,
         (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
         (true, Format::Text) => {
             let processes = pipeline::reports_per_process(session)?;
             if processes.is_empty() {
                 // Why there are no samples is told of all of them.
-                text::report(&mut out, &pipeline::report(session)?, by(options.by), limits)?;
+                text::report(&mut out, &pipeline::report(session)?, by(options), limits)?;
             }
-            text::report_per_process(&mut out, &processes, by(options.by), limits)?;
+            text::report_per_process(&mut out, &processes, by(options), limits)?;
         }
     }
     print(&out)?;
     Ok(0)
 }
 
-fn by(by: cli::By) -> By {
-    match by {
+fn by(options: &cli::Report) -> By {
+    match options.by {
+        _ if options.quality => By::Quality,
         cli::By::Group => By::Group,
         cli::By::Type => By::Type,
         cli::By::Field => By::Field,
@@ -53,6 +54,6 @@ impl cli::Report {
         let input = cli::Input { session };
         let Limits { rows, share, wide, callers, full_head: verbose } = Limits::default();
         let (by, format, percent_limit) = (cli::By::Group, Format::Text, share.map(|share| share * 100.0));
-        Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose }
+        Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose, quality: false }
     }
 }

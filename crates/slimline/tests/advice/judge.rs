@@ -293,6 +293,7 @@ mod tests {
                 })
                 .collect(),
             breakdowns: Default::default(),
+            coverage: Default::default(),
             advice: vec![Advice {
                 kind: "split".to_owned(),
                 group: 0,

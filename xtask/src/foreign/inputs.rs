@@ -1,0 +1,107 @@
+//! Inputs that keep foreign programs busy for some seconds, the same on every machine.
+
+use std::fmt::Write as _;
+
+/// A linked list of objects walked through again and again.
+pub(crate) const JAVASCRIPT: &str = r"
+var points = [];
+for (var i = 0; i < 20000; i++) points[i] = { x: i % 97, y: i % 89, mass: 1.5, next: null };
+for (var i = 1; i < 20000; i++) points[i - 1].next = points[i];
+var sum = 0;
+for (var pass = 0; pass < 480; pass++)
+  for (var p = points[0]; p; p = p.next) { sum = sum + p.x * p.mass; p.y = p.y + 1; }
+print(sum, points[100].y);
+";
+
+/// A table of tables, walked again and again.
+pub(crate) const LUA: &str = r#"
+local points = {}
+for i = 1, 100000 do points[i] = { x = i % 97, y = i % 89, mass = 1.5, name = "p" .. i % 50 } end
+local sum = 0
+for pass = 1, 960 do
+  for i = 1, #points do local p = points[i]; sum = sum + p.x * p.mass; p.y = p.y + 1 end
+end
+print(sum, points[100].y)
+"#;
+
+/// Xorshift numbers (Marsaglia 2003), the same each time.
+fn random_numbers() -> impl FnMut() -> u64 {
+    let mut random = 88_172_645_463_325_252_u64;
+    move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    }
+}
+
+/// Random clauses of three variables each, as many for each variable as make them hard to satisfy (Mitchell, Selman,
+/// Levesque 1992).
+pub(crate) fn satisfiability_problem() -> String {
+    const VARIABLES: u64 = 280;
+    const CLAUSES: u64 = 1192;
+    let mut random = random_numbers();
+    let mut text = format!("p cnf {VARIABLES} {CLAUSES}\n");
+    for _ in 0..CLAUSES {
+        for _ in 0..3 {
+            let sign = if random() >> 40 & 1 == 0 { "" } else { "-" };
+            write!(text, "{sign}{} ", 1 + (random() >> 20) % VARIABLES).expect("a string takes all");
+        }
+        text.push_str("0\n");
+    }
+    text
+}
+
+/// Two classes of sparse vectors of random numbers.
+pub(crate) fn svm_problem() -> String {
+    let mut next = random_numbers();
+    let mut random = 0;
+    let mut text = String::new();
+    for _ in 0..4500 {
+        let mut features = String::new();
+        for column in 1..=40 {
+            random = next();
+            if random & 3 != 0 {
+                let value = (random % 2000) as f64 / 1000.0 - 1.0;
+                write!(features, " {column}:{value:.3}").expect("a string takes all");
+            }
+        }
+        let class = if random & 64 == 0 { "-1" } else { "+1" };
+        writeln!(text, "{class}{features}").expect("a string takes all");
+    }
+    text
+}
+
+/// Numbers, one a line: text that compresses well.
+pub(crate) fn numbers() -> String {
+    (0..12_000_000).map(|number: u32| format!("{number}\n")).collect()
+}
+
+/// A table with an index, a join and a grouping.
+pub(crate) fn sql() -> String {
+    "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+     INSERT INTO t SELECT i, (i * 7919) % 100003, 'row ' || (i % 1000) FROM n;
+     CREATE INDEX tb ON t(b);
+     SELECT count(*), sum(x.a * y.b % 1000) FROM t x JOIN t y ON y.b = x.a % 100003;
+     SELECT c, count(*), max(b) FROM t GROUP BY c ORDER BY 3 DESC, 1 LIMIT 5;\n"
+        .to_owned()
+}
+
+/// C that nobody indented.
+pub(crate) fn c_source() -> String {
+    let mut text = String::new();
+    for f in 0..20_000 {
+        writeln!(
+            text,
+            "struct s{f} {{ long key; struct s{f} *next; double w[{}]; }};\n\
+             static long walk{f}(struct s{f} *p, int n) {{ long sum = 0; // from p on\n\
+             for (int i = 0; i < n && p; i++) {{ if (p->key % 7 == {}) {{ sum += p->w[i % 3]; }} else sum ^= i;\n\
+             p = p->next; }} return sum; }}",
+            3 + f % 5,
+            f % 7
+        )
+        .expect("a string takes all");
+    }
+    text
+}
