@@ -22,7 +22,10 @@ pub(crate) const TESTS: &[Package] = &[
     package("g++", "g++"),
     // Its debug information and code differ from gcc's.
     package("clang", "clang++"),
+    package("gfortran", "gfortran"),
     package("binutils", "objcopy"),
+    // Moves debug information that files share to one of their own.
+    package("dwz", "dwz"),
     package("graphviz", "dot"),
     package("gzip", "gzip"),
     package("xz-utils", "xz"),
