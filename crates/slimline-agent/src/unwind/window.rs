@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn reads_up_to_the_end_of_the_mapping_and_not_below_the_entry() {
-        let pages = kernel::map(4 * 4096).unwrap();
+        let pages = kernel::map(6 * 4096).unwrap();
         let start = pages.as_ptr() as u64;
-        // SAFETY: our own pages; the last becomes a guard.
+        // SAFETY: our own pages; the fourth becomes a guard between two stacks.
         unsafe {
             libc::mprotect(pages.as_ptr().add(3 * 4096).cast(), 4096, libc::PROT_NONE);
             pages.as_ptr().add(3 * 4096 - 8).cast::<u64>().write(77);
@@ -122,10 +122,11 @@ mod tests {
         window.enter(start + 200);
         assert!(window.covers(start + 200, start + 2 * 4096), "what was known further up");
         assert_eq!(window.read(start - 8), None, "below the stack pointer's page");
-        let here = &raw const window as u64 & !7;
-        window.enter(here);
-        assert!(window.read(here).is_some() && window.read(sp).is_none(), "another stack");
+        let other = start + 5 * 4096;
+        assert_eq!(window.read(other), None, "behind the guard");
+        window.enter(other);
+        assert!(window.read(other).is_some() && window.read(sp).is_none(), "another stack");
         window.close();
-        assert!(!window.covers(here, here));
+        assert!(!window.covers(other, other));
     }
 }
