@@ -102,9 +102,10 @@ pub(crate) fn start_thread(thread: &Thread) {
         match create_timer(PERIOD_NS.load(Relaxed)) {
             Ok(timer) => {
                 // There are no more threads with a ring than places.
-                let mut free = TIMERS.iter().filter(|place| place.load(Relaxed) == 0);
-                let _ = free.find(|place| place.compare_exchange(0, timer + 1, Relaxed, Relaxed).is_ok());
-                thread.timer.set(timer + 1);
+                let take = |place: &AtomicI32| {
+                    place.load(Relaxed) == 0 && place.compare_exchange(0, timer + 1, Relaxed, Relaxed).is_ok()
+                };
+                thread.timer.set(TIMERS.iter().position(take).map_or(0, |place| place + 1));
             }
             Err(error) => {
                 if let Some(header) = crate::recorder::header() {
@@ -117,11 +118,7 @@ pub(crate) fn start_thread(thread: &Thread) {
 
 /// Ends what [`start_thread`] began.
 pub(crate) fn stop_thread(thread: &Thread) {
-    let timer = thread.timer.take();
-    let is_place = |place: &&AtomicI32| place.load(Relaxed) == timer;
-    if timer != 0
-        && let Some(place) = TIMERS.iter().find(is_place)
-    {
+    if let Some(place) = thread.timer.take().checked_sub(1).and_then(|place| TIMERS.get(place)) {
         delete_timer(place);
     }
 }

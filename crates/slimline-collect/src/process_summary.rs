@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
-use slimline_trace::wire::{self, ALWAYS_FOLLOWED_BYTES, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
+use slimline_trace::wire::{self, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
 
 use crate::ring::ProcessFile;
 
@@ -96,30 +96,9 @@ pub(crate) fn without_file(pid: u32, directory: String, now_ns: u64) -> ProcessS
         "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f)"
     );
     ProcessSummary {
-        directory,
-        pid,
-        parent_pid: 0,
-        executable: String::new(),
         state: ProcessState::Failed,
         failure: Some(failure),
-        trigger: Trigger::Off,
-        trigger_errno: 0,
-        between_errno: 0,
-        started_ns: now_ns,
-        ended_ns: now_ns,
-        parts: 0,
-        samples: 0,
-        weight: 0,
-        accesses: 0,
-        allocations: 0,
-        allocated_bytes: 0,
-        allocations_followed: 0,
-        follow_shift: 0,
-        followed_bytes: ALWAYS_FOLLOWED_BYTES,
-        user_ns: None,
-        system_ns: None,
-        sampling_ns: 0,
-        losses: Losses::default(),
+        ..ProcessSummary::begun(directory, pid, now_ns)
     }
 }
 

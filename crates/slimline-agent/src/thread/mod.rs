@@ -95,8 +95,8 @@ pub(crate) struct Thread {
     /// The allocation side's cache of call paths: whatever it puts there. Null at first; to be given back by
     /// [`hooks::end_thread`].
     pub(crate) contexts: Cell<*mut u8>,
-    /// One more than the number of the thread's timer; 0 for none.
-    pub(crate) timer: Cell<i32>,
+    /// One more than the place of the thread's timer among all, see [`trigger`]; 0 for none.
+    pub(crate) timer: Cell<usize>,
     /// Where the handler comes back to from its own stack; 0 while it is not on it.
     pub(crate) way_out: Cell<usize>,
     /// What sampling needs, made at the first trigger; null before.

@@ -4,7 +4,7 @@ use slimline_trace::session::{
     Losses, ProcessState, ProcessSummary, ProcessWriter, SessionError, SessionWriter, Trigger,
 };
 use slimline_trace::tables::{Mapping, Sample, StackRow, ThreadRow};
-use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, ThreadEvent};
+use slimline_trace::wire::ThreadEvent;
 
 use super::naming::Naming;
 use crate::perf_rings::LiveMappings;
@@ -175,30 +175,16 @@ impl Program {
 
     fn summary(&self) -> ProcessSummary {
         ProcessSummary {
-            directory: self.directory.clone(),
-            pid: self.pid,
             parent_pid: self.parent_pid,
             executable: self.mappings.executable().unwrap_or_default().to_owned(),
             state: if self.has_ended { ProcessState::Exited } else { ProcessState::Running },
-            failure: None,
             trigger: Trigger::Counter,
-            trigger_errno: 0,
-            between_errno: 0,
-            started_ns: self.seen_ns[0],
             ended_ns: self.seen_ns[1],
             parts: self.counts.parts,
             samples: self.counts.samples,
             weight: self.counts.weight,
-            accesses: 0,
-            allocations: 0,
-            allocated_bytes: 0,
-            allocations_followed: 0,
-            follow_shift: 0,
-            followed_bytes: ALWAYS_FOLLOWED_BYTES,
-            user_ns: None,
-            system_ns: None,
-            sampling_ns: 0,
             losses: Losses { unwritten_samples: self.counts.unwritten_samples, ..Losses::default() },
+            ..ProcessSummary::begun(self.directory.clone(), self.pid, self.seen_ns[0])
         }
     }
 }

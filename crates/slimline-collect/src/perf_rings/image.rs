@@ -4,7 +4,7 @@ use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
 use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
 use slimline_trace::tables::{Mapping, Sample};
-use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, Quality, ThreadEvent};
+use slimline_trace::wire::{Quality, ThreadEvent};
 
 use super::blamer::{Blamer, Plans};
 use super::code::{CodeFiles, KnownFiles, Owner};
@@ -213,29 +213,15 @@ impl Image {
     /// As `session.json` tells it.
     pub(super) fn summary(&self, now_ns: u64, weight_ns: u64) -> ProcessSummary {
         ProcessSummary {
-            directory: self.directory.clone(),
-            pid: self.owner.pid,
             parent_pid: self.parent_pid,
             executable: self.mappings.executable().unwrap_or_default().to_owned(),
             state: if self.ended_ns.is_some() { ProcessState::Exited } else { ProcessState::Running },
-            failure: None,
             trigger: Trigger::PerfRing,
-            trigger_errno: 0,
-            between_errno: 0,
-            started_ns: self.started_ns,
             ended_ns: self.ended_ns.unwrap_or(now_ns),
             parts: self.counts.parts,
             samples: self.counts.samples,
             weight: self.counts.weight,
             accesses: self.counts.accesses,
-            allocations: 0,
-            allocated_bytes: 0,
-            allocations_followed: 0,
-            follow_shift: 0,
-            followed_bytes: ALWAYS_FOLLOWED_BYTES,
-            user_ns: None,
-            system_ns: None,
-            sampling_ns: 0,
             losses: Losses {
                 // Which of the lost records were samples is not known; nearly all records are.
                 dropped_samples: self.lost,
@@ -246,6 +232,7 @@ impl Image {
                 unwritten_samples: self.counts.unwritten_samples,
                 ..Losses::default()
             },
+            ..ProcessSummary::begun(self.directory.clone(), self.owner.pid, self.started_ns)
         }
     }
 }

@@ -323,6 +323,38 @@ pub struct ProcessSummary {
     pub losses: Losses,
 }
 
+impl ProcessSummary {
+    /// Of a process that began then, runs, and of which nothing was seen yet.
+    pub fn begun(directory: String, pid: u32, started_ns: u64) -> Self {
+        Self {
+            directory,
+            pid,
+            parent_pid: 0,
+            executable: String::new(),
+            state: ProcessState::Running,
+            failure: None,
+            trigger: Trigger::Off,
+            trigger_errno: 0,
+            between_errno: 0,
+            started_ns,
+            ended_ns: started_ns,
+            parts: 0,
+            samples: 0,
+            weight: 0,
+            accesses: 0,
+            allocations: 0,
+            allocated_bytes: 0,
+            allocations_followed: 0,
+            follow_shift: 0,
+            followed_bytes: always_followed_bytes(),
+            user_ns: None,
+            system_ns: None,
+            sampling_ns: 0,
+            losses: Losses::default(),
+        }
+    }
+}
+
 /// Of a session from before the limit could grow.
 fn always_followed_bytes() -> u64 {
     crate::wire::ALWAYS_FOLLOWED_BYTES
