@@ -11,6 +11,8 @@ pub(crate) struct ThreadRoll {
     rows: Threads,
     /// The thread that owns each slot.
     owners: HashMap<usize, ThreadRow>,
+    /// Rows without an end.
+    unended: u64,
 }
 
 impl ThreadRoll {
@@ -21,7 +23,7 @@ impl ThreadRoll {
 
     /// Threads that have not said that they end.
     pub(crate) fn unended(&self) -> u64 {
-        self.rows.ended_ns.iter().filter(|ended| ended.is_none()).count() as u64
+        self.unended
     }
 
     /// Takes in that the thread of `slot` began or ended.
@@ -40,6 +42,7 @@ impl ThreadRoll {
         if began {
             self.rows.began_ns[row] = event.time_ns;
         } else {
+            self.unended -= u64::from(self.rows.ended_ns[row].is_none());
             self.rows.ended_ns[row] = Some(event.time_ns);
         }
     }
@@ -75,12 +78,15 @@ impl ThreadRoll {
         let row = ThreadRow::new(self.rows.len());
         self.rows.push(Thread { tid, name: String::new(), began_ns, ended_ns: None, cpu_ns: 0, samples: 0 });
         self.owners.insert(slot, row);
+        self.unended += 1;
         row
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn event(tid: u32, time_ns: u64, ended: u32) -> ThreadEvent {
@@ -102,5 +108,23 @@ mod tests {
         assert_eq!([first, second, third].map(ThreadRow::index), [0, 1, 2]);
         assert_eq!(roll.rows().tid, [70, 71, 71]);
         assert_eq!(roll.unended(), 1);
+    }
+
+    proptest! {
+        /// What is counted as it comes is what the table says.
+        #[test]
+        fn unended_threads_are_those_without_an_end(
+            steps in prop::collection::vec((0..3_usize, 70..74_u32, 0..3_u8), 0..60),
+        ) {
+            let mut roll = ThreadRoll::default();
+            for (time_ns, (slot, tid, what)) in (1..).zip(steps) {
+                match what {
+                    0 | 1 => roll.take(slot, &event(tid, time_ns, what.into())),
+                    _ => drop(roll.owner(slot, tid, time_ns)),
+                }
+                let without_end = roll.rows().ended_ns.iter().filter(|ended| ended.is_none()).count();
+                prop_assert_eq!(roll.unended(), without_end as u64);
+            }
+        }
     }
 }
