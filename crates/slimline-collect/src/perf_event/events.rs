@@ -11,15 +11,53 @@ use super::trailer::trailer_bytes;
 pub struct Events {
     attrs: Vec<EventAttr>,
     by_id: HashMap<u64, usize>,
+    in_samples: Place,
+    in_trailers: Place,
+}
+
+/// Where records have their event's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// There are no events.
+    #[default]
+    Unset,
+    /// Nowhere.
+    Nowhere,
+    /// At this word, of a sample from its begin, of other records from their end.
+    Word(usize),
+    /// Not all events have it at the same place.
+    Differs,
+}
+
+impl Place {
+    fn of(word: Option<usize>) -> Self {
+        word.map_or(Self::Nowhere, Self::Word)
+    }
+
+    /// That of all events, with one more.
+    fn and(self, other: Self) -> Self {
+        match self {
+            Self::Unset => other,
+            _ if self == other => self,
+            _ => Self::Differs,
+        }
+    }
 }
 
 impl Events {
     /// Adds an event and the numbers by which its records name it; its number here.
     pub fn add(&mut self, attr: EventAttr, ids: impl IntoIterator<Item = u64>) -> usize {
         let event = self.attrs.len();
-        self.by_id.extend(ids.into_iter().map(|id| (id, event)));
+        self.in_samples = self.in_samples.and(Place::of(place_in_sample(&attr)));
+        self.in_trailers = self.in_trailers.and(Place::of(place_in_trailer(&attr)));
         self.attrs.push(attr);
+        self.name(event, ids);
         event
+    }
+
+    /// Adds numbers by which records name an event.
+    pub fn name(&mut self, event: usize, ids: impl IntoIterator<Item = u64>) {
+        self.by_id.extend(ids.into_iter().map(|id| (id, event)));
     }
 
     /// All events in the order in which they were added.
@@ -45,17 +83,12 @@ impl Events {
     /// The number that a record carries, read at the place that is the same for all events.
     fn id_of(&self, record: &RawRecord<'_>) -> Option<u64> {
         let is_sample = record.kind == record_type::SAMPLE;
-        let place_in = if is_sample { place_in_sample } else { place_in_trailer };
-        let mut places = self.attrs.iter().map(place_in);
-        let place = places.next()?;
-        if places.any(|other| other != place) {
-            return None;
-        }
         let words = record.body.len() / 8;
-        let index = match (is_sample, place) {
-            (_, None) => return Some(0),
-            (true, Some(place)) => place,
-            (false, Some(place)) => words.checked_sub(place)?,
+        let index = match if is_sample { self.in_samples } else { self.in_trailers } {
+            Place::Unset | Place::Differs => return None,
+            Place::Nowhere => return Some(0),
+            Place::Word(word) if is_sample => word,
+            Place::Word(word) => words.checked_sub(word)?,
         };
         let mut fields = record.fields();
         fields.words(index as u64, "event id").ok()?;
@@ -135,6 +168,15 @@ mod tests {
         let apart = events([BASE | sample_type::ID, BASE | sample_type::ID | sample_type::ADDR]);
         assert_eq!(writer(&apart, 0, 10, true), None);
         assert_eq!(writer(&apart, 0, 10, false), Some(0), "trailers have no address");
+        // Whatever comes then.
+        let mut apart = apart;
+        apart.add(apart.attrs()[1].clone(), [30]);
+        assert_eq!((writer(&apart, 2, 30, true), writer(&apart, 2, 30, false)), (None, Some(2)));
+        apart.name(2, [31]);
+        assert_eq!(writer(&apart, 2, 31, false), Some(2));
+        // Neither has any number.
+        let unnumbered = events([BASE; 2]);
+        assert_eq!((writer(&unnumbered, 1, 20, true), writer(&unnumbered, 1, 20, false)), (Some(0), Some(0)));
     }
 
     #[test]
