@@ -13,7 +13,7 @@ use crate::clock::tick_ns;
 use crate::perf_rings::{RingOptions, Rings};
 use crate::program::Runs;
 use crate::run_directory::RunDirectory;
-use crate::{machine, perf_refusal, pmu, program, trigger};
+use crate::{machine, perf_refusal, pmu, proc_text, program, trigger};
 
 /// Everything found.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ fn free_room(run: &RunDirectory) -> (PathBuf, u64) {
 
 /// The banner in the C library that is mapped into this process.
 fn libc_version() -> Option<String> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let maps = proc_text::read("/proc/self/maps").ok()?;
     let library =
         maps.lines().filter_map(|line| line.split_once('/')).find(|(_, path)| path.ends_with("/libc.so.6"))?;
     version_in(&fs::read(format!("/{}", library.1)).ok()?)

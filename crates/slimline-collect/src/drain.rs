@@ -9,6 +9,7 @@ use slimline_trace::session::ProcessSummary;
 use slimline_trace::wire::{PROCESS_FILE_EXTENSION, RING_BYTES};
 
 use crate::clock::monotonic_ns;
+use crate::proc_text;
 use crate::process_summary::without_file;
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
@@ -192,7 +193,7 @@ fn pid_of(name: &str) -> u32 {
 
 /// Whether `pid` runs (a zombie does not).
 fn is_alive(pid: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let Ok(stat) = proc_text::read(&format!("/proc/{pid}/stat")) else { return false };
     // The name before the state is in parentheses and may hold any byte.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     !matches!(state, None | Some('Z' | 'X'))
@@ -213,6 +214,7 @@ mod tests {
     use slimline_trace::session::{ProcessState, SessionWriter};
     use slimline_trace::wire::{self, MessageKind};
 
+    use crate::proc_text::tests::Sleeper;
     use crate::record::tests::empty_info;
     use crate::synthetic::{SyntheticProcess, SyntheticSample};
 
@@ -285,6 +287,7 @@ mod tests {
     fn tells_the_living_from_the_dead() {
         assert!(is_alive(std::process::id()));
         assert!(!is_alive(u32::MAX));
+        assert!(is_alive(Sleeper::start().child.id()), "whatever its name");
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         while is_alive(pid) {

@@ -2,38 +2,75 @@
 //! nothing of those that go, and `/proc/<pid>/maps`, which is right whenever it is read.
 
 use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
 
 use slimline_trace::address::{Avma, FileOffset};
 use slimline_trace::tables::{Mapping, Mappings};
 
 use crate::mapping_history::parse_line;
 
-/// The mappings of one process, those that there are and those that there were.
-#[derive(Clone, Debug, Default)]
+/// The mappings of one process: those that there are, and those that have gone since the last part.
+#[derive(Debug, Default)]
 pub(crate) struct LiveMappings {
-    /// Rows of the table, by their first address. They do not overlap.
-    live: BTreeMap<u64, usize>,
-    rows: Mappings,
+    /// By their first address; they do not overlap. A fork shares them with its parent until one of the two changes any.
+    live: Arc<BTreeMap<u64, Live>>,
+    /// Mappings so far: each has a number of its own.
+    numbered: usize,
+    /// What a fork has of its parent began with it.
+    began_ns: u64,
     latest_ns: u64,
     /// Counted up whenever code may lie elsewhere than before.
     generation: u64,
+    executable: Option<Arc<str>>,
+    ended: Mappings,
+}
+
+/// A mapping that there is.
+#[derive(Clone, Debug)]
+struct Live {
+    number: usize,
+    mapping: Arc<Mapping>,
+    last_seen_ns: u64,
+}
+
+impl Live {
+    fn is(&self, other: &Mapping) -> bool {
+        let mapping = &self.mapping;
+        (mapping.start, mapping.end, mapping.file_offset) == (other.start, other.end, other.file_offset)
+            && (&mapping.permissions, &mapping.path, mapping.inode) == (&other.permissions, &other.path, other.inode)
+    }
+}
+
+/// Where code comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodePlace<'a> {
+    /// Number of the mapping, which no other of the process ever has.
+    pub(crate) number: usize,
+    pub(crate) mapping: &'a Mapping,
+    /// Place in the file.
+    pub(crate) offset: u64,
 }
 
 impl LiveMappings {
     /// Those of a child that its parent, whose these are, forked at this time.
     pub(crate) fn forked(&self, time_ns: u64) -> Self {
-        let mut child = Self { latest_ns: time_ns, ..Self::default() };
-        for &row in self.live.values() {
-            child.add(Mapping { first_seen_ns: time_ns, last_seen_ns: time_ns, ..self.rows.row(row) });
+        Self {
+            live: Arc::clone(&self.live),
+            numbered: self.numbered,
+            began_ns: time_ns,
+            latest_ns: time_ns,
+            generation: self.generation,
+            executable: self.executable.clone(),
+            ended: Mappings::default(),
         }
-        child
     }
 
     /// Takes in a new mapping, which replaces what was there.
     pub(crate) fn map(&mut self, mapping: Mapping) {
         let time_ns = mapping.first_seen_ns;
         self.latest_ns = self.latest_ns.max(time_ns);
-        if self.at(mapping.start.0).is_some_and(|row| self.is_same(row, &mapping)) {
+        if self.at(mapping.start.0).is_some_and(|there| there.is(&mapping)) {
             return;
         }
         self.cut(mapping.start.0, mapping.end.0, time_ns);
@@ -43,38 +80,44 @@ impl LiveMappings {
     /// Takes in `/proc/<pid>/maps` as it was at this time.
     pub(crate) fn snapshot(&mut self, time_ns: u64, text: &str) {
         self.latest_ns = self.latest_ns.max(time_ns);
-        let mut gone: BTreeMap<u64, usize> = std::mem::take(&mut self.live);
+        let mut gone = Arc::unwrap_or_clone(mem::take(&mut self.live));
+        let mut live = BTreeMap::new();
         let mut new = Vec::new();
         for mapping in text.lines().filter_map(|line| parse_line(line, time_ns)) {
-            match gone.get(&mapping.start.0).copied().filter(|&row| self.is_same(row, &mapping)) {
-                Some(row) => {
-                    gone.remove(&mapping.start.0);
-                    self.live.insert(mapping.start.0, row);
+            let start = mapping.start.0;
+            match gone.remove(&start) {
+                Some(there) if there.is(&mapping) => {
+                    let last_seen_ns = there.last_seen_ns.max(time_ns);
+                    live.insert(start, Live { last_seen_ns, ..there });
                 }
-                None => new.push(mapping),
+                other => {
+                    gone.extend(other.map(|other| (start, other)));
+                    new.push(mapping);
+                }
             }
         }
         self.generation += u64::from(!gone.is_empty() || !new.is_empty());
+        self.live = Arc::new(live);
+        gone.into_values().for_each(|there| self.end_of(&there, 0));
         new.into_iter().for_each(|mapping| self.add(mapping));
     }
 
-    /// The row of the mapping that holds an address now.
-    pub(crate) fn at(&self, address: u64) -> Option<usize> {
-        let (_, &row) = self.live.range(..=address).next_back()?;
-        (address < self.rows.end[row].0).then_some(row)
+    fn at(&self, address: u64) -> Option<&Live> {
+        let (_, there) = self.live.range(..=address).next_back()?;
+        (address < there.mapping.end.0).then_some(there)
     }
 
-    /// Where an address is in the file whose code is mapped there and can't be written: the mapping's row, and the place.
-    pub(crate) fn code_at(&self, address: u64) -> Option<(usize, u64)> {
-        let row = self.at(address)?;
-        let is_code = matches!(self.rows.permissions[row].as_bytes(), [_, b'-', b'x', ..]);
-        let place = address - self.rows.start[row].0 + self.rows.file_offset[row].0;
-        (is_code && self.rows.path[row].starts_with('/')).then_some((row, place))
+    /// Whether there is a mapping at an address now.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        self.at(address).is_some()
     }
 
-    /// A row of the table. Rows keep their numbers.
-    pub(crate) fn row(&self, row: usize) -> Mapping {
-        self.rows.row(row)
+    /// Where the code at an address comes from: a file that is mapped there and can't be written.
+    pub(crate) fn code_at(&self, address: u64) -> Option<CodePlace<'_>> {
+        let Live { number, mapping, .. } = self.at(address)?;
+        let is_code = matches!(mapping.permissions.as_bytes(), [_, b'-', b'x', ..]) && mapping.path.starts_with('/');
+        let offset = (address - mapping.start.0).wrapping_add(mapping.file_offset.0);
+        is_code.then_some(CodePlace { number: *number, mapping, offset })
     }
 
     /// Changes whenever code may lie elsewhere than before.
@@ -84,16 +127,19 @@ impl LiveMappings {
 
     /// The first program mapped: the executable, in a fresh process.
     pub(crate) fn executable(&self) -> Option<&str> {
-        self.rows.path.iter().find(|path| path.starts_with('/')).map(String::as_str)
+        self.executable.as_deref()
     }
 
-    /// The table, with what there is now seen until now.
-    pub(crate) fn table(&self) -> Mappings {
-        let mut rows = self.rows.clone();
-        for &row in self.live.values() {
-            rows.last_seen_ns[row] = rows.last_seen_ns[row].max(self.latest_ns);
-        }
+    /// Those that there are, seen until now.
+    pub(crate) fn live(&self) -> Mappings {
+        let mut rows = Mappings::with_capacity(self.live.len());
+        self.live.values().for_each(|there| rows.push(self.row(there, self.latest_ns)));
         rows
+    }
+
+    /// Those that have gone since the last call.
+    pub(crate) fn take_ended(&mut self) -> Mappings {
+        mem::take(&mut self.ended)
     }
 
     /// Ends what there is, as the process has ended.
@@ -101,29 +147,39 @@ impl LiveMappings {
         self.latest_ns = self.latest_ns.max(time_ns);
     }
 
-    fn is_same(&self, row: usize, other: &Mapping) -> bool {
-        let rows = &self.rows;
-        (rows.start[row], rows.end[row], rows.file_offset[row]) == (other.start, other.end, other.file_offset)
-            && (&rows.permissions[row], &rows.path[row], rows.inode[row])
-                == (&other.permissions, &other.path, other.inode)
+    /// As the table tells it, seen until then at least.
+    fn row(&self, there: &Live, until_ns: u64) -> Mapping {
+        let first_seen_ns = there.mapping.first_seen_ns.max(self.began_ns);
+        let last_seen_ns = there.last_seen_ns.max(until_ns).max(first_seen_ns);
+        Mapping { first_seen_ns, last_seen_ns, ..Mapping::clone(&there.mapping) }
+    }
+
+    fn end_of(&mut self, there: &Live, until_ns: u64) {
+        let row = self.row(there, until_ns);
+        self.ended.push(row);
     }
 
     fn add(&mut self, mapping: Mapping) {
         self.generation += 1;
-        self.live.insert(mapping.start.0, self.rows.len());
-        self.rows.push(mapping);
+        if self.executable.is_none() && mapping.path.starts_with('/') {
+            self.executable = Some(mapping.path.as_str().into());
+        }
+        let (number, last_seen_ns) = (self.numbered, mapping.last_seen_ns);
+        self.numbered += 1;
+        let start = mapping.start.0;
+        Arc::make_mut(&mut self.live).insert(start, Live { number, mapping: Arc::new(mapping), last_seen_ns });
     }
 
     /// Takes `start..end` out of all that there is. What is left of a mapping is one of its own from now on.
     fn cut(&mut self, start: u64, end: u64, time_ns: u64) {
         let first = self.live.range(..start).next_back().map_or(start, |(&base, _)| base);
-        let overlapping: Vec<usize> =
-            self.live.range(first..end).map(|(_, &row)| row).filter(|&row| self.rows.end[row].0 > start).collect();
-        for row in overlapping {
-            let whole = self.rows.row(row);
-            self.live.remove(&whole.start.0);
-            let last = &mut self.rows.last_seen_ns[row];
-            *last = (*last).max(time_ns.saturating_sub(1));
+        let is_hit = |there: &&Live| there.mapping.end.0 > start;
+        let overlapping: Vec<Live> =
+            self.live.range(first..end).map(|(_, there)| there).filter(is_hit).cloned().collect();
+        for there in overlapping {
+            Arc::make_mut(&mut self.live).remove(&there.mapping.start.0);
+            self.end_of(&there, time_ns.saturating_sub(1));
+            let whole = Mapping::clone(&there.mapping);
             let rest = Mapping { first_seen_ns: time_ns, last_seen_ns: time_ns, ..whole.clone() };
             if whole.start.0 < start {
                 self.add(Mapping { end: Avma(start), ..rest.clone() });
@@ -156,12 +212,16 @@ mod tests {
         }
     }
 
-    fn lives(mappings: &LiveMappings) -> Vec<(u64, u64, u64, u64, u64)> {
-        let table = mappings.table();
-        table
+    /// Those that have gone and those that there are, in the order in which they came.
+    fn lives(mappings: &mut LiveMappings) -> Vec<(u64, u64, u64, u64, u64)> {
+        let mut table = mappings.take_ended();
+        table.append(&mut mappings.live());
+        let mut rows: Vec<_> = table
             .iter()
             .map(|row| (row.start.0, row.end.0, row.file_offset.0, row.first_seen_ns, row.last_seen_ns))
-            .collect()
+            .collect();
+        rows.sort_by_key(|row| row.3);
+        rows
     }
 
     #[test]
@@ -170,18 +230,19 @@ mod tests {
         mappings.map(mapping(0x10000, 0x20000, "/lib/a", 10));
         mappings.map(mapping(0x14000, 0x15000, "/lib/b", 20));
         mappings.end(30);
+        let at = |address| mappings.code_at(address).map(|place| place.mapping.path.as_str());
+        assert_eq!(at(0x14fff), Some("/lib/b"));
+        assert_eq!(at(0x15000), Some("/lib/a"));
+        assert_eq!((at(0xffff), at(0x20000)), (None, None));
+        assert_eq!(mappings.code_at(0x15008).map(|place| place.offset), Some(0x6008));
+        assert_eq!(mappings.executable(), Some("/lib/a"));
         let expected = [
             (0x10000, 0x20000, 0x1000, 10, 19),
             (0x10000, 0x14000, 0x1000, 20, 30),
-            (0x15000, 0x20000, 0x6000, 20, 30),
             (0x14000, 0x15000, 0x1000, 20, 30),
+            (0x15000, 0x20000, 0x6000, 20, 30),
         ];
-        assert_eq!(lives(&mappings), expected);
-        let at = |address| mappings.at(address).map(|row| mappings.row(row).path);
-        assert_eq!(at(0x14fff).as_deref(), Some("/lib/b"));
-        assert_eq!(at(0x15000).as_deref(), Some("/lib/a"));
-        assert_eq!((at(0xffff), at(0x20000)), (None, None));
-        assert_eq!(mappings.executable(), Some("/lib/a"));
+        assert_eq!(lives(&mut mappings), expected);
     }
 
     #[test]
@@ -190,15 +251,35 @@ mod tests {
         mappings.map(mapping(0x10000, 0x20000, "/lib/a", 10));
         mappings.map(mapping(0x30000, 0x31000, "/lib/b", 20));
         let before = mappings.generation();
-        mappings.snapshot(40, "10000-20000 r-xp 00001000 fe:00 7   /lib/a\n50000-51000 rw-p 00000000 00:00 0\n");
+        let kept = "10000-20000 r-xp 00001000 fe:00 7   /lib/a\n";
+        let all = format!("{kept}30000-31000 r-xp 00001000 fe:00 7   /lib/b\n");
+        mappings.snapshot(30, &all);
+        assert_eq!(mappings.generation(), before, "nothing new");
+        let grown = format!("{kept}50000-51000 rw-p 00000000 00:00 0\n");
+        mappings.snapshot(40, &grown);
         assert_ne!(mappings.generation(), before);
         let expected =
-            [(0x10000, 0x20000, 0x1000, 10, 40), (0x30000, 0x31000, 0x1000, 20, 20), (0x50000, 0x51000, 0, 40, 40)];
-        assert_eq!(lives(&mappings), expected);
+            [(0x10000, 0x20000, 0x1000, 10, 40), (0x30000, 0x31000, 0x1000, 20, 30), (0x50000, 0x51000, 0, 40, 40)];
+        assert_eq!(lives(&mut mappings), expected);
         let before = mappings.generation();
-        mappings.snapshot(50, "10000-20000 r-xp 00001000 fe:00 7   /lib/a\n50000-51000 rw-p 00000000 00:00 0\n");
+        mappings.snapshot(50, &grown);
         mappings.map(mapping(0x10000, 0x20000, "/lib/a", 55));
         assert_eq!(mappings.generation(), before, "nothing new");
+    }
+
+    #[test]
+    fn what_has_gone_is_told_once() {
+        let mut mappings = LiveMappings::default();
+        let mut told = 0;
+        for time_ns in 1..=1000 {
+            mappings.map(mapping(0x10000, 0x20000 + time_ns * 0x1000, "", time_ns));
+            if time_ns % 100 == 0 {
+                let ended = mappings.take_ended();
+                assert_eq!((ended.len(), mappings.live().len()), (if told == 0 { 99 } else { 100 }, 1));
+                told += ended.len();
+            }
+        }
+        assert_eq!(told, 999);
     }
 
     #[test]
@@ -206,7 +287,13 @@ mod tests {
         let mut mappings = LiveMappings::default();
         mappings.map(mapping(0x10000, 0x20000, "/lib/a", 10));
         mappings.map(mapping(0x10000, 0x20000, "/lib/b", 20));
-        let child = mappings.forked(50);
-        assert_eq!(lives(&child), [(0x10000, 0x20000, 0x1000, 50, 50)]);
+        let mut child = mappings.forked(50);
+        assert!(Arc::ptr_eq(&child.live, &mappings.live), "nothing is copied for one that only calls exec");
+        // What either does then is its own.
+        mappings.map(mapping(0x10000, 0x20000, "/lib/c", 60));
+        child.map(mapping(0x30000, 0x31000, "/lib/d", 70));
+        let expected = [(0x10000, 0x20000, 0x1000, 50, 70), (0x30000, 0x31000, 0x1000, 70, 70)];
+        assert_eq!((lives(&mut child), child.executable()), (expected.to_vec(), Some("/lib/a")));
+        assert_eq!(mappings.live().path, ["/lib/c"]);
     }
 }

@@ -34,6 +34,7 @@ pub(crate) struct PartRows {
     pub(crate) accesses: Accesses,
     pub(crate) dead_ranges: Ranges,
     pub(crate) live_ranges: Ranges,
+    pub(crate) ended_mappings: Mappings,
     pub(crate) mappings: Mappings,
     pub(crate) threads: Threads,
     pub(crate) paths: Paths,
@@ -220,7 +221,7 @@ impl Recorder {
 
     /// Whether enough has come together for a part.
     pub(crate) fn is_part_due(&self) -> bool {
-        self.rows.is_part_due()
+        self.rows.is_part_due() || self.stacks.is_part_due()
     }
 
     /// Whether a part would say anything that the last one does not.
@@ -243,6 +244,8 @@ impl Recorder {
             accesses,
             dead_ranges: mem::take(&mut self.ranges.dead),
             live_ranges: self.ranges.live(),
+            // The agent's are distinct lines, each of which may be seen again.
+            ended_mappings: Mappings::default(),
             mappings: self.mappings.mappings.clone(),
             threads: self.threads.rows().clone(),
             paths,

@@ -8,15 +8,19 @@ use slimline_trace::wire::{MAX_FRAMES, STACK_WORDS, StackEntry};
 
 use crate::ring::ProcessFile;
 
-/// Distinct sampled call paths remembered. Bounds memory (64 frames each: 32 MiB) for programs whose paths never
-/// repeat; beyond, remembering starts anew and a path may get a second row, which costs room and nothing else.
-const REMEMBERED: usize = 1 << 16;
+/// Frames of distinct sampled call paths that are remembered. Bounds memory (32 MiB) for programs whose paths never repeat,
+/// however deep; beyond, remembering starts anew and a path may get a second row, which costs room and nothing else.
+const REMEMBERED_FRAMES: usize = 4 << 20;
+/// A part is due at this many frames not yet written: 12 MiB of columns.
+const PART_FRAMES: usize = 512 << 10;
 
 /// Rows given so far, and those not yet written.
 #[derive(Debug, Default)]
 pub(crate) struct StackInterner {
     rows: usize,
     sampled: HashMap<(Box<[u64]>, u8), StackRow>,
+    /// Frames in `sampled`.
+    remembered: usize,
     allocation: AllocationPaths,
     /// Rows since the last part.
     pub(crate) new: StackFrames,
@@ -33,9 +37,11 @@ impl StackInterner {
         if let Some(&row) = self.sampled.get(&key) {
             return Some(row);
         }
-        if self.sampled.len() >= REMEMBERED {
+        if self.remembered + frames.len() > REMEMBERED_FRAMES {
             self.sampled.clear();
+            self.remembered = 0;
         }
+        self.remembered += frames.len();
         let row = self.add(frames, cut);
         self.sampled.insert(key, row);
         Some(row)
@@ -78,6 +84,11 @@ impl StackInterner {
         paths
     }
 
+    /// Whether enough new call paths have come together for a part.
+    pub(crate) fn is_part_due(&self) -> bool {
+        self.new.len() >= PART_FRAMES
+    }
+
     fn add(&mut self, frames: &[u64], cut: u8) -> StackRow {
         let row = StackRow::new(self.rows);
         self.rows += 1;
@@ -108,5 +119,29 @@ impl AllocationPaths {
             self.entries.push((self.next_word as u32, None));
             self.next_word += 1 + frames;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_bounded_by_frames() {
+        const DEEP: usize = 8000;
+        let mut interner = StackInterner::default();
+        for number in 0..2 * (REMEMBERED_FRAMES / DEEP) as u64 {
+            interner.sampled(&[number; DEEP], 0);
+            assert!(interner.remembered <= REMEMBERED_FRAMES);
+            assert_eq!(interner.remembered, interner.sampled.len() * DEEP);
+            // As a part takes them.
+            if interner.is_part_due() {
+                assert!(interner.new.len() < PART_FRAMES + DEEP);
+                interner.new.clear();
+            }
+        }
+        let last = interner.sampled(&[7; DEEP], 0);
+        assert_eq!(interner.sampled(&[7; DEEP], 0), last);
+        assert_ne!(interner.sampled(&[7; DEEP], 1), last, "cut at another place, it is another");
     }
 }

@@ -123,6 +123,7 @@ pub(crate) fn write_part(process: &mut ProcessWriter, rows: &PartRows) -> Result
         accesses: &rows.accesses,
         dead_ranges: &rows.dead_ranges,
         live_ranges: &rows.live_ranges,
+        ended_mappings: &rows.ended_mappings,
         mappings: &rows.mappings,
         threads: &rows.threads,
         paths: &rows.paths,

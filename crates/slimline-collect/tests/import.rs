@@ -29,9 +29,18 @@ fn import_bytes(bytes: &[u8]) -> Result<Imported, ImportError> {
     let input = scratch.path().join("perf.data");
     fs::write(&input, bytes).unwrap();
     let options = ImportOptions { input, output: scratch.path().join("session"), columns: None };
-    let outcome = import(&options, &mut |_| ())?;
+    let outcome = import(&options, &mut |_| ()).inspect_err(|error| check_refusal(error, scratch.path()))?;
     let session = Session::open(&outcome.directory).unwrap();
     Ok(Imported { outcome, session, _scratch: scratch })
+}
+
+/// A refusal is one line, and leaves nothing behind but the input.
+#[track_caller]
+fn check_refusal(error: &ImportError, scratch: &Path) {
+    let line = error.to_string();
+    assert!(!line.is_empty() && !line.contains(char::is_control), "{line:?}");
+    let left: Vec<_> = fs::read_dir(scratch).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["perf.data"], "{line}");
 }
 
 fn import_fixture(name: &str) -> Imported {
@@ -223,10 +232,7 @@ fn files_cut_anywhere_are_refused_or_imported_up_to_there() {
                     cut += u32::from(imported.outcome.info.stopped_early.is_some());
                     assert!(imported.samples().len() <= all);
                 }
-                Err(error) => {
-                    assert!(!error.to_string().contains('\n'), "{error}");
-                    refused += 1;
-                }
+                Err(_) => refused += 1,
             }
         }
         assert!(refused > 0 && cut > 0, "{name}: {refused} refused, {cut} cut");
@@ -238,13 +244,22 @@ fn files_cut_anywhere_are_refused_or_imported_up_to_there() {
 fn damaged_files_are_no_panic() {
     for name in ["file.data", "pipe.data", "zstd.data", "weight_struct.data"] {
         let whole = fs::read(fixture(name)).unwrap();
+        let (mut refused, mut taken) = (0, 0);
         for at in (0..whole.len()).step_by(whole.len() / 30) {
             for value in [0, 0xff] {
                 let mut damaged = whole.clone();
                 damaged[at] = value;
-                let _ = import_bytes(&damaged);
+                match import_bytes(&damaged) {
+                    Err(_) => refused += 1,
+                    Ok(imported) => {
+                        let samples: u64 = imported.session.processes().iter().map(|process| process.samples).sum();
+                        assert_eq!(imported.samples().len() as u64, samples, "{name}: {value:#x} at {at}");
+                        taken += 1;
+                    }
+                }
             }
         }
+        assert!(refused > 0 && taken > 0, "{name}: {refused} refused, {taken} taken");
     }
 }
 
@@ -266,8 +281,16 @@ fn foreign_files_are_refused_in_one_line() {
     let error = refused(&newer);
     assert!(error.starts_with("recorded by a newer perf: ") && error.contains("0x40000000"), "{error}");
 
-    let missing = ImportOptions { input: "/no/such/file".into(), output: "/tmp/unused".into(), columns: None };
-    assert!(import(&missing, &mut |_| ()).is_err());
+    let scratch = tempfile::tempdir().unwrap();
+    let [missing, output] = ["missing", "session"].map(|name| scratch.path().join(name));
+    let options = ImportOptions { input: missing, output, columns: None };
+    assert!(matches!(import(&options, &mut |_| ()), Err(ImportError::Read(_))));
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+    // As `perf record --threads` makes one.
+    let options =
+        ImportOptions { input: scratch.path().to_owned(), output: scratch.path().join("session"), columns: None };
+    let refused = import(&options, &mut |_| ()).unwrap_err().to_string();
+    assert!(refused.starts_with("a directory, as `perf record --threads` makes one"), "{refused}");
 }
 
 /// What was there before stays, where there is nothing to put in its place.
@@ -343,9 +366,54 @@ fn tables_that_are_not_as_said_are_refused_in_one_line() {
     assert_eq!(refused("name,cycles\na\n", map), "line 2: it ends before its column `cycles`");
     assert_eq!(refused("name,cycles\n", map), "none of its samples can be imported: there are none");
 
+    // Numbers that the kernel does not have are not cut to others.
+    let process = "name,pid\na,4294967296\n";
+    assert_eq!(refused(process, "variable=name,process=pid"), "line 2: `4294967296` in column `pid` can't be read");
+    assert_eq!(refused(process, "variable=name,thread=pid"), "line 2: `4294967296` in column `pid` can't be read");
+    assert_eq!(refused(process, "variable=name,cpu=pid"), "line 2: `4294967296` in column `pid` can't be read");
+    // A quote that is not closed.
+    let endless = format!("name,cycles\na,7\n\"b,{}", "1,2\n".repeat(1 << 20));
+    assert_eq!(refused(&endless, map), "line 3: longer than 1024 KiB: a quote that is not closed, or no table");
+    assert_eq!(
+        refused(&"x".repeat(3 << 20), map),
+        "line 1: longer than 1024 KiB: a quote that is not closed, or no table"
+    );
+
     // One bad row among others is counted.
     let imported = table("name,cycles\na,7\nb,many\n\"c, d\",9\n", map).unwrap();
     let process = imported.session.load(&imported.session.processes()[0]).unwrap();
     assert_eq!(process.names.name, ["a", "c, d"]);
     assert_eq!(imported.outcome.info.imported.as_ref().unwrap().malformed_records, 1);
+}
+
+/// A row that tells no time is as late as the one before, and no time is told of a table that has none.
+#[test]
+fn rows_without_a_time_are_not_of_the_year_1970() {
+    let map = "variable=name,latency=cycles,time=at";
+    let imported = table("name,cycles,at\na,7,5000\nb,8,?\nc,9,6000\n", map).unwrap();
+    let times: Vec<u64> = imported.samples().iter().map(|(.., sample)| sample.time_ns).collect();
+    assert_eq!(times, [5000, 5000, 6000]);
+    let info = &imported.outcome.info;
+    assert_eq!((info.started_ns, info.ended_ns), (5000, 6000));
+    let process = &info.processes[0];
+    assert_eq!((process.started_ns, process.ended_ns), (5000, 6000));
+}
+
+/// Two events that count different things: their sum is nothing.
+#[test]
+fn one_of_several_events_weighs_and_it_is_said_which() {
+    let imported = import_fixture("two.data");
+    let counts = imported.outcome.info.imported.as_ref().unwrap();
+    assert!(counts.weighed_event.contains("cpu-clock"), "{}", counts.weighed_event);
+    assert_eq!(counts.samples_without_weight, 146);
+    assert!(import_fixture("file.data").outcome.info.imported.unwrap().weighed_event.starts_with("page-faults"));
+}
+
+/// More variables than addresses can tell apart: what is beyond is counted apart.
+#[test]
+fn variables_without_an_address_are_counted_as_such() {
+    let rows: String = (0..65_540).map(|number| format!("v{number},1\n")).collect();
+    let imported = table(&format!("name,cycles\n{rows}?,3\n"), "variable=name,latency=cycles").unwrap();
+    let counts = imported.outcome.info.imported.as_ref().unwrap();
+    assert_eq!((counts.samples_of_other_variables, counts.samples_without_address), (5, 1));
 }

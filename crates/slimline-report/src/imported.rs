@@ -9,11 +9,15 @@ pub fn import_remarks(imported: &Imported) -> Vec<String> {
     let unknown: u64 = imported.unknown_records.values().sum();
     let types: Vec<String> = imported.unknown_records.keys().map(u32::to_string).collect();
     told([
-        (imported.samples_without_weight, "samples of events that count something else weigh nothing".to_owned()),
+        (
+            imported.samples_without_weight,
+            format!("samples of other events than {} weigh nothing", imported.weighed_event),
+        ),
         (imported.kernel_samples, "samples of the kernel's code were left out".to_owned()),
         (imported.samples_without_thread, "samples without thread or instruction were left out".to_owned()),
         (imported.records_without_event, "records of events that the file does not describe were left out".to_owned()),
         (imported.records_out_of_order, "records came later than their time".to_owned()),
+        (imported.aux_bytes, "bytes of AUX data (Arm SPE, Intel PT) were not read".to_owned()),
         (unknown, format!("records of unknown types ({}) were left out", types.join(", "))),
     ])
 }
@@ -22,6 +26,10 @@ pub fn import_remarks(imported: &Imported) -> Vec<String> {
 pub fn import_losses(imported: &Imported) -> Vec<String> {
     told([
         (imported.samples_without_address, "samples have no address".to_owned()),
+        (
+            imported.samples_of_other_variables,
+            "samples are of variables that have no address any more, as there are too many".to_owned(),
+        ),
         (imported.lost_records, "records were lost in recording".to_owned()),
         (imported.lost_samples, "samples were lost in recording".to_owned()),
         (imported.throttled, "times the kernel throttled an event".to_owned()),

@@ -183,6 +183,9 @@ pub struct Lost {
     pub unresolved: u64,
     /// Other messages that found the ring full (large blocks, mappings).
     pub messages: u64,
+    /// Messages of an agent, records of the kernel, and records and rows of an imported file that were damaged.
+    #[serde(default)]
+    pub damaged: u64,
     /// Threads that had no ring.
     pub threads: u64,
     /// Forked processes that could not make the file that an agent shares with the collector.

@@ -37,6 +37,7 @@ fn main() {
                 accesses: &part.accesses,
                 dead_ranges: &Ranges::default(),
                 live_ranges: &Ranges::default(),
+                ended_mappings: &Mappings::default(),
                 mappings: &Mappings::default(),
                 threads: &part.threads,
                 paths: &part.paths,

@@ -24,6 +24,7 @@ struct Rows {
     accesses: Accesses,
     dead_ranges: Ranges,
     live_ranges: Ranges,
+    ended_mappings: Mappings,
     mappings: Mappings,
     threads: Threads,
     paths: Paths,
@@ -73,7 +74,7 @@ fn rows(part: u32) -> Rows {
     }
     rows.dead_ranges.push(range(0x10_0000 * u64::from(part + 1), Some(150)));
     rows.live_ranges.push(range(0x900_0000, None));
-    rows.mappings.push(Mapping {
+    let mapping = Mapping {
         start: Avma(0x40_0000),
         end: Avma(0x40_2000),
         file_offset: FileOffset(0),
@@ -83,7 +84,9 @@ fn rows(part: u32) -> Rows {
         path: "/tmp/program".into(),
         first_seen_ns: 100,
         last_seen_ns: 200 + u64::from(part),
-    });
+    };
+    rows.ended_mappings.push(Mapping { path: format!("/tmp/gone {part}"), ..mapping.clone() });
+    rows.mappings.push(mapping);
     let (name, kind) = (format!("variable {part}"), NameKind::Variable);
     let named = Name { start: Avma(0x9000), end: Avma(0x9008), kind, name, file: "a.c".to_owned(), line: 7 };
     rows.names.push(named);
@@ -108,6 +111,7 @@ impl Rows {
             accesses: &self.accesses,
             dead_ranges: &self.dead_ranges,
             live_ranges: &self.live_ranges,
+            ended_mappings: &self.ended_mappings,
             mappings: &self.mappings,
             threads: &self.threads,
             paths: &self.paths,
@@ -157,7 +161,8 @@ fn reads_back_what_was_written() {
     assert_eq!(process.stacks.end(StackRow::new(0)), StackEnd::Depth);
     let bases: Vec<_> = process.ranges.base.iter().map(|base| base.0).collect();
     assert_eq!(bases, [0x10_0000, 0x20_0000, 0x900_0000], "dead ranges of all parts, live ranges of the last");
-    assert_eq!(process.mappings, rows(1).mappings);
+    assert_eq!(process.mappings.path, ["/tmp/gone 0", "/tmp/gone 1", "/tmp/program"], "of all parts, of the last");
+    assert_eq!(process.mappings.row(2), rows(1).mappings.row(0));
     assert_eq!(process.threads, rows(1).threads);
     assert_eq!(process.names, rows(1).names);
     for (number, part) in (0..).zip(&parts) {

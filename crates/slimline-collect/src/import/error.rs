@@ -22,7 +22,9 @@ pub enum ImportError {
     #[error("a perf.data header of {0} bytes, where perf writes 16 or 104; a newer format, or damaged")]
     HeaderSize(u64),
     /// Several files in a directory (`perf record --threads`).
-    #[error("a directory; of perf record --threads, import the file `data` in it and the others one by one")]
+    #[error(
+        "a directory, as `perf record --threads` makes one: its files can't be read alone; record without --threads"
+    )]
     Directory,
     /// It has parts that lie where a pipe has been already.
     #[error("a perf.data file that can't be read from a pipe, as it is not of `perf record -o -`; give its name")]
@@ -44,8 +46,8 @@ pub enum ImportError {
         /// The fields.
         what: String,
     },
-    /// The compressed records can't be decompressed.
-    #[error("damaged: its compressed records can't be decompressed ({0})")]
+    /// There is no decompressor to be had.
+    #[error("its records are compressed, and the decompressor can't be started ({0})")]
     Decompress(io::Error),
     /// There is no event whose samples could be imported.
     #[error("it has no events")]

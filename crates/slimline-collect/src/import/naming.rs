@@ -110,6 +110,14 @@ mod tests {
     }
 
     #[test]
+    fn variables_beyond_those_that_addresses_tell_apart_have_none() {
+        let mut naming = Naming::default();
+        assert!((0..MOST_VARIABLES).all(|number| naming.variable(&number.to_string(), 8, 8).is_some()));
+        assert_eq!(naming.variable("another", 8, 8), None);
+        assert!(naming.variable("7", 16, 8).is_some(), "known already");
+    }
+
+    #[test]
     fn code_is_what_is_said_of_it() {
         let mut naming = Naming::default();
         let line = |line| Code { file: "a.c".to_owned(), line, ..Code::default() };

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use slimline_trace::session::{ProcessSummary, SessionError, SessionWriter};
 
 use super::program::Program;
-use crate::perf_rings::LiveMappings;
+use crate::live_mappings::LiveMappings;
+use crate::program_run::ProgramRun;
 
 /// All processes seen.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Programs {
     fn begin(&mut self, pid: u32, parent_pid: u32, mappings: LiveMappings) -> Program {
         let directory = format!("p{pid}-{}", self.begun);
         self.begun += 1;
-        Program::new(pid, parent_pid, directory, mappings)
+        Program::new(ProgramRun::new(pid, parent_pid, directory, mappings))
     }
 
     /// A process was made by another, whose mappings it has where `inherits`.
@@ -46,7 +47,7 @@ impl Programs {
     pub(super) fn forked(&mut self, pid: u32, parent: u32, time_ns: u64, inherits: bool) -> Result<(), SessionError> {
         self.end(pid, time_ns)?;
         let parents = self.running.get(&parent).filter(|_| inherits);
-        let mappings = parents.map_or_else(LiveMappings::default, |parent| parent.mappings.forked(time_ns));
+        let mappings = parents.map_or_else(LiveMappings::default, |parent| parent.run.mappings().forked(time_ns));
         let program = self.begin(pid, parent, mappings);
         self.running.insert(pid, program);
         Ok(())
@@ -57,7 +58,7 @@ impl Programs {
     /// # Errors
     /// The one before can't be written.
     pub(super) fn replaced(&mut self, pid: u32, time_ns: u64) -> Result<(), SessionError> {
-        let parent = self.running.get(&pid).map_or(0, Program::parent_pid);
+        let parent = self.running.get(&pid).map_or(0, |program| program.run.parent_pid());
         self.end(pid, time_ns)?;
         let program = self.begin(pid, parent, LiveMappings::default());
         self.running.insert(pid, program);
@@ -70,7 +71,7 @@ impl Programs {
     /// It can't be written.
     pub(super) fn end(&mut self, pid: u32, time_ns: u64) -> Result<(), SessionError> {
         let Some(mut program) = self.running.remove(&pid) else { return Ok(()) };
-        program.end(time_ns);
+        program.run.end(time_ns);
         self.finished.extend(program.finish(&self.session)?);
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   bytes ──► RawRecord (header, body) ──► Events: which event wrote it ──► Record (fields, trailer)
 //!                                                                             └─► Sample ─► DataSource, …
+//!                                                                                   └─► Caught, Weighing ─► row
 //! ```
 //!
 //! Which fields a record has is said by nothing but its event's [`EventAttr`]. No length that a record states is
@@ -11,6 +12,7 @@
 
 mod attr;
 mod branches;
+mod caught;
 mod counters;
 mod data_source;
 #[cfg(test)]
@@ -25,9 +27,11 @@ mod served;
 #[cfg(test)]
 mod tests;
 mod trailer;
+mod weighing;
 
 pub use attr::{EventAttr, Flags, branch_sample_type, event_type, read_format, sample_type, software_event};
 pub use branches::{Branch, BranchStack};
+pub use caught::{Caught, Taken};
 pub use counters::{Counter, Counters};
 pub use data_source::{Blocked, DataSource, Level, LevelKind, Operation, Snoop, TlbLookup};
 pub use events::Events;
@@ -37,3 +41,4 @@ pub use raw::{HEADER_BYTES, RawRecord, misc_bits, record_type};
 pub use record::{Decoded, Mapping, MappingOrigin, Record, Task};
 pub use sample::{CallchainFrame, Context, Registers, Sample, UserStack, Weight};
 pub use trailer::{RecordId, TaskId};
+pub use weighing::{Weighing, period_ns};

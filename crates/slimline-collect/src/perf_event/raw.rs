@@ -34,9 +34,15 @@ pub mod record_type {
     pub const HEADER_ATTR: u32 = 64;
     pub const HEADER_TRACING_DATA: u32 = 66;
     pub const FINISHED_ROUND: u32 = 68;
+    pub const ID_INDEX: u32 = 69;
     pub const AUXTRACE: u32 = 71;
+    pub const THREAD_MAP: u32 = 73;
+    pub const CPU_MAP: u32 = 74;
+    pub const EVENT_UPDATE: u32 = 78;
+    pub const TIME_CONV: u32 = 79;
     pub const HEADER_FEATURE: u32 = 80;
     pub const COMPRESSED: u32 = 81;
+    pub const FINISHED_INIT: u32 = 82;
     pub const COMPRESSED2: u32 = 83;
 }
 

@@ -13,6 +13,7 @@ use crate::RecordError;
 use crate::clock::monotonic_ns;
 use crate::machine;
 use crate::perf_event::{Flags, TaskId};
+use crate::proc_text;
 use crate::source::PartSchedule;
 
 /// Looks at the threads of a process before those that it goes on making are left to the kernel's inheritance.
@@ -20,7 +21,7 @@ const MOST_LOOKS: u32 = 64;
 
 /// Refuses what is no process, or one that has ended.
 pub(crate) fn check_process(pid: u32) -> Result<(), RecordError> {
-    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+    let Ok(status) = proc_text::read(&format!("/proc/{pid}/status")) else {
         return Err(RecordError::NoSuchProcess(pid));
     };
     let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -75,14 +76,14 @@ impl Rings {
         }
         for &pid in pids {
             attached.note_process(pid);
-            attached.attach_threads(pid).map_err(refused(pid))?;
+            attached.attach_threads(pid, first).map_err(refused(pid))?;
         }
         Ok(attached)
     }
 
     /// Opens events for all threads of a process. Threads that begin meanwhile are either found by the next look or have
-    /// inherited their maker's events, or both; see [`Tracks::is_seen_twice`].
-    fn attach_threads(&mut self, pid: u32) -> io::Result<()> {
+    /// inherited their maker's events, or both; see [`Tracks::is_seen_twice`]. The rings' own events are thread `first`'s.
+    fn attach_threads(&mut self, pid: u32, first: u32) -> io::Result<()> {
         let cpus = machine::online_cpus();
         for _ in 0..MOST_LOOKS {
             let new: Vec<u32> = threads_of(pid)?.into_iter().filter(|tid| !self.tracks.own.contains(tid)).collect();
@@ -90,7 +91,7 @@ impl Rings {
                 break;
             }
             for tid in new {
-                match self.attach_thread(tid, &cpus) {
+                match self.attach_thread(tid, tid == first, &cpus) {
                     Ok(()) => self.note_thread(pid, tid),
                     // It has ended meanwhile.
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -102,10 +103,9 @@ impl Rings {
         Ok(())
     }
 
-    fn attach_thread(&mut self, tid: u32, cpus: &[u32]) -> io::Result<()> {
-        let is_first = self.tracks.own.is_empty();
+    fn attach_thread(&mut self, tid: u32, has_rings: bool, cpus: &[u32]) -> io::Result<()> {
         for (ring, &cpu) in self.rings.iter().zip(cpus) {
-            let other = if is_first {
+            let other = if has_rings {
                 None
             } else {
                 let event = event::open(&self.attr, Whom::Thread(tid), cpu)?;
@@ -123,14 +123,14 @@ impl Rings {
     /// What records would have told, had they been asked for when the process began.
     fn note_process(&mut self, pid: u32) {
         self.tracks.attached.insert(pid);
-        if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/maps")) {
+        if let Ok(text) = proc_text::read(&format!("/proc/{pid}/maps")) {
             self.note(pid, pid, What::Maps(text));
         }
     }
 
     fn note_thread(&mut self, pid: u32, tid: u32) {
         self.note(pid, tid, What::Began { parent: TaskId { pid, tid: pid } });
-        if let Ok(name) = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
+        if let Ok(name) = proc_text::read(&format!("/proc/{pid}/task/{tid}/comm")) {
             self.note(pid, tid, What::Named { name: name.trim_end().to_owned(), by_exec: false });
         }
     }
@@ -154,7 +154,16 @@ fn allow_all_descriptors() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Barrier, Mutex};
+
+    use slimline_trace::session::{Session, SessionInfo, SessionWriter};
+
     use super::*;
+    use crate::clock::thread_cpu_ns;
+    use crate::proc_text::tests::Sleeper;
+    use crate::record::tests::empty_info;
+    use crate::source::Source;
+    use crate::writer_thread::WriterThread;
 
     #[test]
     fn only_living_processes_are_taken() {
@@ -172,5 +181,51 @@ mod tests {
         assert!(matches!(check_process(child.id()), Err(RecordError::ProcessEnded(_))), "nobody has waited for it");
         child.wait().unwrap();
         assert!(!command_of(own).is_empty() && program_of(own).starts_with('/'));
+        check_process(Sleeper::start().child.id()).unwrap();
+    }
+
+    /// Threads of this process, each until it used so much CPU time.
+    #[test]
+    fn all_threads_of_a_process_are_sampled() {
+        const THREADS: usize = 16;
+        const USED_NS: u64 = 30_000_000;
+        let options = RingOptions { period_ns: 1_000_000, burst_instructions: 0, budget_ppm: 0, skid: 1 };
+        let (begin, begun) = (Barrier::new(THREADS + 1), Mutex::new(Vec::new()));
+        let spin = || {
+            begun.lock().unwrap().push(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
+            begin.wait();
+            // Attached to by now.
+            begin.wait();
+            let until_ns = thread_cpu_ns() + USED_NS;
+            while thread_cpu_ns() < until_ns {}
+        };
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("session");
+        let writer = WriterThread::start(SessionWriter::create(&path, &empty_info()).unwrap()).unwrap();
+        let attached = std::thread::scope(|scope| {
+            (0..THREADS).for_each(|_| drop(scope.spawn(spin)));
+            begin.wait();
+            let attached = Rings::attach(options, &[std::process::id()], false);
+            begin.wait();
+            attached
+        });
+        let rings = match attached {
+            Ok(rings) => rings,
+            Err(RecordError::Refused { error, .. }) => {
+                eprintln!("skipped: the kernel refuses to sample from outside: {error}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let (processes, _) = rings.finish(&writer);
+        let (session, written) = writer.finish();
+        written.unwrap();
+        session.update(&SessionInfo { processes, complete: true, ..empty_info() }).unwrap();
+        let session = Session::open(&path).unwrap();
+        let threads = session.load(&session.processes()[0]).unwrap().threads;
+        for tid in begun.into_inner().unwrap() {
+            let row = threads.tid.iter().position(|&other| other == tid).unwrap();
+            assert!(threads.samples[row] > 0, "thread {tid}: {threads:?}");
+        }
     }
 }

@@ -225,8 +225,8 @@ mod tests {
     use slimline_trace::tables::Mapping;
 
     use super::super::code::{CodeFiles, KnownFiles, Owner};
-    use super::super::mappings::LiveMappings;
     use super::*;
+    use crate::live_mappings::LiveMappings;
 
     const BASE: u64 = 0x40_0000;
 

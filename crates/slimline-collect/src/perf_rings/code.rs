@@ -11,12 +11,14 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use slimline_emulate::Memory;
 use slimline_trace::tables::Mapping;
 
-use super::mappings::LiveMappings;
+use crate::live_mappings::{CodePlace, LiveMappings};
 
 /// Pages are read and kept in this size.
 const PAGE_BYTES: u64 = 4096;
 /// Pages kept: 32 MiB. Beyond, all are forgotten and read anew.
 const MOST_PAGES: usize = 8 << 10;
+/// Files held open. Beyond, all are closed, and opened anew where they are asked for and still there.
+const MOST_OPEN: usize = 256;
 /// Addresses of user space end here.
 const USER_END: u64 = 1 << 47;
 
@@ -26,12 +28,14 @@ type Page = Box<[u8; PAGE_BYTES as usize]>;
 #[derive(Debug, Default)]
 pub(crate) struct CodeFiles {
     files: HashMap<FileKey, Option<u32>>,
-    open: Vec<File>,
+    open: HashMap<u32, File>,
+    /// Files opened so far, the number of the next.
+    opened: u32,
     /// By file and number of the page; `None` where it can't be read.
     pages: HashMap<(u32, u64), Option<Page>>,
 }
 
-/// The files behind rows of a process' mappings, as far as they were asked for.
+/// The files behind a process' mappings, by the mapping's number, as far as they were asked for.
 pub(crate) type KnownFiles = HashMap<usize, Option<u32>>;
 
 /// What tells mapped files apart.
@@ -51,7 +55,7 @@ pub(crate) struct Owner {
 }
 
 impl CodeFiles {
-    /// The code of a process, as it is mapped now. `known` remembers the files behind rows of its mappings.
+    /// The code of a process, as it is mapped now. `known` remembers the files behind its mappings.
     pub(crate) fn of<'a>(
         &'a mut self,
         owner: Owner,
@@ -69,16 +73,22 @@ impl CodeFiles {
         if let Some(&known) = self.files.get(&key) {
             return known;
         }
+        if self.open.len() >= MOST_OPEN {
+            self.open.clear();
+            self.files.clear();
+            self.pages.clear();
+        }
         let number = open(mapping, owner).map(|file| {
-            self.open.push(file);
-            self.open.len() as u32 - 1
+            self.opened += 1;
+            self.open.insert(self.opened, file);
+            self.opened
         });
         self.files.insert(key, number);
         number
     }
 
     fn page(&mut self, file: u32, number: u64) -> Option<&Page> {
-        let open = &self.open[file as usize];
+        let open = self.open.get(&file)?;
         let read = || {
             let mut page: Page = Box::new([0; PAGE_BYTES as usize]);
             let mut filled = 0;
@@ -154,16 +164,17 @@ impl CodeMemory<'_> {
 
     /// The file and the page of it behind an address of code.
     fn locate(&mut self, address: u64) -> Option<(u32, u64)> {
-        let (row, place) = self.mappings.code_at(address)?;
-        let file = match self.known.get(&row) {
-            Some(&known) => known,
+        let CodePlace { number, mapping, offset } = self.mappings.code_at(address)?;
+        let is_there = |file: &Option<u32>| file.is_none_or(|file| self.files.open.contains_key(&file));
+        let file = match self.known.get(&number).copied().filter(is_there) {
+            Some(known) => known,
             None => {
-                let found = self.files.file_of(&self.mappings.row(row), self.owner);
-                self.known.insert(row, found);
+                let found = self.files.file_of(mapping, self.owner);
+                self.known.insert(number, found);
                 found
             }
         };
-        Some((file?, place / PAGE_BYTES))
+        Some((file?, offset / PAGE_BYTES))
     }
 
     fn copy(&mut self, address: u64, into: &mut [u8]) -> Option<()> {
@@ -249,6 +260,29 @@ mod tests {
         let (start, code) = memory.around(0x40_0010, 0x3f_fff0, 0x40_1010);
         assert_eq!((start, code.len(), code[0xfff], code[0x1000]), (0x40_0000, 0x1010, 1, 2));
         assert!(memory.around(0x60_0010, 0x60_0000, 0x60_0020).1.is_empty());
+    }
+
+    #[test]
+    fn no_more_files_are_held_open_than_a_process_may() {
+        const FILES: usize = MOST_OPEN + 44;
+        let scratch = tempfile::tempdir().unwrap();
+        let mut mappings = LiveMappings::default();
+        for number in 0..FILES {
+            let path = scratch.path().join(number.to_string());
+            fs::write(&path, [number as u8; 4096]).unwrap();
+            let inode = fs::metadata(&path).unwrap().ino();
+            mappings.map(mapping(number as u64 * 0x1000, 0x1000, 0, "r-xp", path.to_str().unwrap(), inode));
+        }
+        let (mut files, mut known) = (CodeFiles::default(), KnownFiles::new());
+        // Those of the first round were closed when the second one asks for them.
+        for number in (0..FILES).chain(0..FILES) {
+            let mut into = [0; 4];
+            let address = number as u64 * 0x1000 + 8;
+            assert!(files.of(OWN, &mappings, &mut known).knows(address, 4));
+            files.of(OWN, &mappings, &mut known).copy(address, &mut into).unwrap();
+            assert_eq!(into, [number as u8; 4]);
+            assert!(files.open.len() <= MOST_OPEN);
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   event (system calls, rings) ─► records ─► in order of time ─► image (one a program) ─► parts
-//!                                                                   ├─ mappings
 //!                                                                   └─ blamer ◄─ code (files)
 //! ```
 //!
@@ -16,29 +15,30 @@ mod blamer;
 mod code;
 mod event;
 mod image;
-mod mappings;
 mod records;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::time::Duration;
 
 use slimline_trace::session::ProcessSummary;
 
 use self::blamer::Blamer;
-use self::code::{CodeFiles, Owner};
+use self::code::CodeFiles;
 use self::event::{Ring, Whom};
 use self::image::{Image, ThreadSample};
 use self::records::{Begin, Event, What};
 use crate::clock::{monotonic_ns, unix_ns};
+use crate::live_mappings::LiveMappings;
 use crate::machine;
 use crate::perf_event::{EventAttr, TaskId};
+use crate::proc_text;
+use crate::program_run::ProgramRun;
 use crate::source::{PartSchedule, Source};
 use crate::writer_thread::WriterThread;
 
 pub(crate) use self::attach::{check_process, command_of, program_of};
-pub(crate) use self::mappings::LiveMappings;
 
 /// Pauses between passes: 50 records of a CPU at 1 kHz, and what a ring that fills quickly may need.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -161,31 +161,31 @@ impl Tracks {
         match what {
             What::Named { name, by_exec: true } => {
                 let parent_pid = self.end(pid, time_ns, writer).unwrap_or(0);
-                let image = self.begin(pid, time_ns).with_parent(parent_pid);
-                let image = self.running.entry(pid).insert_entry(image).into_mut();
-                image.thread_began(tid, time_ns);
-                image.thread_named(tid, time_ns, &name);
+                let run = &mut self.begin(pid, parent_pid, LiveMappings::default(), time_ns).run;
+                run.thread_began(tid, time_ns);
+                run.thread_named(tid, time_ns, &name);
             }
-            What::Named { name, by_exec: false } => self.image(pid, time_ns).thread_named(tid, time_ns, &name),
+            What::Named { name, by_exec: false } => self.image(pid, time_ns).run.thread_named(tid, time_ns, &name),
             What::Began { parent } if parent.pid != pid => {
                 // Should the end of an earlier process of this number have been lost.
                 self.end(pid, time_ns, writer);
-                let mappings = self.image(parent.pid, time_ns).mappings.forked(time_ns);
-                let image = self.begin(pid, time_ns).with_parent(parent.pid).with_mappings(mappings);
-                self.running.entry(pid).insert_entry(image).into_mut().thread_began(tid, time_ns);
+                let mappings = self.image(parent.pid, time_ns).run.mappings().forked(time_ns);
+                self.begin(pid, parent.pid, mappings, time_ns).run.thread_began(tid, time_ns);
             }
-            What::Began { .. } => self.image(pid, time_ns).thread_began(tid, time_ns),
+            What::Began { .. } => self.image(pid, time_ns).run.thread_began(tid, time_ns),
             What::Ended => {
-                let is_over = self.running.get_mut(&pid).is_some_and(|image| image.thread_ended(tid, time_ns));
+                // The number may be given out again, to a thread that inherits its events.
+                self.own.remove(&tid);
+                let is_over = self.running.get_mut(&pid).is_some_and(|image| image.run.thread_ended(tid, time_ns));
                 if is_over {
                     self.end(pid, time_ns, writer);
                 }
             }
-            What::Mapped(mapping) => self.image(pid, time_ns).mapped(mapping),
+            What::Mapped(mapping) => self.image(pid, time_ns).run.mapped(mapping),
             What::Maps(text) => {
                 // Of one that has ended meanwhile there is nothing left to tell.
                 if self.attached.contains(&pid) || self.running.contains_key(&pid) {
-                    self.image(pid, time_ns).saw_maps(time_ns, &text);
+                    self.image(pid, time_ns).run.saw_maps(time_ns, &text);
                 }
             }
             What::Sample { event, ip, registers } => {
@@ -197,7 +197,7 @@ impl Tracks {
                 let Some(image) = self.running.get_mut(&pid) else { return };
                 let sample = ThreadSample { time_ns, tid, ip, registers, weight_ns };
                 image.sampled(sample, &mut self.blamer, &mut self.files);
-                if image.is_part_due() && writer.has_room() {
+                if image.run.is_part_due() && writer.has_room() {
                     send_part(image, writer);
                 }
             }
@@ -215,13 +215,12 @@ impl Tracks {
     /// The program that a process runs. It begins now where its beginning was not seen.
     fn image(&mut self, pid: u32, time_ns: u64) -> &mut Image {
         if !self.running.contains_key(&pid) {
-            let image = self.begin(pid, time_ns);
-            self.running.insert(pid, image);
+            self.begin(pid, 0, LiveMappings::default(), time_ns);
         }
         self.running.get_mut(&pid).expect("it was just made")
     }
 
-    fn begin(&mut self, pid: u32, time_ns: u64) -> Image {
+    fn begin(&mut self, pid: u32, parent_pid: u32, mappings: LiveMappings, time_ns: u64) -> &mut Image {
         let programs = self.programs.entry(pid).or_default();
         let directory = format!("p{pid}-{programs}");
         *programs += 1;
@@ -230,18 +229,20 @@ impl Tracks {
         // How long one ran before we came is not known.
         let is_new = !self.attached.contains(&pid);
         let mapped_by_s = if is_new { (unix_ns().saturating_sub(ago_ns) / 1_000_000_000) as i64 } else { i64::MIN };
-        Image::new(Owner { pid, mapped_by_s }, directory, time_ns)
+        let mut run = ProgramRun::new(pid, parent_pid, directory, mappings);
+        run.see(time_ns);
+        self.running.entry(pid).insert_entry(Image::new(run, mapped_by_s)).into_mut()
     }
 
     /// Ends what a process runs; the parent's number where there was anything.
     fn end(&mut self, pid: u32, time_ns: u64, writer: &WriterThread) -> Option<u32> {
         let mut image = self.running.remove(&pid)?;
-        image.end(time_ns);
-        if image.has_news() {
+        image.run.end(time_ns);
+        if image.run.has_news() {
             send_part(&mut image, writer);
         }
-        self.ended.insert(image.directory().to_owned(), image.summary(time_ns, self.period_ns));
-        Some(image.parent_pid())
+        self.ended.insert(image.run.directory().to_owned(), image.summary(time_ns, self.period_ns));
+        Some(image.run.parent_pid())
     }
 
     /// Reads the mappings of those processes that need it. They are taken in when their time has come, as all else.
@@ -250,7 +251,7 @@ impl Tracks {
             let now_ns = monotonic_ns();
             // Refused or gone: the kernel's records have told the most of it.
             if image.takes_maps(now_ns)
-                && let Ok(text) = fs::read_to_string(format!("/proc/{pid}/maps"))
+                && let Ok(text) = proc_text::read(&format!("/proc/{pid}/maps"))
                 && !text.is_empty()
             {
                 let task = TaskId { pid, tid: pid };
@@ -278,8 +279,8 @@ impl Tracks {
 }
 
 fn send_part(image: &mut Image, writer: &WriterThread) {
-    let rows = image.take_part();
-    writer.send_part(image.directory(), rows);
+    let rows = image.run.take_part();
+    writer.send_part(image.run.directory(), rows);
 }
 
 impl Source for Rings {
@@ -304,7 +305,7 @@ impl Source for Rings {
 
     fn write_parts(&mut self, writer: &WriterThread) {
         if self.schedule.take(monotonic_ns()) {
-            for image in self.tracks.running.values_mut().filter(|image| image.has_news()) {
+            for image in self.tracks.running.values_mut().filter(|image| image.run.has_news()) {
                 send_part(image, writer);
             }
         }
@@ -330,7 +331,7 @@ impl Source for Rings {
         let mut running: Vec<u32> = self.tracks.running.keys().copied().collect();
         running.sort_unstable();
         for pid in running {
-            if let Some(image) = self.tracks.running.get_mut(&pid).filter(|image| image.has_news()) {
+            if let Some(image) = self.tracks.running.get_mut(&pid).filter(|image| image.run.has_news()) {
                 send_part(image, writer);
             }
         }
@@ -476,5 +477,24 @@ mod tests {
         let (_scratch, session) =
             recorded(tracks, vec![sample(10, 8, 8, 1), sample(11, 8, 9, 1), sample(12, 8, 9, 2), sample(13, 8, 10, 1)]);
         assert_eq!(session.processes()[0].samples, 3);
+    }
+
+    #[test]
+    fn a_number_that_is_given_out_again_is_another_threads() {
+        let mut tracks = tracks();
+        tracks.opened_for = HashMap::from([(1, 8), (2, 9)]);
+        tracks.own = HashSet::from([8, 9]);
+        let began = What::Began { parent: TaskId { pid: 8, tid: 8 } };
+        let events = vec![
+            sample(10, 8, 8, 1),
+            sample(11, 8, 9, 2),
+            event(12, 8, 9, What::Ended),
+            event(13, 8, 9, began),
+            // It has no event but the one that it inherits.
+            sample(14, 8, 9, 1),
+        ];
+        let (_scratch, session) = recorded(tracks, events);
+        let threads = session.load(&session.processes()[0]).unwrap().threads;
+        assert_eq!((threads.tid, threads.samples), (vec![8, 9, 9], vec![1, 1, 1]));
     }
 }

@@ -107,7 +107,8 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
             (&mut lost.dropped, losses.dropped_samples),
             (&mut lost.dropped_weight, losses.dropped_weight),
             (&mut lost.throttled, losses.triggers_in_agent.saturating_add(losses.throttled)),
-            (&mut lost.messages, messages.saturating_add(losses.damaged_messages)),
+            (&mut lost.messages, messages),
+            (&mut lost.damaged, losses.damaged_messages),
             (&mut lost.threads, losses.threads_without_ring),
             (&mut lost.children, losses.children_unrecorded),
             (&mut lost.stacks, losses.stacks_dropped),
@@ -122,7 +123,7 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
         // Which of the lost records were samples is not known; nearly all records are.
         lost.dropped = lost.dropped.saturating_add(imported.lost_records).saturating_add(imported.lost_samples);
         lost.throttled = lost.throttled.saturating_add(imported.throttled);
-        lost.messages = lost.messages.saturating_add(imported.malformed_records);
+        lost.damaged = lost.damaged.saturating_add(imported.malformed_records);
     }
     lost
 }
@@ -219,6 +220,8 @@ fn recordings(info: &SessionInfo) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use slimline_trace::session::Imported;
+
     use super::*;
     use crate::session_info::{info, summary};
 
@@ -233,6 +236,14 @@ mod tests {
         );
         info.processes.push(ProcessSummary { between_errno: 24, ..summary("p8-0") });
         assert!(trigger(&info).ends_with("which weighs nothing; refused in 1 of the processes)"), "{}", trigger(&info));
+    }
+
+    #[test]
+    fn what_is_damaged_was_not_dropped() {
+        let damaged = Imported { malformed_records: 3, ..Imported::default() };
+        let info = SessionInfo { imported: Some(damaged), processes: Vec::new(), ..info() };
+        let lost = lost(&info, &SampleQuality::default());
+        assert_eq!((lost.damaged, lost.messages, lost.dropped), (3, 0, 0));
     }
 
     #[test]

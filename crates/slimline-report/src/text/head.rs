@@ -19,7 +19,8 @@ const WORTH_A_LINE: f64 = 0.05;
 /// What was run, how it was sampled, how well that was seen, what was lost and what has no name; with `full` all that is
 /// known of how it was recorded, too.
 pub(super) fn write(out: &mut impl Write, session: &Session, full: bool) -> fmt::Result {
-    line(out, "command", &command_line(&session.command))?;
+    let command = command_line(&session.command);
+    line(out, "command", if command.is_empty() { "not told by the file that was imported" } else { &command })?;
     line(out, "run", &run(session))?;
     if session.samples == 0 {
         return empty(out, session);
@@ -252,6 +253,7 @@ fn lost(lost: &Lost) -> String {
         (lost.throttled, "trigger held back", "triggers held back"),
         (lost.unresolved, "sample without an address", "samples without an address"),
         (lost.messages, "event dropped (ring full)", "events dropped (ring full)"),
+        (lost.damaged, "damaged record left out", "damaged records left out"),
         (lost.threads, "thread not sampled", "threads not sampled"),
         (lost.children, "forked process not recorded", "forked processes not recorded"),
         (lost.stacks, "call path dropped", "call paths dropped"),

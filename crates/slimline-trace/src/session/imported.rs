@@ -20,8 +20,12 @@ pub struct Imported {
     pub kernel_weight: u64,
     /// Samples that were taken in, of which no address is told.
     pub samples_without_address: u64,
-    /// Samples of events that count something else than the session's weight: they were taken in and weigh nothing.
+    /// The event whose samples weigh; empty where the file tells of none.
+    pub weighed_event: String,
+    /// Samples of other events: they were taken in and weigh nothing.
     pub samples_without_weight: u64,
+    /// Samples of variables beyond those that addresses can tell apart: they were taken in, and have no address.
+    pub samples_of_other_variables: u64,
     /// Samples without thread or instruction: they are left out.
     pub samples_without_thread: u64,
     /// Records that the recording lost because a buffer was full.
@@ -36,6 +40,8 @@ pub struct Imported {
     pub records_without_event: u64,
     /// Records that came later than their time.
     pub records_out_of_order: u64,
+    /// Bytes of AUX areas, in which hardware leaves samples or traces in a format of its own: they were not read.
+    pub aux_bytes: u64,
     /// Records that say nothing of data, or are not known, by type.
     pub unknown_records: BTreeMap<u32, u64>,
 }

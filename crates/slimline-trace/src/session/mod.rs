@@ -11,7 +11,8 @@
 //!       stacks-00000.parquet           call paths not in earlier parts
 //!       ranges-00000.parquet           ranges that died
 //!       live-ranges-00000.parquet      … and the whole state so far: kept for the last part only
-//!       mappings-00000.parquet
+//!       ended-mappings-00000.parquet   mappings that have gone, where there are any
+//!       mappings-00000.parquet         … and the others, likewise for the last part only, as all that follows
 //!       threads-00000.parquet
 //!       paths-00000.parquet            what was allocated by call path
 //!       part-00001.json …
@@ -83,6 +84,8 @@ pub const HEADER_FILE: &str = "session.json";
 pub const DEFAULT_DIRECTORY: &str = "slimline.data";
 /// File name of the ranges alive; the table is the same as that of the dead ones.
 const LIVE_RANGES: &str = "live-ranges";
+/// File name of the mappings that have gone; the table is the same as that of the others.
+const ENDED_MAPPINGS: &str = "ended-mappings";
 
 /// A recorded session, or several that lie in one directory, as those of the ranks of a parallel run.
 #[derive(Clone, Debug)]
@@ -211,12 +214,15 @@ impl Process {
             let file = table_path(directory, StackFrames::NAME, number);
             process.stacks.append(&stacks).map_err(SessionError::table(&file))?;
             process.ranges.append(&mut manifest.table(directory, number, Ranges::NAME)?);
+            if manifest.files.contains_key(ENDED_MAPPINGS) {
+                process.mappings.append(&mut manifest.table(directory, number, ENDED_MAPPINGS)?);
+            }
             process.parts = number + 1;
             last = Some((manifest, number));
         }
         if let Some((manifest, number)) = last {
             process.ranges.append(&mut manifest.table(directory, number, LIVE_RANGES)?);
-            process.mappings = manifest.table(directory, number, Mappings::NAME)?;
+            process.mappings.append(&mut manifest.table(directory, number, Mappings::NAME)?);
             process.threads = manifest.table(directory, number, Threads::NAME)?;
             // Earlier sessions have none.
             if manifest.files.contains_key(Paths::NAME) {

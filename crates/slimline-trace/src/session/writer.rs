@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::gather::{holds_sessions_only, merged, sessions_in};
 use super::manifest::{Manifest, table_path, write_whole};
-use super::{HEADER_FILE, LIVE_RANGES, ProcessSummary, Rank, SessionError, SessionInfo, read_one_header};
+use super::{
+    ENDED_MAPPINGS, HEADER_FILE, LIVE_RANGES, ProcessSummary, Rank, SessionError, SessionInfo, read_one_header,
+};
 use crate::tables::{Accesses, Blocks, Mappings, Names, Paths, Ranges, Samples, StackFrames, Table, Threads};
 
 /// A session directory under construction.
@@ -232,7 +234,9 @@ pub struct NewRows<'a> {
     pub dead_ranges: &'a Ranges,
     /// Ranges alive now: the whole of them, in place of what the part before said.
     pub live_ranges: &'a Ranges,
-    /// All mappings seen so far, likewise.
+    /// Mappings that have gone.
+    pub ended_mappings: &'a Mappings,
+    /// All other mappings seen so far, likewise.
     pub mappings: &'a Mappings,
     /// All threads seen so far, likewise.
     pub threads: &'a Threads,
@@ -283,6 +287,9 @@ impl ProcessWriter {
         manifest.add(directory, number, Accesses::NAME, rows.accesses)?;
         manifest.add(directory, number, Ranges::NAME, rows.dead_ranges)?;
         manifest.add(directory, number, LIVE_RANGES, rows.live_ranges)?;
+        if !rows.ended_mappings.is_empty() {
+            manifest.add(directory, number, ENDED_MAPPINGS, rows.ended_mappings)?;
+        }
         manifest.add(directory, number, Mappings::NAME, rows.mappings)?;
         manifest.add(directory, number, Threads::NAME, rows.threads)?;
         manifest.add(directory, number, Paths::NAME, rows.paths)?;
@@ -302,13 +309,14 @@ impl ProcessWriter {
 
 /// Tables of which only the last part's counts.
 const STATE_TABLES: [&str; 5] = [LIVE_RANGES, Mappings::NAME, Threads::NAME, Paths::NAME, Names::NAME];
-const PART_TABLES: [&str; 10] = [
+const PART_TABLES: [&str; 11] = [
     StackFrames::NAME,
     Blocks::NAME,
     Samples::NAME,
     Accesses::NAME,
     Ranges::NAME,
     LIVE_RANGES,
+    ENDED_MAPPINGS,
     Mappings::NAME,
     Threads::NAME,
     Paths::NAME,

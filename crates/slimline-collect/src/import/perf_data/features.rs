@@ -1,6 +1,7 @@
 //! What perf notes about the recording besides its records: machine, command, names of events and PMUs.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use slimline_trace::session::{Cache, Machine};
 
@@ -19,13 +20,14 @@ mod number {
     pub(super) const EVENT_DESC: u32 = 12;
     pub(super) const PMU_MAPPINGS: u32 = 16;
     pub(super) const CACHE: u32 = 20;
-    pub(super) const SAMPLE_TIME: u32 = 21;
     pub(super) const CLOCK_DATA: u32 = 29;
 }
 
 const WITHIN: &str = "feature";
 /// Longest list that is believed: CPUs, events, caches of the largest machines are a tenth of it.
 const MOST_ENTRIES: u32 = 1 << 20;
+/// Longest name, word of a command line or other text. What is longer is cut.
+const MOST_TEXT_BYTES: usize = 4 << 10;
 
 /// What was noted, as far as it was.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,11 +37,9 @@ pub(super) struct Features {
     /// The recording's own command line.
     pub(super) command: Vec<String>,
     /// Names of events, by each of their ids.
-    pub(super) event_names: HashMap<u64, String>,
+    pub(super) event_names: HashMap<u64, Rc<str>>,
     /// Names of PMUs, by the type of their events.
     pub(super) pmus: HashMap<u32, String>,
-    /// Times of the first and the last sample.
-    pub(super) sample_times: Option<(u64, u64)>,
     /// A moment in nanoseconds since 1970, and on the clock of the records.
     pub(super) wall_clock: Option<(u64, u64)>,
 }
@@ -74,7 +74,6 @@ impl Features {
                 }
             }
             number::CACHE => self.take_caches(&mut fields)?,
-            number::SAMPLE_TIME => self.sample_times = Some((fields.u64(WITHIN)?, fields.u64(WITHIN)?)),
             number::CLOCK_DATA => {
                 // Version and number of the clock.
                 fields.take(8, WITHIN)?;
@@ -88,7 +87,7 @@ impl Features {
     /// Name of the event with this attribute and these ids, else what its attribute says.
     pub(super) fn event_name(&self, attr: &EventAttr, ids: &[u64]) -> String {
         let given = ids.iter().find_map(|id| self.event_names.get(id));
-        given.cloned().unwrap_or_else(|| match self.pmus.get(&attr.kind) {
+        given.map(|name| name.to_string()).unwrap_or_else(|| match self.pmus.get(&attr.kind) {
             Some(pmu) => format!("{pmu}/config={:#x}/", attr.config),
             None => format!("event type {}, config {:#x}", attr.kind, attr.config),
         })
@@ -100,7 +99,7 @@ impl Features {
         for _ in 0..events {
             fields.sized(attr_bytes.into(), WITHIN)?;
             let ids = fields.u32(WITHIN)?;
-            let name = string(fields)?;
+            let name: Rc<str> = string(fields)?.into();
             let ids = fields.words(ids.into(), WITHIN)?;
             self.event_names.extend(ids.iter().map(|id| (id, name.clone())));
         }
@@ -132,13 +131,13 @@ impl Features {
 /// A size as the kernel writes it: `32K`, `1024K`, `8M`.
 fn cache_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|last: char| !last.is_ascii_digit());
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_shl(shift)
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 fn entries(fields: &mut Fields<'_>) -> Result<u32, Malformed> {
@@ -146,11 +145,11 @@ fn entries(fields: &mut Fields<'_>) -> Result<u32, Malformed> {
     if count <= MOST_ENTRIES { Ok(count) } else { Err(Malformed { within: WITHIN }) }
 }
 
-/// Text with its length before it, which counts padding.
+/// Text with its length before it, which counts padding. No more of it than [`MOST_TEXT_BYTES`].
 fn string(fields: &mut Fields<'_>) -> Result<String, Malformed> {
     let bytes = fields.u32(WITHIN)?;
     let text = Fields::new(fields.sized(bytes.into(), WITHIN)?, fields.order()).text();
-    Ok(String::from_utf8_lossy(text).into_owned())
+    Ok(String::from_utf8_lossy(&text[..text.len().min(MOST_TEXT_BYTES)]).into_owned())
 }
 
 #[cfg(test)]
@@ -222,6 +221,29 @@ mod tests {
         assert_eq!(features.event_name(&attr, &[]), "ibs_op/config=0x80000/");
         let unknown = EventAttr { kind: 4, config: 0x1cd, ..EventAttr::default() };
         assert_eq!(features.event_name(&unknown, &[9]), "event type 4, config 0x1cd");
+    }
+
+    #[test]
+    fn one_long_name_of_many_ids_is_held_once_and_cut() {
+        let mut features = Features::default();
+        take(&mut features, number::EVENT_DESC, |to| {
+            to.u32(1).u32(16).raw(&[0; 16]).u32(3);
+            put(to, &"n".repeat(10_000));
+            to.u64(5).u64(6).u64(7);
+        })
+        .unwrap();
+        assert!(features.event_names.values().all(|name| name.len() == MOST_TEXT_BYTES));
+        assert!(Rc::ptr_eq(&features.event_names[&5], &features.event_names[&7]));
+    }
+
+    #[test]
+    fn sizes_that_no_number_holds_are_none() {
+        assert_eq!(
+            (cache_bytes("32K"), cache_bytes("8M"), cache_bytes("64")),
+            (Some(32 << 10), Some(8 << 20), Some(64))
+        );
+        // Shifted by 20 bits this would be 0.
+        assert_eq!((cache_bytes("17592186044416M"), cache_bytes("8G"), cache_bytes("")), (None, None, None));
     }
 
     #[test]

@@ -19,9 +19,9 @@ const MAGIC_1: [u8; 8] = *b"PERFFILE";
 const PIPE_HEADER_BYTES: u64 = 16;
 /// Size of the header in file mode.
 const FILE_HEADER_BYTES: u64 = 104;
-/// Longest section that is held in memory: attributes, ids and each feature. Those of recordings with ten thousand events
-/// on a thousand CPUs are a tenth of it; anything longer is damage.
-const MOST_SECTION_BYTES: u64 = 256 << 20;
+/// Most that is read of a file outside its records: attributes, ids and features together. Ten thousand events on a thousand
+/// CPUs have a third of it; anything longer is damage, as are sections that lie over each other again and again.
+const MOST_SECTIONS_BYTES: u64 = 256 << 20;
 /// Bytes of a section's place: offset and size.
 const SECTION_BYTES: usize = 16;
 
@@ -100,6 +100,38 @@ fn read_or(input: &mut impl Read, into: &mut [u8], too_short: impl FnOnce() -> I
     })
 }
 
+/// A file whose sections are read, as far as [`MOST_SECTIONS_BYTES`] go.
+#[derive(Debug)]
+pub(super) struct SectionReader<'a, F> {
+    input: &'a mut F,
+    order: ByteOrder,
+    left_bytes: u64,
+}
+
+impl<'a, F: Read + Seek> SectionReader<'a, F> {
+    /// Of a file of this byte order, of which nothing was read yet.
+    pub(super) fn new(input: &'a mut F, order: ByteOrder) -> Self {
+        Self { input, order, left_bytes: MOST_SECTIONS_BYTES }
+    }
+
+    fn read(&mut self, section: Section, within: &'static str) -> Result<Vec<u8>, ImportError> {
+        self.left_bytes = self.left_bytes.checked_sub(section.bytes).ok_or(ImportError::Damaged(within))?;
+        self.input.seek(SeekFrom::Start(section.offset)).map_err(|_| ImportError::Damaged(within))?;
+        let mut bytes = Vec::new();
+        // Grows as bytes come: a size that is not true takes no memory.
+        (&mut *self.input).take(section.bytes).read_to_end(&mut bytes).map_err(ImportError::Read)?;
+        if bytes.len() as u64 == section.bytes { Ok(bytes) } else { Err(ImportError::Ends(within)) }
+    }
+
+    /// What is there of something that is not needed.
+    fn read_optional(&mut self, section: Section) -> Result<Option<Vec<u8>>, ImportError> {
+        match self.read(section, "features") {
+            Err(ImportError::Ends(_) | ImportError::Damaged(_)) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+}
+
 impl Sections {
     /// The events' attributes, each with its ids.
     ///
@@ -107,11 +139,11 @@ impl Sections {
     /// The file is cut or damaged there: without them no record can be read.
     pub(super) fn read_attrs(
         &self,
-        input: &mut (impl Read + Seek),
-        order: ByteOrder,
+        reader: &mut SectionReader<'_, impl Read + Seek>,
     ) -> Result<Vec<(EventAttr, Vec<u64>)>, ImportError> {
         const WITHIN: &str = "event attributes";
-        let bytes = read_section(input, self.attrs, WITHIN)?;
+        let order = reader.order;
+        let bytes = reader.read(self.attrs, WITHIN)?;
         let each = usize::try_from(self.attr_bytes).ok().filter(|&each| each > SECTION_BYTES);
         let each = each.ok_or(ImportError::Damaged(WITHIN))?;
         if bytes.is_empty() || !bytes.len().is_multiple_of(each) {
@@ -121,38 +153,37 @@ impl Sections {
             let (attr, ids) = entry.split_at(each - SECTION_BYTES);
             let attr = EventAttr::decode(attr, order)?.0;
             let ids = Section::decode(&mut Fields::new(ids, order))?;
-            let ids = read_section(input, ids, "event ids")?;
+            let ids = reader.read(ids, "event ids")?;
             Ok((attr, Fields::new(&ids, order).words(ids.len() as u64 / 8, WITHIN)?.iter().collect()))
         };
         bytes.chunks_exact(each).map(decode).collect()
     }
 
-    /// The features, by number. Those that lie outside the file are left out: they say nothing of samples.
+    /// Hands the features to `take`, one by one, each with its number. Those that lie outside the file are left out: they say
+    /// nothing of samples.
     ///
     /// # Errors
     /// Reading fails.
     pub(super) fn read_features(
         &self,
-        input: &mut (impl Read + Seek),
-        order: ByteOrder,
-    ) -> Result<Vec<(u32, Vec<u8>)>, ImportError> {
+        reader: &mut SectionReader<'_, impl Read + Seek>,
+        mut take: impl FnMut(u32, &[u8]),
+    ) -> Result<(), ImportError> {
         if self.data.bytes == 0 {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let numbers: Vec<u32> =
             (0..256).filter(|bit| self.features[*bit as usize / 64] >> (bit % 64) & 1 != 0).collect();
         let offset = self.data.offset.saturating_add(self.data.bytes);
         let places = Section { offset, bytes: (numbers.len() * SECTION_BYTES) as u64 };
-        let Some(places) = optional(read_section(input, places, "features"))? else { return Ok(Vec::new()) };
-        let mut places = Fields::new(&places, order);
-        let mut features = Vec::new();
+        let Some(places) = reader.read_optional(places)? else { return Ok(()) };
+        let mut places = Fields::new(&places, reader.order);
         for number in numbers {
-            let section = Section::decode(&mut places)?;
-            if let Some(bytes) = optional(read_section(input, section, "features"))? {
-                features.push((number, bytes));
+            if let Some(bytes) = reader.read_optional(Section::decode(&mut places)?)? {
+                take(number, &bytes);
             }
         }
-        Ok(features)
+        Ok(())
     }
 
     /// Goes to where the records begin.
@@ -164,25 +195,61 @@ impl Sections {
     }
 }
 
-/// What is there of something that is not needed.
-fn optional(read: Result<Vec<u8>, ImportError>) -> Result<Option<Vec<u8>>, ImportError> {
-    match read {
-        Err(ImportError::Ends(_) | ImportError::Damaged(_)) => Ok(None),
-        read => read.map(Some),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
 
-fn read_section(
-    input: &mut (impl Read + Seek),
-    section: Section,
-    within: &'static str,
-) -> Result<Vec<u8>, ImportError> {
-    if section.bytes > MOST_SECTION_BYTES {
-        return Err(ImportError::Damaged(within));
+    use super::*;
+    use crate::perf_event::encode::Encoder;
+
+    /// A file of `count` attributes, each with ids that are `ids`.
+    fn file(count: usize, ids: Section) -> (Sections, Cursor<Vec<u8>>) {
+        let mut file = Encoder::new(ByteOrder::NATIVE);
+        for _ in 0..count {
+            file.raw(&EventAttr::default().encode()).u64(ids.offset).u64(ids.bytes);
+        }
+        let attrs = Section { offset: 0, bytes: file.bytes().len() as u64 };
+        let attr_bytes = attrs.bytes / count as u64;
+        let data = Section { offset: attrs.bytes, bytes: 0 };
+        (Sections { attrs, attr_bytes, data, features: [0; 4] }, Cursor::new(file.bytes().to_vec()))
     }
-    input.seek(SeekFrom::Start(section.offset)).map_err(|_| ImportError::Damaged(within))?;
-    let mut bytes = Vec::new();
-    // Grows as bytes come: a size that is not true takes no memory.
-    input.take(section.bytes).read_to_end(&mut bytes).map_err(ImportError::Read)?;
-    if bytes.len() as u64 == section.bytes { Ok(bytes) } else { Err(ImportError::Ends(within)) }
+
+    #[test]
+    fn sections_over_each_other_are_read_as_far_as_memory_should_go() {
+        // Four attributes whose ids are the same MiB: each has them.
+        let mib = Section { offset: 0, bytes: 1 << 20 };
+        let (sections, mut input) = file(4, mib);
+        input.get_mut().resize(1 << 20, 7);
+        let attrs = sections.read_attrs(&mut SectionReader::new(&mut input, ByteOrder::NATIVE)).unwrap();
+        assert_eq!(attrs.iter().map(|(_, ids)| ids.len()).collect::<Vec<_>>(), [1 << 17; 4]);
+        // 300 of them would be more than is held.
+        let (sections, mut input) = file(300, mib);
+        input.get_mut().resize(1 << 20, 7);
+        let refused = sections.read_attrs(&mut SectionReader::new(&mut input, ByteOrder::NATIVE));
+        assert!(matches!(refused, Err(ImportError::Damaged("event ids"))));
+    }
+
+    #[test]
+    fn features_come_one_by_one_until_they_are_too_many() {
+        let mut file = Encoder::new(ByteOrder::NATIVE);
+        // Three of a MiB, one that is not there, one more.
+        for (offset, bytes) in [(0, 1 << 20), (0, 1 << 20), (8, 1 << 20), (1 << 40, 9), (0, 3)] {
+            file.u64(offset).u64(bytes);
+        }
+        let places = file.bytes().to_vec();
+        let data = Section { offset: (2 << 20) - 8, bytes: 8 };
+        let mut input = Cursor::new(vec![7; 2 << 20]);
+        input.get_mut().extend(places);
+        let (attrs, attr_bytes, features) = (Section::default(), 0, [0b1_1111 << 3, 0, 0, 0]);
+        let sections = Sections { attrs, attr_bytes, data, features };
+        let mut told = Vec::new();
+        let mut reader = SectionReader::new(&mut input, ByteOrder::NATIVE);
+        sections.read_features(&mut reader, |number, bytes| told.push((number, bytes.len()))).unwrap();
+        assert_eq!(told, [(3, 1 << 20), (4, 1 << 20), (5, 1 << 20), (7, 3)]);
+        // With less memory left there are fewer.
+        reader.left_bytes = (2 << 20) + 200;
+        told = Vec::new();
+        sections.read_features(&mut reader, |number, bytes| told.push((number, bytes.len()))).unwrap();
+        assert_eq!(told, [(3, 1 << 20), (4, 1 << 20), (7, 3)]);
+    }
 }

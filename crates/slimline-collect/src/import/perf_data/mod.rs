@@ -18,7 +18,7 @@ use std::io::{Read, Seek};
 
 use super::description::Description;
 use super::{ImportError, Programs, Progress};
-use layout::{Layout, read_layout};
+use layout::{Layout, SectionReader, read_layout};
 use recording::{Recording, Stop};
 use stream::{End, RecordStream};
 
@@ -53,10 +53,9 @@ pub(super) fn read<F: Read + Seek, P: Read>(
             let mut recording = Recording::new(order);
             let mut bytes = None;
             if let Some(sections) = sections {
-                for (number, feature) in sections.read_features(&mut file, order)? {
-                    recording.take_feature(number, &feature);
-                }
-                for (attr, ids) in sections.read_attrs(&mut file, order)? {
+                let mut reader = SectionReader::new(&mut file, order);
+                sections.read_features(&mut reader, |number, feature| recording.take_feature(number, feature))?;
+                for (attr, ids) in sections.read_attrs(&mut reader)? {
                     recording.add_event(attr, ids)?;
                 }
                 sections.seek_records(&mut file)?;
@@ -85,6 +84,7 @@ fn read_records<R: Read>(
         }
         until_report -= 1;
     }
+    recording.passed_aux(stream.aux_bytes());
     recording.finish(programs)?;
     match stream.end() {
         Some(End::Truncated) => recording.stop(Stop::Truncated),
@@ -99,11 +99,106 @@ mod tests {
     use slimline_trace::access::AccessKind;
     use slimline_trace::served::{MemoryLevel, Translation};
     use slimline_trace::session::Session;
+    use slimline_trace::tables::StackEnd;
     use slimline_trace::wire::Quality;
 
-    use crate::import::{ImportOptions, import};
+    use crate::import::{ImportError, ImportOptions, import};
     use crate::perf_event::encode::{Encoder, SyntheticSample};
     use crate::perf_event::{ByteOrder, EventAttr, misc_bits, record_type, sample_type};
+
+    /// A pipe of these events' attributes, and what `write` writes, as a session, or why it is none.
+    fn imported(
+        attrs: &[EventAttr],
+        write: impl FnOnce(&mut Encoder),
+    ) -> Result<(tempfile::TempDir, Session), ImportError> {
+        let mut file = Encoder::new(ByteOrder::NATIVE);
+        file.raw(if cfg!(target_endian = "big") { b"2ELIFREP" } else { b"PERFILE2" }).u64(16);
+        for (id, attr) in (1..).zip(attrs) {
+            file.record(record_type::HEADER_ATTR, 0, |fields| {
+                fields.raw(&attr.encode()).u64(id);
+            });
+        }
+        write(&mut file);
+        let scratch = tempfile::tempdir().unwrap();
+        let (input, output) = (scratch.path().join("perf.data"), scratch.path().join("session"));
+        std::fs::write(&input, file.bytes()).unwrap();
+        import(&ImportOptions { input, output: output.clone(), columns: None }, &mut |_| ())?;
+        Ok((scratch, Session::open(&output).unwrap()))
+    }
+
+    /// A sample of the only thread of process 7.
+    fn of_user() -> SyntheticSample {
+        let (misc, ip) = (misc_bits::CPUMODE_USER, 0x40_1000);
+        SyntheticSample { misc, ip, pid: 7, tid: 7, time: 100, ..SyntheticSample::default() }
+    }
+
+    const WHO: u64 = sample_type::IDENTIFIER | sample_type::IP | sample_type::TID | sample_type::TIME;
+
+    #[test]
+    fn of_two_events_one_weighs() {
+        let attr = |config| EventAttr {
+            config,
+            sample_type: WHO | sample_type::PERIOD,
+            period_or_frequency: 1000,
+            ..EventAttr::default()
+        };
+        let attrs = [attr(3), attr(5)];
+        let (_scratch, session) = imported(&attrs, |file| {
+            for (event, period) in [(0, 10), (1, 500), (0, 20), (1, 600)] {
+                let identifier = event as u64 + 1;
+                file.sample(&attrs[event], &SyntheticSample { identifier, period, ..of_user() });
+            }
+        })
+        .unwrap();
+        let info = session.info();
+        assert_eq!((info.processes[0].weight, info.processes[0].samples), (30, 4));
+        let counts = info.imported.as_ref().unwrap();
+        assert_eq!((counts.weighed_event.as_str(), counts.samples_without_weight), ("event type 0, config 0x3", 2));
+    }
+
+    /// A chain as long as the event allows was cut, whatever it allows.
+    #[test]
+    fn chains_cut_by_the_kernel_are_marked() {
+        let attr = |max_stack| EventAttr {
+            sample_type: WHO | sample_type::CALLCHAIN,
+            period_or_frequency: 1000,
+            max_stack,
+            ..EventAttr::default()
+        };
+        let ends = |max_stack, frames: u64| {
+            let attrs = [attr(max_stack)];
+            let chain = [-512_i64 as u64].into_iter().chain(0x40_1000..0x40_1000 + frames).collect();
+            let (_scratch, session) =
+                imported(&attrs, |file| _ = file.sample(&attrs[0], &SyntheticSample { chain, ..of_user() })).unwrap();
+            let process = session.load(&session.processes()[0]).unwrap();
+            let stack = process.part(0).unwrap().samples.stack[0].unwrap();
+            assert_eq!(process.stacks.frames(stack).len() as u64, frames - 1, "the first is the instruction itself");
+            process.stacks.end(stack)
+        };
+        assert_eq!((ends(0, 127), ends(0, 126)), (StackEnd::Depth, StackEnd::Outermost));
+        assert_eq!((ends(16, 16), ends(16, 15)), (StackEnd::Depth, StackEnd::Outermost));
+        assert_eq!(ends(1000, 127), StackEnd::Outermost);
+    }
+
+    /// Arm's samples lie in AUX data: that is said, and not that there are none.
+    #[test]
+    fn aux_data_is_told() {
+        let attrs = [EventAttr { sample_type: WHO, ..EventAttr::default() }];
+        let aux = |file: &mut Encoder| {
+            file.record(record_type::AUXTRACE, 0, |fields| {
+                fields.u64(4096).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0);
+            });
+            file.raw(&[0; 4096]);
+        };
+        let refused = imported(&attrs, aux).err().unwrap().to_string();
+        assert!(refused.contains("4096 bytes of AUX data"), "{refused}");
+        let (_scratch, session) = imported(&attrs, |file| {
+            aux(file);
+            file.sample(&attrs[0], &of_user());
+        })
+        .unwrap();
+        assert_eq!(session.info().imported.as_ref().unwrap().aux_bytes, 4096);
+    }
 
     /// Ops of AMD's sampling without any field of the kernel's: all is in the registers. `IBS_OP_DATA3` is of a load of 8
     /// bytes that missed the first level for 300 cycles, and of an op that touches no memory.
@@ -113,7 +208,8 @@ mod tests {
         const PMU_MAPPINGS: u64 = 16;
         const LOAD: u64 = 1 | 1 << 7 | 1 << 17 | 4 << 22 | 300 << 32;
         let asked = sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::PERIOD | sample_type::RAW;
-        let attr = EventAttr { kind: IBS_OP, sample_type: asked, ..EventAttr::default() };
+        let period_or_frequency = 50_000;
+        let attr = EventAttr { kind: IBS_OP, sample_type: asked, period_or_frequency, ..EventAttr::default() };
         let mut file = Encoder::new(ByteOrder::NATIVE);
         file.raw(if cfg!(target_endian = "big") { b"2ELIFREP" } else { b"PERFILE2" }).u64(16);
         file.record(record_type::HEADER_ATTR, 0, |fields| {

@@ -1,18 +1,14 @@
 //! What the records of a perf.data file say, applied to the processes that they are of.
 
-use slimline_trace::access::AccessKind;
-use slimline_trace::address::Avma;
-use slimline_trace::served::Served;
 use slimline_trace::session::{Imported, SampledEvent, WeightUnit};
-use slimline_trace::tables::Sample;
-use slimline_trace::wire::{BurstEnd, Quality};
+use slimline_trace::wire::Quality;
 
 use super::features::Features;
 use super::rounds::Rounds;
 use super::{Description, ImportError, Programs};
 use crate::perf_event::{
-    self, ByteOrder, Context, Decoded, EventAttr, Events, Flags, IbsOp, RawRecord, Record, RecordId, Weight,
-    event_type, record_type, sample_type, software_event,
+    self, ByteOrder, Caught, Context, Decoded, EventAttr, Events, Flags, IbsOp, RawRecord, Record, RecordId, Taken,
+    TaskId, Weighing, period_ns, record_type,
 };
 
 /// `pid` of what belongs to no process that perf could see.
@@ -22,6 +18,8 @@ const KERNEL_BEGIN: u64 = 1 << 63;
 /// Register of the stack pointer, by architecture (`PERF_REG_X86_SP`, `PERF_REG_ARM64_SP`).
 const STACK_POINTERS: [(&str, u32); 2] = [("x86_64", 7), ("aarch64", 31)];
 const ABI_64: u64 = 2;
+/// Longest call chain where an event says nothing of it (`kernel.perf_event_max_stack`).
+const DEFAULT_MOST_FRAMES: usize = 127;
 
 /// Why records ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +31,24 @@ pub(super) enum Stop {
 }
 
 /// Records of perf's own that say nothing which is not said elsewhere, too: maps of ids, threads and CPUs, names, marks.
-const PASSED_OVER: [u32; 7] = [69, 73, 74, 78, 79, 80, 82];
+const PASSED_OVER: [u32; 6] = [
+    record_type::ID_INDEX,
+    record_type::THREAD_MAP,
+    record_type::CPU_MAP,
+    record_type::EVENT_UPDATE,
+    record_type::TIME_CONV,
+    record_type::FINISHED_INIT,
+];
 
 /// A recording while it is read.
 #[derive(Debug)]
 pub(super) struct Recording {
     order: ByteOrder,
     events: Events,
-    /// What the samples of each event count; `None` of one that never has any.
-    units: Vec<Option<WeightUnit>>,
+    weighing: Weighing,
     event_ids: Vec<Vec<u64>>,
     features: Features,
     rounds: Rounds,
-    unit: Option<WeightUnit>,
     /// Earliest and latest time of all.
     times: Option<[u64; 2]>,
     /// Time of the last record that was applied.
@@ -59,11 +62,10 @@ impl Recording {
         Self {
             order,
             events: Events::default(),
-            units: Vec::new(),
+            weighing: Weighing::default(),
             event_ids: Vec::new(),
             features: Features::default(),
             rounds: Rounds::default(),
-            unit: None,
             times: None,
             applied_ns: 0,
             counts: Imported { format: "perf.data".to_owned(), ..Imported::default() },
@@ -128,6 +130,11 @@ impl Recording {
         self.release(programs)
     }
 
+    /// So many bytes of AUX data were passed over.
+    pub(super) fn passed_aux(&mut self, bytes: u64) {
+        self.counts.aux_bytes = bytes;
+    }
+
     /// Applies all that is left.
     pub(super) fn finish(&mut self, programs: &mut Programs) -> Result<(), ImportError> {
         if self.events.attrs().is_empty() {
@@ -183,7 +190,7 @@ impl Recording {
                 if let Some(row) =
                     mapping.row(time_ns).filter(|_| mapping.task.pid != NO_PROCESS && mapping.start < KERNEL_BEGIN)
                 {
-                    programs.of(mapping.task.pid).mapped(row);
+                    programs.of(mapping.task.pid).run.mapped(row);
                 }
             }
             Record::Comm { task, name, by_exec } => {
@@ -191,7 +198,7 @@ impl Recording {
                     programs.replaced(task.pid, time_ns)?;
                 }
                 let name = String::from_utf8_lossy(name);
-                programs.of(task.pid).thread_named(task.tid, time_ns, &name);
+                programs.of(task.pid).run.thread_named(task.tid, time_ns, &name);
             }
             Record::Fork(task) => {
                 let (child, parent) = (task.task, task.parent);
@@ -199,9 +206,9 @@ impl Recording {
                 if child.pid != parent.pid {
                     programs.forked(child.pid, parent.pid, time_ns, task.inherits)?;
                 }
-                programs.of(child.pid).thread_began(child.tid, time_ns);
+                programs.of(child.pid).run.thread_began(child.tid, time_ns);
             }
-            Record::Exit(task) if programs.of(task.task.pid).thread_ended(task.task.tid, time_ns) => {
+            Record::Exit(task) if programs.of(task.task.pid).run.thread_ended(task.task.tid, time_ns) => {
                 programs.end(task.task.pid, time_ns)?;
             }
             Record::Lost { records } => self.counts.lost_records = self.counts.lost_records.saturating_add(records),
@@ -226,69 +233,62 @@ impl Recording {
         event: usize,
         programs: &mut Programs,
     ) -> Result<(), ImportError> {
-        let unit = self.unit();
-        let sampled_unit = self.units[event].unwrap_or(WeightUnit::Samples);
-        let weight = if sampled_unit == unit { weight_of(sample, &self.events.attrs()[event], unit) } else { 0 };
-        self.counts.samples_without_weight += u64::from(sampled_unit != unit);
-        let Some((task, ip)) = sample.id.task.zip(sample.ip).filter(|(task, _)| task.pid != NO_PROCESS) else {
-            self.counts.samples_without_thread += 1;
-            return Ok(());
-        };
-        if !sample.is_user() || ip >= KERNEL_BEGIN {
-            self.counts.kernel_samples += 1;
-            self.counts.kernel_weight = self.counts.kernel_weight.saturating_add(weight);
-            return Ok(());
-        }
-        let op = sample.raw.filter(|_| self.is_ibs(event)).map(|raw| IbsOp::decode(raw, self.order));
-        let op = op.transpose().unwrap_or_else(|_| {
-            self.counts.malformed_records += 1;
-            None
-        });
-        let told = sample.address.filter(|&address| address != 0);
-        let address = told.or(op.and_then(|op| op.address())).unwrap_or(0);
-        self.counts.samples_without_address += u64::from(address == 0);
-        let kind = sample.source().operation().map(perf_event::Operation::kind);
-        let kind = kind.or(op.map(|op| op.kind())).unwrap_or(AccessKind::NONE);
-        let served = op.map_or(sample.served(), |op| filled(sample.served(), op.served()));
-        let kind = if served.locked == Some(true) { kind.atomic() } else { kind };
-        let frames: Vec<u64> = sample
-            .callchain()
-            .filter(|frame| frame.context == Context::User)
-            .map(|frame| frame.address)
-            // The first one is the instruction itself.
-            .skip(1)
-            .collect();
+        let caught = self.caught(sample, event);
+        let weight = self.weight(sample, event, &caught);
+        let Some((task, ip)) = self.taken(sample, weight.unwrap_or(0)) else { return Ok(()) };
+        self.counts.samples_without_weight += u64::from(weight.is_none());
+        self.counts.samples_without_address += u64::from(caught.address == 0);
         // An address is of the instruction that the sample tells, and so is a latency. The clock's instruction is one that
         // came after what took the time, and nobody looked for that.
-        let quality = match sampled_unit {
-            _ if address != 0 => Quality::Exact,
-            _ if op.is_some_and(|op| op.kind() == AccessKind::NONE) => Quality::NoMemory,
-            WeightUnit::LatencyCycles => Quality::Lost,
+        let quality = match self.weighing.unit_of(event) {
+            _ if caught.address != 0 => Quality::Exact,
+            _ if caught.is_no_access => Quality::NoMemory,
+            Some(WeightUnit::LatencyCycles) => Quality::Lost,
             _ => Quality::NoCode,
         };
         let time_ns = sample.id.time.unwrap_or(self.applied_ns);
         let stack_pointer = self.stack_pointer(sample);
-        programs.push(task.pid, |program| Sample {
-            time_ns,
-            thread: program.thread(task.tid, time_ns),
-            // perf does not tell.
-            cpu_ns: 0,
-            weight,
-            sampled_ip: Avma(ip),
-            ip: Avma(if quality == Quality::NoCode { 0 } else { ip }),
-            address: Avma(address),
-            stack_pointer: Avma(stack_pointer),
-            access_bytes: op.and_then(|op| op.bytes()).unwrap_or(0),
-            kind,
-            quality,
-            block: None,
-            stack: program.stack(&frames),
-            accesses: 0,
-            burst_instructions: 0,
-            burst_end: BurstEnd::NotStarted,
-            served,
+        let (frames, is_cut) = frames(sample, &self.events.attrs()[event]);
+        programs.push(task.pid, |program| {
+            caught.row(Taken {
+                time_ns,
+                thread: program.run.thread(task.tid, time_ns),
+                weight: weight.unwrap_or(0),
+                sampled_ip: ip,
+                ip: if quality == Quality::NoCode { 0 } else { ip },
+                quality,
+                stack_pointer,
+                stack: program.stack(&frames, is_cut),
+            })
         })?;
         Ok(())
+    }
+
+    /// The access that a sample tells of.
+    fn caught(&mut self, sample: &perf_event::Sample<'_>, event: usize) -> Caught {
+        let op = sample.raw.filter(|_| self.is_ibs(event)).map(|raw| IbsOp::decode(raw, self.order));
+        self.counts.malformed_records += u64::from(matches!(op, Some(Err(_))));
+        Caught::of(sample, op.and_then(Result::ok).as_ref())
+    }
+
+    /// What a sample weighs; `None` where those of another event do.
+    fn weight(&mut self, sample: &perf_event::Sample<'_>, event: usize, caught: &Caught) -> Option<u64> {
+        self.decide_weighing();
+        self.weighing.weight(event, &self.events.attrs()[event], sample, caught)
+    }
+
+    /// Thread and instruction of a sample that is a program's; counts those that are not.
+    fn taken(&mut self, sample: &perf_event::Sample<'_>, weight: u64) -> Option<(TaskId, u64)> {
+        let Some((task, ip)) = sample.id.task.zip(sample.ip).filter(|(task, _)| task.pid != NO_PROCESS) else {
+            self.counts.samples_without_thread += 1;
+            return None;
+        };
+        if !sample.is_user() || ip >= KERNEL_BEGIN {
+            self.counts.kernel_samples += 1;
+            self.counts.kernel_weight = self.counts.kernel_weight.saturating_add(weight);
+            return None;
+        }
+        Some((task, ip))
     }
 
     /// Whether an event's raw data are the registers of AMD's instruction-based sampling.
@@ -303,25 +303,27 @@ impl Recording {
         register.zip(registers).and_then(|(register, registers)| registers.get(register)).unwrap_or(0)
     }
 
-    /// What the session's weights count: of what its events count, that of which most is known. Decided with the first
-    /// sample, as all events come before it.
-    fn unit(&mut self) -> WeightUnit {
-        if let Some(unit) = self.unit.filter(|_| self.units.len() == self.events.attrs().len()) {
-            return unit;
+    /// Decides with the first sample which event weighs, as all events come before it.
+    fn decide_weighing(&mut self) {
+        let Self { events, event_ids, features, weighing, .. } = self;
+        if weighing.events() != events.attrs().len() {
+            let named = events.attrs().iter().zip(event_ids).map(|(attr, ids)| (attr, features.event_name(attr, ids)));
+            *weighing = Weighing::of(named);
         }
-        self.units = self.events.attrs().iter().map(unit_of).collect();
-        let by_knowledge = [WeightUnit::LatencyCycles, WeightUnit::TimeNs, WeightUnit::Period];
-        let unit = by_knowledge.into_iter().find(|&unit| self.units.contains(&Some(unit)));
-        *self.unit.insert(unit.unwrap_or(WeightUnit::Samples))
     }
 
     /// What the recording is, besides its samples.
     pub(super) fn describe(mut self) -> Description {
-        let weight = self.unit();
-        let named = self.events.attrs().iter().zip(&self.event_ids).zip(&self.units).filter(|(_, unit)| unit.is_some());
-        let events = named.map(|((attr, ids), _)| sampled_event(attr, self.features.event_name(attr, ids))).collect();
-        let clock = self.events.attrs().iter().zip(&self.units).find(|(_, unit)| **unit == Some(WeightUnit::TimeNs));
-        let period_ns = clock.filter(|_| weight.is_time()).map_or(0, |(attr, _)| period_ns(attr));
+        self.decide_weighing();
+        let weighing = &self.weighing;
+        let name = |event: usize| self.features.event_name(&self.events.attrs()[event], &self.event_ids[event]);
+        let sampled: Vec<usize> = (0..weighing.events()).filter(|&event| weighing.unit_of(event).is_some()).collect();
+        let attr = |event: usize| &self.events.attrs()[event];
+        let events = sampled.iter().map(|&event| sampled_event(attr(event), name(event))).collect();
+        let period_ns =
+            weighing.first().filter(|_| weighing.unit().is_time()).map_or(0, |event| period_ns(attr(event)));
+        self.counts.weighed_event = weighing.first().map(name).unwrap_or_default();
+        let weight = weighing.unit();
         let Features { machine, perf_version, command, wall_clock, .. } = self.features;
         let [started_ns, ended_ns] = self.times.unwrap_or_default();
         let started_unix_ns = wall_clock.map_or(0, |(unix_ns, clock_ns)| {
@@ -347,29 +349,12 @@ impl Recording {
     }
 }
 
-/// What an event's samples count; `None` of one that is there for other records only.
-fn unit_of(attr: &EventAttr) -> Option<WeightUnit> {
-    if attr.kind == event_type::SOFTWARE && attr.config == software_event::DUMMY {
-        return None;
-    }
-    // Software has no latency, whatever was asked for.
-    let is_hardware = !matches!(attr.kind, event_type::SOFTWARE | event_type::TRACEPOINT | event_type::BREAKPOINT);
-    let has_weight = attr.samples(sample_type::WEIGHT) || attr.samples(sample_type::WEIGHT_STRUCT);
-    Some(if is_hardware && has_weight && attr.samples(sample_type::ADDR) {
-        WeightUnit::LatencyCycles
-    } else if attr.counts_time() {
-        WeightUnit::TimeNs
-    } else if attr.samples(sample_type::PERIOD) || !attr.flags.has(Flags::FREQ) {
-        WeightUnit::Period
-    } else {
-        WeightUnit::Samples
-    })
-}
-
-/// Time between two samples of a clock; 0 where it is not told.
-fn period_ns(attr: &EventAttr) -> u64 {
-    let asked = attr.period_or_frequency;
-    if attr.flags.has(Flags::FREQ) { 1_000_000_000_u64.checked_div(asked).unwrap_or(0) } else { asked }
+/// Return addresses of a sample's call chain, innermost first, and whether it was cut at the longest that the event allows.
+fn frames(sample: &perf_event::Sample<'_>, attr: &EventAttr) -> (Vec<u64>, bool) {
+    let most = if attr.max_stack == 0 { DEFAULT_MOST_FRAMES } else { attr.max_stack.into() };
+    let of_program = sample.callchain().filter(|frame| frame.context == Context::User).map(|frame| frame.address);
+    // The first one is the instruction itself.
+    (of_program.skip(1).collect(), sample.callchain().count() >= most)
 }
 
 fn sampled_event(attr: &EventAttr, name: String) -> SampledEvent {
@@ -383,33 +368,5 @@ fn sampled_event(attr: &EventAttr, name: String) -> SampledEvent {
         period: asked.filter(|_| !is_frequency),
         frequency_hz: asked.filter(|_| is_frequency),
         least_latency_cycles,
-    }
-}
-
-/// What the kernel told, and where it told nothing, what the processor's registers do.
-fn filled(told: Served, registers: Served) -> Served {
-    Served {
-        latency_cycles: told.latency_cycles.or(registers.latency_cycles),
-        instruction_cycles: told.instruction_cycles.or(registers.instruction_cycles),
-        retire_cycles: told.retire_cycles.or(registers.retire_cycles),
-        level: told.level.or(registers.level),
-        hops: told.hops.or(registers.hops),
-        snoop: told.snoop.or(registers.snoop),
-        translation: told.translation.or(registers.translation),
-        locked: told.locked.or(registers.locked),
-        physical_address: told.physical_address.or(registers.physical_address),
-        page_bytes: told.page_bytes.or(registers.page_bytes),
-    }
-}
-
-fn weight_of(sample: &perf_event::Sample<'_>, attr: &EventAttr, unit: WeightUnit) -> u64 {
-    match unit {
-        WeightUnit::LatencyCycles => match sample.weight {
-            Some(Weight::One(cycles)) => cycles,
-            Some(Weight::Three { access, .. }) => access.into(),
-            None => 0,
-        },
-        WeightUnit::TimeNs | WeightUnit::Period => sample.period.unwrap_or(attr.period_or_frequency),
-        WeightUnit::Samples => 1,
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use super::ImportError;
-use crate::perf_event::{ByteOrder, Fields, HEADER_BYTES, RawRecord, record_type};
+use crate::perf_event::{ByteOrder, Fields, HEADER_BYTES, Malformed, RawRecord, record_type};
 
 /// Decompressed in one go: several of the longest records, which have 64 KiB.
 const DECOMPRESSED_BYTES: usize = 256 << 10;
@@ -32,6 +32,7 @@ pub(super) struct RecordStream<R> {
     /// Bytes of the data section that are left; `None` where it goes on to the end.
     remaining: Option<u64>,
     read_bytes: u64,
+    aux_bytes: u64,
     /// The last record read from the file, header and body.
     record: Vec<u8>,
     compressed: Compressed,
@@ -61,12 +62,17 @@ impl<R: Read> RecordStream<R> {
     /// The records of `input`, which is where they begin: so many bytes, or all.
     pub(super) fn new(input: R, order: ByteOrder, bytes: Option<u64>) -> Self {
         let (record, compressed) = (Vec::new(), Compressed::default());
-        Self { input, order, remaining: bytes, read_bytes: 0, record, compressed, end: None }
+        Self { input, order, remaining: bytes, read_bytes: 0, aux_bytes: 0, record, compressed, end: None }
     }
 
     /// Bytes read so far.
     pub(super) fn read_bytes(&self) -> u64 {
         self.read_bytes
+    }
+
+    /// Bytes passed over so far of AUX areas, in which hardware leaves samples and traces in formats of its own.
+    pub(super) fn aux_bytes(&self) -> u64 {
+        self.aux_bytes
     }
 
     /// Why there are no more; before, that there may be.
@@ -77,7 +83,7 @@ impl<R: Read> RecordStream<R> {
     /// The next record; `None` after the last one, see [`Self::end`].
     ///
     /// # Errors
-    /// Reading or decompressing fails.
+    /// Reading fails.
     pub(super) fn next(&mut self) -> Result<Option<RawRecord<'_>>, ImportError> {
         let order = self.order;
         let bytes = match self.find()? {
@@ -89,18 +95,20 @@ impl<R: Read> RecordStream<R> {
     }
 
     fn find(&mut self) -> Result<Option<Found>, ImportError> {
-        if self.end.is_some() {
-            return Ok(None);
+        match self.find_or_end() {
+            // What came before it is kept.
+            Err(ImportError::Malformed(Malformed { .. })) => {
+                self.end = Some(End::Damaged);
+                Ok(None)
+            }
+            found => found,
         }
-        loop {
-            match self.compressed.next_record(self.order) {
-                Ok(None) => {}
-                Ok(start) => return Ok(start.map(Found::Decompressed)),
-                Err(ImportError::Malformed(_)) => {
-                    self.end = Some(End::Damaged);
-                    return Ok(None);
-                }
-                Err(error) => return Err(error),
+    }
+
+    fn find_or_end(&mut self) -> Result<Option<Found>, ImportError> {
+        while self.end.is_none() {
+            if let Some(start) = self.compressed.next_record(self.order)? {
+                return Ok(Some(Found::Decompressed(start)));
             }
             if let Some(end) = self.read_record()? {
                 let is_cut_within = end == End::Whole && self.compressed.has_rest();
@@ -118,7 +126,7 @@ impl<R: Read> RecordStream<R> {
                 }
                 record_type::AUXTRACE => {
                     let bytes = record.fields().u64("AUX data")?;
-                    self.skip(bytes)?;
+                    self.aux_bytes = self.aux_bytes.saturating_add(self.skip(bytes)?);
                 }
                 record_type::HEADER_TRACING_DATA => {
                     let bytes = u64::from(record.fields().u32("tracing data")?);
@@ -127,6 +135,7 @@ impl<R: Read> RecordStream<R> {
                 _ => return Ok(Some(Found::InFile)),
             }
         }
+        Ok(None)
     }
 
     /// Reads the next record of the file into `record`; or tells why there is none.
@@ -160,11 +169,15 @@ impl<R: Read> RecordStream<R> {
         self.remaining = self.remaining.map(|left| left.saturating_sub(bytes));
     }
 
-    /// Passes over data that follows a record.
-    fn skip(&mut self, bytes: u64) -> Result<(), ImportError> {
-        let skipped = io::copy(&mut (&mut self.input).take(bytes), &mut io::sink()).map_err(ImportError::Read)?;
+    /// Passes over data that follows a record; how much of it there was.
+    fn skip(&mut self, bytes: u64) -> Result<u64, ImportError> {
+        let there = bytes.min(self.remaining.unwrap_or(u64::MAX));
+        let skipped = io::copy(&mut (&mut self.input).take(there), &mut io::sink()).map_err(ImportError::Read)?;
         self.count(skipped);
-        Ok(())
+        if skipped < bytes {
+            self.end = Some(End::Truncated);
+        }
+        Ok(skipped)
     }
 }
 
@@ -220,7 +233,7 @@ impl Compressed {
         self.output.resize(kept + DECOMPRESSED_BYTES, 0);
         let mut input = InBuffer::around(&self.input[self.consumed..]);
         let mut output = OutBuffer::around(&mut self.output[kept..]);
-        decoder.run(&mut input, &mut output).map_err(ImportError::Decompress)?;
+        decoder.run(&mut input, &mut output).map_err(|_| Malformed { within: "compressed records" })?;
         let (consumed, produced) = (input.pos(), output.pos());
         self.is_full = produced == DECOMPRESSED_BYTES;
         self.consumed += consumed;
@@ -232,5 +245,73 @@ impl Compressed {
     /// Whether a record is cut.
     fn has_rest(&self) -> bool {
         self.next < self.output.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf_event::encode::Encoder;
+
+    /// Types of the records of a stream of a good one, what `write` writes, and another good one; how it ends, and the
+    /// bytes of AUX data.
+    fn read(write: impl FnOnce(&mut Encoder)) -> (Vec<u32>, Option<End>, u64) {
+        let mut encoder = Encoder::new(ByteOrder::Little);
+        encoder.record(record_type::COMM, 0, |_| ());
+        write(&mut encoder);
+        encoder.record(record_type::EXIT, 0, |_| ());
+        let mut stream = RecordStream::new(encoder.bytes(), ByteOrder::Little, None);
+        let mut kinds = Vec::new();
+        while let Some(record) = stream.next().unwrap() {
+            kinds.push(record.kind);
+        }
+        assert!(stream.next().unwrap().is_none(), "an end is an end");
+        (kinds, stream.end(), stream.aux_bytes())
+    }
+
+    const FIRST: u32 = record_type::COMM;
+    const LAST: u32 = record_type::EXIT;
+
+    #[test]
+    fn what_came_before_damage_is_kept() {
+        let kept = (vec![FIRST], Some(End::Damaged), 0);
+        let short = |kind| {
+            read(move |to| {
+                to.record(kind, 0, |fields| {
+                    fields.u16(1);
+                });
+            })
+        };
+        for kind in [record_type::COMPRESSED2, record_type::AUXTRACE, record_type::HEADER_TRACING_DATA] {
+            assert_eq!(short(kind), kept, "type {kind}");
+        }
+        let garbage = |to: &mut Encoder| {
+            to.record(record_type::COMPRESSED, 0, |fields| {
+                fields.raw(&[0xa5; 64]);
+            });
+        };
+        assert_eq!(read(garbage), kept);
+        let longer_than_it_is = |to: &mut Encoder| {
+            to.record(record_type::COMPRESSED2, 0, |fields| {
+                fields.u64(1 << 40).u64(7);
+            });
+        };
+        assert_eq!(read(longer_than_it_is), kept);
+    }
+
+    #[test]
+    fn aux_data_is_counted() {
+        let aux = |states: u64| {
+            read(move |to| {
+                to.record(record_type::AUXTRACE, 0, |fields| {
+                    fields.u64(states).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0);
+                });
+                to.raw(&[0x5a; 100]);
+            })
+        };
+        assert_eq!(aux(100), (vec![FIRST, LAST], Some(End::Whole), 100));
+        // The last record has eight bytes.
+        assert_eq!(aux(109), (vec![FIRST], Some(End::Truncated), 108));
+        assert_eq!(aux(u64::MAX), (vec![FIRST], Some(End::Truncated), 108));
     }
 }

@@ -3,6 +3,7 @@
 //! No program's file is asked for what the table names by itself: its variables and its lines get addresses of their own,
 //! and the session's table of names says what is there (see `naming`).
 
+mod bounded;
 mod columns;
 mod values;
 
@@ -10,15 +11,14 @@ use std::io::Read;
 
 use csv::{ByteRecord, Position, ReaderBuilder, StringRecord};
 use slimline_trace::access::AccessKind;
-use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
 use slimline_trace::session::{Imported, WeightUnit};
-use slimline_trace::tables::Sample;
-use slimline_trace::wire::{BurstEnd, Quality};
+use slimline_trace::wire::Quality;
 
 use super::description::Description;
 use super::naming::Code;
 use super::{ImportError, Programs, Progress};
+use crate::perf_event::{Caught, Taken};
 pub use columns::ColumnMap;
 use columns::{Column, Role};
 
@@ -33,11 +33,13 @@ struct Row<'a> {
     ip: Option<u64>,
     address: Option<u64>,
     index: Option<u64>,
+    /// Bytes of an element, where its number is told.
+    element_bytes: u64,
     size: Option<u64>,
     kind: Option<AccessKind>,
-    process: Option<u64>,
-    thread: Option<u64>,
-    cpu: Option<u64>,
+    process: Option<u32>,
+    thread: Option<u32>,
+    cpu: Option<u32>,
     time: Option<u64>,
     latency: Option<u64>,
     weight: Option<u64>,
@@ -54,8 +56,10 @@ pub(super) fn read(
     programs: &mut Programs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Description, ImportError> {
+    let (input, bound) = bounded::pair(input);
     let mut reader = ReaderBuilder::new().flexible(true).from_reader(input);
-    let places = places(reader.headers().map_err(broken)?, map)?;
+    bound.begin_record(reader.position());
+    let places = places(reader.headers().map_err(|error| broken(error, &bound))?, map)?;
     let weight = match () {
         () if map.of(Role::Latency).is_some() => WeightUnit::LatencyCycles,
         () if map.of(Role::Weight).is_some() => WeightUnit::Period,
@@ -63,9 +67,15 @@ pub(super) fn read(
     };
     let mut counts = Imported { format: "table of samples".to_owned(), ..Imported::default() };
     let mut times: Option<[u64; 2]> = None;
+    // A row that tells no time has that of the row before it.
+    let mut before_ns = 0;
     let mut first_bad = None;
     let mut record = ByteRecord::new();
-    while reader.read_byte_record(&mut record).map_err(broken)? {
+    loop {
+        bound.begin_record(reader.position());
+        if !reader.read_byte_record(&mut record).map_err(|error| broken(error, &bound))? {
+            break;
+        }
         counts.records += 1;
         if counts.records.is_multiple_of(ROWS_PER_REPORT) {
             progress(Progress { read_bytes: reader.position().byte(), samples: programs.samples() });
@@ -78,10 +88,12 @@ pub(super) fn read(
                 first_bad.get_or_insert(ImportError::Row { line, reason });
             }
             Ok(row) => {
-                let time_ns = row.time.unwrap_or(0);
-                let [first, last] = times.unwrap_or([time_ns; 2]);
-                times = Some([first.min(time_ns), last.max(time_ns)]);
-                take(&row, weight, programs, &mut counts)?;
+                if let Some(time_ns) = row.time {
+                    let [first, last] = times.unwrap_or([time_ns; 2]);
+                    times = Some([first.min(time_ns), last.max(time_ns)]);
+                    before_ns = time_ns;
+                }
+                take(&row, before_ns, weight, programs, &mut counts)?;
             }
         }
     }
@@ -92,7 +104,11 @@ pub(super) fn read(
     Ok(Description { weight, started_ns, ended_ns, counts, ..Description::default() })
 }
 
-fn broken(error: csv::Error) -> ImportError {
+fn broken(error: csv::Error, bound: &bounded::Bound) -> ImportError {
+    if let Some(line) = bound.exceeded_at() {
+        let reason = format!("longer than {} KiB: a quote that is not closed, or no table", bounded::MOST_BYTES >> 10);
+        return ImportError::Row { line, reason };
+    }
     match error.into_kind() {
         csv::ErrorKind::Io(error) => ImportError::Read(error),
         kind => ImportError::Columns(format!("not a table with commas between its columns ({kind:?})")),
@@ -118,19 +134,20 @@ fn row<'a>(record: &'a StringRecord, places: &[(&Column, usize)]) -> Result<Row<
         let Some(cell) = values::text(cell) else { continue };
         let unreadable = || format!("`{cell}` in column `{}` can't be read", column.name);
         let number = || values::number(cell, column).ok_or_else(unreadable);
+        let short = || u32::try_from(number()?).map_err(|_| unreadable());
         match column.role {
             Role::Variable => row.variable = Some(cell),
             Role::Function => cell.clone_into(&mut row.code.function),
             Role::File => cell.clone_into(&mut row.code.file),
-            Role::Line => row.code.line = u32::try_from(number()?).map_err(|_| unreadable())?,
+            Role::Line => row.code.line = short()?,
             Role::Ip => row.ip = Some(number()?),
             Role::Address => row.address = Some(number()?),
-            Role::Index => row.index = Some(number()?),
+            Role::Index => (row.index, row.element_bytes) = (Some(number()?), column.scale),
             Role::Size => row.size = Some(number()?),
             Role::Kind => row.kind = Some(values::kind(cell).ok_or_else(unreadable)?),
-            Role::Process => row.process = Some(number()?),
-            Role::Thread => row.thread = Some(number()?),
-            Role::Cpu => row.cpu = Some(number()?),
+            Role::Process => row.process = Some(short()?),
+            Role::Thread => row.thread = Some(short()?),
+            Role::Cpu => row.cpu = Some(short()?),
             Role::Time => row.time = Some(number()?),
             Role::Latency => row.latency = Some(number()?),
             Role::Weight => row.weight = Some(number()?),
@@ -144,10 +161,14 @@ fn row<'a>(record: &'a StringRecord, places: &[(&Column, usize)]) -> Result<Row<
     Ok(row)
 }
 
-fn take(row: &Row<'_>, unit: WeightUnit, programs: &mut Programs, counts: &mut Imported) -> Result<(), ImportError> {
-    let number = |number: Option<u64>| number.map_or(0, |number| number as u32);
-    let time_ns = row.time.unwrap_or(0);
-    let tid = number(row.thread.or(row.cpu));
+fn take(
+    row: &Row<'_>,
+    time_ns: u64,
+    unit: WeightUnit,
+    programs: &mut Programs,
+    counts: &mut Imported,
+) -> Result<(), ImportError> {
+    let tid = row.thread.or(row.cpu).unwrap_or(0);
     let bytes = row.size.unwrap_or(0);
     let weight = match unit {
         WeightUnit::LatencyCycles => row.latency.unwrap_or(0),
@@ -160,39 +181,24 @@ fn take(row: &Row<'_>, unit: WeightUnit, programs: &mut Programs, counts: &mut I
     let is_load = row.latency.is_some() || row.served.is_some();
     let kind = row.kind.unwrap_or(if is_load { AccessKind::LOAD } else { AccessKind::NONE });
     let kind = if served.locked == Some(true) { kind.atomic() } else { kind };
-    programs.push(number(row.process), |program| {
-        let thread = program.thread(tid, time_ns);
+    programs.push(row.process.unwrap_or(0), |program| {
+        let thread = program.run.thread(tid, time_ns);
         if row.thread.is_none() && row.cpu.is_some() {
-            program.thread_named(tid, time_ns, &format!("CPU {tid}"));
+            program.run.thread_named(tid, time_ns, &format!("CPU {tid}"));
         }
         let naming = program.naming();
         let place = row.address.or(row.index);
-        let address = match row.variable {
-            Some(variable) => naming.variable(variable, place.unwrap_or(0), bytes),
-            None => row.address,
-        };
-        let address = address.unwrap_or(0);
+        // A variable is as large as what is seen of it: whole elements, where their numbers are told.
+        let seen_bytes = bytes.max(row.element_bytes);
+        let named = row.variable.map(|variable| naming.variable(variable, place.unwrap_or(0), seen_bytes));
+        let is_of_another = matches!(named, Some(None));
+        let address = named.unwrap_or(row.address).unwrap_or(0);
         let ip = naming.code(row.ip, row.code.clone());
-        counts.samples_without_address += u64::from(address == 0);
-        Sample {
-            time_ns,
-            thread,
-            cpu_ns: 0,
-            weight,
-            sampled_ip: Avma(ip),
-            ip: Avma(ip),
-            address: Avma(address),
-            stack_pointer: Avma(0),
-            access_bytes: bytes.min(256) as u16,
-            kind,
-            quality: if address == 0 { Quality::Lost } else { Quality::Exact },
-            block: None,
-            stack: None,
-            accesses: 0,
-            burst_instructions: 0,
-            burst_end: BurstEnd::NotStarted,
-            served,
-        }
+        counts.samples_of_other_variables += u64::from(is_of_another);
+        counts.samples_without_address += u64::from(address == 0 && !is_of_another);
+        let caught = Caught { address, bytes: bytes.min(256) as u16, kind, served, is_no_access: false };
+        let quality = if address == 0 { Quality::Lost } else { Quality::Exact };
+        caught.row(Taken { time_ns, thread, weight, sampled_ip: ip, ip, quality, stack_pointer: 0, stack: None })
     })?;
     Ok(())
 }
