@@ -13,6 +13,7 @@ use crate::clock::tick_ns;
 use crate::perf_rings::{RingOptions, Rings};
 use crate::program::Runs;
 use crate::run_directory::RunDirectory;
+use crate::usable_hardware::{NoHardware, UsableHardware};
 use crate::{machine, perf_refusal, pmu, proc_text, program, trigger};
 
 /// Everything found.
@@ -97,10 +98,10 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
         perf_event_paranoid,
         run_directory: run.as_ref().map(free_room).map_err(ToString::to_string),
         capabilities: vec![
+            hardware(UsableHardware::find(Path::new(pmu::EVENT_SOURCES), &pmu::Plan::default())),
             in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &sigtrap, perf_event_paranoid),
             in_process("clock/thread-timer", Trigger::ThreadTimer, &timer, perf_event_paranoid),
             out_of_process(perf_event_paranoid),
-            hardware(Path::new(pmu::EVENT_SOURCES)),
             missing("instrument", "would record every access of programs recompiled with clang"),
             missing("translate", "would record every access of unmodified programs under QEMU"),
         ],
@@ -127,8 +128,7 @@ fn in_process(collector: &'static str, wanted: Trigger, found: &Calibration, par
 
 /// Opened and closed again: nothing is started, so nothing is sampled.
 fn out_of_process(paranoid: Option<i32>) -> Capability {
-    let options = RingOptions { period_ns: 1_000_000, burst_instructions: 0, budget_ppm: 0, skid: 0 };
-    let (availability, reason, remedy) = match Rings::for_children(options) {
+    let (availability, reason, remedy) = match Rings::for_children(&RingOptions::of_clock(1_000_000)) {
         Ok(_) => {
             let reason = "tried, and granted; for static programs and running ones (-p), or with --out-of-process";
             (Availability::Available, reason.to_owned(), None)
@@ -146,21 +146,17 @@ fn missing(collector: &'static str, reason: &str) -> Capability {
     Capability { collector, availability: Availability::NotInThisVersion, reason, remedy: None }
 }
 
-/// Sampling by hardware that tells addresses: what of it the event sources in `sources` describe.
-fn hardware(sources: &Path) -> Capability {
-    match pmu::attrs(sources, &pmu::Plan::default()) {
-        Ok(events) => {
-            let name = pmu::hardware(sources).map_or("hardware", pmu::Hardware::name);
-            let events: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
-            missing("pmu", &format!("this machine has {name}: {}", events.join(" ")))
+/// Sampling by hardware that tells addresses: `found` in this machine, and tried.
+fn hardware(found: Result<UsableHardware, NoHardware>) -> Capability {
+    let (availability, reason, remedy) = match found {
+        Ok(hardware) => {
+            let events: Vec<&str> = hardware.events.iter().map(|event| event.name.as_str()).collect();
+            let reason = format!("tried, and granted: {}, by {}", hardware.description(), events.join(" "));
+            (Availability::Available, reason, None)
         }
-        Err(reason) => Capability {
-            collector: "pmu",
-            availability: Availability::Unavailable,
-            remedy: reason.remedy().map(str::to_owned),
-            reason: reason.to_string(),
-        },
-    }
+        Err(NoHardware { reason, remedy }) => (Availability::Unavailable, reason, remedy),
+    };
+    Capability { collector: "pmu", availability, reason, remedy }
 }
 
 fn diagnose(program: &OsString) -> CommandDiagnosis {
@@ -228,15 +224,16 @@ mod tests {
     #[test]
     fn counters_are_found_where_the_kernel_lists_them() {
         let scratch = tempfile::tempdir().unwrap();
-        let none = hardware(scratch.path());
+        let none = hardware(UsableHardware::find(scratch.path(), &pmu::Plan::default()));
         assert_eq!(none.availability, Availability::Unavailable);
         assert!(none.reason.contains("no AMD IBS, Intel PEBS or Arm SPE") && none.remedy.is_some(), "{none:?}");
         fs::create_dir_all(scratch.path().join("ibs_op/format")).unwrap();
         fs::write(scratch.path().join("ibs_op/type"), "11\n").unwrap();
         fs::write(scratch.path().join("ibs_op/format/cnt_ctl"), "config:19\n").unwrap();
-        let found = hardware(scratch.path());
-        assert_eq!(found.availability, Availability::NotInThisVersion);
-        assert!(found.reason.ends_with("this machine has AMD IBS: ibs_op/cnt_ctl=1/"), "{found:?}");
+        let events = pmu::attrs(scratch.path(), &pmu::Plan::default()).unwrap();
+        let found = hardware(Ok(UsableHardware { name: "AMD IBS", events, refused: Vec::new() }));
+        assert_eq!(found.availability, Availability::Available);
+        assert!(found.reason.ends_with("AMD IBS samples accesses here, by ibs_op/cnt_ctl=1/"), "{found:?}");
     }
 
     #[test]

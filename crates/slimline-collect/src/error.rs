@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use slimline_trace::session::SessionError;
 use slimline_trace::wire::FILE_MIB;
 
-use crate::perf_refusal;
+use crate::{NoHardware, perf_refusal};
 
 /// Why nothing was recorded. Each displays as one line that holds the system's own words; none has a source besides.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +60,10 @@ pub enum RecordError {
         /// What would help.
         remedy: Option<String>,
     },
+    /// Hardware was asked for, and there is none.
+    #[error("--collector pmu: {}{}; use --collector clock, which needs no hardware counter", .0.reason,
+        .0.remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default())]
+    NoHardware(NoHardware),
     /// There is no process of this number.
     #[error("no process has the number {0} (ps -e lists them)")]
     NoSuchProcess(u32),

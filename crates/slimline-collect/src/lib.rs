@@ -8,7 +8,8 @@
 //!   kernel ══ perf's rings ═══► perf_rings (event ─► records ─► image) ─┘
 //! ```
 //!
-//! `perf_event` decodes the kernel's records, from rings and from files; `pmu` tells which hardware events to ask for.
+//! `perf_event` decodes the kernel's records, from rings and from files; `pmu` tells which hardware events to ask for, and
+//! `usable_hardware` which of them are granted.
 //!
 //! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory),
 //! `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
@@ -46,11 +47,13 @@ mod stall_kernel;
 mod synthetic;
 mod thread_roll;
 mod trigger;
+mod usable_hardware;
 mod writer_thread;
 
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};
 pub use machine::describe as describe_machine;
-pub use record::{DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
+pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
 pub use stall_kernel::run_stall_kernel;
+pub use usable_hardware::NoHardware;

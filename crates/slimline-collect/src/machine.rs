@@ -44,7 +44,7 @@ pub(crate) fn online_cpus() -> Vec<u32> {
 }
 
 /// The CPUs in a list such as `0-3,8`.
-fn cpus_in(list: &str) -> Vec<u32> {
+pub(crate) fn cpus_in(list: &str) -> Vec<u32> {
     let range = |part: &str| match part.split_once('-') {
         Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
         None => part.parse().ok().map(|cpu| cpu..=cpu),

@@ -79,6 +79,7 @@ impl Recorded<'_> {
                 damaged_messages: self.counts.damaged_messages,
                 triggers_in_agent: u32_of(offset_of!(ProcessHeader, triggers_in_agent)).into(),
                 throttled: 0,
+                kernel_samples: 0,
                 threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
                 children_unrecorded: u32_of(offset_of!(ProcessHeader, children_unrecorded)).into(),
                 stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),

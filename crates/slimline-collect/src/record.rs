@@ -22,18 +22,31 @@ use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunCon
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
-use crate::perf_rings::{self, RingOptions, Rings};
+use crate::perf_rings::{self, RingOptions, Rings, Sampled};
 use crate::program::Runs;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::source::Source;
+use crate::usable_hardware::UsableHardware;
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, machine, program, trigger};
+use crate::{RecordError, machine, pmu, program, trigger};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
 /// As much as [`RecordOptions::budget_ppm`] allows where it is left as it is: 1 %.
 pub const DEFAULT_BUDGET_PPM: u32 = 10_000;
+
+/// What samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CollectorChoice {
+    /// Hardware that tells accesses where this machine grants it, else the clock.
+    #[default]
+    Auto,
+    /// The clock.
+    Clock,
+    /// Hardware, or nothing.
+    Pmu,
+}
 
 /// How to record.
 #[derive(Clone, Debug)]
@@ -53,7 +66,9 @@ pub struct RecordOptions {
     pub burst_instructions: u32,
     /// Part of a thread's CPU time, in millionths, that samples may take before bursts are left out.
     pub budget_ppm: u32,
-    /// What interrupts threads; `None` for the best that this machine grants.
+    /// What samples.
+    pub collector: CollectorChoice,
+    /// What interrupts threads; `None` for the best that this machine grants. Of the clock: hardware needs none.
     pub trigger: Option<Trigger>,
     /// Whether to track allocations.
     pub track_allocations: bool,
@@ -76,6 +91,7 @@ impl RecordOptions {
             period_ns: None,
             burst_instructions: DEFAULT_BURST_INSTRUCTIONS,
             budget_ppm: DEFAULT_BUDGET_PPM,
+            collector: CollectorChoice::Auto,
             trigger: None,
             track_allocations: true,
             follow_children: true,
@@ -144,14 +160,33 @@ struct Subject {
     /// Path of the program.
     program: String,
     way: Way,
+    /// Why the hardware does not sample, where nobody asked for the clock.
+    no_hardware: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 enum Way {
     /// In the process. `runs` is the file whose code runs: `program`, or the interpreter of a script.
     Agent { program: PathBuf, runs: PathBuf },
-    /// From outside, and why. The program to start, if any.
-    Rings { program: Option<PathBuf>, why: String },
+    /// From outside, and why. The program to start, if any; the hardware that samples it, else it is the clock.
+    Rings { program: Option<PathBuf>, why: String, hardware: Option<UsableHardware> },
+}
+
+/// The hardware that is to sample, if any, and why not, where nobody asked for the clock.
+fn hardware(options: &RecordOptions) -> Result<(Option<UsableHardware>, Option<String>), RecordError> {
+    let is_asked_for = options.collector == CollectorChoice::Pmu;
+    if options.collector == CollectorChoice::Clock || options.trigger.is_some() && !is_asked_for {
+        return Ok((None, None));
+    }
+    let mut plan = pmu::Plan::default();
+    if let Some(period_ns) = options.period_ns {
+        plan.frequency_hz = (1_000_000_000 / period_ns.max(1)).max(1);
+    }
+    match UsableHardware::find(Path::new(pmu::EVENT_SOURCES), &plan) {
+        Ok(hardware) => Ok((Some(hardware), None)),
+        Err(none) if is_asked_for => Err(RecordError::NoHardware(none)),
+        Err(none) => Ok((None, Some(none.reason))),
+    }
 }
 
 impl Subject {
@@ -164,15 +199,18 @@ impl Subject {
         let program = program::find(name)?;
         let Runs { file: runs, without_agent } = program::what_runs(&program)?;
         let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
-        let way = match without_agent {
-            Some(why) => Way::Rings { program: Some(program), why },
-            None if options.out_of_process => {
-                Way::Rings { program: Some(program), why: "asked for (--out-of-process)".to_owned() }
-            }
+        let (hardware, no_hardware) = hardware(options)?;
+        let from_outside = match (&hardware, without_agent) {
+            (Some(hardware), _) => Some(hardware.description()),
+            (None, Some(why)) => Some(why),
+            (None, None) => options.out_of_process.then(|| "asked for (--out-of-process)".to_owned()),
+        };
+        let way = match from_outside {
+            Some(why) => Way::Rings { program: Some(program), why, hardware },
             None => Way::Agent { program, runs },
         };
         let command = options.command.iter().map(text).collect();
-        Ok(Self { command, program: absolute.to_string_lossy().into_owned(), way })
+        Ok(Self { command, program: absolute.to_string_lossy().into_owned(), way, no_hardware })
     }
 
     fn running(options: &RecordOptions, first: u32) -> Result<Self, RecordError> {
@@ -186,7 +224,10 @@ impl Subject {
             1 => format!("process {first} ran already"),
             count => format!("{count} processes ran already"),
         };
-        Ok(Self { command, program: perf_rings::program_of(first), way: Way::Rings { program, why } })
+        let (hardware, no_hardware) = hardware(options)?;
+        let why = hardware.as_ref().map_or(why, UsableHardware::description);
+        let way = Way::Rings { program, why, hardware };
+        Ok(Self { command, program: perf_rings::program_of(first), way, no_hardware })
     }
 }
 
@@ -271,12 +312,17 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
 }
 
 fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
-    let Way::Rings { program, why } = &subject.way else { return Err(RecordError::NoCommand) };
-    let asked = trigger::kind_of(Trigger::PerfRing);
-    let (calibration, machine) = calibrate(options, RunDirectory::create().ok().as_ref(), asked);
+    let Way::Rings { program, why, hardware } = &subject.way else { return Err(RecordError::NoCommand) };
+    let (calibration, machine) = match hardware {
+        Some(_) => (Calibration::assumed("the hardware tells the instruction"), machine::describe()),
+        None => calibrate(options, RunDirectory::create().ok().as_ref(), trigger::kind_of(Trigger::PerfRing)),
+    };
     let mut info = session_info(options, subject, machine, &calibration);
     let ring_options = RingOptions {
-        period_ns: info.collector.period_ns,
+        sampled: match hardware {
+            Some(hardware) => Sampled::Hardware(hardware.events.clone()),
+            None => Sampled::Clock { period_ns: info.collector.period_ns },
+        },
         burst_instructions: info.collector.burst_instructions,
         budget_ppm: options.budget_ppm,
         skid: calibration.skid.instructions,
@@ -286,10 +332,12 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     let is_attached = !options.attach.is_empty();
     // Before anything is written or started: it may be refused. What samples a command is inherited from this thread.
     let mut rings = if is_attached {
-        Rings::attach(ring_options, &options.attach, options.follow_children)?
+        Rings::attach(&ring_options, &options.attach, options.follow_children)?
     } else {
-        Rings::for_children(ring_options).map_err(refused)?
+        Rings::for_children(&ring_options).map_err(refused)?
     };
+    info.collector.weight = rings.weight();
+    info.collector.events = rings.sampled_events();
     let writer = stage(options, &info)?;
     let spawned = program
         .as_ref()
@@ -526,8 +574,10 @@ fn session_info(
 ) -> SessionInfo {
     let (asked, way_why) = match &subject.way {
         Way::Agent { .. } => (options.trigger, None),
-        Way::Rings { why, .. } => (Some(Trigger::PerfRing), Some(why.clone())),
+        Way::Rings { why, hardware: None, .. } => (Some(Trigger::PerfRing), Some(why.clone())),
+        Way::Rings { why, hardware: Some(_), .. } => (Some(Trigger::Counter), Some(why.clone())),
     };
+    let is_hardware = asked == Some(Trigger::Counter);
     let chosen = trigger::choose(asked, options.period_ns, calibration, tick_ns());
     let clocks_ns = chosen.clocks_ns(asked, calibration);
     let started_ns = monotonic_ns();
@@ -542,7 +592,8 @@ fn session_info(
         environment: environment_that_matters(),
         machine,
         collector: Collector {
-            name: "clock".to_owned(),
+            name: if is_hardware { "pmu" } else { "clock" }.to_owned(),
+            second_best: subject.no_hardware.clone(),
             trigger: chosen.trigger,
             trigger_reason: way_why.unwrap_or(chosen.why),
             trigger_errno: chosen.errno,
@@ -552,7 +603,7 @@ fn session_info(
             clocks_ns,
             period_reason: chosen.period_why,
             trigger_cost_ns: calibration.trigger_cost_ns,
-            burst_instructions: options.burst_instructions.min(MAX_BURST as u32),
+            burst_instructions: if is_hardware { 0 } else { options.burst_instructions.min(MAX_BURST as u32) },
             budget_ppm: options.budget_ppm,
             track_allocations: options.track_allocations && matches!(subject.way, Way::Agent { .. }),
             follow_children: options.follow_children,
@@ -601,7 +652,7 @@ pub(crate) mod tests {
 
     /// The header of a session that has only begun.
     pub(crate) fn empty_info() -> SessionInfo {
-        let options = RecordOptions::new(vec!["true".into()]);
+        let options = RecordOptions { collector: CollectorChoice::Clock, ..RecordOptions::new(vec!["true".into()]) };
         let subject = Subject::of(&options).unwrap();
         session_info(&options, &subject, Machine::default(), &Calibration::assumed("test"))
     }

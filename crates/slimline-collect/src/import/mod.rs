@@ -175,6 +175,7 @@ fn empty_info(input: &Path) -> SessionInfo {
         machine: Machine::default(),
         collector: Collector {
             name: "import".to_owned(),
+            second_best: None,
             trigger: Trigger::Counter,
             trigger_reason: format!("imported from {file}"),
             trigger_errno: 0,

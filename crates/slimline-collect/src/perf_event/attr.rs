@@ -110,6 +110,12 @@ impl Flags {
         Self(self.0 | other.0)
     }
 
+    /// The first without the second.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// With the skid asked for: 0 any, 3 none.
     #[must_use]
     pub const fn with_precise_ip(self, precise: u8) -> Self {

@@ -7,14 +7,11 @@ use std::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::event::{self, Whom};
-use super::records::{self, Begin, Event, What};
-use super::{RingOptions, Rings, Tracks, map_rings};
-use crate::RecordError;
+use super::records::{Begin, Event, What};
+use super::{RING_EVENT, RingOptions, Rings};
 use crate::clock::monotonic_ns;
-use crate::machine;
-use crate::perf_event::{Flags, TaskId};
-use crate::proc_text;
-use crate::source::PartSchedule;
+use crate::perf_event::TaskId;
+use crate::{RecordError, machine, proc_text};
 
 /// Looks at the threads of a process before those that it goes on making are left to the kernel's inheritance.
 const MOST_LOOKS: u32 = 64;
@@ -53,24 +50,13 @@ impl Rings {
     ///
     /// # Errors
     /// The kernel refuses it, or one of them is gone.
-    pub(crate) fn attach(options: RingOptions, pids: &[u32], children: bool) -> Result<Self, RecordError> {
+    pub(crate) fn attach(options: &RingOptions, pids: &[u32], children: bool) -> Result<Self, RecordError> {
         allow_all_descriptors();
-        let mut attr = records::attributes(options.period_ns, Begin::Enabled);
-        if !children {
-            attr.flags = attr.flags.and(Flags::INHERIT_THREAD);
-        }
         let first = *pids.first().ok_or(RecordError::NoCommand)?;
         let refused = |pid| move |error: io::Error| RecordError::refused_process(pid, error);
         // The main thread may have ended while others go on; the kernel lets it have an event all the same.
-        let rings = map_rings(|cpu| event::open(&attr, Whom::Thread(first), cpu)).map_err(refused(first))?;
-        let mut attached = Self {
-            attr,
-            rings,
-            others: Vec::new(),
-            pause: super::LONGEST_PAUSE,
-            tracks: Tracks::new(options),
-            schedule: PartSchedule::starting(monotonic_ns()),
-        };
+        let begin = if children { Begin::Enabled } else { Begin::EnabledWithoutChildren };
+        let mut attached = Self::open(options, Whom::Thread(first), begin).map_err(refused(first))?;
         if !children {
             attached.tracks.only = Some(pids.iter().copied().collect());
         }
@@ -104,18 +90,22 @@ impl Rings {
     }
 
     fn attach_thread(&mut self, tid: u32, has_rings: bool, cpus: &[u32]) -> io::Result<()> {
-        for (ring, &cpu) in self.rings.iter().zip(cpus) {
+        for (place, &cpu) in cpus.iter().enumerate().take(self.rings.len()) {
+            let ring = &self.rings[place];
             let other = if has_rings {
                 None
             } else {
-                let event = event::open(&self.attr, Whom::Thread(tid), cpu)?;
+                let event = event::open(&self.of_rings, Whom::Thread(tid), cpu, None)?;
                 event::redirect(&event, ring)?;
+                self.writers.name(RING_EVENT, event::id_of(&event)?);
                 Some(event)
             };
             let event = other.as_ref().unwrap_or(ring.event());
             self.tracks.opened_for.insert(event::id_of(event)?, tid);
             event::enable(event)?;
             self.others.extend(other);
+            let ids = self.add_hardware(Whom::Thread(tid), place, cpu)?;
+            self.tracks.opened_for.extend(ids.into_iter().map(|id| (id, tid)));
         }
         Ok(())
     }
@@ -189,7 +179,7 @@ mod tests {
     fn all_threads_of_a_process_are_sampled() {
         const THREADS: usize = 16;
         const USED_NS: u64 = 30_000_000;
-        let options = RingOptions { period_ns: 1_000_000, burst_instructions: 0, budget_ppm: 0, skid: 1 };
+        let options = RingOptions::of_clock(1_000_000);
         let (begin, begun) = (Barrier::new(THREADS + 1), Mutex::new(Vec::new()));
         let spin = || {
             begun.lock().unwrap().push(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
@@ -205,7 +195,7 @@ mod tests {
         let attached = std::thread::scope(|scope| {
             (0..THREADS).for_each(|_| drop(scope.spawn(spin)));
             begin.wait();
-            let attached = Rings::attach(options, &[std::process::id()], false);
+            let attached = Rings::attach(&options, &[std::process::id()], false);
             begin.wait();
             attached
         });

@@ -25,10 +25,11 @@ const ADVANCE_NS: i64 = 1_000_000;
 /// Samples without a burst in a row, at most.
 const MOST_LEFT_OUT: u32 = 15;
 
-/// Which instructions the samples of one process are blamed on, by sampled instruction; `None` where there is no code.
+/// Which instructions the samples of one process are blamed on, by sampled instruction and skid; `None` where there is no
+/// code.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
-    by_ip: HashMap<u64, Option<Plan>>,
+    by_ip: HashMap<(u64, u32), Option<Plan>>,
     /// That of the mappings they were made under.
     generation: u64,
 }
@@ -39,7 +40,7 @@ impl Plans {
             self.by_ip.clear();
             self.generation = generation;
         }
-        *self.by_ip.entry(ip).or_insert_with(|| {
+        *self.by_ip.entry((ip, skid)).or_insert_with(|| {
             let (start, end) = code_window(ip, None);
             let (start, bytes) = code.around(ip, start, end);
             (!bytes.is_empty()).then(|| plan(&bytes, start, start, ip, skid.min(1) as u8))
@@ -87,6 +88,14 @@ impl Blamed {
         let (kind, burst_end) = (AccessKind::NONE, BurstEnd::NotStarted);
         Self { ip: 0, address: 0, bytes: 0, kind, quality, instructions: 0, burst_end }
     }
+}
+
+/// A memory instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    pub(crate) ip: u64,
+    pub(crate) bytes: u16,
+    pub(crate) kind: AccessKind,
 }
 
 /// Blames samples and runs their bursts.
@@ -140,6 +149,22 @@ impl Blamer {
             self.accesses.clear();
         }
         blamed
+    }
+
+    /// The memory instruction that a sample of the hardware's is of, and the width of its access: the sampled one where that
+    /// is exact, else the one before. `None` where the code is not known, or is another's.
+    pub(crate) fn instruction(
+        &mut self,
+        ip: u64,
+        is_exact: bool,
+        plans: &mut Plans,
+        generation: u64,
+        code: &mut CodeMemory<'_>,
+    ) -> Option<Instruction> {
+        self.accesses.clear();
+        let plan = plans.of(ip, u32::from(!is_exact), generation, code)?;
+        let blamed = plan.blamed_ip().filter(|&blamed| !is_exact || blamed == ip)?;
+        Some(Instruction { ip: blamed, bytes: plan.bytes(), kind: kind_of(plan.kind()) })
     }
 
     /// Of a sample that nothing can be said of, and why.

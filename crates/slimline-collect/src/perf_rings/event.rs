@@ -1,4 +1,4 @@
-//! Perf events of the software clock, and the rings in which the kernel leaves their records.
+//! Perf events, and the rings in which the kernel leaves their records.
 //!
 //! An event that is inherited can have a ring only on one CPU, so there is one event a CPU and thread (or command), and one
 //! ring a CPU. All access to a ring goes through atomics: the kernel writes while we read, and what is read here is some
@@ -23,17 +23,18 @@ pub(crate) enum Whom {
     Thread(u32),
 }
 
-/// Opens an event on one CPU.
-pub(crate) fn open(attributes: &EventAttr, whom: Whom, cpu: u32) -> io::Result<File> {
+/// Opens an event on one CPU, in the group of `leader` where it is of one.
+pub(crate) fn open(attributes: &EventAttr, whom: Whom, cpu: u32, leader: Option<&File>) -> io::Result<File> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     let thread = match whom {
         Whom::Children => 0,
         Whom::Thread(tid) => tid.cast_signed(),
     };
+    let group = leader.map_or(-1, AsRawFd::as_raw_fd);
     let encoded = attributes.encode();
     // SAFETY: the kernel reads as many bytes of the attributes as they say they have: all of the array.
     let result = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, encoded.as_ptr(), thread, cpu.cast_signed(), -1_i32, CLOSE_ON_EXEC)
+        libc::syscall(libc::SYS_perf_event_open, encoded.as_ptr(), thread, cpu.cast_signed(), group, CLOSE_ON_EXEC)
     };
     if result < 0 {
         return Err(io::Error::last_os_error());

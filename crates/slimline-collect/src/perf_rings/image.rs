@@ -1,5 +1,8 @@
 //! One program that a process ran, seen from outside: from the kernel's records to the rows of the next part.
 
+use std::iter;
+
+use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
 use slimline_trace::session::{Losses, ProcessSummary, Trigger};
@@ -8,7 +11,8 @@ use slimline_trace::wire::Quality;
 
 use super::blamer::{Blamer, Plans};
 use super::code::{CodeFiles, KnownFiles, Owner};
-use super::records::{STACK_POINTER, state_of};
+use super::records::{CaughtSample, STACK_POINTER, state_of};
+use crate::perf_event::Taken;
 use crate::program_run::ProgramRun;
 
 /// How often `/proc/<pid>/maps` is read at most.
@@ -23,6 +27,7 @@ pub(super) struct Image {
     plans: Plans,
     lost: u64,
     throttled: u64,
+    kernel_samples: u64,
     wants_maps: bool,
     last_maps_ns: Option<u64>,
 }
@@ -47,6 +52,7 @@ impl Image {
             plans: Plans::default(),
             lost: 0,
             throttled: 0,
+            kernel_samples: 0,
             wants_maps: true,
             last_maps_ns: None,
         }
@@ -70,6 +76,53 @@ impl Image {
     /// The clock was held back.
     pub(super) fn throttled(&mut self) {
         self.throttled += 1;
+    }
+
+    /// The kernel's code was sampled.
+    pub(super) fn caught_in_kernel(&mut self) {
+        self.kernel_samples += 1;
+    }
+
+    /// The hardware sampled an access of a thread.
+    pub(super) fn caught(
+        &mut self,
+        tid: u32,
+        time_ns: u64,
+        sample: CaughtSample,
+        blamer: &mut Blamer,
+        files: &mut CodeFiles,
+    ) {
+        if !self.run.has_room() {
+            return;
+        }
+        let CaughtSample { ip, has_exact_ip, mut caught, weight } = sample;
+        let mappings = self.run.mappings();
+        let is_unknown = |address: u64| address != 0 && !mappings.holds(address);
+        self.wants_maps |= is_unknown(ip) || is_unknown(caught.address);
+        let generation = mappings.generation();
+        let mut code = files.of(self.owner, mappings, &mut self.known_files);
+        let instruction = blamer.instruction(ip, has_exact_ip, &mut self.plans, generation, &mut code);
+        if let Some(instruction) = instruction.filter(|_| caught.address != 0) {
+            // What the hardware tells goes before what its code says.
+            caught.bytes = if caught.bytes == 0 { instruction.bytes } else { caught.bytes };
+            caught.kind = if caught.kind == AccessKind::NONE { instruction.kind } else { caught.kind };
+        }
+        let quality = match caught.address {
+            0 if caught.is_no_access => Quality::NoMemory,
+            0 => Quality::Lost,
+            _ => Quality::Exact,
+        };
+        let taken = Taken {
+            time_ns,
+            thread: self.run.thread(tid, time_ns),
+            weight,
+            sampled_ip: ip,
+            ip: instruction.map_or(ip, |instruction| instruction.ip),
+            quality,
+            stack_pointer: 0,
+            stack: None,
+        };
+        self.run.push(caught.row(taken), iter::empty());
     }
 
     /// A thread was interrupted.
@@ -111,14 +164,15 @@ impl Image {
     }
 
     /// As `session.json` tells it.
-    pub(super) fn summary(&self, now_ns: u64, weight_ns: u64) -> ProcessSummary {
-        let summary = self.run.summary(now_ns, Trigger::PerfRing);
+    pub(super) fn summary(&self, now_ns: u64, trigger: Trigger, weight_ns: u64) -> ProcessSummary {
+        let summary = self.run.summary(now_ns, trigger);
         let losses = Losses {
             // Which of the lost records were samples is not known; nearly all records are.
             dropped_samples: self.lost,
             dropped_weight: self.lost.saturating_mul(weight_ns),
             dropped_messages: self.lost,
             throttled: self.throttled,
+            kernel_samples: self.kernel_samples,
             ..summary.losses
         };
         ProcessSummary { losses, ..summary }

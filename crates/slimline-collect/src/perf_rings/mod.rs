@@ -1,7 +1,9 @@
-//! The clock from outside: the kernel interrupts threads and leaves their registers in ring buffers.
+//! Samples from outside: the clock interrupts threads and the kernel leaves their registers in ring buffers, or hardware
+//! samples accesses and the kernel leaves what it tells.
 //!
 //! ```text
-//!   event (system calls, rings) ─► records ─► in order of time ─► image (one a program) ─► parts
+//!   hardware (what is granted) ─► event (system calls, rings)
+//!                                   └─► records ─► tracks (in order of time) ─► image (one a program) ─► parts
 //!                                                                   └─ blamer ◄─ code (files)
 //! ```
 //!
@@ -14,41 +16,49 @@ mod attach;
 mod blamer;
 mod code;
 mod event;
+mod hardware;
 mod image;
 mod records;
+#[cfg(test)]
+mod tests;
+mod tracks;
 
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use slimline_trace::session::ProcessSummary;
+use slimline_trace::session::{ProcessSummary, SampledEvent, WeightUnit};
 
-use self::blamer::Blamer;
-use self::code::CodeFiles;
 use self::event::{Ring, Whom};
-use self::image::{Image, ThreadSample};
-use self::records::{Begin, Event, What};
-use crate::clock::{monotonic_ns, unix_ns};
-use crate::live_mappings::LiveMappings;
+use self::records::{Begin, Writers};
+use self::tracks::{Tracks, send_part};
+use crate::clock::monotonic_ns;
 use crate::machine;
-use crate::perf_event::{EventAttr, TaskId};
-use crate::proc_text;
-use crate::program_run::ProgramRun;
+use crate::perf_event::EventAttr;
+use crate::pmu::PmuEvent;
 use crate::source::{PartSchedule, Source};
 use crate::writer_thread::WriterThread;
 
 pub(crate) use self::attach::{check_process, command_of, program_of};
+pub(crate) use self::hardware::{Granted, Negotiated};
 
 /// Pauses between passes: 50 records of a CPU at 1 kHz, and what a ring that fills quickly may need.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
+/// What is sampled.
+#[derive(Clone, Debug)]
+pub(crate) enum Sampled {
+    /// A thread's time, so often.
+    Clock { period_ns: u64 },
+    /// Accesses, by these events: as they are planned.
+    Hardware(Vec<PmuEvent>),
+}
+
 /// How to sample from outside.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RingOptions {
-    /// Time between two samples of a thread.
-    pub(crate) period_ns: u64,
+    pub(crate) sampled: Sampled,
     /// Instructions of a burst, at most.
     pub(crate) burst_instructions: u32,
     /// Part of the time, in millionths, that bursts may take of ours.
@@ -59,7 +69,9 @@ pub(crate) struct RingOptions {
 
 /// The processes that are sampled from outside.
 pub(crate) struct Rings {
-    attr: EventAttr,
+    of_rings: EventAttr,
+    hardware: Vec<Granted>,
+    writers: Writers,
     rings: Vec<Ring>,
     /// Events that write into the ring of another.
     others: Vec<File>,
@@ -68,28 +80,24 @@ pub(crate) struct Rings {
     schedule: PartSchedule,
 }
 
-/// What is known of the processes, from records of any origin.
-struct Tracks {
-    period_ns: u64,
-    /// Those that are recorded; `None` for all.
-    only: Option<HashSet<u32>>,
-    /// The thread for which an event was opened, by the event's number: samples of others are inherited from it.
-    opened_for: HashMap<u64, u32>,
-    /// Threads that have events of their own.
-    own: HashSet<u32>,
-    /// Processes that ran before.
-    attached: HashSet<u32>,
-    pending: Vec<Event>,
-    running: HashMap<u32, Image>,
-    /// Programs that ended, and all in the order in which they were first seen, by the name of their directory.
-    ended: HashMap<String, ProcessSummary>,
-    order: Vec<(u32, String)>,
-    /// Programs that a process of this number ran so far.
-    programs: HashMap<u32, u32>,
-    files: CodeFiles,
-    blamer: Blamer,
-    last_pass_ns: u64,
-    damaged: u64,
+impl RingOptions {
+    /// The clock, and nothing else.
+    pub(crate) fn of_clock(period_ns: u64) -> Self {
+        Self { sampled: Sampled::Clock { period_ns }, burst_instructions: 0, budget_ppm: 0, skid: 0 }
+    }
+}
+
+/// What the kernel grants of these hardware events to who samples a command; each is opened once, and closed again.
+pub(crate) fn try_hardware(events: &[PmuEvent]) -> Negotiated {
+    negotiate(events, Whom::Children, Begin::AtExec)
+}
+
+fn negotiate(events: &[PmuEvent], whom: Whom, begin: Begin) -> Negotiated {
+    // A command is sampled by what it inherits, and by nothing else.
+    let may_not_inherit = whom != Whom::Children;
+    hardware::negotiate(events, &machine::online_cpus(), begin, may_not_inherit, |attr, cpu, leader: Option<&File>| {
+        event::open(attr, whom, cpu, leader)
+    })
 }
 
 impl Rings {
@@ -97,11 +105,83 @@ impl Rings {
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub(crate) fn for_children(options: RingOptions) -> io::Result<Self> {
-        let attr = records::attributes(options.period_ns, Begin::AtExec);
-        let rings = map_rings(|cpu| event::open(&attr, Whom::Children, cpu))?;
-        let schedule = PartSchedule::starting(monotonic_ns());
-        Ok(Self { attr, rings, others: Vec::new(), pause: SHORTEST_PAUSE, tracks: Tracks::new(options), schedule })
+    pub(crate) fn for_children(options: &RingOptions) -> io::Result<Self> {
+        let mut rings = Self::open(options, Whom::Children, Begin::AtExec)?;
+        for (place, cpu) in machine::online_cpus().into_iter().enumerate() {
+            rings.add_hardware(Whom::Children, place, cpu)?;
+        }
+        Ok(rings)
+    }
+
+    /// Makes a ring for every CPU, of an event that tells of threads and mappings; what is sampled by hardware is not open
+    /// yet.
+    fn open(options: &RingOptions, whom: Whom, begin: Begin) -> io::Result<Self> {
+        let (of_rings, hardware) = match &options.sampled {
+            Sampled::Clock { period_ns } => (records::attributes(*period_ns, begin), Vec::new()),
+            Sampled::Hardware(events) => {
+                let negotiated = negotiate(events, whom, begin);
+                if !negotiated.has_any() {
+                    return Err(negotiated.error.unwrap_or_else(|| io::Error::other("no event takes samples")));
+                }
+                (records::side_attributes(begin), negotiated.granted)
+            }
+        };
+        let rings = map_rings(|cpu| event::open(&of_rings, whom, cpu, None))?;
+        let mut writers = Writers::new(of_rings.clone(), &hardware);
+        for ring in &rings {
+            writers.name(RING_EVENT, event::id_of(ring.event())?);
+        }
+        let made = Self::of_rings(rings, writers, Tracks::new(options));
+        Ok(Self { of_rings, hardware, ..made })
+    }
+
+    /// Rings that somebody writes into.
+    fn of_rings(rings: Vec<Ring>, writers: Writers, tracks: Tracks) -> Self {
+        Self {
+            of_rings: EventAttr::default(),
+            hardware: Vec::new(),
+            writers,
+            rings,
+            others: Vec::new(),
+            pause: SHORTEST_PAUSE,
+            tracks,
+            schedule: PartSchedule::starting(monotonic_ns()),
+        }
+    }
+
+    /// Opens the hardware's events on a CPU, which write into the ring at `place`. Returns those that have to be enabled,
+    /// with their numbers.
+    fn add_hardware(&mut self, whom: Whom, place: usize, cpu: u32) -> io::Result<Vec<u64>> {
+        let mut ids = Vec::new();
+        let first = self.others.len();
+        for (number, granted) in (RING_EVENT + 1..).zip(&self.hardware) {
+            if !granted.is_on(cpu) {
+                continue;
+            }
+            let leader = if granted.is_in_group { self.others[first..].last() } else { None };
+            let event = event::open(&granted.attr, whom, cpu, leader)?;
+            event::redirect(&event, &self.rings[place])?;
+            let id = event::id_of(&event)?;
+            self.writers.name(number, id);
+            ids.push(id);
+            self.others.push(event);
+        }
+        if matches!(whom, Whom::Thread(_)) {
+            // Those of a group count when their leader does; it does no harm to say so of each.
+            self.others[first..].iter().try_for_each(event::enable)?;
+        }
+        Ok(ids)
+    }
+
+    /// The hardware's events that take samples; none of the clock.
+    pub(crate) fn sampled_events(&self) -> Vec<SampledEvent> {
+        let takes_samples = |event: &&Granted| event.attr.period_or_frequency > 0;
+        self.hardware.iter().filter(takes_samples).map(Granted::sampled_event).collect()
+    }
+
+    /// What samples weigh.
+    pub(crate) fn weight(&self) -> WeightUnit {
+        self.writers.weighing().unit()
     }
 
     /// Leaves all processes but this one unrecorded.
@@ -109,6 +189,9 @@ impl Rings {
         self.tracks.only.get_or_insert_default().insert(pid);
     }
 }
+
+/// Number of the event that a ring is made of, among those that write into it.
+const RING_EVENT: usize = 0;
 
 /// A ring for every CPU, of the event that `open` gives.
 fn map_rings(open: impl Fn(u32) -> io::Result<File>) -> io::Result<Vec<Ring>> {
@@ -118,169 +201,6 @@ fn map_rings(open: impl Fn(u32) -> io::Result<File>) -> io::Result<Vec<Ring>> {
         return Err(io::Error::other("no CPU is online"));
     }
     Ok(rings)
-}
-
-impl Tracks {
-    fn new(options: RingOptions) -> Self {
-        Self {
-            period_ns: options.period_ns,
-            only: None,
-            opened_for: HashMap::new(),
-            own: HashSet::new(),
-            attached: HashSet::new(),
-            pending: Vec::new(),
-            running: HashMap::new(),
-            ended: HashMap::new(),
-            order: Vec::new(),
-            programs: HashMap::new(),
-            files: CodeFiles::default(),
-            blamer: Blamer::new(options.skid, options.burst_instructions, options.budget_ppm),
-            last_pass_ns: monotonic_ns(),
-            damaged: 0,
-        }
-    }
-
-    /// Takes in what happened before `until_ns`, in order. Rings are read one after another, so that of what is younger some
-    /// may still be missing.
-    fn apply(&mut self, until_ns: u64, writer: &WriterThread) {
-        let waiting: Vec<Event> = std::mem::take(&mut self.pending);
-        let (mut ripe, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|event| event.time_ns < until_ns);
-        self.pending = waiting;
-        // Those of one moment stay in the order of their ring.
-        ripe.sort_by_key(|event| event.time_ns);
-        for event in ripe {
-            self.apply_event(event, writer);
-        }
-    }
-
-    fn apply_event(&mut self, event: Event, writer: &WriterThread) {
-        let Event { time_ns, task: TaskId { pid, tid }, what } = event;
-        if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
-            return;
-        }
-        match what {
-            What::Named { name, by_exec: true } => {
-                let parent_pid = self.end(pid, time_ns, writer).unwrap_or(0);
-                let run = &mut self.begin(pid, parent_pid, LiveMappings::default(), time_ns).run;
-                run.thread_began(tid, time_ns);
-                run.thread_named(tid, time_ns, &name);
-            }
-            What::Named { name, by_exec: false } => self.image(pid, time_ns).run.thread_named(tid, time_ns, &name),
-            What::Began { parent } if parent.pid != pid => {
-                // Should the end of an earlier process of this number have been lost.
-                self.end(pid, time_ns, writer);
-                let mappings = self.image(parent.pid, time_ns).run.mappings().forked(time_ns);
-                self.begin(pid, parent.pid, mappings, time_ns).run.thread_began(tid, time_ns);
-            }
-            What::Began { .. } => self.image(pid, time_ns).run.thread_began(tid, time_ns),
-            What::Ended => {
-                // The number may be given out again, to a thread that inherits its events.
-                self.own.remove(&tid);
-                let is_over = self.running.get_mut(&pid).is_some_and(|image| image.run.thread_ended(tid, time_ns));
-                if is_over {
-                    self.end(pid, time_ns, writer);
-                }
-            }
-            What::Mapped(mapping) => self.image(pid, time_ns).run.mapped(mapping),
-            What::Maps(text) => {
-                // Of one that has ended meanwhile there is nothing left to tell.
-                if self.attached.contains(&pid) || self.running.contains_key(&pid) {
-                    self.image(pid, time_ns).run.saw_maps(time_ns, &text);
-                }
-            }
-            What::Sample { event, ip, registers } => {
-                if self.is_seen_twice(event, tid) {
-                    return;
-                }
-                let weight_ns = self.period_ns;
-                self.image(pid, time_ns);
-                let Some(image) = self.running.get_mut(&pid) else { return };
-                let sample = ThreadSample { time_ns, tid, ip, registers, weight_ns };
-                image.sampled(sample, &mut self.blamer, &mut self.files);
-                if image.run.is_part_due() && writer.has_room() {
-                    send_part(image, writer);
-                }
-            }
-            What::Lost(records) => self.image(pid, time_ns).lost(records),
-            What::Throttled => self.image(pid, time_ns).throttled(),
-        }
-    }
-
-    /// Whether a thread's sample comes from an event that it inherited, while it has one of its own: it began between two
-    /// looks at its process' threads.
-    fn is_seen_twice(&self, event: u64, tid: u32) -> bool {
-        self.opened_for.get(&event).is_some_and(|&owner| owner != tid) && self.own.contains(&tid)
-    }
-
-    /// The program that a process runs. It begins now where its beginning was not seen.
-    fn image(&mut self, pid: u32, time_ns: u64) -> &mut Image {
-        if !self.running.contains_key(&pid) {
-            self.begin(pid, 0, LiveMappings::default(), time_ns);
-        }
-        self.running.get_mut(&pid).expect("it was just made")
-    }
-
-    fn begin(&mut self, pid: u32, parent_pid: u32, mappings: LiveMappings, time_ns: u64) -> &mut Image {
-        let programs = self.programs.entry(pid).or_default();
-        let directory = format!("p{pid}-{programs}");
-        *programs += 1;
-        self.order.push((pid, directory.clone()));
-        let ago_ns = monotonic_ns().saturating_sub(time_ns);
-        // How long one ran before we came is not known.
-        let is_new = !self.attached.contains(&pid);
-        let mapped_by_s = if is_new { (unix_ns().saturating_sub(ago_ns) / 1_000_000_000) as i64 } else { i64::MIN };
-        let mut run = ProgramRun::new(pid, parent_pid, directory, mappings);
-        run.see(time_ns);
-        self.running.entry(pid).insert_entry(Image::new(run, mapped_by_s)).into_mut()
-    }
-
-    /// Ends what a process runs; the parent's number where there was anything.
-    fn end(&mut self, pid: u32, time_ns: u64, writer: &WriterThread) -> Option<u32> {
-        let mut image = self.running.remove(&pid)?;
-        image.run.end(time_ns);
-        if image.run.has_news() {
-            send_part(&mut image, writer);
-        }
-        self.ended.insert(image.run.directory().to_owned(), image.summary(time_ns, self.period_ns));
-        Some(image.run.parent_pid())
-    }
-
-    /// Reads the mappings of those processes that need it. They are taken in when their time has come, as all else.
-    fn read_maps(&mut self) {
-        for (&pid, image) in &mut self.running {
-            let now_ns = monotonic_ns();
-            // Refused or gone: the kernel's records have told the most of it.
-            if image.takes_maps(now_ns)
-                && let Ok(text) = proc_text::read(&format!("/proc/{pid}/maps"))
-                && !text.is_empty()
-            {
-                let task = TaskId { pid, tid: pid };
-                self.pending.push(Event { time_ns: now_ns, task, what: What::Maps(text) });
-            }
-        }
-    }
-
-    fn summaries(&self) -> Vec<ProcessSummary> {
-        let now_ns = monotonic_ns();
-        let mut summaries: Vec<ProcessSummary> = self
-            .order
-            .iter()
-            .filter_map(|(pid, directory)| match self.ended.get(directory) {
-                Some(summary) => Some(summary.clone()),
-                None => self.running.get(pid).map(|image| image.summary(now_ns, self.period_ns)),
-            })
-            .collect();
-        if let Some(first) = summaries.first_mut() {
-            // Whose a record is that can't be read is not known.
-            first.losses.damaged_messages = first.losses.damaged_messages.saturating_add(self.damaged);
-        }
-        summaries
-    }
-}
-
-fn send_part(image: &mut Image, writer: &WriterThread) {
-    let rows = image.run.take_part();
-    writer.send_part(image.run.directory(), rows);
 }
 
 impl Source for Rings {
@@ -293,7 +213,7 @@ impl Source for Rings {
             bytes.clear();
             ring.take(&mut bytes);
             is_busy |= bytes.len() > ring.bytes() / 4;
-            self.tracks.damaged += records::decode(&bytes, &self.attr, &mut self.tracks.pending);
+            self.tracks.damaged += records::decode(&bytes, &self.writers, &mut self.tracks.pending);
         }
         self.pause = if is_busy { self.pause / 2 } else { self.pause * 5 / 4 }.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let until_ns = std::mem::replace(&mut self.tracks.last_pass_ns, began_ns);
@@ -336,165 +256,5 @@ impl Source for Rings {
             }
         }
         (self.tracks.summaries(), false)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use slimline_trace::address::{Avma, FileOffset};
-    use slimline_trace::session::{ProcessState, Session, SessionInfo, SessionWriter};
-    use slimline_trace::tables::Mapping;
-
-    use super::*;
-    use crate::record::tests::empty_info;
-
-    fn tracks() -> Tracks {
-        Tracks::new(RingOptions { period_ns: 1000, burst_instructions: 0, budget_ppm: 0, skid: 1 })
-    }
-
-    fn event(time_ns: u64, pid: u32, tid: u32, what: What) -> Event {
-        Event { time_ns, task: TaskId { pid, tid }, what }
-    }
-
-    fn exec(time_ns: u64, pid: u32, name: &str) -> Event {
-        event(time_ns, pid, pid, What::Named { name: name.to_owned(), by_exec: true })
-    }
-
-    fn sample(time_ns: u64, pid: u32, tid: u32, id: u64) -> Event {
-        event(time_ns, pid, tid, What::Sample { event: id, ip: 0x1000, registers: None })
-    }
-
-    fn mapped(time_ns: u64, pid: u32, path: &str) -> Event {
-        let mapping = Mapping {
-            start: Avma(0x1000),
-            end: Avma(0x2000),
-            file_offset: FileOffset(0),
-            permissions: "r-xp".to_owned(),
-            device: "00:01".to_owned(),
-            inode: 1,
-            path: path.to_owned(),
-            first_seen_ns: time_ns,
-            last_seen_ns: time_ns,
-        };
-        event(time_ns, pid, pid, What::Mapped(mapping))
-    }
-
-    /// Applies the events, and reads the session back that came of them.
-    fn recorded(mut tracks: Tracks, events: Vec<Event>) -> (tempfile::TempDir, Session) {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("session");
-        let writer = WriterThread::start(SessionWriter::create(&path, &empty_info()).unwrap()).unwrap();
-        tracks.pending = events;
-        let rings = Rings {
-            attr: EventAttr::default(),
-            rings: Vec::new(),
-            others: Vec::new(),
-            pause: LONGEST_PAUSE,
-            tracks,
-            schedule: PartSchedule::starting(0),
-        };
-        let (processes, any_alive) = rings.finish(&writer);
-        assert!(!any_alive);
-        let (session, written) = writer.finish();
-        written.unwrap();
-        session.update(&SessionInfo { processes, complete: true, ..empty_info() }).unwrap();
-        (scratch, Session::open(&path).unwrap())
-    }
-
-    #[test]
-    fn a_tree_of_processes_is_told_apart_by_program() {
-        let (_scratch, session) = recorded(
-            tracks(),
-            vec![
-                exec(10, 7, "shell"),
-                mapped(11, 7, "/bin/sh"),
-                sample(12, 7, 7, 1),
-                event(20, 8, 8, What::Began { parent: TaskId { pid: 7, tid: 7 } }),
-                sample(21, 8, 8, 1),
-                exec(30, 8, "tool"),
-                // From another CPU's ring, which was read later.
-                sample(25, 8, 8, 1),
-                mapped(31, 8, "/bin/tool"),
-                event(32, 8, 9, What::Began { parent: TaskId { pid: 8, tid: 8 } }),
-                sample(33, 8, 9, 1),
-                event(34, 8, 9, What::Named { name: "worker".to_owned(), by_exec: false }),
-                event(35, 8, 8, What::Ended),
-                event(36, 8, 9, What::Ended),
-                event(40, 8, 8, What::Lost(3)),
-            ],
-        );
-        let told: Vec<_> = session
-            .processes()
-            .iter()
-            .map(|process| {
-                (process.directory.as_str(), process.executable.as_str(), process.parent_pid, process.samples)
-            })
-            .collect();
-        let expected = [
-            ("p7-0", "/bin/sh", 0, 1),
-            ("p8-0", "/bin/sh", 7, 2),
-            ("p8-1", "/bin/tool", 7, 1),
-            // The number was given out again: whose the loss is was not seen to begin.
-            ("p8-2", "", 0, 0),
-        ];
-        assert_eq!(told, expected);
-        let states: Vec<_> = session.processes().iter().map(|process| process.state).collect();
-        use ProcessState::{Exited, Running};
-        assert_eq!(states, [Running, Exited, Exited, Running]);
-        assert_eq!(session.processes()[3].losses.dropped_samples, 3);
-        let tool = session.load(&session.processes()[2]).unwrap();
-        assert_eq!((tool.threads.tid.as_slice(), tool.threads.name[1].as_str()), (&[8, 9][..], "worker"));
-        assert_eq!(tool.threads.ended_ns, [Some(35), Some(36)]);
-        let child = session.load(&session.processes()[1]).unwrap();
-        assert_eq!(
-            (child.mappings.path.as_slice(), child.mappings.first_seen_ns[0]),
-            (&["/bin/sh".to_owned()][..], 20)
-        );
-    }
-
-    #[test]
-    fn only_what_was_asked_for_is_recorded() {
-        let mut tracks = tracks();
-        tracks.only = Some(HashSet::from([7]));
-        let (_scratch, session) = recorded(
-            tracks,
-            vec![
-                exec(10, 7, "shell"),
-                event(20, 8, 8, What::Began { parent: TaskId { pid: 7, tid: 7 } }),
-                sample(21, 8, 8, 1),
-                sample(22, 7, 7, 1),
-            ],
-        );
-        assert_eq!(session.processes().iter().map(|process| process.pid).collect::<Vec<_>>(), [7]);
-    }
-
-    #[test]
-    fn a_thread_with_two_events_is_counted_by_its_own() {
-        let mut tracks = tracks();
-        // Thread 9 was made by 8 after 8 had its event, and was found by the next look as well.
-        tracks.opened_for = HashMap::from([(1, 8), (2, 9)]);
-        tracks.own = HashSet::from([8, 9]);
-        let (_scratch, session) =
-            recorded(tracks, vec![sample(10, 8, 8, 1), sample(11, 8, 9, 1), sample(12, 8, 9, 2), sample(13, 8, 10, 1)]);
-        assert_eq!(session.processes()[0].samples, 3);
-    }
-
-    #[test]
-    fn a_number_that_is_given_out_again_is_another_threads() {
-        let mut tracks = tracks();
-        tracks.opened_for = HashMap::from([(1, 8), (2, 9)]);
-        tracks.own = HashSet::from([8, 9]);
-        let began = What::Began { parent: TaskId { pid: 8, tid: 8 } };
-        let events = vec![
-            sample(10, 8, 8, 1),
-            sample(11, 8, 9, 2),
-            event(12, 8, 9, What::Ended),
-            event(13, 8, 9, began),
-            // It has no event but the one that it inherits.
-            sample(14, 8, 9, 1),
-        ];
-        let (_scratch, session) = recorded(tracks, events);
-        let threads = session.load(&session.processes()[0]).unwrap().threads;
-        assert_eq!((threads.tid, threads.samples), (vec![8, 9, 9], vec![1, 1, 1]));
     }
 }

@@ -3,9 +3,10 @@
 use slimline_emulate::State;
 use slimline_trace::tables::Mapping;
 
+use super::hardware::Granted;
 use crate::perf_event::{
-    self, ByteOrder, Decoded, EventAttr, Flags, RawRecord, Record, Registers, TaskId, event_type, sample_type,
-    software_event,
+    self, ByteOrder, Caught, Decoded, EventAttr, Events, Flags, IbsOp, RawRecord, Record, Registers, Sample, TaskId,
+    Weighing, event_type, sample_type, software_event,
 };
 
 /// Registers in samples: all that user mode has but the segments', which the kernel does not give
@@ -17,6 +18,8 @@ const FLAGS: u32 = 9;
 /// `PERF_SAMPLE_REGS_ABI_64`.
 const ABI_64: u64 = 2;
 const CLOCK_MONOTONIC: i32 = 1;
+/// Addresses from here on are the kernel's.
+const KERNEL_BEGIN: u64 = 1 << 63;
 
 /// When events begin to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,19 @@ pub(super) enum Begin {
     AtExec,
     /// When they are enabled.
     Enabled,
+    /// Likewise; threads inherit them, new processes do not.
+    EnabledWithoutChildren,
+}
+
+impl Begin {
+    /// The switches that say so.
+    fn flags(self) -> Flags {
+        match self {
+            Self::AtExec => Flags::ENABLE_ON_EXEC,
+            Self::Enabled => Flags::default(),
+            Self::EnabledWithoutChildren => Flags::INHERIT_THREAD,
+        }
+    }
 }
 
 /// The software clock in user mode with a sample every `period_ns` of a thread's time, and all records that tell of threads,
@@ -48,14 +64,68 @@ pub(super) fn attributes(period_ns: u64, begin: Begin) -> EventAttr {
         config: software_event::CPU_CLOCK,
         period_or_frequency: period_ns,
         sample_type: sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::ID | sample_type::REGS_USER,
-        flags: match begin {
-            Begin::AtExec => flags.and(Flags::ENABLE_ON_EXEC),
-            Begin::Enabled => flags,
-        },
+        flags: flags.and(begin.flags()),
         wakeup: super::event::WAKE_BYTES,
         user_registers: REGISTERS,
         clock_id: CLOCK_MONOTONIC,
         ..EventAttr::default()
+    }
+}
+
+/// No samples, and all records that tell of threads, programs and mappings: beside hardware events, which may be there on
+/// some CPUs only.
+pub(super) fn side_attributes(begin: Begin) -> EventAttr {
+    EventAttr {
+        config: software_event::DUMMY,
+        period_or_frequency: 0,
+        sample_type: sample_type::TID | sample_type::TIME | sample_type::IDENTIFIER,
+        user_registers: 0,
+        ..attributes(0, begin)
+    }
+}
+
+/// A hardware event with what its reader needs besides: threads inherit it, times are of our clock, and records say whose
+/// they are. In a group it counts when its leader does.
+pub(super) fn of_reader(attr: &EventAttr, begin: Begin, is_in_group: bool) -> EventAttr {
+    let flags = attr.flags.and(Flags::INHERIT).and(Flags::SAMPLE_ID_ALL).and(Flags::USE_CLOCKID).and(Flags::WATERMARK);
+    let flags = flags.and(begin.flags());
+    let flags = if is_in_group { flags.without(Flags::DISABLED.and(Flags::ENABLE_ON_EXEC)) } else { flags };
+    let sample_type = attr.sample_type | sample_type::IDENTIFIER;
+    EventAttr { sample_type, flags, wakeup: super::event::WAKE_BYTES, clock_id: CLOCK_MONOTONIC, ..attr.clone() }
+}
+
+/// The events that write into the rings.
+#[derive(Debug)]
+pub(super) struct Writers {
+    events: Events,
+    weighing: Weighing,
+}
+
+impl Writers {
+    /// The event that each ring is made of, and those of the hardware beside it.
+    pub(super) fn new(of_rings: EventAttr, hardware: &[Granted]) -> Self {
+        let named = hardware.iter().map(|event| (&event.attr, event.name.clone()));
+        let weighing = Weighing::of([(&of_rings, String::new())].into_iter().chain(named));
+        let mut events = Events::default();
+        events.add(of_rings, []);
+        for event in hardware {
+            events.add(event.attr.clone(), []);
+        }
+        Self { events, weighing }
+    }
+
+    /// Records of an event (0 that of the ring, then those of the hardware) carry this number.
+    pub(super) fn name(&mut self, event: usize, id: u64) {
+        self.events.name(event, [id]);
+    }
+
+    /// What the events' samples weigh.
+    pub(super) fn weighing(&self) -> &Weighing {
+        &self.weighing
+    }
+
+    fn attr(&self, event: usize) -> &EventAttr {
+        &self.events.attrs()[event]
     }
 }
 
@@ -73,6 +143,10 @@ pub(super) enum What {
     /// The clock interrupted the thread. `registers` are those of 64-bit code, `event` is the number of the event that was
     /// opened, for this thread or for one that it inherits from.
     Sample { event: u64, ip: u64, registers: Option<[u64; 17]> },
+    /// The hardware sampled an access of the thread. `event` is as above.
+    Caught { event: u64, sample: Box<CaughtSample> },
+    /// The hardware sampled the kernel's code.
+    CaughtInKernel,
     /// Memory was mapped.
     Mapped(Mapping),
     /// What `/proc/<pid>/maps` said.
@@ -87,6 +161,16 @@ pub(super) enum What {
     Lost(u64),
     /// The kernel held the clock back, as it interrupted too often.
     Throttled,
+}
+
+/// A sample of the hardware's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CaughtSample {
+    pub(super) ip: u64,
+    /// The instruction is the one that made the access; else it is the next one.
+    pub(super) has_exact_ip: bool,
+    pub(super) caught: Caught,
+    pub(super) weight: u64,
 }
 
 /// The state that a sample's registers give; what they do not hold is unknown.
@@ -104,7 +188,7 @@ pub(super) fn state_of(ip: u64, registers: &[u64; 17]) -> State {
 pub(super) const STACK_POINTER: usize = slimline_emulate::RSP;
 
 /// Appends what the records in `bytes` tell to `events`. Returns how many could not be read.
-pub(super) fn decode(bytes: &[u8], attr: &EventAttr, events: &mut Vec<Event>) -> u64 {
+pub(super) fn decode(bytes: &[u8], writers: &Writers, events: &mut Vec<Event>) -> u64 {
     let mut rest = bytes;
     let mut damaged = 0;
     while !rest.is_empty() {
@@ -113,18 +197,23 @@ pub(super) fn decode(bytes: &[u8], attr: &EventAttr, events: &mut Vec<Event>) ->
             return damaged + 1;
         };
         rest = &rest[size..];
-        match Record::decode(&record, attr) {
-            Ok(decoded) => events.extend(event_of(decoded)),
+        let Some(event) = writers.events.writer_of(&record) else {
+            damaged += 1;
+            continue;
+        };
+        match Record::decode(&record, writers.attr(event)) {
+            Ok(decoded) => events.extend(event_of(decoded, writers, event)),
             Err(perf_event::Malformed { .. }) => damaged += 1,
         }
     }
     damaged
 }
 
-fn event_of(decoded: Decoded<'_>) -> Option<Event> {
+fn event_of(decoded: Decoded<'_>, writers: &Writers, event: usize) -> Option<Event> {
     let Decoded { record, id } = decoded;
     let (time_ns, of_record) = (id.time?, id.task?);
     let (task, what) = match record {
+        Record::Sample(sample) if !writers.attr(event).counts_time() => (of_record, caught(&sample, writers, event)?),
         Record::Sample(sample) => {
             let registers = sample.user_registers.as_ref().and_then(general_registers);
             (of_record, What::Sample { event: id.id.unwrap_or(0), ip: sample.ip?, registers })
@@ -141,6 +230,22 @@ fn event_of(decoded: Decoded<'_>) -> Option<Event> {
         _ => return None,
     };
     Some(Event { time_ns, task, what })
+}
+
+/// A sample of the hardware's. Registers of AMD's sampling that can't be read tell nothing.
+fn caught(sample: &Sample<'_>, writers: &Writers, event: usize) -> Option<What> {
+    let ip = sample.ip?;
+    if !sample.is_user() || ip >= KERNEL_BEGIN {
+        return Some(What::CaughtInKernel);
+    }
+    let op = sample.raw.and_then(|raw| IbsOp::decode(raw, ByteOrder::NATIVE).ok());
+    let caught = Caught::of(sample, op.as_ref());
+    let weight = writers.weighing.weight(event, writers.attr(event), sample, &caught).unwrap_or(0);
+    let event = sample.id.id.unwrap_or(0);
+    Some(What::Caught {
+        event,
+        sample: Box::new(CaughtSample { ip, has_exact_ip: sample.has_exact_ip, caught, weight }),
+    })
 }
 
 fn general_registers(registers: &Registers<'_>) -> Option<[u64; 17]> {
@@ -183,10 +288,14 @@ mod tests {
         attributes(1_000_000, Begin::AtExec)
     }
 
+    fn clock() -> Writers {
+        Writers::new(attr(), &[])
+    }
+
     #[track_caller]
     fn check(encoder: &Encoder, expected: &[What]) {
         let mut events = Vec::new();
-        assert_eq!(decode(encoder.bytes(), &attr(), &mut events), 0);
+        assert_eq!(decode(encoder.bytes(), &clock(), &mut events), 0);
         assert!(events.iter().all(|event| event.time_ns == 100 && event.task.pid == 7));
         assert_eq!(events.into_iter().map(|event| event.what).collect::<Vec<_>>(), expected);
     }
@@ -269,7 +378,7 @@ mod tests {
         encoder.comm(&attr(), &AT.values(), 7, 8, "other", false);
         for end in whole + 1..encoder.bytes().len() {
             let mut events = Vec::new();
-            assert_eq!(decode(&encoder.bytes()[..end], &attr(), &mut events), 1);
+            assert_eq!(decode(&encoder.bytes()[..end], &clock(), &mut events), 1);
             assert_eq!(events.len(), 1);
         }
     }
@@ -278,7 +387,7 @@ mod tests {
         #[test]
         fn garbage_is_survived(bytes in prop::collection::vec(prop_oneof![Just(0_u8), Just(8), any::<u8>()], 0..400)) {
             let mut events = Vec::new();
-            let damaged = decode(&bytes, &attr(), &mut events);
+            let damaged = decode(&bytes, &clock(), &mut events);
             prop_assert!(damaged as usize + events.len() <= bytes.len());
         }
     }

@@ -2,7 +2,7 @@
 
 use super::sysfs::Pmu;
 use super::{Plan, PmuEvent, Reason};
-use crate::perf_event::Flags;
+use crate::perf_event::{Flags, sample_type};
 
 /// Counts dispatched ops, not cycles: else an op that is dispatched after a long wait is tagged more often.
 const COUNT_OPS: &str = "cnt_ctl";
@@ -15,6 +15,8 @@ const FILTER: &str = "swfilt";
 pub(super) fn events(pmu: &Pmu, plan: &Plan) -> Result<Vec<PmuEvent>, Reason> {
     let mut terms = Vec::new();
     let mut event = PmuEvent::of_user_mode(pmu, String::new()).at(plan.frequency_hz);
+    // What kernels before 6.1 do not tell is in the registers.
+    event.attr.sample_type |= sample_type::RAW;
     let wished = [(COUNT_OPS, true), (L3_MISSES, plan.l3_misses_only), (FILTER, true)];
     for (field, _) in wished.into_iter().filter(|&(field, is_wished)| is_wished && pmu.has_field(field)) {
         pmu.set(&mut event.attr, field, 1)?;

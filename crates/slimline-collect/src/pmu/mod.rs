@@ -71,6 +71,8 @@ pub struct PmuEvent {
     pub needs_aux: bool,
     /// Loads that take fewer cycles are not sampled.
     pub least_latency_cycles: Option<u64>,
+    /// CPUs that have it; `None` for all.
+    pub cpus: Option<Vec<u32>>,
 }
 
 impl PmuEvent {
@@ -82,7 +84,8 @@ impl PmuEvent {
             flags: Flags::DISABLED.and(Flags::EXCLUDE_KERNEL).and(Flags::EXCLUDE_HV),
             ..EventAttr::default()
         };
-        Self { name, attr, is_in_group: false, needs_aux: false, least_latency_cycles: None }
+        let cpus = pmu.cpus.clone();
+        Self { name, attr, is_in_group: false, needs_aux: false, least_latency_cycles: None, cpus }
     }
 
     /// With so many samples a second.

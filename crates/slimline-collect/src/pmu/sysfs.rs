@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::Reason;
+use crate::machine::cpus_in;
 use crate::perf_event::EventAttr;
 
 /// No file of a description is longer (a page).
@@ -17,6 +18,8 @@ pub(super) struct Pmu {
     pub(super) name: String,
     /// Its number: [`EventAttr::kind`].
     pub(super) kind: u32,
+    /// CPUs that it is of, as where there are two kinds of cores; `None` where it says nothing of that.
+    pub(super) cpus: Option<Vec<u32>>,
     directory: PathBuf,
 }
 
@@ -31,9 +34,15 @@ pub(super) fn pmus(sources: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<V
 
 impl Pmu {
     fn open(directory: PathBuf, name: String) -> Result<Self, Reason> {
-        let mut pmu = Self { name, kind: 0, directory };
+        let mut pmu = Self { name, kind: 0, cpus: None, directory };
         let kind = pmu.required("type")?;
         pmu.kind = kind.parse().map_err(|_| pmu.wrong("type", "is no number"))?;
+        // A core's PMU names the one, others the other.
+        for file in ["cpus", "cpumask"] {
+            if pmu.cpus.is_none() {
+                pmu.cpus = pmu.read(file)?.map(|list| cpus_in(&list)).filter(|cpus| !cpus.is_empty());
+            }
+        }
         Ok(pmu)
     }
 

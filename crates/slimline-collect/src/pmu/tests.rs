@@ -45,6 +45,7 @@ const SKYLAKE: &[(&str, &str)] = &[
 /// Alder Lake and later: two kinds of cores, and the leader that loads need on the large ones.
 const HYBRID: &[(&str, &str)] = &[
     ("cpu_core/type", "4"),
+    ("cpu_core/cpus", "0-3"),
     ("cpu_core/format/event", "config:0-7"),
     ("cpu_core/format/umask", "config:8-15"),
     ("cpu_core/format/ldlat", "config1:0-15"),
@@ -53,6 +54,7 @@ const HYBRID: &[(&str, &str)] = &[
     ("cpu_core/events/mem-stores", "event=0xcd,umask=0x2"),
     ("cpu_core/caps/max_precise", "3"),
     ("cpu_atom/type", "10"),
+    ("cpu_atom/cpus", "4-7,9"),
     ("cpu_atom/format/event", "config:0-7"),
     ("cpu_atom/format/umask", "config:8-15"),
     ("cpu_atom/format/ldlat", "config1:0-15"),
@@ -76,6 +78,7 @@ const ZEN_4: &[(&str, &str)] = &[
 
 const NEOVERSE: &[(&str, &str)] = &[
     ("arm_spe_0/type", "9"),
+    ("arm_spe_0/cpumask", "0-1"),
     ("arm_spe_0/format/ts_enable", "config:0"),
     ("arm_spe_0/format/pa_enable", "config:1"),
     ("arm_spe_0/format/jitter", "config:16"),
@@ -125,7 +128,8 @@ fn the_kernel_gets_these_bytes() {
     check(&intel[0], &[0x88_0000_0004, 0x1cd, 1000, 0x0148_818f, 0, 0x1_8461, 0, 30]);
     check(&intel[1], &[0x88_0000_0004, 0x82d0, 1000, 0x0148_818f, 0, 0x1_8461]);
     let amd = Machine::of(ZEN_4).attrs(&Plan::default());
-    check(&amd[0], &[0x88_0000_000b, 0x8_0000, 1000, 0x0148_818f, 0, 0x401]);
+    // And the registers, RAW.
+    check(&amd[0], &[0x88_0000_000b, 0x8_0000, 1000, 0x0148_858f, 0, 0x401]);
     let arm = Machine::of(NEOVERSE).attrs(&Plan::default());
     check(&arm[0], &[0x88_0000_0009, 0x6_0001_0001, 0x40_0000, 0x87, 0, 0x61]);
     let hybrid = Machine::of(HYBRID).attrs(&Plan::default());
@@ -148,6 +152,8 @@ fn loads_of_newer_processors_have_a_leader_that_takes_no_samples() {
         ("cpu_core/mem-stores/P", 4, 0x2cd, 0, false),
     ];
     assert_eq!(told, expected);
+    let cpus: Vec<_> = events.iter().map(|event| event.cpus.as_ref().map_or(0, Vec::len)).collect();
+    assert_eq!(cpus, [5, 5, 4, 4, 4], "each kind of cores has its own");
     let leader = &events[2].attr;
     assert_eq!((leader.period_or_frequency, leader.flags.0), (0, USER_ONLY), "not precise, as it takes no samples");
 }
@@ -178,6 +184,7 @@ fn arm_samples_into_an_area_of_its_own() {
     let [spe] = &events[..] else { panic!("{events:#?}") };
     assert_eq!(spe.name, "arm_spe_0/ts_enable=1,load_filter=1,store_filter=1,jitter=1/");
     assert_eq!((spe.attr.kind, spe.attr.config), (9, 1 | 1 << 33 | 1 << 34 | 1 << 16));
+    assert_eq!(spe.cpus, Some(vec![0, 1]));
     assert_eq!((spe.attr.flags.0, spe.attr.period_or_frequency, spe.needs_aux), (USER_ONLY, 1 << 22, true));
     let slow = Machine::of(NEOVERSE);
     slow.write("arm_spe_0/caps/min_interval", "8388608");

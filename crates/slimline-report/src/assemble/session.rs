@@ -186,8 +186,19 @@ fn notes(info: &SessionInfo) -> Vec<String> {
             collector.trigger_reason
         ));
     }
-    // Of what others recorded nothing is blamed.
-    if !collector.skid.calibrated && info.imported.is_none() {
+    let is_hardware = collector.trigger == Trigger::Counter;
+    if is_hardware && info.imported.is_none() {
+        notes.push(format!(
+            "sampled from outside: {}; blocks of the heap are not told apart, and there are no bursts",
+            collector.trigger_reason
+        ));
+    }
+    let of_kernel = info.processes.iter().map(|process| process.losses.kernel_samples).fold(0, u64::saturating_add);
+    if of_kernel > 0 {
+        notes.push(format!("{of_kernel} samples of the kernel's code were left out"));
+    }
+    // What the hardware or others recorded is blamed on the instruction that it tells.
+    if !collector.skid.calibrated && !is_hardware {
         notes.push(format!("the skid was assumed, not measured: {}", collector.skid.note));
     }
     notes.extend(recordings(info));

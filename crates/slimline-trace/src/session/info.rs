@@ -178,6 +178,9 @@ pub struct SampledEvent {
 pub struct Collector {
     /// Its name: `clock`, `pmu`, or `import` of what another tool recorded.
     pub name: String,
+    /// Why not one that tells more; `None` where it was asked for.
+    #[serde(default)]
+    pub second_best: Option<String>,
     /// What interrupts threads.
     pub trigger: Trigger,
     /// Why that trigger.
@@ -377,6 +380,9 @@ pub struct Losses {
     /// Times that the kernel stopped an event for a while because it came too often.
     #[serde(default)]
     pub throttled: u64,
+    /// Samples of the kernel's code, which hardware can't leave out everywhere: they are not kept.
+    #[serde(default)]
+    pub kernel_samples: u64,
     /// Threads that found no free ring.
     pub threads_without_ring: u64,
     /// Forked children that could make no file of their own.

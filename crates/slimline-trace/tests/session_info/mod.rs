@@ -16,6 +16,7 @@ pub(crate) fn info() -> SessionInfo {
         machine: Machine::default(),
         collector: Collector {
             name: "clock".into(),
+            second_best: None,
             trigger: Trigger::PerfSigtrap,
             trigger_reason: "granted".into(),
             trigger_errno: 0,

@@ -2,10 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use slimline_collect::{Outcome, RecordOptions, pmu};
+use anyhow::Context;
+use slimline_collect::{CollectorChoice, Outcome, RecordOptions};
 use slimline_report::why_no_samples;
 use slimline_trace::session::{Rank, earlier_session, place_of_rank};
 
@@ -20,9 +20,6 @@ pub(crate) fn run(options: &cli::Record) -> anyhow::Result<u8> {
 
 /// Records and says what was written.
 pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
-    if options.collector == Collector::Pmu {
-        bail!("--collector pmu: {}; use --collector clock, which needs no hardware counter", why_not_pmu());
-    }
     let output = match Rank::of(|name| env::var(name).ok()) {
         Some(rank) => place_of_rank(&options.output, rank)?,
         None => options.output.clone(),
@@ -32,6 +29,11 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         period_ns: match options.frequency {
             Frequency::Auto => None,
             Frequency::Fixed(hertz) => Some(1_000_000_000 / u64::from(hertz)),
+        },
+        collector: match options.collector {
+            Collector::Auto => CollectorChoice::Auto,
+            Collector::Clock => CollectorChoice::Clock,
+            Collector::Pmu => CollectorChoice::Pmu,
         },
         burst_instructions: options.burst,
         budget_ppm: (options.budget * 10_000.0).round() as u32,
@@ -43,16 +45,6 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     })?;
     tell(&outcome);
     Ok(outcome)
-}
-
-/// Why hardware does not sample here.
-fn why_not_pmu() -> String {
-    match pmu::hardware(Path::new(pmu::EVENT_SOURCES)) {
-        Ok(hardware) => {
-            format!("this machine has {}, but this version of slimline can't record with it", hardware.name())
-        }
-        Err(reason) => reason.to_string(),
-    }
 }
 
 /// The command that runs the calibration loop.
@@ -82,7 +74,14 @@ fn tell(outcome: &Outcome) {
         Some(earlier) => format!("; the session before it is {}", earlier.display()),
         None => String::new(),
     };
-    say(format_args!("slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}"));
+    // What was chosen, where something better was looked for.
+    let chosen = match &info.collector.second_best {
+        Some(why) => format!("; by the {}: {why}", info.collector.name),
+        None => String::new(),
+    };
+    say(format_args!(
+        "slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}{chosen}"
+    ));
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             say(format_args!("slimline: process {} was not recorded: {failure}", process.pid));

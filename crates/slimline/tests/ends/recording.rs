@@ -43,8 +43,27 @@ fn usage_errors_are_claps() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).starts_with("error: "), "{arguments:?}: {}", stderr(&output));
     }
-    let output = scratch.slimline(["record", "--collector", "pmu", "true"]).output().unwrap();
-    check_refused(&output, "; use --collector clock, which needs no hardware counter");
+}
+
+/// Where hardware samples accesses it is taken; where it does not, that is said.
+#[test]
+fn what_was_chosen_is_told() {
+    let scratch = Scratch::new();
+    let output = scratch.slimline(["doctor", "--format", "json"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pmu = found["collectors"].as_array().unwrap().iter().find(|row| row["name"] == "pmu").unwrap();
+    let record = |collector: &str| scratch.slimline(["record", "--collector", collector, "true"]).output().unwrap();
+    let (asked, auto, clock) = (record("pmu"), record("auto"), record("clock"));
+    if pmu["available"] == "yes" {
+        assert_eq!(asked.status.code(), Some(0), "{}", stderr(&asked));
+        return;
+    }
+    let reason = pmu["reason"].as_str().unwrap();
+    check_refused(&asked, &format!("slimline: --collector pmu: {reason}"));
+    check_refused(&asked, "; use --collector clock, which needs no hardware counter");
+    assert_eq!(auto.status.code(), Some(0), "{}", stderr(&auto));
+    assert!(stderr(&auto).trim_end().ends_with(&format!("; by the clock: {reason}")), "{}", stderr(&auto));
+    assert!(!stderr(&clock).contains("by the clock"), "it was asked for: {}", stderr(&clock));
 }
 
 #[test]
