@@ -189,7 +189,7 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     let is_hardware = collector.trigger == Trigger::Counter;
     if is_hardware && info.imported.is_none() {
         notes.push(format!(
-            "sampled from outside: {}; blocks of the heap are not told apart, and there are no bursts",
+            "sampled from outside: {}; blocks of the heap are not told apart, which --collector clock does",
             collector.trigger_reason
         ));
     }
@@ -247,6 +247,21 @@ mod tests {
         );
         info.processes.push(ProcessSummary { between_errno: 24, ..summary("p8-0") });
         assert!(trigger(&info).ends_with("which weighs nothing; refused in 1 of the processes)"), "{}", trigger(&info));
+    }
+
+    #[test]
+    fn hardware_is_told_with_what_it_does_not_see() {
+        let mut info = info();
+        info.collector.trigger = Trigger::Counter;
+        info.collector.trigger_reason = "AMD IBS samples accesses here".into();
+        info.collector.skid.calibrated = false;
+        info.processes[0].losses.kernel_samples = 3;
+        let expected = [
+            "sampled from outside: AMD IBS samples accesses here; blocks of the heap are not told apart, which \
+             --collector clock does",
+            "3 samples of the kernel's code were left out",
+        ];
+        assert_eq!(notes(&info), expected);
     }
 
     #[test]
