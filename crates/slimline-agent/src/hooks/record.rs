@@ -104,21 +104,25 @@ fn note_missing(blocks: u64) {
 
 /// Before the function below frees `block`, which may be in the index; false where that function must not see it.
 fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
-    let removed = if counts::look() { leave_timed(block, sp, bp) } else { leave(block, sp, bp) };
+    let removed = if counts::look() { release_timed(block, sp, bp) } else { release(block, sp, bp) };
     // Else not followed, allocated before recording began, or missing from the index.
-    if removed.is_none() && next::is_early(block) {
-        return false;
-    }
-    BLOCKS.sweep(block as u64);
-    true
+    removed.is_some() || !next::is_early(block)
 }
 
-/// The same as [`leave`], and how long it took.
+/// Takes a block out of the index, if it is there, and spares the next one at its place the look for it.
+#[inline(always)]
+fn release(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
+    let removed = leave(block, sp, bp);
+    BLOCKS.sweep(block as u64);
+    removed
+}
+
+/// The same, and how long it took.
 #[cold]
 #[inline(never)]
-fn leave_timed(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
+fn release_timed(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
     let began = follow::ticks();
-    let removed = leave(block, sp, bp);
+    let removed = release(block, sp, bp);
     if let Some(thread) = thread::existing() {
         let ticks = follow::ticks().wrapping_sub(began);
         let bytes = removed.and_then(|removed| BLOCKS.bytes_of(block as u64, removed));
