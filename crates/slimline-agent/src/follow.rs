@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, MOST_FOLLOWED_BYTES, PAGE_BITS};
 
 use crate::blocks::BLOCKS;
+use crate::trigger::{self, CALLING_THREAD};
 use crate::{kernel, process, recorder};
 
 /// One block in 256: fewer say too little of small heaps, and passing over costs more than following so few.
@@ -153,8 +154,8 @@ pub(crate) struct Cost {
     by_count_ticks: Cell<u64>,
     /// … and for their size only.
     by_size_ticks: Cell<u64>,
-    /// The thread's CPU time then.
-    settled_cpu_ns: Cell<u64>,
+    /// The thread's user time then.
+    settled_user_ns: Cell<u64>,
 }
 
 impl Cost {
@@ -174,11 +175,15 @@ impl Cost {
         }
     }
 
-    /// Pays for what was followed since the last time, out of the CPU time that the thread had since.
+    /// Pays for what was followed since the last time, out of the user time that the thread had since.
+    ///
+    /// As the kernel's ticks tell it: asking for the precise CPU time makes the scheduler look at once whether the thread's
+    /// slice is over. Who often asks loses the processor before the tick comes, which then finds somebody else, and is not
+    /// sampled for half of its time where threads outnumber processors.
     pub(crate) fn settle(&self) {
         let Some(config) = process::config().filter(|config| config.budget_ppm < UNLIMITED_PPM) else { return };
-        let cpu_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
-        let passed_ns = cpu_ns.saturating_sub(self.settled_cpu_ns.replace(cpu_ns));
+        let user_ns = kernel::clock_ns(trigger::user_clock(CALLING_THREAD) as libc::clockid_t);
+        let passed_ns = user_ns.saturating_sub(self.settled_user_ns.replace(user_ns));
         let earned_ns = u128::from(passed_ns) * u128::from(config.budget_ppm) / 1_000_000 / OF_BUDGET;
         let ticks_passed = ticks().saturating_sub(STARTED_TICKS.load(Relaxed)).max(1);
         let now_ns = recorder::now_ns();

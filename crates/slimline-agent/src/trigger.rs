@@ -206,11 +206,14 @@ fn control(event: i32, request: usize) {
     unsafe { kernel::call(libc::SYS_ioctl, [event as usize, request, 0, 0, 0, 0]) };
 }
 
+/// Stands for its number in [`user_clock`].
+pub(crate) const CALLING_THREAD: u32 = 0;
+
 /// The clock of a thread's user time, which has no name in <time.h>: `~thread << 3 | CPUCLOCK_PERTHREAD_MASK |
 /// CPUCLOCK_VIRT` (`MAKE_THREAD_CPUCLOCK`, linux/posix-timers.h). Unless the kernel accounts for each entry
 /// (`CONFIG_VIRT_CPU_ACCOUNTING_GEN` with `nohz_full`), it goes forward at ticks in user mode alone, so that a timer on
 /// it interrupts the very instruction that the tick did.
-fn user_clock(thread: u32) -> u32 {
+pub(crate) fn user_clock(thread: u32) -> u32 {
     const PER_THREAD: u32 = 4;
     const USER_TIME: u32 = 1;
     !thread << 3 | PER_THREAD | USER_TIME

@@ -113,7 +113,10 @@ fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
 #[inline(always)]
 fn release(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
     let removed = leave(block, sp, bp);
-    BLOCKS.sweep(block as u64);
+    // Early blocks are never in the index, and always looked for.
+    if removed.is_some() || !next::is_early(block) {
+        BLOCKS.sweep(block as u64);
+    }
     removed
 }
 
