@@ -3,6 +3,7 @@
 mod agreement;
 mod coverage;
 mod foreign;
+mod fuzz;
 mod measure;
 mod oracle;
 mod overhead;
@@ -11,6 +12,7 @@ mod robust;
 mod rules;
 mod setup;
 mod slimline;
+mod soak;
 mod split;
 mod suite;
 mod workload;
@@ -52,11 +54,27 @@ enum Task {
     /// Measure.
     #[command(subcommand)]
     Bench(Bench),
+    /// Mutated input for each reader and decoder (needs a nightly toolchain and cargo-fuzz); a Markdown table.
+    Fuzz {
+        /// How long each target runs.
+        #[arg(long, default_value_t = 600)]
+        seconds: u32,
+        /// Only these targets of `fuzz/fuzz_targets`.
+        only: Vec<String>,
+    },
     /// Debian's programs under `slimline record`: same output, same status, each time.
     Robust {
         /// Recorded runs of each program.
         #[arg(long, default_value_t = 3)]
         times: u32,
+        /// Only these programs.
+        only: Vec<String>,
+    },
+    /// An allocation churn of several threads and a Redis server, recorded and not, side by side for long; Markdown tables.
+    Soak {
+        /// How long each runs.
+        #[arg(long, default_value_t = 30)]
+        minutes: u32,
         /// Only these programs.
         only: Vec<String>,
     },
@@ -132,6 +150,8 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),
+        Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
+        Task::Soak { minutes, only } => soak::run(minutes, &only),
         Task::Robust { times, only } => robust::run(times, &only),
     }
 }

@@ -20,6 +20,8 @@ mod clock;
 mod doctor;
 mod drain;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod import;
 mod live_mappings;
 mod machine;
