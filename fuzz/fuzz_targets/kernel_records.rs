@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
         let Ok(decoded) = Record::decode(&record, &events.attrs()[writer]) else { continue };
         match decoded.record {
             Record::Sample(sample) => walk(&sample, length, order),
-            Record::Mapping(mapping) => drop(mapping.row(0)),
+            Record::Mapping(mapping) => _ = mapping.row(0),
             Record::Read { counters, .. } => assert!(counters.iter().count() * 8 <= length),
             _ => {}
         }
@@ -34,7 +34,7 @@ fn walk(sample: &Sample<'_>, length: usize, order: ByteOrder) {
     assert!(sample.counters.map_or(0, |counters| counters.iter().count()) * 8 <= length);
     assert!(sample.raw.map_or(0, <[u8]>::len) + sample.aux.map_or(0, <[u8]>::len) <= length);
     for registers in [sample.user_registers, sample.interrupt_registers].into_iter().flatten() {
-        (0..70).for_each(|number| drop(registers.get(number)));
+        (0..70).for_each(|number| _ = registers.get(number));
     }
     if let Some(source) = sample.data_source {
         let _ = (source.operation(), source.level(), source.hops(), source.snoop());
