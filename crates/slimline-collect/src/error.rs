@@ -1,8 +1,9 @@
 //! Why a recording can't be started, each with what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use slimline_trace::escape::shell_word;
 use slimline_trace::session::SessionError;
 use slimline_trace::wire::FILE_MIB;
 
@@ -25,7 +26,7 @@ pub enum RecordError {
     #[error("{}: is a directory, not a program", .0.display())]
     Directory(PathBuf),
     /// The file may not be executed.
-    #[error("{}: not executable (chmod +x {})", .0.display(), .0.display())]
+    #[error("{}: not executable (chmod +x {})", .0.display(), quoted(.0))]
     NotExecutable(PathBuf),
     /// The file may not be read or its directory not be searched.
     #[error("{}: permission denied", .0.display())]
@@ -79,8 +80,8 @@ pub enum RecordError {
         process: u32,
     },
     /// The kernel makes the loader ignore `LD_PRELOAD`.
-    #[error("{}: {why}, so the system ignores preloaded libraries (record a copy without it: cp {} /tmp/)",
-        program.display(), program.display())]
+    #[error("{}: {why}, so the system ignores preloaded libraries (record a copy without it, in a directory of your own: \
+             cp {} ~/)", program.display(), quoted(program))]
     Privileged {
         /// The file.
         program: PathBuf,
@@ -125,6 +126,11 @@ pub enum RecordError {
     },
 }
 
+/// The path as a word of a command.
+fn quoted(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
+}
+
 impl RecordError {
     /// The kernel refused to sample the process with `error`.
     pub(crate) fn refused_process(pid: u32, error: io::Error) -> Self {
@@ -151,5 +157,20 @@ impl RecordError {
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::System { what, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_can_be_pasted() {
+        let hostile = PathBuf::from("/a b;id/$(id)\n");
+        let word = r"$'/a b;id/$(id)\012'";
+        let told = RecordError::NotExecutable(hostile.clone()).to_string();
+        assert!(told.ends_with(&format!("not executable (chmod +x {word})")), "{told}");
+        let told = RecordError::Privileged { program: hostile, why: "set-user-id" }.to_string();
+        assert!(told.ends_with(&format!("in a directory of your own: cp {word} ~/)")), "{told}");
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use crate::escape::plain;
+use slimline_trace::escape::plain;
+
 use crate::text::number::percent;
 use crate::text::served::{levels, mean_cycles, others};
 use crate::text::{WIDTH, line_range, shorten_end};

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use serde::Serialize;
+use slimline_trace::escape::plain;
 
-use crate::escape::plain;
 use crate::text::{fold, labelled};
 use crate::view::SCHEMA;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
-use crate::escape::dot as escape;
+use slimline_trace::escape::dot as escape;
+
 use crate::view::{Field, Group, Report};
 
 /// Affinities below this are left out of the picture: an edge would say less than its ink.

@@ -6,7 +6,6 @@ pub mod annotate;
 pub mod assemble;
 pub mod doctor;
 pub mod dot;
-pub mod escape;
 mod imported;
 mod no_samples;
 #[cfg(test)]
@@ -29,7 +28,6 @@ pub fn json_per_process(processes: Vec<view::ProcessReport>) -> String {
 }
 
 fn pretty(view: &impl serde::Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(view).expect("a view holds string keys and finite numbers only");
-    text.push('\n');
-    text
+    let text = serde_json::to_string_pretty(view).expect("a view holds string keys and finite numbers only");
+    slimline_trace::escape::json(&text) + "\n"
 }

@@ -4,6 +4,9 @@ use slimline_trace::session::{ProcessSummary, SampledEvent, SessionInfo, Trigger
 
 use crate::text::number::duration;
 
+/// Events that are named.
+const NAMED: usize = 4;
+
 /// Why a session has no samples; `None` where it says itself why it is not whole, or why its agents gave up.
 pub fn why_no_samples(info: &SessionInfo) -> Option<String> {
     let SessionInfo { processes, .. } = info;
@@ -19,7 +22,10 @@ pub fn why_no_samples(info: &SessionInfo) -> Option<String> {
 
 /// Why there are no samples of hardware events.
 fn why_none_counted(events: &[SampledEvent]) -> String {
-    let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+    let mut names: Vec<&str> = events.iter().take(NAMED).map(|event| event.name.as_str()).collect();
+    if events.len() > NAMED {
+        names.push("others");
+    }
     let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(" and ")) };
     let slow = match events.iter().filter_map(|event| event.least_latency_cycles).min() {
         Some(cycles) => format!(", or no load took {cycles} cycles"),
@@ -103,6 +109,8 @@ mod tests {
             "there were fewer events of cpu/mem-loads/P and cpu/mem-stores/P than from one sample to the next, or no load \
              took 30 cycles; give it more work"
         );
+        let many: Vec<SampledEvent> = (0..9).map(|number| event(&format!("e{number}"), None)).collect();
+        assert!(why_none_counted(&many).contains(" of e0 and e1 and e2 and e3 and others than "));
         assert!(why_none_counted(&[]).starts_with("there were fewer events than from"));
     }
 

@@ -306,6 +306,30 @@ fn what_is_resolved_and_what_is_not() {
     insta::assert_snapshot!(unstyled(&out));
 }
 
+/// Shares of latencies are no shares of time.
+#[test]
+fn what_is_resolved_of_hardware_samples() {
+    let text = text_of(&art_of_a_counter(), By::Quality, Limits::default());
+    let quality = &text[text.find("QUALITY").unwrap()..];
+    assert!(quality.contains("of the latency is spent on memory accesses"), "{quality}");
+    assert!(quality.contains("latency  lacks"), "{quality}");
+    assert!(!quality.contains("time"), "{quality}");
+}
+
+/// What a session.json says of itself is foreign.
+#[test]
+fn a_terminal_gets_no_control_characters() {
+    let mut report = art();
+    let hostile = "\u{1b}]0;x\u{7}\u{9b}2J\u{202e}";
+    report.session.collector = hostile.to_owned();
+    report.session.ended = hostile.to_owned();
+    report.session.command = vec![hostile.to_owned()];
+    let shown = text_of(&report, By::Group, Limits { full_head: true, ..Limits::default() }) + &json(&report);
+    assert!(shown.contains("\\u{1b}]0;x"), "{shown}");
+    let acted_on = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
+    assert_eq!(shown.chars().find(acted_on), None, "{shown}");
+}
+
 #[test]
 fn report_by_group() {
     insta::assert_snapshot!(as_text(By::Group));

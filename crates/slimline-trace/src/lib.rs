@@ -9,6 +9,7 @@
 //!
 //! With the feature `session` (the default) also
 //!
+//! - [`escape`]: foreign names as a terminal or a shell can take them;
 //! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
 //! - [`session`]: the directory they live in.
 
@@ -16,6 +17,8 @@
 
 pub mod access;
 pub mod address;
+#[cfg(feature = "session")]
+pub mod escape;
 pub mod served;
 #[cfg(feature = "session")]
 pub mod session;

@@ -11,9 +11,13 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use slimline_trace::escape::plain;
 
 /// Exit status for bad usage or input, as clap's own.
 const BAD_INPUT: u8 = 2;
+
+/// Characters of a line on standard error: more than the longest path with our words around it.
+const LINE_CHARS: usize = 6000;
 
 fn main() -> ExitCode {
     match commands::run(cli::Cli::parse()) {
@@ -26,12 +30,34 @@ fn main() -> ExitCode {
     }
 }
 
-/// One line on standard error. Where that is closed or full there is nobody left to tell.
+/// One line on standard error, whatever names are in it. Where that is closed or full there is nobody left to tell.
 fn say(line: impl Display) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", one_line(&line.to_string()));
+}
+
+/// What a terminal can show of it, without control characters, and cut where a file put a book into a name.
+fn one_line(text: &str) -> String {
+    let mut line = plain(text);
+    if let Some((end, _)) = line.char_indices().nth(LINE_CHARS) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
 }
 
 /// `slimline report | head` is no failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_and_has_an_end() {
+        assert_eq!(one_line("no type \x1b[2J\n\u{202e}"), "no type \\u{1b}[2J\\n\\u{202e}");
+        assert_eq!(one_line(&"ü".repeat(LINE_CHARS)), "ü".repeat(LINE_CHARS));
+        assert_eq!(one_line(&"ü".repeat(LINE_CHARS + 1)), "ü".repeat(LINE_CHARS) + "…");
+    }
 }

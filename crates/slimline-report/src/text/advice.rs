@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::escape::plain;
 use slimline_trace::session::WeightUnit;
 
 use super::number::percent;
 use super::{DIM, STRONG, fold, heading};
-use crate::escape::plain;
 use crate::view::{Advice, Report};
 
 pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {

@@ -2,10 +2,11 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::escape::plain;
+
 use super::number::{RANGE, count, percent, range};
 use super::table::{Column, Rows, shorten_path};
 use super::{Limits, heading, more};
-use crate::escape::plain;
 use crate::view::Row;
 
 pub(super) fn write(

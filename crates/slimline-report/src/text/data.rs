@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 
+use slimline_trace::escape::plain;
+
 use super::number::{RANGE, bytes, confidence, count, percent, plural, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
 use super::{Limits, WIDTH, fold, heading, more, served};
-use crate::escape::plain;
 use crate::view::{Field, Group, Loop, LoopGroup, Place, Quality, Report, Sharing};
 
 /// Share from which it is told what of the time a table is not about.

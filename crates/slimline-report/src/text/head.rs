@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::escape::{command_line, plain};
 use slimline_trace::session::{SampledEvent, WeightUnit};
 
 use super::labelled;
 use super::number::{bytes, count, duration, percent, plural};
 use super::unnamed::{without_line, without_name};
-use crate::escape::{command_line, plain};
 use crate::view::{Bursts, Lost, Quality, Session};
 
 /// Columns of the labels.
@@ -69,7 +69,7 @@ fn samples(session: &Session) -> String {
     }
     format!(
         "{number} by the {} at {:.0} Hz for {} of user time; {} in {}",
-        session.collector,
+        plain(&session.collector),
         session.frequency_hz,
         duration(session.weight_total),
         if session.accesses == 1 { "1 access".to_owned() } else { format!("{} accesses", count(session.accesses)) },

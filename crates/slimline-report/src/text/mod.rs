@@ -15,10 +15,10 @@ mod unnamed;
 use std::fmt::{self, Display, Write};
 
 use anstyle::{AnsiColor, Style};
+use slimline_trace::escape::plain;
 
 pub(crate) use self::data::line_range;
 pub(crate) use self::table::shorten_end;
-use crate::escape::plain;
 use crate::view::{ProcessReport, Report, Session};
 
 /// Widest line written.
@@ -121,7 +121,7 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, cost, floor, limits)?,
         By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, cost, floor, limits)?,
         By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, cost, floor, limits)?,
-        By::Quality => return quality::write(out, &report.coverage, limits.share.unwrap_or(0.0), limits),
+        By::Quality => return quality::write(out, &report.coverage, cost, limits.share.unwrap_or(0.0), limits),
     }
     advice::pointer(out, report)
 }

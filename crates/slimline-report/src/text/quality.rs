@@ -2,23 +2,33 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::escape::plain;
+
 use super::number::percent;
 use super::table::{Column, Rows, shorten_path};
 use super::{Limits, heading, more};
-use crate::escape::plain;
 use crate::view::{Coverage, Missing, MissingUse};
 
 /// Widest function, place and data of an example.
 const EXAMPLE_WIDTH: usize = 30;
 
-pub(super) fn write(out: &mut impl Write, coverage: &Coverage, floor: f64, limits: Limits) -> fmt::Result {
+/// `cost` is what shares are of, in a word.
+pub(super) fn write(
+    out: &mut impl Write,
+    coverage: &Coverage,
+    cost: &'static str,
+    floor: f64,
+    limits: Limits,
+) -> fmt::Result {
     heading(out, "QUALITY")?;
     let of = |part: f64, whole: f64| percent(if whole > 0.0 { part / whole } else { 0.0 });
+    let of_cost = |what: &str| format!("of the {cost} is spent on {what}");
+    let resolved_to = |what: &str| format!("of that is resolved to {what}");
     for (share, words) in [
-        (percent(coverage.accesses), "of the time is spent on memory accesses; the rest is computing"),
-        (of(coverage.objects, coverage.accesses), "of that is resolved to an object"),
-        (percent(coverage.structures), "of the time is spent on accesses into structures, or that may be"),
-        (of(coverage.fields, coverage.structures), "of that is resolved to a field"),
+        (percent(coverage.accesses), of_cost("memory accesses; the rest is computing")),
+        (of(coverage.objects, coverage.accesses), resolved_to("an object")),
+        (percent(coverage.structures), of_cost("accesses into structures, or that may be")),
+        (of(coverage.fields, coverage.structures), resolved_to("a field")),
     ] {
         writeln!(out, "  {share:>7}  {words}")?;
     }
@@ -28,7 +38,7 @@ pub(super) fn write(out: &mut impl Write, coverage: &Coverage, floor: f64, limit
     heading(out, "NOT RESOLVED")?;
     let mut table = Rows::new(
         &[
-            Column::Number("time"),
+            Column::Number(cost),
             Column::Text("lacks"),
             Column::Text("why"),
             Column::Shortened("function", limits.columns(EXAMPLE_WIDTH)),

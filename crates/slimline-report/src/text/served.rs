@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write};
 
+use slimline_trace::escape::plain;
 use slimline_trace::served::MemoryLevel;
 
 use super::number::{count, percent};
 use super::table::{Column, Rows, shorten};
 use super::{Limits, fold, heading};
-use crate::escape::plain;
 use crate::view::{Group, Report, Served, ServedBy};
 
 /// Share from which a level, or something else that samples were, is told.

@@ -1,8 +1,9 @@
 //! What has no name, and why: code without lines, and data without a name. The one may use data that is known, and the
 //! other be used by code that is.
 
+use slimline_trace::escape::plain;
+
 use super::number::percent;
-use crate::escape::plain;
 use crate::view::Unnamed;
 
 /// Shares below this are told in JSON only.

@@ -57,10 +57,12 @@ pub(crate) fn run(options: &cli::Demo) -> anyhow::Result<u8> {
     }
     say("slimline report");
     report::run(&cli::Report::of(session.clone()))?;
-    say("\nslimline advise");
+    say("");
+    say("slimline advise");
     advise::run(&cli::Advise::of(session))?;
     if scratch.is_none() {
-        say(format_args!("\nKept in {}: source, program and session.", directory.display()));
+        say("");
+        say(format_args!("Kept in {}: source, program and session.", directory.display()));
     }
     Ok(0)
 }
@@ -73,7 +75,8 @@ fn compile(directory: &Path) -> anyhow::Result<PathBuf> {
             let run = Command::new(compiler).args(source.arguments).current_dir(directory).output();
             let Ok(output) = run else { continue };
             if !output.status.success() {
-                bail!("{compiler} could not compile the demo:\n{}", String::from_utf8_lossy(&output.stderr));
+                String::from_utf8_lossy(&output.stderr).lines().for_each(say);
+                bail!("{compiler} could not compile the demo");
             }
             say(format_args!("{compiler} {}", source.arguments.join(" ")));
             return Ok(directory.join("bodies"));

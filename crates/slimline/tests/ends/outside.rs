@@ -194,7 +194,8 @@ fn what_can_not_be_attached_to_is_told() {
     let (mut target, pid) = start(&scratch, "read never");
     let slimline = copy_for_everybody(&scratch.path(""));
     let mut command = Command::new(slimline);
-    command.args(["record", "-o", "/tmp/never", "-p", &pid.to_string()]).uid(NOBODY).gid(NOBODY);
+    command.args(["record".as_ref(), "-o".as_ref(), scratch.path("never").as_os_str()]);
+    command.args(["-p", &pid.to_string()]).uid(NOBODY).gid(NOBODY);
     check_refused(&command.output().unwrap(), &format!("process {pid}: "));
     drop(target.stdin.take());
     target.wait().unwrap();

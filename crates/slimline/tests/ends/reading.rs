@@ -37,6 +37,10 @@ fn what_is_no_session_is_told_apart() {
     }
     fs::write(scratch.path("foreign/session.json"), "{\"format\": 1}").unwrap();
     check_unreadable(&scratch, &scratch.path("foreign"), "damaged");
+    // What a file says reaches the terminal as text.
+    let hostile = r#"{"format": 1, "slimline_version": "", "complete": "\u001b]0;x\u0007\n\u009b2J"}"#;
+    fs::write(scratch.path("foreign/session.json"), hostile).unwrap();
+    check_unreadable(&scratch, &scratch.path("foreign"), r"\u{1b}]0;x\u{7}");
     fs::write(scratch.path("foreign/session.json"), "{\"format\": 4711, \"and\": \"new things\"}").unwrap();
     check_unreadable(&scratch, &scratch.path("foreign"), "4711");
     // No argument: the default name.

@@ -77,6 +77,8 @@ fn what_is_no_program_is_refused() {
     check_not_recorded(&scratch, &[text(&plain)], "neither an ELF program nor a script");
     let script = scratch.write_program("script", "#!/no/such/interpreter\n");
     check_not_recorded(&scratch, &[text(&script)], "/no/such/interpreter: command not found");
+    let hostile = scratch.write_program("hostile", "#!/no/\u{1b}[31mred\n");
+    check_not_recorded(&scratch, &[text(&hostile)], r"/no/\u{1b}[31mred: command not found");
     let empty = scratch.write_program("empty", "");
     check_not_recorded(&scratch, &[text(&empty)], "neither an ELF program nor a script");
 }
@@ -123,7 +125,7 @@ fn what_permissions_forbid_is_told() {
     fs::create_dir(scratch.path("closed")).unwrap();
     let hidden = scratch.write_program("closed/program", "#!/bin/sh\n");
     fs::set_permissions(scratch.path("closed"), Permissions::from_mode(0o700)).unwrap();
-    check_refused(&run(&["record", "-o", "/tmp/never", "--", text(&hidden)]), "permission denied");
+    check_refused(&run(&["record", "-o", text(&scratch.path("never")), "--", text(&hidden)]), "permission denied");
     // The scratch directory itself belongs to root.
     check_refused(&run(&["record", "--", "true"]), "slimline.data: Permission denied");
 

@@ -102,6 +102,7 @@ pub(crate) fn check_refused(output: &Output, expected: &str) {
     assert_eq!(output.status.code(), Some(2), "{:?}: {line}", output.status);
     assert!(line.contains(expected), "{expected:?} is not in: {line}");
     assert!(line.starts_with("slimline: ") && line.lines().count() == 1, "not one line of slimline's: {line}");
+    assert_eq!(line.trim_end_matches('\n').find(char::is_control), None, "for a terminal: {line:?}");
     assert!(output.stdout.is_empty(), "{}", stdout(output));
 }
 

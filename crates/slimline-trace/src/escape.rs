@@ -1,0 +1,145 @@
+//! Names from targets and files never reach a terminal, a shell or dot unescaped.
+
+use std::fmt::Write;
+
+/// Whether a terminal acts on `c` instead of showing it: control characters, and those that change the direction or break
+/// the line of what follows.
+fn is_acted_on(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text with characters that a terminal would act on shown as escapes.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let escaped = is_acted_on(c);
+            let kept = (!escaped).then_some(c);
+            kept.into_iter().chain(escaped.then(|| c.escape_default()).into_iter().flatten())
+        })
+        .collect()
+}
+
+/// JSON as a terminal can show it: its lines are kept, such characters within its strings are `\uXXXX`.
+pub fn json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && is_acted_on(c) {
+            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// A command as one could paste it into a shell (bash, or another that knows `$'…'`).
+pub fn command_line(command: &[String]) -> String {
+    let mut words = command.iter().map(|word| shell_word(word)).collect::<Vec<_>>();
+    // Ahead of a command it would be an assignment.
+    if let Some(first) = words.first_mut().filter(|first| first.contains('=') && !first.contains('\'')) {
+        *first = format!("'{first}'");
+    }
+    words.join(" ")
+}
+
+/// One word of such a command.
+pub fn shell_word(word: &str) -> String {
+    let safe = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
+    if !word.is_empty() && !word.starts_with('=') && word.chars().all(safe) {
+        return word.to_owned();
+    }
+    if !word.chars().any(is_acted_on) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    let mut quoted = String::from("$'");
+    for c in word.chars() {
+        match c {
+            '\\' | '\'' => quoted.extend(['\\', c]),
+            c if is_acted_on(c) => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// The text as the inside of a quoted dot string.
+pub fn dot(text: &str) -> String {
+    plain(text).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn hostile_names_are_harmless() {
+        assert_eq!(plain("a\x1b[31mb\n"), "a\\u{1b}[31mb\\n");
+        assert_eq!(plain("\u{9b}2J"), "\\u{9b}2J");
+        assert_eq!(
+            command_line(&["./a b".into(), "it's".into(), String::new(), "-n=3".into()]),
+            r"'./a b' 'it'\''s' '' -n=3"
+        );
+        assert_eq!(dot("say \"x\"\\"), "say \\\"x\\\"\\\\");
+    }
+
+    #[test]
+    fn what_turns_text_around_is_shown() {
+        for c in "\u{61c}\u{200e}\u{200f}\u{2028}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+            assert_eq!(plain(&format!("a{c}b")), format!("a\\u{{{:x}}}b", u32::from(c)));
+        }
+        assert_eq!(plain("größe ∑ \u{200d}"), "größe ∑ \u{200d}");
+    }
+
+    #[test]
+    fn json_says_the_same_without_control_characters() {
+        let value = serde_json::json!({ "name": "a\u{7f}\u{9b}\u{202e}\x1b\n\"ü" });
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let escaped = json(&text);
+        assert_eq!(escaped, "{\n  \"name\": \"a\\u007f\\u009b\\u202e\\u001b\\n\\\"ü\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+    }
+
+    /// The words that bash makes of a line.
+    fn words_of(line: &str) -> Vec<String> {
+        let script = format!("printf '%s\\0' {line}");
+        let output = Command::new("bash").args(["--norc", "--noprofile", "-c", &script]).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{line:?}: {output:?}");
+        let words = String::from_utf8(output.stdout).unwrap();
+        words.strip_suffix('\0').unwrap().split('\0').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_backslash_does_not_end_the_quotes() {
+        let hostile = ["echo".to_owned(), "\n".to_owned() + r"\';echo INJECTED;#"];
+        assert_eq!(words_of(&command_line(&hostile)), hostile);
+    }
+
+    #[test]
+    fn the_first_word_is_no_assignment() {
+        assert_eq!(command_line(&["A=1".into(), "B=1".into(), "=c".into()]), "'A=1' B=1 '=c'");
+        assert_eq!(command_line(&["A= b".into()]), "'A= b'");
+    }
+
+    proptest! {
+        /// Whatever the words are, bash takes them as they are.
+        #[test]
+        fn bash_reads_the_same_words(
+            words in proptest::collection::vec(proptest::collection::vec(1_u8.., 0..24), 1..8),
+            shelly in r"[\\'\n\x1b$`!*~{}0-9 ]{0,12}",
+        ) {
+            let lossy = words.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            let words: Vec<String> = lossy.chain([shelly]).collect();
+            prop_assert_eq!(words_of(&command_line(&words)), words);
+        }
+    }
+}
