@@ -10,6 +10,7 @@
 //! With the feature `session` (the default) also
 //!
 //! - [`escape`]: foreign names as a terminal or a shell can take them;
+//! - [`regular_file`]: how files are opened that other files name;
 //! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
 //! - [`session`]: the directory they live in.
 
@@ -19,6 +20,8 @@ pub mod access;
 pub mod address;
 #[cfg(feature = "session")]
 pub mod escape;
+#[cfg(feature = "session")]
+pub mod regular_file;
 pub mod served;
 #[cfg(feature = "session")]
 pub mod session;

@@ -1,6 +1,7 @@
 //! Sessions as readers meet them: whole, cut off, damaged, foreign.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -81,7 +82,7 @@ fn rows(part: u32) -> Rows {
         permissions: "r-xp".into(),
         device: "fe:00".into(),
         inode: 12,
-        path: "/tmp/program".into(),
+        path: "/opt/program".into(),
         first_seen_ns: 100,
         last_seen_ns: 200 + u64::from(part),
     };
@@ -174,12 +175,59 @@ fn reads_back_what_was_written() {
     }
 }
 
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_was_in_its_place_does_not_open_a_session_to_others() {
+    let (scratch, directory) = fresh();
+    set_mode(&directory, 0o755);
+    write(&directory);
+    assert_eq!(mode_of(&directory), 0o700, "after a session that was made open");
+    let place = scratch.path().join("made-before");
+    for left_over in [place.clone(), scratch.path().join("made-before.new")] {
+        fs::create_dir(&left_over).unwrap();
+        set_mode(&left_over, 0o777);
+    }
+    write(&place);
+    assert_eq!(mode_of(&place), 0o700, "after an empty directory");
+}
+
+#[test]
+fn ranks_share_a_directory_that_is_theirs_alone() {
+    let (_scratch, run) = empty();
+    let place = write_rank(&run, 0, 2, 5000);
+    assert_eq!((mode_of(&run), mode_of(&place)), (0o700, 0o700));
+    // Made by the user: names are no secret, as long as nobody else can change them.
+    set_mode(&run, 0o755);
+    assert_eq!(mode_of(&write_rank(&run, 1, 2, 5000)), 0o700);
+    for mode in [0o775, 0o757, 0o1777] {
+        set_mode(&run, mode);
+        let refused = place_of_rank(&run, Rank { number: 1, of: Some(2) }).unwrap_err().to_string();
+        assert!(refused.contains("not a directory that only you may write to"), "{mode:o}: {refused}");
+    }
+}
+
+#[test]
+fn a_rank_of_unknown_many_sets_nothing_aside() {
+    let (_scratch, run) = empty();
+    write_rank(&run, 1, 2, 5000);
+    for of in [None, Some(u32::MAX)] {
+        assert_eq!(place_of_rank(&run, Rank { number: 0, of }).unwrap(), run.join("rank-0"));
+    }
+    assert!(run.join("rank-1").join(HEADER_FILE).exists());
+}
+
 #[test]
 fn is_private_and_keeps_only_the_last_state() {
-    use std::os::unix::fs::PermissionsExt;
     let (_scratch, directory) = fresh();
     for path in [directory.clone(), directory.join("p7-0")] {
-        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(mode_of(&path), 0o700);
     }
     assert!(!directory.join("p7-0/threads-00000.parquet").exists());
     assert!(directory.join("p7-0/threads-00001.parquet").exists());
@@ -628,6 +676,52 @@ fn rows_of_threads(count: usize) -> Threads {
     threads
 }
 
+/// What is no file has no end, or nobody who writes it.
+#[test]
+fn waits_for_nobody() {
+    for name in [HEADER_FILE, "p7-0/part-00001.json", "p7-0/samples-00001.parquet"] {
+        let (_scratch, directory) = fresh();
+        let path = directory.join(name);
+        fs::remove_file(&path).unwrap();
+        symlink("/dev/zero", &path).unwrap();
+        let zeros = read(&directory).unwrap_err().to_string();
+        fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let pipe = read(&directory).unwrap_err().to_string();
+        for error in [zeros, pipe] {
+            assert!(error.ends_with(&format!("{name}: not a regular file")), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::File::create(&path).unwrap().set_len(1 << 42).unwrap();
+        let sparse = read(&directory).unwrap_err().to_string();
+        assert!(sparse.contains("larger than") || sparse.contains("truncated"), "{sparse}");
+    }
+}
+
+/// Equal rows take hardly any room in a file, and all of it in memory.
+#[test]
+fn rows_beyond_those_announced_are_not_read() {
+    let mut threads = rows_of_threads(1);
+    let row = threads.row(0);
+    (0..1_000_000).for_each(|_| threads.push(row.clone()));
+    let file: bytes::Bytes = threads.to_parquet().unwrap().into();
+    assert!(file.len() < 100_000, "{} bytes", file.len());
+    let Err(TableError::Rows { found, expected: 10 }) = Threads::from_parquet(file, 10) else { panic!("was read") };
+    assert!(found < 100_000, "{found} rows were read first");
+}
+
+#[test]
+fn texts_as_long_as_books_are_not_read() {
+    let mut threads = Threads::default();
+    let name = "x".repeat(4 << 20);
+    for _ in 0..40 {
+        threads.push(Thread { tid: 1, name: name.clone(), began_ns: 0, ended_ns: None, cpu_ns: 1, samples: 0 });
+    }
+    let file: bytes::Bytes = threads.to_parquet().unwrap().into();
+    let error = Threads::from_parquet(file, 40).unwrap_err().to_string();
+    assert_eq!(error, "column name takes more than 128 MiB");
+}
+
 #[test]
 fn a_part_that_does_not_fit_is_taken_back_as_a_whole() {
     let scratch = tempfile::tempdir().unwrap();
@@ -636,7 +730,7 @@ fn a_part_that_does_not_fit_is_taken_back_as_a_whole() {
     let mut process = session.process("p7-0").unwrap();
     process.write_part(rows(0).new_rows()).unwrap();
     // The disk is full from the second part's accesses on.
-    std::os::unix::fs::symlink("/dev/full", directory.join("p7-0/accesses-00001.parquet.tmp")).unwrap();
+    symlink("/dev/full", directory.join("p7-0/accesses-00001.parquet.tmp")).unwrap();
     let error = process.write_part(rows(1).new_rows()).unwrap_err();
     assert_eq!(error.out_of_space(), Some(OutOfSpace::Disk), "{error}");
     assert!(error.to_string().contains("accesses-00001.parquet"), "{error}");

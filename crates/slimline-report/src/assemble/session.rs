@@ -32,7 +32,7 @@ pub(super) fn view(
     let sum = |of: fn(&ProcessSummary) -> u64| info.processes.iter().map(of).fold(0, u64::saturating_add);
     let collector = &info.collector;
     let skid = &collector.skid;
-    let calibration: u64 = skid.samples_at_distance.iter().sum();
+    let calibration: u64 = skid.samples_at_distance.iter().copied().fold(0, u64::saturating_add);
     let agreeing = skid.samples_at_distance.get(skid.instructions as usize).copied().unwrap_or(0);
     view::Session {
         command: info.command.clone(),
@@ -292,6 +292,6 @@ mod tests {
         let mut info = info();
         info.processes.push(ProcessSummary { trigger: Trigger::Off, trigger_errno: 16, ..summary("p8-0") });
         let told = notes(&info);
-        assert!(told.len() == 1 && told[0].starts_with("process 7 (/tmp/program) was not sampled: "), "{told:?}");
+        assert!(told.len() == 1 && told[0].starts_with("process 7 (/opt/program) was not sampled: "), "{told:?}");
     }
 }

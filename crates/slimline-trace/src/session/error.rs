@@ -22,6 +22,10 @@ pub enum SessionError {
     #[error("{}: holds a session that is not of a parallel run: give the ranks a directory of their own (-o DIR)",
         .0.display())]
     NotForRanks(PathBuf),
+    /// A directory for the ranks of a parallel run in which somebody else could put something in a session's place.
+    #[error("{}: not a directory that only you may write to; give the ranks one that is not there yet (-o DIR)",
+        .0.display())]
+    NotOurs(PathBuf),
     /// Written by a later version.
     #[error("{}: session format {found} is newer than this slimline reads ({}); use a newer slimline",
         directory.display(), super::FORMAT_VERSION)]

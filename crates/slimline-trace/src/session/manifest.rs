@@ -9,8 +9,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
 
-use super::SessionError;
+use super::{MOST_TEXT_BYTES, SessionError};
+use crate::regular_file::{open_regular, read_regular};
 use crate::tables::Table;
+
+/// Bytes of a table's file: some hundred times what is written of a few seconds.
+const MOST_TABLE_BYTES: u64 = 1 << 30;
 
 /// Written last, by rename: a part exists if and only if its manifest does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,15 +78,19 @@ impl Manifest {
     pub(super) fn table<T: Table>(&self, process: &Path, number: u32, name: &str) -> Result<T, SessionError> {
         let path = table_path(process, name, number);
         let entry = self.files.get(name).ok_or_else(|| SessionError::MissingFile(path.clone()))?;
-        let content = match fs::read(&path) {
-            Ok(content) => content,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(SessionError::MissingFile(path)),
-            Err(error) => return Err(SessionError::Io { path, error }),
+        // The size before the content: a file that was not written by us may have any.
+        let length = open_regular(&path).and_then(|file| file.metadata()).map(|found| found.len());
+        let content = match length {
+            Ok(found_bytes) if found_bytes != entry.bytes => {
+                return Err(SessionError::Truncated { file: path, found_bytes, expected_bytes: entry.bytes });
+            }
+            Ok(_) => read_regular(&path, MOST_TABLE_BYTES),
+            Err(error) => Err(error),
         };
-        if content.len() as u64 != entry.bytes {
-            let (found_bytes, expected_bytes) = (content.len() as u64, entry.bytes);
-            return Err(SessionError::Truncated { file: path, found_bytes, expected_bytes });
-        }
+        let content = content.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => SessionError::MissingFile(path.clone()),
+            _ => SessionError::Io { path: path.clone(), error },
+        })?;
         if checksum(&content) != entry.xxh64 {
             return Err(SessionError::damaged(&path, "its checksum is wrong"));
         }
@@ -97,7 +105,7 @@ impl Manifest {
     /// The manifest of part `number`, where there is one.
     pub(super) fn read(process: &Path, number: u32) -> Result<Option<Self>, SessionError> {
         let path = manifest_path(process, number);
-        let content = match fs::read(&path) {
+        let content = match read_regular(&path, MOST_TEXT_BYTES) {
             Ok(content) => content,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(SessionError::Io { path, error }),

@@ -48,7 +48,6 @@ mod manifest;
 mod rank;
 mod writer;
 
-use std::fs;
 use std::io;
 use std::ops;
 use std::path::{Component, Path, PathBuf};
@@ -65,6 +64,7 @@ pub use rank::{RANK_VARIABLES, Rank};
 pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session, place_of_rank};
 
 use crate::access::WindowId;
+use crate::regular_file::read_regular;
 use crate::tables::{
     Accesses, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, StackRow, Stacks, Table,
     TableError, Threads,
@@ -82,6 +82,8 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const HEADER_FILE: &str = "session.json";
 /// Name of the session that is written and read where none is given.
 pub const DEFAULT_DIRECTORY: &str = "slimline.data";
+/// Bytes of `session.json` and of a manifest: a hundred thousand processes.
+const MOST_TEXT_BYTES: u64 = 256 << 20;
 /// File name of the ranges alive; the table is the same as that of the dead ones.
 const LIVE_RANGES: &str = "live-ranges";
 /// File name of the mappings that have gone; the table is the same as that of the others.
@@ -155,7 +157,7 @@ fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
         format: u32,
     }
     let path = directory.join(HEADER_FILE);
-    let content = match fs::read(&path) {
+    let content = match read_regular(&path, MOST_TEXT_BYTES) {
         Ok(content) => content,
         Err(error) => {
             let directory = directory.to_owned();

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
 
 use super::gather::{holds_sessions_only, merged, sessions_in};
 use super::manifest::{Manifest, table_path, write_whole};
@@ -118,10 +120,11 @@ pub fn check_output_directory(directory: &Path) -> Result<(), SessionError> {
 }
 
 /// Where the session of a rank goes that was asked to go to `directory`. Makes that directory (mode 0700), and sets aside
-/// what an earlier run of more ranks left in it.
+/// what an earlier run of more ranks left in it. Where it was made by somebody else before, sessions in it are 0700 all the
+/// same, as long as nobody else can put others in their place.
 ///
 /// # Errors
-/// It is a session itself, or can't be made.
+/// It is a session itself, can't be made, or others may write in it.
 pub fn place_of_rank(directory: &Path, rank: Rank) -> Result<PathBuf, SessionError> {
     if directory.join(HEADER_FILE).exists() {
         return Err(SessionError::NotForRanks(directory.to_owned()));
@@ -131,7 +134,9 @@ pub fn place_of_rank(directory: &Path, rank: Rank) -> Result<PathBuf, SessionErr
         // Another rank may have made it just now.
         _ => {}
     }
-    let left = (rank.of.unwrap_or(u32::MAX)..).map(|number| directory.join(Rank { number, of: None }.directory()));
+    check_own(directory)?;
+    let beyond = rank.of.into_iter().flat_map(|of| of..=u32::MAX);
+    let left = beyond.map(|number| directory.join(Rank { number, of: None }.directory()));
     for left in left.take_while(|left| left.join(HEADER_FILE).exists()) {
         // Other ranks do the same: whoever comes second finds nothing to do.
         let old = beside(&left, OLD);
@@ -139,6 +144,14 @@ pub fn place_of_rank(directory: &Path, rank: Rank) -> Result<PathBuf, SessionErr
         let _ = fs::rename(&left, &old);
     }
     Ok(directory.join(rank.directory()))
+}
+
+/// Refuses a directory in which somebody else could put something in a session's place.
+fn check_own(directory: &Path) -> Result<(), SessionError> {
+    const OTHERS_MAY_WRITE: u32 = 0o022;
+    let found = fs::metadata(directory).map_err(SessionError::io(directory))?;
+    let is_own = found.uid() == geteuid().as_raw() && found.mode() & OTHERS_MAY_WRITE == 0;
+    if is_own { Ok(()) } else { Err(SessionError::NotOurs(directory.to_owned())) }
 }
 
 /// Where the session is that was recorded before the one in `directory`, if it holds samples.

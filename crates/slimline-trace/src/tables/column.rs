@@ -21,6 +21,8 @@ use crate::wire::{BurstEnd, Quality};
 
 /// Rows decoded in one go: bounds what a false row count can make us allocate before the data runs out.
 const READ_ROWS: usize = 64 << 10;
+/// Bytes of one column in memory: a small file may stand for any number of equal rows.
+const MOST_COLUMN_BYTES: usize = 128 << 20;
 
 /// A value that one cell of a table can hold.
 pub(super) trait Cell: Sized {
@@ -37,6 +39,10 @@ pub(super) trait Cell: Sized {
     /// The value of null, where there is one.
     fn null() -> Option<Self> {
         None
+    }
+    /// What it takes in memory.
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
     }
 }
 
@@ -88,6 +94,9 @@ impl Cell for String {
     fn load(stored: ByteArray) -> Option<Self> {
         stored.as_utf8().ok().map(str::to_owned)
     }
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.len()
+    }
 }
 
 impl Cell for bool {
@@ -117,6 +126,9 @@ impl<C: Cell> Cell for Option<C> {
     }
     fn null() -> Option<Self> {
         Some(None)
+    }
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.as_ref().map_or(0, C::bytes)
     }
 }
 
@@ -195,6 +207,15 @@ impl NewColumn {
     }
 }
 
+/// How many rows a column has after a row group.
+#[derive(Clone, Copy)]
+pub(super) struct RowCount {
+    /// Where no column of its own tells: as many as the table's others.
+    pub(super) of_others: usize,
+    /// Never more: those of the whole table.
+    pub(super) most: usize,
+}
+
 /// A value that a table holds in one column of its own in memory, and in any number of columns on disk.
 pub(super) trait Columns: Sized {
     /// The columns that `values` take on disk; `names` are those of the column in memory: what it is called, then what it
@@ -202,12 +223,12 @@ pub(super) trait Columns: Sized {
     fn columns(values: &[Self], names: &[&'static str], layout: Layout) -> Result<Vec<NewColumn>>;
     /// Writes those columns, which are the next of the row group.
     fn write(values: &[Self], group: &mut SerializedRowGroupWriter<'_, Vec<u8>>) -> Result<()>;
-    /// Appends what a row group holds to `values`, of which there are to be `rows` then where no column tells how many.
+    /// Appends what a row group holds to `values`, of which there are to be as many as `rows` says.
     fn read(
         values: &mut Vec<Self>,
         group: &dyn RowGroupReader,
         names: &[&'static str],
-        rows: usize,
+        rows: RowCount,
     ) -> std::result::Result<(), TableError>;
 }
 
@@ -224,10 +245,10 @@ impl<C: Cell> Columns for C {
         values: &mut Vec<Self>,
         group: &dyn RowGroupReader,
         names: &[&'static str],
-        _: usize,
+        rows: RowCount,
     ) -> std::result::Result<(), TableError> {
         let name = names.iter().copied().find(|name| has_column(group, name)).unwrap_or(names[0]);
-        read_column(group, name, values)
+        read_column(group, name, values, rows.most)
     }
 }
 
@@ -256,13 +277,21 @@ pub(super) fn write_column<C: Cell>(group: &mut SerializedRowGroupWriter<'_, Vec
     column.close()
 }
 
-/// Appends the column `name` of a row group to `cells`.
+/// Appends the column `name` of a row group to `cells`, which are to be no more than `most` then.
 pub(super) fn read_column<C: Cell>(
     group: &dyn RowGroupReader,
     name: &'static str,
     cells: &mut Vec<C>,
+    most: usize,
 ) -> std::result::Result<(), TableError> {
     let bad = |reason| TableError::Column { name, reason };
+    let mut bytes_left = MOST_COLUMN_BYTES;
+    let mut add = |cells: &mut Vec<C>, cell: Option<C>| {
+        let cell = cell.ok_or(bad("holds an unknown value"))?;
+        bytes_left = bytes_left.checked_sub(cell.bytes()).ok_or(bad("takes more than 128 MiB"))?;
+        cells.push(cell);
+        Ok::<(), TableError>(())
+    };
     let columns = group.metadata().schema_descr().columns();
     let index = columns.iter().position(|column| column.name() == name).ok_or(bad("is missing"))?;
     if columns[index].max_rep_level() != 0 || columns[index].max_def_level() != i16::from(!C::REQUIRED) {
@@ -277,16 +306,16 @@ pub(super) fn read_column<C: Cell>(
         if rows == 0 {
             return Ok(());
         }
+        if cells.len() + rows > most {
+            return Err(TableError::Rows { found: cells.len() + rows, expected: most });
+        }
         cells.reserve(rows);
         if C::REQUIRED {
-            for value in values.drain(..) {
-                cells.push(C::load(value).ok_or(bad("holds an unknown value"))?);
-            }
+            values.drain(..).try_for_each(|value| add(cells, C::load(value)))?;
         } else {
             let mut present = values.drain(..);
             for &level in &levels {
-                let cell = if level == 0 { C::null() } else { present.next().and_then(C::load) };
-                cells.push(cell.ok_or(bad("holds an unknown value"))?);
+                add(cells, if level == 0 { C::null() } else { present.next().and_then(C::load) })?;
             }
         }
     }

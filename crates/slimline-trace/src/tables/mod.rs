@@ -61,7 +61,7 @@ pub enum TableError {
     /// Columns of different lengths, or not the rows that were announced.
     #[error("holds {found} rows where {expected} were written")]
     Rows {
-        /// Rows found.
+        /// Rows found; where there are more, of those that were read until then.
         found: usize,
         /// Rows announced.
         expected: usize,
@@ -183,15 +183,15 @@ macro_rules! table {
             }
 
             fn from_parquet(file: bytes::Bytes, rows: usize) -> Result<Self, $crate::tables::TableError> {
-                use $crate::tables::column::Columns;
+                use $crate::tables::column::{Columns, RowCount};
                 let mut table = Self::default();
-                let mut found = 0;
+                let mut found = RowCount { of_others: 0, most: rows };
                 $crate::tables::read_file(file, |group| {
                     $(Columns::read(&mut table.$column, group, &[stringify!($column) $(, $former)?], found)?;
-                    found = table.$column.len();)+
+                    found.of_others = table.$column.len();)+
                     Ok(())
                 })?;
-                $crate::tables::expect_rows(found, rows)?;
+                $crate::tables::expect_rows(found.of_others, rows)?;
                 $($crate::tables::expect_rows(table.$column.len(), rows)?;)+
                 Ok(table)
             }

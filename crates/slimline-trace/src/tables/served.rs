@@ -6,7 +6,7 @@ use parquet::errors::Result;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::writer::SerializedRowGroupWriter;
 
-use super::column::{Columns, NewColumn, has_column, read_column, write_column};
+use super::column::{Columns, NewColumn, RowCount, has_column, read_column, write_column};
 use super::{Layout, TableError};
 use crate::address::PhysicalAddress;
 use crate::served::{MemoryLevel, Served, Snoop, Translation};
@@ -35,13 +35,13 @@ macro_rules! spread {
                 values: &mut Vec<Self>,
                 group: &dyn RowGroupReader,
                 _: &[&'static str],
-                rows: usize,
+                rows: RowCount,
             ) -> std::result::Result<(), TableError> {
                 let first = values.len();
-                values.resize(rows.max(first), Self::UNKNOWN);
+                values.resize(rows.of_others.max(first), Self::UNKNOWN);
                 $(if has_column(group, stringify!($field)) {
                     let mut cells: Vec<Option<$type>> = Vec::new();
-                    read_column(group, stringify!($field), &mut cells)?;
+                    read_column(group, stringify!($field), &mut cells, rows.most)?;
                     if cells.len() != values.len() - first {
                         let name = stringify!($field);
                         return Err(TableError::Column { name, reason: "has another number of rows" });
