@@ -1,7 +1,5 @@
 //! How many cache lines a loop touches per element it visits, in a given layout.
 
-use std::collections::BTreeSet;
-
 use super::Subject;
 use crate::fields::LINE_BYTES;
 use crate::findings::LoopGroup;
@@ -23,30 +21,37 @@ impl Layout {
     /// Lines touched per visit when every `step`th element is visited in turn: a line that the neighbour touched
     /// already costs nothing. Also the lines an element takes up of a cache that holds them all.
     fn in_turn(&self, step: u64) -> f64 {
-        let mut lines = BTreeSet::new();
-        for visit in 0..ELEMENTS {
-            let start = visit * step * self.spacing;
-            for &(offset, bytes) in &self.used {
-                let first = (start + offset) / LINE_BYTES;
-                let last = (start + offset + bytes.max(1) - 1) / LINE_BYTES;
-                lines.extend(first..=last);
-            }
-        }
-        lines.len() as f64 / ELEMENTS as f64
+        let visits = (0..ELEMENTS).flat_map(|visit| self.used_of(visit.saturating_mul(step)));
+        lines(visits) as f64 / ELEMENTS as f64
     }
 
     /// Lines touched per visit when elements are visited in no order: neighbours don't help.
     fn in_disorder(&self) -> f64 {
-        let mut count = 0;
-        for element in 0..ELEMENTS {
-            let start = element * self.spacing;
-            let of = |&(offset, bytes): &(u64, u64)| {
-                (start + offset) / LINE_BYTES..=(start + offset + bytes.max(1) - 1) / LINE_BYTES
-            };
-            count += self.used.iter().flat_map(of).collect::<BTreeSet<u64>>().len();
-        }
-        count as f64 / ELEMENTS as f64
+        (0..ELEMENTS).map(|element| lines(self.used_of(element)) as f64).sum::<f64>() / ELEMENTS as f64
     }
+
+    /// The byte ranges (begin, bytes) that are used of an element.
+    fn used_of(&self, element: u64) -> impl Iterator<Item = (u64, u64)> {
+        let start = element.saturating_mul(self.spacing);
+        self.used.iter().map(move |&(offset, bytes)| (start.saturating_add(offset), bytes))
+    }
+}
+
+/// How many lines these byte ranges (begin, bytes) touch together. One that is empty touches the line that it is in.
+fn lines(ranges: impl Iterator<Item = (u64, u64)>) -> u64 {
+    let line_of = |address: u64| address / LINE_BYTES;
+    let mut spans: Vec<(u64, u64)> =
+        ranges.map(|(begin, bytes)| (line_of(begin), line_of(begin.saturating_add(bytes.max(1) - 1)))).collect();
+    spans.sort_unstable();
+    let (mut count, mut next) = (0, 0);
+    for (first, last) in spans {
+        let uncounted = first.max(next)..=last;
+        if !uncounted.is_empty() {
+            count += uncounted.end() - uncounted.start() + 1;
+            next = last + 1;
+        }
+    }
+    count
 }
 
 /// How a loop visits elements.
@@ -139,5 +144,36 @@ fn visits(subject: &Subject<'_>, of_group: &LoopGroup) -> Visits {
         Some(None) => Visits::InDisorder,
         // A loop inside of the element, or one that no window showed.
         _ => Visits::InTurn(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A field that debug information says is a tebibyte, and a real buffer of a gibibyte in each element.
+    #[test]
+    fn huge_fields_are_counted_without_their_lines() {
+        let layout = |spacing, used: &[(u64, u64)]| Layout { spacing, used: used.to_vec() };
+        assert_eq!(layout(64, &[(0, 1 << 40)]).in_disorder(), (1_u64 << 34) as f64);
+        let buffers = layout(1 << 30, &[(64, (1 << 30) - 64), (0, 8)]);
+        assert_eq!(buffers.in_turn(1), (1_u64 << 24) as f64);
+        assert_eq!(layout(u64::MAX, &[(u64::MAX, u64::MAX)]).in_turn(64), 1.0 / ELEMENTS as f64);
+    }
+
+    proptest! {
+        /// The twin puts every line in a set.
+        #[test]
+        fn lines_are_counted_once(ranges in proptest::collection::vec((0_u64..2000, 0_u64..300), 0..12)) {
+            let mut all = BTreeSet::new();
+            for &(begin, bytes) in &ranges {
+                all.extend(begin / LINE_BYTES..=(begin + bytes.max(1) - 1) / LINE_BYTES);
+            }
+            prop_assert_eq!(lines(ranges.into_iter()), all.len() as u64);
+        }
     }
 }
