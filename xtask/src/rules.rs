@@ -42,6 +42,7 @@ const IMPURE: &[&str] = &["std::fs", "std::net", "std::process", "println!", "ep
 const UNSAFE: &[&str] = &[
     "crates/slimline-agent/",
     "crates/slimline-collect/src/ring.rs",
+    "crates/slimline-collect/src/cut_files.rs",
     "crates/slimline-collect/src/perf_rings/event.rs",
     "crates/slimline-collect/src/stall_kernel.rs",
     // Memory maps of debug files.
@@ -53,6 +54,12 @@ const VAGUE: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc",
 
 /// Marks of work left half done.
 const UNFINISHED: &[&str] = &["todo!(", "unimplemented!(", "dbg!(", "FIXME"];
+
+/// Places that everybody may write to: what a source names there by itself, somebody else may have put there first.
+/// Directories of temporary files are made, with names of their own.
+const EVERYBODYS: &[&str] = &["\"/tmp/", "\"/var/tmp/", "\"/dev/shm/"];
+/// Names in it are what a recorded file says, not where anything is written.
+const QUOTES_EVERYBODYS: &[&str] = &["crates/slimline-collect/tests/import.rs", "crates/slimline-agent/src/confine.rs"];
 
 /// Lines without tests past which a file gets a warning.
 const ROOM_LINES: usize = 600;
@@ -150,6 +157,9 @@ fn source_rules(path: &str, text: &str) -> Vec<String> {
         for word in UNFINISHED.iter().filter(|word| line.contains(**word)) {
             broken.push(format!("{path}:{number}: {word} in a finished change"));
         }
+        if !QUOTES_EVERYBODYS.contains(&path) && EVERYBODYS.iter().any(|place| line.contains(place)) {
+            broken.push(format!("{path}:{number}: a fixed name where everybody may write"));
+        }
     }
     for (number, line) in without_tests(text) {
         let code = code_of(line);
@@ -204,6 +214,15 @@ mod tests {
         assert_eq!(broken("crates/slimline-agent/src/burst.rs", "#![allow(unsafe_code)]\n"), 0);
         assert_eq!(broken("crates/slimline-report/src/text.rs", "#![allow(unsafe_code)]\n"), 1);
         assert_eq!(broken("crates/slimline-report/src/text.rs", "#[cfg(test)]\n#![allow(unsafe_code)]\n"), 0);
+    }
+
+    #[test]
+    fn nothing_has_a_fixed_name_where_everybody_may_write() {
+        assert_eq!(broken("crates/slimline/tests/ends/outside.rs", "run(\"/tmp/never\");\n"), 1);
+        assert_eq!(broken("crates/slimline/src/main.rs", "#[cfg(test)]\nrun(\"/dev/shm/x\");\n"), 1);
+        let candidates = "[\"/tmp\", \"/var/tmp\"]\n";
+        assert_eq!(broken("crates/slimline-collect/src/run_directory.rs", candidates), 0);
+        assert_eq!(broken("crates/slimline-collect/tests/import.rs", "\"/tmp/fx/touch\"\n"), 0);
     }
 
     #[test]

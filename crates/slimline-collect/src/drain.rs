@@ -111,7 +111,8 @@ impl Source for Drain {
         let mut over = Vec::new();
         for (name, recorder) in &mut self.running {
             // Asked before draining: what an ended process wrote is then drained.
-            let is_over = recorder.has_ended() || looks_for_gone && !is_alive(recorder.pid());
+            let is_gone = looks_for_gone && !is_alive(recorder.pid());
+            let is_over = recorder.has_ended() || recorder.is_cut() || is_gone;
             fullest = fullest.max(recorder.drain(now_ns, is_over));
             if is_over {
                 over.push(name.clone());
@@ -280,6 +281,32 @@ mod tests {
         assert_eq!((summaries.len(), any_alive), (1, false), "the living one may still make it larger");
         assert_eq!((summaries[0].pid, summaries[0].state), (4_194_999, ProcessState::Failed));
         assert!(summaries[0].failure.as_ref().is_some_and(|failure| failure.contains("ulimit -f")));
+        writer.finish().1.unwrap();
+    }
+
+    #[test]
+    fn a_process_that_cuts_its_memory_off_ends_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = writer(&scratch);
+        let own = std::process::id();
+        let [cut, whole] = [0, 1].map(|number| scratch.path().join(format!("{own}-{number}.ring")));
+        let processes = [&cut, &whole].map(|path| {
+            let process = SyntheticProcess::create(path, own);
+            process.own_slot(0, 7);
+            process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
+            process
+        });
+        let mut drain = Drain::new(scratch.path().to_owned());
+        drain.pass(&writer);
+        fs::File::options().write(true).open(&cut).unwrap().set_len(0).unwrap();
+        drain.pass(&writer);
+        assert!(!cut.exists() && whole.exists());
+        processes[1].push(0, MessageKind::Sample, &SyntheticSample::default().words());
+        let (mut summaries, any_alive) = drain.finish(&writer);
+        summaries.sort_by(|a, b| a.directory.cmp(&b.directory));
+        assert_eq!((summaries[0].state, summaries[0].pid, summaries[0].samples), (ProcessState::Failed, own, 1));
+        assert!(summaries[0].failure.as_ref().is_some_and(|failure| failure.contains("cut off")));
+        assert_eq!((summaries[1].state, summaries[1].samples, any_alive), (ProcessState::Running, 2, true));
         writer.finish().1.unwrap();
     }
 

@@ -11,12 +11,13 @@
 //! `perf_event` decodes the kernel's records, from rings and from files; `pmu` tells which hardware events to ask for, and
 //! `usable_hardware` which of them are granted.
 //!
-//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory),
-//! `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
+//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory), `cut_files`
+//! (a signal handler), `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
 mod calibrate;
 mod clock;
+mod cut_files;
 mod doctor;
 mod drain;
 mod error;
@@ -52,6 +53,7 @@ mod trigger;
 mod usable_hardware;
 mod writer_thread;
 
+pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};

@@ -25,8 +25,11 @@ pub(crate) mod tests {
             let scratch = tempfile::tempdir().unwrap();
             let program = scratch.path().join("долгийсон");
             fs::copy("/bin/sleep", &program).unwrap();
-            // It has its name by the time that it was started.
             let child = Command::new(&program).arg("1000").spawn().unwrap();
+            // It has its name a little after it left our memory, which is when it counts as started.
+            while fs::read_to_string(format!("/proc/{}/comm", child.id())).is_ok() {
+                std::thread::yield_now();
+            }
             Self { child, _scratch: scratch }
         }
     }

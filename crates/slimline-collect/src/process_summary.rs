@@ -22,6 +22,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Recorded<'a> {
     pub(crate) file: &'a ProcessFile,
+    pub(crate) pid: u32,
     pub(crate) directory: &'a str,
     pub(crate) executable: &'a str,
     pub(crate) counts: &'a Counts,
@@ -33,7 +34,9 @@ impl Recorded<'_> {
     pub(crate) fn summary(&self, now_ns: u64, is_alive: bool) -> ProcessSummary {
         let u64_of = |offset| self.file.header_u64(offset);
         let u32_of = |offset| self.file.header_u32(offset);
+        let is_cut = self.file.is_cut();
         let state = match self.file.state() {
+            _ if is_cut => ProcessState::Failed,
             state if state == wire::ProcessState::Exited as u32 => ProcessState::Exited,
             state if state == wire::ProcessState::Failed as u32 => ProcessState::Failed,
             _ if is_alive => ProcessState::Running,
@@ -50,11 +53,15 @@ impl Recorded<'_> {
         }
         ProcessSummary {
             directory: self.directory.to_owned(),
-            pid: u32_of(offset_of!(ProcessHeader, pid)),
+            pid: self.pid,
             parent_pid: u32_of(offset_of!(ProcessHeader, parent_pid)),
             executable: self.executable.to_owned(),
             state,
-            failure: (state == ProcessState::Failed).then(|| self.file.failure()),
+            failure: match state {
+                ProcessState::Failed if is_cut => Some("the file that it shares with slimline was cut off".to_owned()),
+                ProcessState::Failed => Some(self.file.failure()),
+                _ => None,
+            },
             trigger: trigger_of(u32_of(offset_of!(ProcessHeader, trigger))),
             trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
             between_errno: u32_of(offset_of!(ProcessHeader, between_errno)),

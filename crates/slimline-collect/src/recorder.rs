@@ -45,6 +45,7 @@ pub(crate) struct PartRows {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     file: ProcessFile,
+    pid: u32,
     directory: String,
     executable: Option<String>,
     stacks: StackInterner,
@@ -65,6 +66,7 @@ impl Recorder {
     /// Starts recording the process behind `file` into the session's subdirectory `directory`.
     pub(crate) fn new(file: ProcessFile, directory: String, executable: Option<String>) -> Self {
         Self {
+            pid: file.header_u32(offset_of!(ProcessHeader, pid)),
             file,
             directory,
             executable,
@@ -83,9 +85,9 @@ impl Recorder {
         }
     }
 
-    /// Process id, as the agent says.
+    /// Process id, as the agent said first.
     pub(crate) fn pid(&self) -> u32 {
-        self.file.header_u32(offset_of!(ProcessHeader, pid))
+        self.pid
     }
 
     /// Name of the process' subdirectory.
@@ -97,6 +99,11 @@ impl Recorder {
     pub(crate) fn has_ended(&self) -> bool {
         let state = self.file.state();
         state == wire::ProcessState::Exited as u32 || state == wire::ProcessState::Failed as u32
+    }
+
+    /// Whether the rings were cut off: nothing that can be read of them now is sure.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.file.is_cut()
     }
 
     /// Tells the agent that nobody reads any more.
@@ -262,6 +269,7 @@ impl Recorder {
     pub(crate) fn summary(&self, now_ns: u64, is_alive: bool) -> ProcessSummary {
         let recorded = Recorded {
             file: &self.file,
+            pid: self.pid,
             directory: &self.directory,
             executable: self.executable.as_deref().or(self.mappings.executable()).unwrap_or_default(),
             counts: &self.counts,

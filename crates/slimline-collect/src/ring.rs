@@ -2,7 +2,7 @@
 //!
 //! All access goes through atomics, so whatever the target does to its mapping, what is read here is some value, never
 //! undefined behaviour; every value is then checked. Messages are copied out of the ring before anything looks at
-//! them. What this can't survive is a target that shrinks the file (SIGBUS); nothing but malice does that.
+//! them. Where a target cuts the file off, zeros are read ([`cut_files`](crate::cut_files)), and its recording ends.
 #![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics
 
 use std::fs::{File, OpenOptions};
@@ -17,6 +17,8 @@ use slimline_trace::wire::{
     SLOTS_OFFSET, STACK_WORDS, STACKS_OFFSET, SlotHeader, SlotState, VERSION,
 };
 
+use crate::cut_files::survive_cut_files;
+
 /// Words of one ring.
 const RING_WORDS: usize = RING_BYTES / 8;
 
@@ -24,6 +26,7 @@ const RING_WORDS: usize = RING_BYTES / 8;
 #[derive(Debug)]
 pub(crate) struct ProcessFile {
     mapping: MmapRaw,
+    file: File,
 }
 
 /// Why a process file can't be used.
@@ -50,7 +53,7 @@ impl ProcessFile {
             bytes if bytes < FILE_BYTES as u64 => return Err(OpenError::NotReady),
             _ => {}
         }
-        let file = Self::map(&file)?;
+        let file = Self::map(file)?;
         if file.header_u64(offset_of!(ProcessHeader, magic)) != MAGIC || file.state() == ProcessState::Starting as u32 {
             return Err(OpenError::NotReady);
         }
@@ -61,8 +64,14 @@ impl ProcessFile {
     }
 
     /// Maps an open file of full size, whatever is in it.
-    pub(crate) fn map(file: &File) -> io::Result<Self> {
-        Ok(Self { mapping: MmapOptions::new().len(FILE_BYTES).map_raw(file)? })
+    pub(crate) fn map(file: File) -> io::Result<Self> {
+        survive_cut_files();
+        Ok(Self { mapping: MmapOptions::new().len(FILE_BYTES).map_raw(&file)?, file })
+    }
+
+    /// Whether the file has become shorter: what is read of it may be zeros that nobody wrote.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.file.metadata().map_or(true, |found| found.len() < FILE_BYTES as u64)
     }
 
     /// The word at `offset`, which must be a multiple of 8 inside the file.
@@ -318,6 +327,19 @@ mod tests {
             assert!(words.is_empty());
             assert_eq!(reader.slot(0).take(&mut words), Ok(()), "told once: {head:#x}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_reads_as_zeros_and_says_so() {
+        let (scratch, writer, reader) = pair();
+        writer.own_slot(0, 7);
+        assert!(writer.push(0, MessageKind::Sample, &SyntheticSample::default().words()));
+        assert!(!reader.is_cut());
+        File::options().write(true).open(scratch.path().join("7-0.ring")).unwrap().set_len(0).unwrap();
+        assert!(sample_times(&reader).is_empty());
+        assert_eq!((reader.state(), reader.stack_word(0)), (0, None));
+        assert!(reader.is_cut());
+        reader.stop();
     }
 
     #[test]

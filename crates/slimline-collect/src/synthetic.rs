@@ -89,7 +89,7 @@ impl SyntheticProcess {
     pub(crate) fn create(path: &Path, pid: u32) -> Self {
         let file = OpenOptions::new().create_new(true).read(true).write(true).open(path).unwrap();
         file.set_len(FILE_BYTES as u64).unwrap();
-        let file = ProcessFile::map(&file).unwrap();
+        let file = ProcessFile::map(file).unwrap();
         file.put_u32(offset_of!(ProcessHeader, version), VERSION);
         file.put_u32(offset_of!(ProcessHeader, pid), pid);
         file.put_u32(offset_of!(ProcessHeader, trigger), TriggerKind::PerfSigtrap as u32);

@@ -6,7 +6,7 @@ use slimline_trace::session::Imported;
 
 /// One clause each, without what there was none of.
 pub fn import_remarks(imported: &Imported) -> Vec<String> {
-    let unknown: u64 = imported.unknown_records.values().sum();
+    let unknown: u64 = imported.unknown_records.values().copied().fold(0, u64::saturating_add);
     let types: Vec<String> = imported.unknown_records.keys().map(u32::to_string).collect();
     told([
         (

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
+use anyhow::Context as _;
 use slimline_analyze::advise::{Floors, advise};
 use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
@@ -16,7 +17,11 @@ use slimline_report::assemble;
 use slimline_report::view::{ProcessReport, Report};
 use slimline_trace::session::{Collector, Machine, ProcessSummary, Session, SessionInfo, Trigger};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, check_whole};
+
+/// What the samples of a session weigh together at most: 36 years of CPU time, and the events of as many. A sample's weight
+/// is added up in several places, but in none of them more than once or twice.
+const MOST_WEIGHT: u64 = 1 << 60;
 
 /// Parts that are decoded before they are asked for; each takes some 10 MB.
 const READ_AHEAD: usize = 2;
@@ -71,17 +76,26 @@ fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
                 }
             }
         });
+        let mut weight = 0;
         for (index, part) in parts {
             let part = part?;
+            weight = add_weights(weight, &part.samples.weight)
+                .with_context(|| format!("{}: damaged: its samples weigh too much", session.directory().display()))?;
             quality.update(&part.samples, &processes[index].1.stacks, unit);
             resolver.resolve(ids[index], (&part).into(), |batch| pass.push(batch));
         }
         anyhow::Ok(())
     })?;
     let resolution = resolver.finish();
+    check_whole()?;
     let findings = pass.finish(&resolution.tables);
     let advice = advise(&findings, &resolution.tables, &floors(&info.machine));
     Ok(assemble::report(info, &quality, &resolution, &findings, &advice))
+}
+
+/// The sum, where all that is counted of samples can be added up without overflow.
+fn add_weights(sum: u64, weights: &[u64]) -> Option<u64> {
+    weights.iter().try_fold(sum, |sum, &weight| sum.checked_add(weight).filter(|&sum| sum <= MOST_WEIGHT))
 }
 
 /// What was measured before the run is a perf event's interrupt and signal. The kernel's tick comes anyway; what its signal
@@ -98,5 +112,18 @@ fn floors(machine: &Machine) -> Floors {
     match own.map(|cache| cache.bytes).max() {
         Some(cached_bytes) if cached_bytes > 0 => Floors { cached_bytes, ..Floors::default() },
         _ => Floors::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_no_run_has_are_refused() {
+        assert_eq!(add_weights(5, &[1, 0, 2]), Some(8));
+        assert_eq!(add_weights(0, &[u64::MAX, u64::MAX]), None);
+        assert_eq!(add_weights(MOST_WEIGHT, &[0]), Some(MOST_WEIGHT));
+        assert_eq!(add_weights(MOST_WEIGHT, &[1]), None);
     }
 }

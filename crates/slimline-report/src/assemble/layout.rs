@@ -7,6 +7,8 @@ use crate::view::{Layout, LayoutMember};
 
 /// Deepest nesting shown.
 const MAX_DEPTH: u32 = 8;
+/// Beyond that many members nested structures are not looked into.
+const MOST_MEMBERS: usize = 4096;
 
 /// The layout of a structure; `None` for anything else.
 pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
@@ -47,7 +49,7 @@ fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<Layout
     let mut members: Vec<&Member> = row.members.iter().collect();
     members.sort_by_key(|member| member.offset);
     for member in members {
-        let inner = inner(member, tables).filter(|_| depth < MAX_DEPTH);
+        let inner = inner(member, tables).filter(|_| depth < MAX_DEPTH && into.len() < MOST_MEMBERS);
         into.push(LayoutMember {
             offset: base + member.offset,
             bytes: member.bytes,

@@ -104,7 +104,7 @@ fn shares(session: &Session) -> Option<String> {
 
 /// Share of the CPU time that the program was in the kernel.
 fn kernel_share(session: &Session) -> f64 {
-    session.system_ns as f64 / (session.user_ns + session.system_ns).max(1) as f64
+    session.system_ns as f64 / session.user_ns.saturating_add(session.system_ns).max(1) as f64
 }
 
 /// What a reader must know before trusting the numbers, of what [`recording`] tells.
@@ -180,7 +180,7 @@ fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
     }
     if session.sampling_ns > 0 {
         // Of a program that was killed, the samples' own time is all that is known.
-        let cpu_ns = session.user_ns + session.system_ns;
+        let cpu_ns = session.user_ns.saturating_add(session.system_ns);
         let sampled_ns = if session.weight.is_time() { session.weight_total } else { session.duration_ns };
         let whole = if cpu_ns > 0 { cpu_ns } else { sampled_ns };
         let share = session.sampling_ns as f64 / whole.max(1) as f64;

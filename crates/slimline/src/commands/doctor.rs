@@ -5,11 +5,13 @@ use slimline_report::doctor::{self, Collector, Command, Fact};
 
 use super::{print, record};
 use crate::cli::{self, Format};
+use crate::disk::check_whole;
 use crate::inspect;
 
 pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
     let found = slimline_collect::doctor(options.command.first(), &record::calibration()?);
     let command = found.command.as_ref().map(command);
+    check_whole()?;
     let view = doctor::Diagnosis::new(facts(&found), found.capabilities.iter().map(collector).collect(), command);
     match options.format {
         Format::Json => print(&doctor::json(&view))?,

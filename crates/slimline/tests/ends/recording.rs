@@ -482,3 +482,46 @@ fn a_closed_or_full_standard_error_changes_nothing() {
     child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
     assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("out\n", Some(0)));
 }
+
+/// What one process does to the memory that it shares with slimline costs its own recording alone.
+#[test]
+fn a_process_whose_shared_memory_is_cut_off_is_told_and_the_others_are_recorded() {
+    let scratch = Scratch::new();
+    let program = scratch.compile(
+        "cutter",
+        r#"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    pid_t child = fork();
+    if (child == 0) for (;;) pause();
+    char ring[4096], maps[64], line[8192];
+    snprintf(ring, sizeof ring, "%s/%d-0.ring", getenv("SLIMLINE_RUN"), (int)child);
+    snprintf(maps, sizeof maps, "/proc/%d/maps", (int)getppid());
+    // Until slimline reads it.
+    for (int is_read = 0; !is_read;) {
+        FILE *file = fopen(maps, "r");
+        while (file && fgets(line, sizeof line, file)) is_read |= strstr(line, ring) != NULL;
+        if (file) fclose(file);
+    }
+    if (truncate(ring, 0)) return 1;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    volatile double sum = 0;
+    for (long i = 0; i < 100000000; i++) sum += i;
+    return 0;
+}
+"#,
+        &["-O1"],
+    );
+    let output = scratch.slimline(["record", "--", text(&program)]).output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("was not recorded: the file that it shares with slimline was cut off"), "{said}");
+    let session = Session::open(&scratch.session()).unwrap();
+    assert!(session.info().complete && session.info().processes.iter().any(|process| process.samples > 0), "{said}");
+}
