@@ -150,6 +150,22 @@ fn split_units_in_a_package() {
     check_c("dwp", &sandbox, &program);
 }
 
+/// Two files, each with units for types behind its others.
+#[test]
+fn split_units_for_types() {
+    let sandbox = Sandbox::new();
+    let other = "struct grain { double mass; long kind; };
+double weigh(struct grain *g, long n) { double sum = 0; for (long i = 0; i < n; i++) sum += g[i].mass; return sum; }";
+    std::fs::write(sandbox.path("b.c"), other).expect("write source");
+    let flags = ["-O2", "-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section", "b.c"];
+    let program = sandbox.compile("gcc", &flags, "a.c", C_SOURCE, "prog");
+    for file in ["prog-a.dwo", "prog-b.dwo"] {
+        assert!(sandbox.run("readelf", &["-SW", file]).contains(".debug_types.dwo"), "{file}");
+    }
+    check_c("split types", &sandbox, &program);
+    check("split types", &sandbox, &program, "weigh", &["struct grain.mass"]);
+}
+
 #[test]
 fn types_that_dwz_moved_to_a_shared_file() {
     let sandbox = Sandbox::new();

@@ -183,10 +183,17 @@ impl<'a> Image<'a> {
         self.file.elf_dynamic_symbol_table().symbols().len() > 1
     }
 
-    /// A section's content, decompressed where needed; empty where there is no such section or it is damaged.
+    /// A section's content, decompressed where needed; empty where there is no such section or it is damaged. Of several
+    /// with that name, as a `.dwo` file has one for each type, all in their order.
     pub(super) fn section(&self, store: &'a FileStore<'a>, name: &str) -> Slice<'a> {
-        let data = self.file.section_by_name(name).and_then(|section| section.uncompressed_data().ok());
-        let bytes = match data {
+        let named = self.file.sections().filter(|section| section.name() == Ok(name));
+        let mut parts: Vec<Cow<'a, [u8]>> = named.filter_map(|section| section.uncompressed_data().ok()).collect();
+        if parts.is_empty() {
+            // Under the name that a compressed section had once.
+            parts.extend(self.file.section_by_name(name).and_then(|section| section.uncompressed_data().ok()));
+        }
+        let whole = if parts.len() > 1 { Some(Cow::Owned(parts.concat())) } else { parts.pop() };
+        let bytes = match whole {
             Some(Cow::Borrowed(bytes)) => bytes,
             Some(Cow::Owned(bytes)) => store.keep(bytes),
             None => &[],

@@ -1,6 +1,6 @@
 //! Debugging information entries by handle, and the unit tables they live in.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,9 +35,11 @@ enum Origin {
     Info,
     Types,
     Supplementary,
-    /// A `.dwo` file, by number.
-    Split(usize),
-    SplitTypes(usize),
+    /// A `.dwo` file, by number, and its section `.debug_types` behind the other one.
+    Split {
+        file: usize,
+        types: bool,
+    },
 }
 
 struct UnitSlot<'a> {
@@ -63,7 +65,10 @@ pub struct DebugInfo<'a> {
     pub(super) statics: OnceCell<Vec<StaticRange>>,
     pub(super) shapes: RefCell<HashMap<Die, Shape>>,
     pub(super) fields: RefCell<HashMap<Die, Rc<Fields>>>,
-    pub(super) rows: RefCell<HashMap<Die, TypeId>>,
+    /// `None` of those that have none, or not yet.
+    pub(super) rows: RefCell<HashMap<Die, Option<TypeId>>>,
+    /// Types that are being read because another one asks.
+    pub(super) nesting: Cell<u32>,
 }
 
 impl<'a> DebugInfo<'a> {
@@ -80,6 +85,7 @@ impl<'a> DebugInfo<'a> {
             shapes: RefCell::default(),
             fields: RefCell::default(),
             rows: RefCell::default(),
+            nesting: Cell::new(0),
         };
         let [units, types] = headers(&dwarf);
         info.add_units(Origin::Info, None, units);
@@ -99,8 +105,8 @@ impl<'a> DebugInfo<'a> {
             let [units, types] = headers(&dwarf);
             let file = info.split.len();
             info.split.push(dwarf);
-            info.add_units(Origin::Split(file), Some(skeleton), units);
-            info.add_units(Origin::SplitTypes(file), Some(skeleton), types);
+            info.add_units(Origin::Split { file, types: false }, Some(skeleton), units);
+            info.add_units(Origin::Split { file, types: true }, Some(skeleton), types);
         }
         info
     }
@@ -118,6 +124,7 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn add_units(&mut self, origin: Origin, skeleton: Option<u32>, headers: Vec<gimli::UnitHeader<Slice<'a>>>) {
+        debug_assert!(self.units.last().is_none_or(|last| last.origin < origin), "they are searched by origin");
         for header in headers {
             if let UnitType::Type { type_signature, type_offset } | UnitType::SplitType { type_signature, type_offset } =
                 header.type_()
@@ -139,7 +146,7 @@ impl<'a> DebugInfo<'a> {
     pub(super) fn dwarf_of(&self, unit: u32) -> &Dwarf<'a> {
         match (self.units[unit as usize].origin, self.dwarf.sup()) {
             (Origin::Supplementary, Some(sup)) => sup,
-            (Origin::Split(file) | Origin::SplitTypes(file), _) => &self.split[file],
+            (Origin::Split { file, .. }, _) => &self.split[file],
             _ => &self.dwarf,
         }
     }
@@ -210,7 +217,7 @@ impl<'a> DebugInfo<'a> {
                 let origin = match self.units[from.unit as usize].origin {
                     Origin::Info | Origin::Types => Origin::Info,
                     Origin::Supplementary => Origin::Supplementary,
-                    Origin::Split(file) | Origin::SplitTypes(file) => Origin::Split(file),
+                    Origin::Split { file, .. } => Origin::Split { file, types: false },
                 };
                 self.in_section(origin, offset.0)
             }

@@ -3,6 +3,7 @@
 use gimli::constants as dw;
 
 use super::debug_info::{DebugInfo, Die};
+use super::effort::{Descent, Effort};
 use super::infer::Reason;
 use super::layout::field_name;
 use super::shape::Shape;
@@ -20,7 +21,16 @@ pub(super) struct Path {
     pub(super) pointer: bool,
 }
 
-const MAX_DEPTH: u32 = 32;
+/// Parts of an object that are looked at for what lies at an offset: alternatives of unions are in the same place.
+const MOST_PARTS: u32 = 4096;
+
+/// What of the types around it bears on a part.
+#[derive(Clone, Copy, Default)]
+struct Surroundings {
+    in_library: bool,
+    /// What a byte pointer inside `RawVec<T>` stands for: since Rust 1.83 its buffer is untyped.
+    erased: Option<Die>,
+}
 
 /// What the qualified names of the standard libraries' types and functions start with.
 const LIBRARIES: [&str; 6] = ["alloc::", "core::", "std::", "hashbrown::", "__gnu_cxx::", "operator new"];
@@ -82,7 +92,9 @@ impl<'a> DebugInfo<'a> {
                 return Ok(offset.cast_unsigned());
             }
             // The offset runs in steps smaller than the structure: over an array inside it, or nothing is known.
-            return self.array_offset(target, offset.cast_unsigned(), step, 0).ok_or(Reason::OffsetRuns);
+            let effort = Effort::of(MOST_PARTS);
+            let found = self.array_offset(target, offset.cast_unsigned(), step, effort.begin());
+            return found.ok_or(Reason::OffsetRuns);
         }
         let flexible = self.fields(target).last().filter(|last| last.role == MemberRole::FlexibleArray).cloned();
         if let Some(last) = flexible.filter(|last| offset >= last.offset.cast_signed()) {
@@ -96,11 +108,9 @@ impl<'a> DebugInfo<'a> {
     }
 
     /// The first-element offset of the innermost array around `offset` whose elements are `step` or a divisor apart.
-    fn array_offset(&self, type_: Die, offset: u64, step: u64, depth: u32) -> Option<u64> {
+    fn array_offset(&self, type_: Die, offset: u64, step: u64, descent: Descent<'_>) -> Option<u64> {
         let Shape::Aggregate { die, .. } = self.shape(type_)? else { return None };
-        if depth > MAX_DEPTH {
-            return None;
-        }
+        let descent = descent.deeper()?;
         for field in self.fields(die).iter() {
             let open_ended = field.role == MemberRole::FlexibleArray;
             if field.offset > offset || (offset - field.offset >= field.bytes && !open_ended) {
@@ -115,10 +125,10 @@ impl<'a> DebugInfo<'a> {
                 if step.is_multiple_of(bytes) {
                     return Some(field.offset + inside % bytes);
                 }
-                if let Some(found) = self.array_offset(element, inside % bytes, step, depth + 1) {
+                if let Some(found) = self.array_offset(element, inside % bytes, step, descent) {
                     return Some(field.offset + found);
                 }
-            } else if let Some(found) = self.array_offset(field.type_, inside, step, depth + 1) {
+            } else if let Some(found) = self.array_offset(field.type_, inside, step, descent) {
                 return Some(field.offset + found);
             }
         }
@@ -126,19 +136,21 @@ impl<'a> DebugInfo<'a> {
     }
 
     /// Whether an object of type `wanted` lies at `offset` of `type_`.
-    pub(super) fn has_subobject(&self, type_: Die, offset: u64, wanted: Die, depth: u32) -> bool {
+    pub(super) fn has_subobject(&self, type_: Die, offset: u64, wanted: Die) -> bool {
+        self.has_subobject_within(type_, offset, wanted, Effort::of(MOST_PARTS).begin())
+    }
+
+    fn has_subobject_within(&self, type_: Die, offset: u64, wanted: Die, descent: Descent<'_>) -> bool {
         let (target, bytes) = self.target(type_);
-        let offset = if bytes > 0 && depth > 0 { offset % bytes } else { offset };
+        let offset = if bytes > 0 && descent.depth > 0 { offset % bytes } else { offset };
         if offset == 0 && (target == wanted || self.same_type(target, wanted)) {
             return true;
         }
-        if depth > MAX_DEPTH || !self.is_structure(target) {
-            return false;
-        }
+        let Some(descent) = descent.deeper().filter(|_| self.is_structure(target)) else { return false };
         self.fields(target).iter().any(|field| {
             field.offset <= offset
                 && (offset - field.offset < field.bytes || field.role == MemberRole::FlexibleArray)
-                && self.has_subobject(field.type_, offset - field.offset, wanted, depth + 1)
+                && self.has_subobject_within(field.type_, offset - field.offset, wanted, descent)
         })
     }
 
@@ -164,19 +176,16 @@ impl<'a> DebugInfo<'a> {
     /// The member, and the pointer if there is one, at `offset` of `type_`.
     pub(super) fn path_to(&self, type_: Die, offset: u64) -> Path {
         let mut path = Path::default();
-        self.walk(type_, offset, &mut path, false, None, 0);
+        self.walk(type_, offset, &mut path, Surroundings::default(), Effort::of(MOST_PARTS).begin());
         path
     }
 
-    /// `erased` is what a byte pointer inside `RawVec<T>` stands for: since Rust 1.83 its buffer is untyped.
-    fn walk(&self, type_: Die, offset: u64, path: &mut Path, in_library: bool, erased: Option<Die>, depth: u32) {
-        if depth > MAX_DEPTH {
-            return;
-        }
+    fn walk(&self, type_: Die, offset: u64, path: &mut Path, around: Surroundings, descent: Descent<'_>) {
+        let Some(descent) = descent.deeper() else { return };
         match self.shape(type_) {
             Some(Shape::Pointer { target, .. }) if offset == 0 => {
                 let byte = target.is_some_and(|target| self.shape(target).is_some_and(|shape| shape.bytes() == 1));
-                let pointee = if byte { erased.or(target) } else { target };
+                let pointee = if byte { around.erased.or(target) } else { target };
                 // Alternatives of a union that point to different types say nothing.
                 path.pointee = if path.pointer && path.pointee != pointee { None } else { pointee };
                 path.pointer = true;
@@ -184,23 +193,27 @@ impl<'a> DebugInfo<'a> {
             Some(Shape::Array { element, .. }) => {
                 let bytes = self.innermost_element(type_).1;
                 if bytes > 0 {
-                    self.walk(element, offset % bytes, path, in_library, erased, depth + 1);
+                    self.walk(element, offset % bytes, path, around, descent);
                 }
             }
             Some(Shape::Aggregate { die, .. }) => {
-                let in_library = in_library || self.is_library(die);
-                let erased = erased.or_else(|| self.raw_vec_element(die));
+                let around = Surroundings {
+                    in_library: around.in_library || self.is_library(die),
+                    erased: around.erased.or_else(|| self.raw_vec_element(die)),
+                };
                 let language = self.language(die.unit);
                 for field in self.fields(die).iter() {
                     if field.offset > offset || offset - field.offset >= field.bytes {
                         continue;
                     }
                     let before = path.names.len();
-                    if let Some(name) = field.name.as_ref().filter(|_| !in_library && field.role == MemberRole::Field) {
+                    if let Some(name) =
+                        field.name.as_ref().filter(|_| !around.in_library && field.role == MemberRole::Field)
+                    {
                         path.names.push(field_name(name, language));
                     }
                     let found = path.pointer;
-                    self.walk(field.type_, offset - field.offset, path, in_library, erased, depth + 1);
+                    self.walk(field.type_, offset - field.offset, path, around, descent);
                     if found && path.names.len() > before {
                         path.names.truncate(before);
                     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::effort::{Descent, Effort};
 use crate::tables::{Element, Type, TypeId, TypeKind, TypeRef};
 
 /// One typed access to a group's objects (or many alike, with their weight together).
@@ -17,6 +18,8 @@ pub struct Vote {
 
 /// A declared element type is given up for another one where less than this share of the accesses agrees with it.
 const MIN_AGREEMENT: f64 = 0.5;
+/// Parts of a type that are looked at for another.
+const MOST_PARTS: u32 = 4096;
 
 /// What a group is an array of: `declared` (by its allocation or its static's declaration) unless most of the accesses
 /// say otherwise, and objects of `room` bytes have room for one. An access agrees with a type if its own is that type at a matching distance from the object's start,
@@ -77,20 +80,18 @@ fn agrees(types: &[Type], element: Element, vote: &Vote) -> bool {
     if vote.accessed.type_id == element.type_id {
         return residue(vote, element.bytes) == element.start % element.bytes;
     }
-    contains(types, element.type_id, vote.accessed.type_id, 0)
+    contains(types, element.type_id, vote.accessed.type_id, Effort::of(MOST_PARTS).begin())
 }
 
 /// Whether `outer` is `inner`, or a part of it at any depth is.
 pub fn holds(types: &[Type], outer: TypeId, inner: TypeId) -> bool {
-    outer == inner || contains(types, outer, inner, 0)
+    outer == inner || contains(types, outer, inner, Effort::of(MOST_PARTS).begin())
 }
 
 /// Whether a part of `outer`, at any depth, has the type `inner`.
-fn contains(types: &[Type], outer: TypeId, inner: TypeId, depth: u32) -> bool {
-    if depth > 16 {
-        return false;
-    }
-    let part = |id: TypeId| id == inner || contains(types, id, inner, depth + 1);
+fn contains(types: &[Type], outer: TypeId, inner: TypeId, descent: Descent<'_>) -> bool {
+    let Some(descent) = descent.deeper() else { return false };
+    let part = |id: TypeId| id == inner || contains(types, id, inner, descent);
     match types[outer.index()].kind {
         TypeKind::Array { element, .. } => part(element),
         _ => types[outer.index()].members.iter().filter_map(|member| member.type_id).any(part),

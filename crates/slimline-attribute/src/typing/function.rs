@@ -160,7 +160,7 @@ impl Function<'_, '_> {
         }
         let at = Pointer { offset: flow.offset.wrapping_sub(declared.offset), ..flow };
         match self.info.offset_in_target(at) {
-            Ok(offset) if self.info.has_subobject(flow.target, offset, declared.target, 0) => named,
+            Ok(offset) if self.info.has_subobject(flow.target, offset, declared.target) => named,
             _ => Value::Pointer(declared),
         }
     }

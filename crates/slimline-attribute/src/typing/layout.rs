@@ -72,12 +72,14 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn row_nested(&self, die: Die, table: &mut TypeTable, depth: u32) -> Option<TypeId> {
-        if let Some(&id) = self.rows.borrow().get(&die) {
-            return Some(id);
+        if let Some(&known) = self.rows.borrow().get(&die) {
+            return known;
         }
         if depth > MAX_NESTING {
             return None;
         }
+        // A damaged structure that holds itself has no row as long as it is made.
+        self.rows.borrow_mut().insert(die, None);
         let shape = self.shape(die)?;
         let mut row = Type {
             name: String::new(),
@@ -115,7 +117,7 @@ impl<'a> DebugInfo<'a> {
             Shape::Void | Shape::Function => return None,
         }
         let id = table.intern(row);
-        self.rows.borrow_mut().insert(die, id);
+        self.rows.borrow_mut().insert(die, Some(id));
         Some(id)
     }
 

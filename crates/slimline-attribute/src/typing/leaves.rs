@@ -5,13 +5,15 @@
 //! Nested structures and arrays of up to [`MAX_SPELLED_ELEMENTS`] elements are looked through; longer arrays are one
 //! leaf, and so are those of single bytes: text and flags are read as wide as the processor likes. What a standard library wraps around one value (`Unique`, `NonNull`, `_Head_base`) is not named.
 
+use super::effort::{Descent, Effort};
 use crate::tables::{Leaf, Member, MemberRole, Type, TypeId, TypeKind};
 
 /// Arrays of more elements than this are one leaf: a report of each element would not be read.
 pub const MAX_SPELLED_ELEMENTS: u64 = 16;
-const MAX_DEPTH: u32 = 32;
-/// Beyond that many leaves, nested structures are leaves themselves: nobody reads so many.
-const MAX_LEAVES: usize = 4096;
+/// Beyond that many members, nested structures are leaves themselves: nobody reads so many.
+const MOST_MEMBERS: u32 = 4096;
+/// Wrappers of wrappers that are looked through.
+const MAX_WRAPPERS: u32 = 32;
 
 /// Bytes of a structure that no member uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +29,9 @@ pub fn leaves(types: &[Type], id: TypeId) -> Vec<Leaf> {
     let mut found = Vec::new();
     let type_ = &types[id.index()];
     match type_.kind {
-        TypeKind::Structure | TypeKind::Union => collect(types, type_, "", 0, 0, &mut found),
+        TypeKind::Structure | TypeKind::Union => {
+            collect(types, type_, "", 0, Effort::of(MOST_MEMBERS).begin(), &mut found);
+        }
         TypeKind::Pointer | TypeKind::Scalar | TypeKind::Array { .. } => {
             found.push(Leaf { path: String::new(), offset: 0, bytes: type_.bytes, type_name: type_.name.clone() })
         }
@@ -70,7 +74,7 @@ pub fn holes(types: &[Type], id: TypeId) -> Vec<Hole> {
     holes
 }
 
-fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, depth: u32, found: &mut Vec<Leaf>) {
+fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, descent: Descent<'_>, found: &mut Vec<Leaf>) {
     // Storage unit of the run of bit-fields that ends `found`.
     let mut unit_end = 0;
     for member in &type_.members {
@@ -91,7 +95,7 @@ fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, depth: u32, fo
         let is_structure = |id: TypeId| matches!(types[id.index()].kind, TypeKind::Structure);
         let is_only = member.bytes == type_.bytes && member.type_id.is_some_and(is_structure) && is_library(type_);
         let name = if member.role == MemberRole::Base || is_only { "" } else { member.name.as_str() };
-        descend(types, member, dotted(path, name), offset.saturating_add(member.offset), depth, found);
+        descend(types, member, dotted(path, name), offset.saturating_add(member.offset), descent, found);
     }
 }
 
@@ -111,9 +115,9 @@ fn bit_field(member: &Member, (first, size): (u8, u8), path: &str, offset: u64) 
     }
 }
 
-fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u32, found: &mut Vec<Leaf>) {
+fn descend(types: &[Type], member: &Member, path: String, offset: u64, descent: Descent<'_>, found: &mut Vec<Leaf>) {
     let bottom = |path: String| Leaf { path, offset, bytes: member.bytes, type_name: member.type_name.clone() };
-    let Some(id) = member.type_id.filter(|_| depth < MAX_DEPTH && found.len() < MAX_LEAVES) else {
+    let Some((id, descent)) = member.type_id.zip(descent.deeper()) else {
         found.push(bottom(path));
         return;
     };
@@ -121,10 +125,10 @@ fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u3
     match type_.kind {
         TypeKind::Structure if type_.members.is_empty() => found.push(bottom(path)),
         TypeKind::Structure if is_wrapper(types, type_) => found.push(bottom(path)),
-        TypeKind::Structure => collect(types, type_, &path, offset, depth + 1, found),
+        TypeKind::Structure => collect(types, type_, &path, offset, descent, found),
         TypeKind::Union if member.name.is_empty() => {
             let mut alternatives = Vec::new();
-            collect(types, type_, &path, offset, depth + 1, &mut alternatives);
+            collect(types, type_, &path, offset, descent, &mut alternatives);
             found.extend(merge_overlapping(alternatives));
         }
         TypeKind::Array { element, count } if count <= MAX_SPELLED_ELEMENTS && types[element.index()].bytes != 1 => {
@@ -137,7 +141,7 @@ fn descend(types: &[Type], member: &Member, path: String, offset: u64, depth: u3
                     ..member.clone()
                 };
                 let at = offset.saturating_add(index.saturating_mul(element_type.bytes));
-                descend(types, &member, format!("{path}[{index}]"), at, depth + 1, found);
+                descend(types, &member, format!("{path}[{index}]"), at, descent, found);
             }
         }
         TypeKind::Union | TypeKind::Array { .. } | TypeKind::Pointer | TypeKind::Scalar => found.push(bottom(path)),
@@ -154,7 +158,7 @@ fn is_wrapper(types: &[Type], type_: &Type) -> bool {
     if !is_library(type_) {
         return false;
     }
-    for _ in 0..MAX_DEPTH {
+    for _ in 0..MAX_WRAPPERS {
         let mut members = type_.members.iter().filter(|member| member.bytes > 0);
         match (members.next(), members.next()) {
             (Some(only), None) if only.bytes == type_.bytes => match only.type_id {

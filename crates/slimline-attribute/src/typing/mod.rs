@@ -13,6 +13,7 @@
 mod bound;
 pub mod debug_info;
 mod descend;
+mod effort;
 pub mod element;
 mod flow;
 pub mod frame;

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use gimli::{AttributeValue, constants as dw};
 
 use super::debug_info::{DebugInfo, Die, Entry, flag, unsigned};
+use super::effort::{Descent, Effort, MAX_DEPTH};
 use crate::tables::{Language, MemberRole};
 
 /// What a type is, typedefs and qualifiers looked through.
@@ -72,8 +73,11 @@ pub(super) struct Field {
 /// The members of an aggregate, in order of offset.
 pub(super) type Fields = Vec<Field>;
 
-/// Types that refer to types deeper than this are taken for damaged.
-const MAX_DEPTH: u32 = 64;
+/// What a program can address: sizes and offsets beyond are damage, and no sum of smaller ones overflows.
+const MOST_BYTES: u64 = 1 << 47;
+
+/// Parts that are looked at for whether a type is bytes and nothing else.
+const MOST_PARTS: u32 = 256;
 
 impl<'a> DebugInfo<'a> {
     /// What the type at `die` amounts to; `None` where the debug information is damaged or declares it only.
@@ -81,20 +85,17 @@ impl<'a> DebugInfo<'a> {
         if let Some(&shape) = self.shapes.borrow().get(&die) {
             return Some(shape);
         }
-        let shape = self.read_shape(die, 0)?;
+        let shape = self.nested(|| self.read_shape(die)).filter(|shape| shape.bytes() <= MOST_BYTES)?;
         self.shapes.borrow_mut().insert(die, shape);
         Some(shape)
     }
 
-    fn read_shape(&self, die: Die, depth: u32) -> Option<Shape> {
-        if depth > MAX_DEPTH {
-            return None;
-        }
+    fn read_shape(&self, die: Die) -> Option<Shape> {
         let entry = self.entry(die)?;
         let bytes = unsigned(&entry, dw::DW_AT_byte_size);
         match entry.tag() {
             tag if is_transparent(tag) => match self.reference(die, &entry, dw::DW_AT_type) {
-                Some(target) => self.read_shape(target, depth + 1),
+                Some(target) => self.shape(target),
                 None => Some(Shape::Void),
             },
             dw::DW_TAG_base_type | dw::DW_TAG_ptr_to_member_type | dw::DW_TAG_unspecified_type => {
@@ -103,7 +104,7 @@ impl<'a> DebugInfo<'a> {
             dw::DW_TAG_enumeration_type => match bytes {
                 Some(bytes) => Some(Shape::Scalar { bytes }),
                 None if flag(&entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature) => {
-                    self.read_shape(self.definition(die, &entry)?, depth + 1)
+                    self.shape(self.definition(die, &entry)?)
                 }
                 None => {
                     Some(Shape::Scalar { bytes: self.shape(self.reference(die, &entry, dw::DW_AT_type)?)?.bytes() })
@@ -120,7 +121,7 @@ impl<'a> DebugInfo<'a> {
             | dw::DW_TAG_union_type
             | dw::DW_TAG_variant => {
                 if flag(&entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature) {
-                    return self.read_shape(self.definition(die, &entry)?, depth + 1);
+                    return self.shape(self.definition(die, &entry)?);
                 }
                 let mut overlapping = entry.tag() == dw::DW_TAG_union_type;
                 self.for_each_child(die, |_, child| overlapping |= child.tag() == dw::DW_TAG_variant_part)?;
@@ -132,21 +133,21 @@ impl<'a> DebugInfo<'a> {
                     let word = self.unit(die.unit)?.encoding().address_size;
                     return Some(Shape::Pointer { target: Some(element), bytes: u64::from(word) });
                 }
-                let inner = self.read_shape(element, depth + 1)?;
+                let inner = self.shape(element)?;
                 let dimensions = self.dimensions(die)?;
                 let count = dimensions.iter().try_fold(1_u64, |all, &count| all.checked_mul(count))?;
                 if flag(&entry, dw::DW_AT_GNU_vector) {
                     return Some(Shape::Scalar { bytes: bytes.unwrap_or(count.saturating_mul(inner.bytes())) });
                 }
                 let stride = unsigned(&entry, dw::DW_AT_byte_stride).unwrap_or(inner.bytes());
-                Some(Shape::Array { element, count, stride })
+                (stride <= MOST_BYTES).then_some(Shape::Array { element, count, stride })
             }
             dw::DW_TAG_common_block => {
                 let end = self.fields(die).iter().map(|field| field.offset.saturating_add(field.bytes)).max();
                 Some(Shape::Aggregate { die, bytes: end.unwrap_or(0), overlapping: false })
             }
             dw::DW_TAG_subroutine_type | dw::DW_TAG_subprogram => Some(Shape::Function),
-            dw::DW_TAG_subrange_type => self.read_shape(self.reference(die, &entry, dw::DW_AT_type)?, depth + 1),
+            dw::DW_TAG_subrange_type => self.shape(self.reference(die, &entry, dw::DW_AT_type)?),
             _ => None,
         }
     }
@@ -203,16 +204,32 @@ impl<'a> DebugInfo<'a> {
         if let Some(fields) = self.fields.borrow().get(&die) {
             return Rc::clone(fields);
         }
-        // A damaged structure that holds itself finds itself empty.
-        self.fields.borrow_mut().insert(die, Rc::default());
-        let mut fields = Vec::new();
-        let _ = self.read_fields(die, &mut fields);
-        self.name_raw_storage(die, &mut fields);
-        fields.sort_by_key(|field| (field.offset, field.bits));
-        self.mark_flexible_array(&mut fields);
-        let fields = Rc::new(fields);
-        self.fields.borrow_mut().insert(die, Rc::clone(&fields));
-        fields
+        let read = || {
+            // A damaged structure that holds itself finds itself empty.
+            self.fields.borrow_mut().insert(die, Rc::default());
+            let mut fields = Vec::new();
+            let _ = self.read_fields(die, &mut fields);
+            self.name_raw_storage(die, &mut fields);
+            fields.sort_by_key(|field| (field.offset, field.bits));
+            self.mark_flexible_array(&mut fields);
+            let fields = Rc::new(fields);
+            self.fields.borrow_mut().insert(die, Rc::clone(&fields));
+            Some(fields)
+        };
+        self.nested(read).unwrap_or_default()
+    }
+
+    /// What `read` finds of a type that others asked for, which are asked for themselves; `None` where there are so many
+    /// that they are taken for damaged.
+    fn nested<T>(&self, read: impl FnOnce() -> Option<T>) -> Option<T> {
+        let depth = self.nesting.get();
+        if depth >= MAX_DEPTH {
+            return None;
+        }
+        self.nesting.set(depth + 1);
+        let found = read();
+        self.nesting.set(depth);
+        found
     }
 
     fn read_fields(&self, die: Die, fields: &mut Fields) -> Option<()> {
@@ -257,8 +274,10 @@ impl<'a> DebugInfo<'a> {
     /// Bytes in which a library's template keeps a value of its type argument (a node of `std::map`, an optional's
     /// content) are that value: where an argument has their size.
     fn name_raw_storage(&self, die: Die, fields: &mut Fields) {
-        let raw: Vec<&mut Field> =
-            fields.iter_mut().filter(|field| field.bytes > 1 && self.is_raw_storage(field.type_, 0)).collect();
+        let raw: Vec<&mut Field> = fields
+            .iter_mut()
+            .filter(|field| field.bytes > 1 && self.is_raw_storage(field.type_, Effort::of(MOST_PARTS).begin()))
+            .collect();
         if raw.is_empty() || !self.is_library(die) {
             return;
         }
@@ -272,14 +291,14 @@ impl<'a> DebugInfo<'a> {
     }
 
     /// Whether a type is bytes and nothing else, aligned or not.
-    fn is_raw_storage(&self, type_: Die, depth: u32) -> bool {
-        match self.shape(type_) {
-            Some(Shape::Array { stride: 1, .. }) => true,
+    fn is_raw_storage(&self, type_: Die, descent: Descent<'_>) -> bool {
+        match (self.shape(type_), descent.deeper()) {
+            (Some(Shape::Array { stride: 1, .. }), _) => true,
             // A union with an empty structure that aligns it.
-            Some(Shape::Aggregate { die, .. }) if depth < 4 => {
+            (Some(Shape::Aggregate { die, .. }), Some(inside)) => {
                 let fields = self.fields(die);
-                let filled = fields.iter().all(|field| self.is_raw_storage(field.type_, depth + 1));
-                filled && (depth > 0 || !fields.is_empty())
+                let filled = fields.iter().all(|field| self.is_raw_storage(field.type_, inside));
+                filled && (descent.depth > 0 || !fields.is_empty())
             }
             _ => false,
         }
@@ -320,7 +339,7 @@ impl<'a> DebugInfo<'a> {
             _ => MemberRole::Field,
         };
         let line = unsigned(entry, dw::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
-        Some(Field { name, offset, bytes, bits, type_, role, line })
+        (offset <= MOST_BYTES && bytes <= MOST_BYTES).then_some(Field { name, offset, bytes, bits, type_, role, line })
     }
 
     /// A variable of a COMMON block that begins at `start`, as its member.

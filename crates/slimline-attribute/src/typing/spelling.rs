@@ -3,22 +3,29 @@
 use gimli::constants as dw;
 
 use super::debug_info::{DebugInfo, Die, Entry, flag};
+use super::effort::{Descent, Effort, MAX_DEPTH};
 use crate::tables::Language;
 
-const MAX_DEPTH: u32 = 48;
+/// Types of which one name is made: nobody reads longer ones.
+const MOST_PARTS: u32 = 512;
 
 impl<'a> DebugInfo<'a> {
     /// The type's name as one writes it: `struct node *`, `unsigned int[3]`, `[f64; 3]`, `ns::Node<int>`.
     pub(super) fn spelled(&self, die: Die) -> String {
+        self.spelled_within(die, Effort::of(MOST_PARTS).begin())
+    }
+
+    fn spelled_within(&self, die: Die, descent: Descent<'_>) -> String {
         match self.language(die.unit) {
-            Language::Rust => self.spelled_rust(die, 0),
-            language => self.declarator(Some(die), String::new(), language, 0),
+            Language::Rust => self.spelled_rust(die, descent),
+            language => self.declarator(Some(die), String::new(), language, descent),
         }
     }
 
     /// The type's name around a declarator, in C's syntax: `double (*)[3]` of `double` and `(*)[3]`.
     pub(super) fn spelled_around(&self, die: Die, inner: &str) -> String {
-        self.declarator(Some(die), inner.to_owned(), self.language(die.unit), 0)
+        let effort = Effort::of(MOST_PARTS);
+        self.declarator(Some(die), inner.to_owned(), self.language(die.unit), effort.begin())
     }
 
     /// Name of an aggregate as [`Type::name`](crate::tables::Type::name) has it.
@@ -37,8 +44,9 @@ impl<'a> DebugInfo<'a> {
             _ => "",
         };
         if self.own_name(die, entry).is_none() {
+            // The type with that signature is a definition.
             if let Some(target) = self.reference(die, entry, dw::DW_AT_signature)
-                && let Some(entry) = self.entry(target)
+                && let Some(entry) = self.entry(target).filter(|entry| !entry.has_attr(dw::DW_AT_signature))
             {
                 return self.named(target, &entry, self.language(target.unit));
             }
@@ -63,15 +71,13 @@ impl<'a> DebugInfo<'a> {
     }
 
     /// C's declarator syntax inside out: `inner` is what stands where the name would.
-    fn declarator(&self, die: Option<Die>, inner: String, language: Language, depth: u32) -> String {
+    fn declarator(&self, die: Option<Die>, inner: String, language: Language, descent: Descent<'_>) -> String {
         let Some((die, entry)) = die.and_then(|die| Some((die, self.entry(die)?))) else {
             return around("void", &inner);
         };
-        if depth > MAX_DEPTH {
-            return around("?", &inner);
-        }
+        let Some(descent) = descent.deeper() else { return around("?", &inner) };
         let target = self.reference(die, &entry, dw::DW_AT_type);
-        let below = |inner| self.declarator(target, inner, language, depth + 1);
+        let below = |inner| self.declarator(target, inner, language, descent);
         let points_to = |what: &str| {
             let tag = target.and_then(|target| Some(self.entry(target)?.tag()));
             let wrap = matches!(tag, Some(dw::DW_TAG_array_type | dw::DW_TAG_subroutine_type));
@@ -105,22 +111,22 @@ impl<'a> DebugInfo<'a> {
                 });
                 below(inner + &bounds.collect::<String>())
             }
-            dw::DW_TAG_subroutine_type => below(format!("{inner}({})", self.parameters(die, language, depth))),
+            dw::DW_TAG_subroutine_type => below(format!("{inner}({})", self.parameters(die, language, descent))),
             dw::DW_TAG_ptr_to_member_type => {
                 let class = self.reference(die, &entry, dw::DW_AT_containing_type);
-                let class = class.map_or_else(|| "?".to_owned(), |class| self.spelled(class));
+                let class = class.map_or_else(|| "?".to_owned(), |class| self.spelled_within(class, descent));
                 points_to(&format!("{class}::*"))
             }
             _ => around(&self.named(die, &entry, language), &inner),
         }
     }
 
-    fn parameters(&self, die: Die, language: Language, depth: u32) -> String {
+    fn parameters(&self, die: Die, language: Language, descent: Descent<'_>) -> String {
         let mut parameters = Vec::new();
         let _ = self.for_each_child(die, |child, entry| match entry.tag() {
             dw::DW_TAG_formal_parameter if !flag(entry, dw::DW_AT_artificial) => {
                 let target = self.reference(child, entry, dw::DW_AT_type);
-                parameters.push(self.declarator(target, String::new(), language, depth + 1));
+                parameters.push(self.declarator(target, String::new(), language, descent));
             }
             dw::DW_TAG_unspecified_parameters => parameters.push("...".to_owned()),
             _ => {}
@@ -131,11 +137,11 @@ impl<'a> DebugInfo<'a> {
         parameters.join(", ")
     }
 
-    fn spelled_rust(&self, die: Die, depth: u32) -> String {
-        let Some(entry) = self.entry(die).filter(|_| depth < MAX_DEPTH) else { return "?".to_owned() };
+    fn spelled_rust(&self, die: Die, descent: Descent<'_>) -> String {
+        let Some((entry, descent)) = self.entry(die).zip(descent.deeper()) else { return "?".to_owned() };
         if entry.tag() == dw::DW_TAG_array_type {
             let target = self.reference(die, &entry, dw::DW_AT_type);
-            let element = target.map_or_else(|| "?".to_owned(), |target| self.spelled_rust(target, depth + 1));
+            let element = target.map_or_else(|| "?".to_owned(), |target| self.spelled_rust(target, descent));
             let count = self.dimensions(die).unwrap_or_default().iter().product::<u64>();
             return format!("[{element}; {count}]");
         }
@@ -145,7 +151,7 @@ impl<'a> DebugInfo<'a> {
             Some(_) => simplify_rust(&self.qualified_name(die).unwrap_or_default()),
             None if entry.tag() == dw::DW_TAG_pointer_type => {
                 let target = self.reference(die, &entry, dw::DW_AT_type);
-                target.map_or_else(|| "*()".to_owned(), |target| format!("*{}", self.spelled_rust(target, depth + 1)))
+                target.map_or_else(|| "*()".to_owned(), |target| format!("*{}", self.spelled_rust(target, descent)))
             }
             None => "?".to_owned(),
         }

@@ -173,7 +173,7 @@ impl State {
 fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
     let holds = |outer: Pointer, inner: Pointer| {
         let at = Pointer { offset: outer.offset.wrapping_sub(inner.offset), ..outer };
-        info.offset_in_target(at).is_ok_and(|offset| info.has_subobject(outer.target, offset, inner.target, 0))
+        info.offset_in_target(at).is_ok_and(|offset| info.has_subobject(outer.target, offset, inner.target))
     };
     match (a, b) {
         (Value::Pointer(a), Value::Pointer(b)) if a.target != b.target => {

@@ -83,16 +83,19 @@ impl<'a> DebugInfo<'a> {
 
     /// The fixed address of a variable or a COMMON block; gfortran tells of a block only where its variables are.
     pub(super) fn static_address(&self, die: Die, entry: &Entry<'a>) -> Option<u64> {
-        match entry.attr_value(dw::DW_AT_location) {
-            Some(AttributeValue::Exprloc(expression)) => self.fixed_address(die.unit, expression),
-            None if entry.tag() == dw::DW_TAG_common_block => {
-                let mut first: Option<u64> = None;
-                self.for_each_child(die, |child, entry| {
-                    let address = self.static_address(child, entry);
-                    first = first.into_iter().chain(address).min();
-                })?;
-                first
-            }
+        if entry.tag() != dw::DW_TAG_common_block || entry.has_attr(dw::DW_AT_location) {
+            return self.own_address(die, entry);
+        }
+        let mut first: Option<u64> = None;
+        self.for_each_child(die, |child, entry| {
+            first = first.into_iter().chain(self.own_address(child, entry)).min();
+        })?;
+        first
+    }
+
+    fn own_address(&self, die: Die, entry: &Entry<'a>) -> Option<u64> {
+        match entry.attr_value(dw::DW_AT_location)? {
+            AttributeValue::Exprloc(expression) => self.fixed_address(die.unit, expression),
             _ => None,
         }
     }
