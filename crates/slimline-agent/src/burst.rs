@@ -106,6 +106,16 @@ impl Seen {
         row as u16
     }
 
+    /// Row of the block that the blamed access is in.
+    fn block_of(&mut self, blamed: &Blamed) -> u16 {
+        if blamed.address == 0 { NO_BLOCK } else { self.block(blamed.address) }
+    }
+
+    /// The accesses so far from that row on.
+    fn accesses_from(&self, first: usize) -> &[AccessRecord] {
+        &self.accesses[first..self.access_count]
+    }
+
     #[inline]
     fn add(&mut self, access: emulate::Access) {
         if self.access_count == MAX_BURST_ACCESSES {
@@ -198,58 +208,25 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
 
     let mut code = CodeSeen { range: (0, 0), unknown: false };
     code.visit(sampled_ip);
+    // Its row before all others: a burst may fill them.
+    let reserved = seen.block_of(&blamed);
     let wanted = config.burst_instructions.min(MAX_BURST as u32);
     let has_burst = match trigger.clock {
         Clock::First => budget.earn(weight_ns, config.budget_ppm) && wanted > 0,
         Clock::Second => false, // it has no time that could pay for one, nor that one could stand for
     };
     let is_lost = blamed.quality == Quality::Lost;
-    let limit = match (has_burst, is_lost) {
-        (true, _) => wanted,
-        (false, true) => wanted.min(NEXT_INSTANCE_WITHIN),
-        (false, false) => 0,
-    };
-    let mut instructions = 0;
-    let mut burst_end = if limit == 0 {
-        BurstEnd::NotStarted
-    } else {
-        emulator.begin();
-        loop {
-            if instructions == limit {
-                break BurstEnd::Limit;
-            }
-            let (before, blocks_before) = (seen.access_count, seen.block_count);
-            if let Err(end) = emulator.step(&mut state, pages, &mut |access| seen.add(access)) {
-                break burst_end(end);
-            }
-            if seen.full {
-                // Half an instruction's accesses are none.
-                (seen.access_count, seen.block_count) = (before, blocks_before);
-                break BurstEnd::Full;
-            }
-            instructions += 1;
-            let new = &seen.accesses[before..seen.access_count];
-            if is_lost
-                && blamed.address == 0
-                && let Some(next) = new.iter().find(|access| access.ip() == blamed.ip)
-            {
-                (blamed.address, blamed.quality) = (next.address(), Quality::NextInstance);
-                if !has_burst {
-                    break BurstEnd::Limit;
-                }
-            }
-            if handler::is_agent_code(state.rip) {
-                break BurstEnd::Agent;
-            }
-            code.visit(state.rip);
+    let mut ahead = Ahead { emulator, pages, state: &mut state, seen, code: &mut code };
+    let burst = match (has_burst, is_lost) {
+        (true, _) => ahead.run(wanted, &mut blamed, false),
+        (false, true) => {
+            ahead.run(wanted.min(NEXT_INSTANCE_WITHIN), &mut blamed, true);
+            seen.clear();
+            Burst::NOT_STARTED
         }
+        (false, false) => Burst::NOT_STARTED,
     };
-    if !has_burst {
-        seen.clear();
-        (instructions, burst_end) = (0, BurstEnd::NotStarted);
-    }
-
-    let block = if blamed.address == 0 { NO_BLOCK } else { seen.block(blamed.address) };
+    let block = if is_lost { seen.block_of(&blamed) } else { reserved };
     let (frame_count, stack_cut) =
         unwind::walk(sampled_ip, stack_pointer, context.register(libc::REG_RBP), window, frames);
     // A thread's stack may be given back between two samples.
@@ -266,7 +243,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         ip: blamed.ip,
         address: blamed.address,
         stack_pointer,
-        burst_instructions: instructions,
+        burst_instructions: burst.instructions,
         accesses: seen.access_count as u32,
         frames: frame_count as u16,
         blocks: seen.block_count as u16,
@@ -274,7 +251,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         access_bytes: blamed.bytes,
         kind: blamed.kind.bits(),
         quality: blamed.quality as u8,
-        burst_end: burst_end as u8,
+        burst_end: burst.end as u8,
         stack_cut,
         reserved: 0,
     }];
@@ -285,6 +262,73 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         bytes_of(&seen.accesses[..seen.access_count]),
     ];
     thread.write_sample(weight_ns, &parts);
+}
+
+/// What became of a burst.
+struct Burst {
+    instructions: u32,
+    end: BurstEnd,
+}
+
+impl Burst {
+    const NOT_STARTED: Self = Self { instructions: 0, end: BurstEnd::NotStarted };
+}
+
+/// What a burst runs on.
+struct Ahead<'s> {
+    emulator: &'s mut emulate::Emulator<DECODED>,
+    pages: &'s mut Pages,
+    state: &'s mut emulate::State,
+    seen: &'s mut Seen,
+    code: &'s mut CodeSeen,
+}
+
+impl Ahead<'_> {
+    /// Runs what the thread will do next, up to `limit` instructions. A blamed instruction whose address is lost gets
+    /// that of its next execution; `until_found`: that is all that is wanted.
+    fn run(&mut self, limit: u32, blamed: &mut Blamed, until_found: bool) -> Burst {
+        if limit == 0 {
+            return Burst::NOT_STARTED;
+        }
+        self.emulator.begin();
+        let mut instructions = 0;
+        let end = loop {
+            if instructions == limit {
+                break BurstEnd::Limit;
+            }
+            let first = match self.step() {
+                Ok(first) => first,
+                Err(end) => break end,
+            };
+            instructions += 1;
+            if blamed.quality == Quality::Lost
+                && let Some(next) = self.seen.accesses_from(first).iter().find(|access| access.ip() == blamed.ip)
+            {
+                (blamed.address, blamed.quality) = (next.address(), Quality::NextInstance);
+                if until_found {
+                    break BurstEnd::Limit;
+                }
+            }
+            if handler::is_agent_code(self.state.rip) {
+                break BurstEnd::Agent;
+            }
+            self.code.visit(self.state.rip);
+        };
+        Burst { instructions, end }
+    }
+
+    /// Runs one instruction. Row of the first of its accesses, or why it can't be run, or not be seen whole.
+    fn step(&mut self) -> Result<usize, BurstEnd> {
+        let Self { emulator, pages, state, seen, .. } = self;
+        let (accesses, blocks) = (seen.access_count, seen.block_count);
+        emulator.step(state, *pages, &mut |access| seen.add(access)).map_err(burst_end)?;
+        if seen.full {
+            // Half an instruction's accesses are none.
+            (seen.access_count, seen.block_count) = (accesses, blocks);
+            return Err(BurstEnd::Full);
+        }
+        Ok(accesses)
+    }
 }
 
 fn blame(plans: &mut Plans, pages: &mut Pages, state: &emulate::State, skid: u32) -> Blamed {

@@ -190,6 +190,11 @@ mod entry {
     static END: extern "C" fn() = at_end;
 
     unsafe extern "C" fn at_start(_: i32, _: *const *const c_char, environment: *const *const c_char) {
+        // A program with more rights than its caller, linked to us: what the caller wrote is not to be followed.
+        // SAFETY: a look into the auxiliary vector.
+        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            return;
+        }
         // SAFETY: the dynamic loader passes the process's arguments and environment; threads start later.
         unsafe { start(environment) };
     }

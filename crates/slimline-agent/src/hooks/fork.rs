@@ -28,9 +28,9 @@ pub(crate) unsafe fn in_forked_child(is_followed: bool) {
     unsafe { tracker::forget_all() };
     PATHS.in_forked_child();
     let Some(header) = recorder::header().filter(|_| is_followed && was_tracked) else { return };
-    let words = header.stack_words.load(Relaxed) as usize;
+    let words = recorder::used_stack_words();
     if let Some(copy) = kernel::map((words * 8).max(1)) {
-        // SAFETY: so many words are in use behind the header; the copy is ours.
+        // SAFETY: so many words are in use behind the header, by our own count; the copy is ours.
         unsafe {
             let start = core::ptr::from_ref(header).cast::<u8>().add(STACKS_OFFSET).cast::<u64>();
             core::ptr::copy_nonoverlapping(start, copy.as_ptr().cast(), words);

@@ -21,7 +21,7 @@ use slimline_trace::wire::{
 use crate::kernel;
 use crate::thread::Thread;
 pub(crate) use ring::{Ring, bytes_of};
-pub(crate) use stacks::{append_stack, path_totals};
+pub(crate) use stacks::{append_stack, path_totals, used_stack_words};
 
 /// The header; null while nothing is recorded.
 static HEADER: AtomicPtr<ProcessHeader> = AtomicPtr::new(null_mut());

@@ -20,8 +20,10 @@ static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// and of the totals by call path.
 static TOTALS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Numbers given so far.
+/// Numbers given so far, and words of the area that they take. Ours: the target can write over the header's, which are
+/// for the reader alone.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
+static USED_WORDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts over, for a new file. No other thread may exist.
 pub(super) fn reset() {
@@ -29,6 +31,12 @@ pub(super) fn reset() {
     STACK_BYTES.store(0, Relaxed);
     TOTALS_BYTES.store(0, Relaxed);
     GIVEN.store(0, Relaxed);
+    USED_WORDS.store(0, Relaxed);
+}
+
+/// Words of the stack area that are in use.
+pub(crate) fn used_stack_words() -> usize {
+    USED_WORDS.load(Relaxed)
 }
 
 /// Appends a call path (return addresses, innermost first; `cut` as in [`StackEntry`]). Its number, or 0 (counted)
@@ -58,12 +66,12 @@ pub(crate) fn append_stack(frames: &[u64], cut: u8) -> u32 {
 }
 
 fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
-    let used = header.stack_words.load(Relaxed) as usize;
-    let end = used.saturating_add(1 + frames.len());
+    let used = used_stack_words();
+    let end = used + 1 + frames.len();
     if end > STACK_WORDS || !super::is_open() || !make_room(STACKS_OFFSET, &STACK_BYTES, end * 8) {
         return 0;
     }
-    let number = header.stacks.load(Relaxed) + 1;
+    let number = GIVEN.load(Relaxed) + 1;
     let totals = (number as usize + 1).min(PATHS) * size_of::<PathTotals>();
     if !make_room(PATHS_OFFSET, &TOTALS_BYTES, totals) {
         return 0;
@@ -77,6 +85,7 @@ fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
         core::ptr::copy_nonoverlapping(frames.as_ptr(), at.add(1), frames.len());
     }
     GIVEN.store(number, Relaxed);
+    USED_WORDS.store(end, Relaxed);
     header.stacks.store(number, Relaxed);
     header.stack_words.store(end as u64, Release);
     number
@@ -96,7 +105,6 @@ fn make_room(offset: usize, taken: &AtomicUsize, bytes: usize) -> bool {
 
 /// The totals of call path `number`, where it has any.
 pub(crate) fn path_totals(number: u32) -> Option<&'static PathTotals> {
-    // Not the header's count, which the target can write over.
     let header = super::header().filter(|_| number != 0 && number <= GIVEN.load(Relaxed))?;
     let start = core::ptr::from_ref(header).cast::<u8>();
     // SAFETY: the area is mapped behind the header, and every number that was given has its room in it.

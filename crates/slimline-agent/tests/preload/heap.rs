@@ -8,7 +8,8 @@ use crate::reader::{Process, Sample};
 use crate::run::{self, Target, alone, recorded};
 use crate::same;
 use slimline_trace::wire::{
-    ALWAYS_FOLLOWED_BYTES, BlockRecord, LARGE_BLOCK_BYTES, NO_BLOCK, RangeKind, RunConfig, TriggerKind,
+    ALWAYS_FOLLOWED_BYTES, AccessRecord, BlockRecord, BurstEnd, LARGE_BLOCK_BYTES, MAX_BURST, MAX_SAMPLE_BLOCKS,
+    NO_BLOCK, Quality, RangeKind, RunConfig, TriggerKind,
 };
 
 /// A return address, and where its function begins.
@@ -257,6 +258,31 @@ fn blocks_of_samples_carry_their_path_also_in_a_child() {
     assert_eq!(paths.len(), 2, "parent and child");
     assert_eq!(paths[0], paths[1]);
     assert!(paths[0].0.len() >= 2);
+}
+
+/// A burst that fills all rows leaves the blamed access its own.
+#[test]
+fn the_blamed_block_has_a_row_however_many_a_burst_touches() {
+    let target = Target::compile("many_blocks");
+    let config = RunConfig { burst_instructions: MAX_BURST as u32, ..run::config(TriggerKind::PerfSigtrap) };
+    let run = recorded(target.command(&[]), config);
+    let bytes: u32 = String::from_utf8_lossy(&run.output.stdout).split(' ').next().unwrap().parse().unwrap();
+    let mut seen = 0;
+    for sample in &run.processes[0].samples {
+        let is_known = [Quality::Exact as u8, Quality::Inverted as u8].contains(&sample.head.quality);
+        if sample.head.burst_end != BurstEnd::Full as u8 || !is_known || sample.blocks.len() < MAX_SAMPLE_BLOCKS {
+            continue;
+        }
+        // What the same instruction accesses in the burst is in nodes; so is what is blamed.
+        let own = |access: &&AccessRecord| access.ip() == sample.head.ip && access.block() != NO_BLOCK;
+        let is_node = |access: &AccessRecord| sample.blocks[usize::from(access.block())].bytes == bytes;
+        if sample.accesses.iter().find(own).is_some_and(is_node) {
+            assert_ne!(sample.head.block, NO_BLOCK);
+            assert_eq!(sample.blocks[usize::from(sample.head.block)].bytes, bytes);
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} of {}", run.processes[0].samples.len());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use reader::Process;
 use run::{PERIOD_NS, Recorded, Target, alone, recorded};
-use slimline_trace::wire::{BurstEnd, ProcessState, Quality, TriggerKind};
+use slimline_trace::wire::{BurstEnd, ProcessHeader, ProcessState, Quality, TriggerKind};
 
 const BOTH: [TriggerKind; 2] = [TriggerKind::PerfSigtrap, TriggerKind::ThreadTimer];
 
@@ -233,6 +233,64 @@ fn without_a_configuration_nothing_happens() {
     let mut command = target.command(&["5"]);
     command.env("LD_PRELOAD", run::agent());
     assert_eq!(alone(command).stdout, expected.stdout);
+}
+
+/// What the target can write over is not what the agent goes by.
+#[test]
+fn a_child_of_a_program_that_scribbles_lives() {
+    let target = Target::compile("scribble");
+    let offset = std::mem::offset_of!(ProcessHeader, stack_words).to_string();
+    for words in [u64::MAX, 1 << 26, 8 << 20] {
+        let run = recorded(target.command(&[&offset, &words.to_string()]), run::config(TriggerKind::Off));
+        assert_eq!(String::from_utf8_lossy(&run.output.stdout), "0x700\n", "{words:#x}");
+    }
+}
+
+/// A program with more rights than its caller that is linked to the agent takes no orders from the caller's environment.
+#[test]
+fn nothing_of_the_environment_is_read_in_secure_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(directory.path(), 0o755);
+    let library = directory.path().join("libagent.so");
+    std::fs::copy(run::agent(), &library).unwrap();
+    let (link, search) = (library.to_str().unwrap(), format!("-Wl,-rpath,{}", directory.path().display()));
+    let program = directory.path().join("secure");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/targets/secure.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-Wl,--no-as-needed", source, link, &search, "-o"]).arg(&program);
+    assert!(compile.status().unwrap().success());
+    let rings = |is_secure: bool| {
+        let run_directory = directory.path().join(if is_secure { "secure-run" } else { "run" });
+        std::fs::create_dir(&run_directory).unwrap();
+        mode(&run_directory, 0o777);
+        run::write_config(&run_directory, &run::config(TriggerKind::Off));
+        let output = alone({
+            let mut command = Command::new(&program);
+            command.env("SLIMLINE_RUN", &run_directory);
+            command
+        });
+        let rings = std::fs::read_dir(&run_directory)
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "ring"));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), rings.count())
+    };
+    assert_eq!(rings(false), ("0\n".to_owned(), 1), "linked, it records as when it is preloaded");
+    // Somebody else's, with the right to be him.
+    if std::os::unix::fs::chown(&program, Some(65_534), Some(65_534)).is_err() {
+        eprintln!("skipped: not root, so no program of somebody else's");
+        return;
+    }
+    mode(&program, 0o4755);
+    let (mode, rings) = rings(true);
+    if mode == "0\n" {
+        eprintln!("skipped: set-user-id means nothing on this mount");
+        return;
+    }
+    assert_eq!((mode.as_str(), rings), ("1\n", 0));
 }
 
 #[test]

@@ -150,7 +150,7 @@ pub(crate) fn killed_after_samples(command: &mut Command, config: RunConfig, sam
 fn prepare(command: &mut Command, config: &RunConfig) -> TempDir {
     // In memory, as the collector's.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    std::fs::write(directory.path().join(CONFIG_FILE), bytes(config)).unwrap();
+    write_config(directory.path(), config);
     let own = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
     let mut preload = agent().as_os_str().to_owned();
     if let Some(own) = own {
@@ -159,6 +159,11 @@ fn prepare(command: &mut Command, config: &RunConfig) -> TempDir {
     }
     command.env("LD_PRELOAD", preload).env(RUN_DIRECTORY_VARIABLE, directory.path());
     directory
+}
+
+/// Writes a configuration as the collector does.
+pub(crate) fn write_config(directory: &Path, config: &RunConfig) {
+    std::fs::write(directory.join(CONFIG_FILE), bytes(config)).unwrap();
 }
 
 fn bytes(config: &RunConfig) -> Vec<u8> {

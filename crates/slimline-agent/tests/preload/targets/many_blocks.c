@@ -1,0 +1,38 @@
+// Walks over nodes in an order that no cache foresees, each a block of its own: 512 instructions touch more blocks than a
+// sample has room for. Prints a node's size.
+#include <stdio.h>
+#include <stdlib.h>
+
+struct node {
+    struct node *next;
+    long rest[15];
+    long value;
+    long more[7];
+};
+
+enum { NODES = 100000 };
+
+int main(void) {
+    static struct node *nodes[NODES];
+    for (int i = 0; i < NODES; i++) {
+        nodes[i] = calloc(1, sizeof **nodes);
+        nodes[i]->value = i;
+    }
+    unsigned long random = 1;
+    for (int i = NODES - 1; i > 0; i--) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        int j = (random >> 33) % (i + 1);
+        struct node *other = nodes[i];
+        nodes[i] = nodes[j];
+        nodes[j] = other;
+    }
+    for (int i = 0; i < NODES; i++) nodes[i]->next = nodes[(i + 1) % NODES];
+    long sum = 0;
+    struct node *at = nodes[0];
+    for (long i = 0; i < 100L * NODES; i++) {
+        sum += at->value;
+        at = at->next;
+    }
+    printf("%zu %ld\n", sizeof **nodes, sum);
+    return 0;
+}
