@@ -162,7 +162,7 @@ fn reads_back_what_was_written() {
     assert_eq!(process.stacks.end(StackRow::new(0)), StackEnd::Depth);
     let bases: Vec<_> = process.ranges.base.iter().map(|base| base.0).collect();
     assert_eq!(bases, [0x10_0000, 0x20_0000, 0x900_0000], "dead ranges of all parts, live ranges of the last");
-    assert_eq!(process.mappings.path, ["/opt/gone 0", "/tmp/gone 1", "/tmp/program"], "of all parts, of the last");
+    assert_eq!(process.mappings.path, ["/opt/gone 0", "/opt/gone 1", "/opt/program"], "of all parts, of the last");
     assert_eq!(process.mappings.row(2), rows(1).mappings.row(0));
     assert_eq!(process.threads, rows(1).threads);
     assert_eq!(process.names, rows(1).names);

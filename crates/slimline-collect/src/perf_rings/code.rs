@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 use slimline_emulate::Memory;
+use slimline_trace::regular_file::open_regular;
 use slimline_trace::tables::Mapping;
 
 use crate::live_mappings::{CodePlace, LiveMappings};
@@ -111,13 +113,10 @@ impl CodeFiles {
 /// system shows other numbers there than to those who ask it, one that was not changed since.
 fn open(mapping: &Mapping, owner: Owner) -> Option<File> {
     let of_process = format!("/proc/{}/root{}", owner.pid, mapping.path);
-    // A pipe in its place must not hold us up.
-    let open = |path: &str| File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok();
     let files: Vec<(File, Metadata)> = [of_process.as_str(), mapping.path.as_str()]
         .into_iter()
-        .filter_map(open)
+        .filter_map(|path| open_regular(Path::new(path)).ok())
         .filter_map(|file| file.metadata().ok().map(|found| (file, found)))
-        .filter(|(_, found)| found.is_file())
         .collect();
     let same = files.iter().position(|(_, found)| found.ino() == mapping.inode);
     let place = same.or_else(|| files.iter().position(|(_, found)| found.ctime() < owner.mapped_by_s))?;
