@@ -17,7 +17,7 @@ pub fn import_remarks(imported: &Imported) -> Vec<String> {
         (imported.samples_without_thread, "samples without thread or instruction were left out".to_owned()),
         (imported.records_without_event, "records of events that the file does not describe were left out".to_owned()),
         (imported.records_out_of_order, "records came later than their time".to_owned()),
-        (imported.aux_bytes, "bytes of AUX data (Arm SPE, Intel PT) were not read".to_owned()),
+        (imported.aux_bytes, "bytes of AUX data, as of Intel PT, were not read".to_owned()),
         (unknown, format!("records of unknown types ({}) were left out", types.join(", "))),
     ])
 }

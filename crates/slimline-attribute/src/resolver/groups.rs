@@ -333,7 +333,9 @@ impl Groups {
     fn named(&mut self, view: ProcessView<'_, '_>, name: &Name) -> (Place, Extent) {
         let group = self.group(GroupKey::Named(name.name.clone()), || row_of(&name.name, GroupKind::Named));
         let (start, end) = (name.start.0, name.end.0);
-        let place = self.object(ObjectKey::Static(view.id, group, start), group, start, end - start);
+        // One byte is a place whose size nobody told.
+        let bytes = Some(end - start).filter(|&bytes| bytes > 1).unwrap_or(0);
+        let place = self.object(ObjectKey::Static(view.id, group, start), group, start, bytes);
         (place, Extent { start, end, ..Extent::ALL })
     }
 

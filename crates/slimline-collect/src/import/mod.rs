@@ -151,10 +151,7 @@ fn why_none(imported: Option<&Imported>) -> String {
         (imported.samples_without_thread, "without thread or instruction"),
         (imported.malformed_records, "damaged"),
         (imported.records_without_event, "of unknown events"),
-        (
-            imported.aux_bytes,
-            "bytes of AUX data, in a format of the hardware's own that is not read (Arm SPE, Intel PT)",
-        ),
+        (imported.aux_bytes, "bytes of AUX data in a format that is not read, as Intel PT's (Arm SPE's is)"),
     ];
     let told: Vec<String> =
         reasons.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();

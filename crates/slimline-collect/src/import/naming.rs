@@ -44,7 +44,7 @@ impl Naming {
     }
 
     /// The address that stands for this place of a variable: below what tells variables apart it is `address`, which may as
-    /// well be an offset. `None` where there are too many variables.
+    /// well be an offset. A place of 0 `bytes`, which nobody told, takes one. `None` where there are too many variables.
     pub(super) fn variable(&mut self, name: &str, address: u64, bytes: u64) -> Option<u64> {
         let row = match self.variables.get(name) {
             Some(&row) => row,

@@ -9,6 +9,7 @@ use slimline_trace::wire::{BurstEnd, Quality};
 use super::data_source::Operation;
 use super::ibs::IbsOp;
 use super::sample::Sample;
+use super::spe::SpeRecord;
 
 /// What a sample tells of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,17 @@ impl Caught {
             kind: if served.locked == Some(true) { kind.atomic() } else { kind },
             served,
             is_no_access: op.is_some_and(|op| op.kind() == AccessKind::NONE),
+        }
+    }
+
+    /// Of an operation that Arm's profiling extension sampled on a core with this main ID register.
+    pub fn of_operation(operation: &SpeRecord, midr: Option<u64>) -> Self {
+        Self {
+            address: operation.address.unwrap_or(0),
+            bytes: 0,
+            kind: operation.kind.unwrap_or(AccessKind::NONE),
+            served: operation.served(midr),
+            is_no_access: !operation.is_access(),
         }
     }
 

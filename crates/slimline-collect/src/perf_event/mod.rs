@@ -24,6 +24,7 @@ mod raw;
 mod record;
 mod sample;
 mod served;
+mod spe;
 #[cfg(test)]
 mod tests;
 mod trailer;
@@ -40,5 +41,6 @@ pub use ibs::IbsOp;
 pub use raw::{HEADER_BYTES, RawRecord, misc_bits, record_type};
 pub use record::{Decoded, Mapping, MappingOrigin, Record, Task};
 pub use sample::{CallchainFrame, Context, Registers, Sample, UserStack, Weight};
+pub use spe::{SpeRecord, SpeRecords, spe_event};
 pub use trailer::{RecordId, TaskId};
 pub use weighing::{Weighing, period_ns};

@@ -35,6 +35,7 @@ pub mod record_type {
     pub const HEADER_TRACING_DATA: u32 = 66;
     pub const FINISHED_ROUND: u32 = 68;
     pub const ID_INDEX: u32 = 69;
+    pub const AUXTRACE_INFO: u32 = 70;
     pub const AUXTRACE: u32 = 71;
     pub const THREAD_MAP: u32 = 73;
     pub const CPU_MAP: u32 = 74;

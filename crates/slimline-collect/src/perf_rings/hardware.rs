@@ -94,7 +94,10 @@ pub(super) fn negotiate<H>(
     for (place, event) in events.iter().enumerate() {
         let before = leader.take();
         if event.needs_aux {
-            all.refuse(event, io::Error::other("its samples come in an AUX area, which this version does not read"));
+            all.refuse(
+                event,
+                io::Error::other("its samples come in an AUX area, which this version reads of perf.data only"),
+            );
             continue;
         }
         let group = before.as_ref().filter(|_| event.is_in_group);

@@ -15,6 +15,7 @@ mod number {
     pub(super) const ARCH: u32 = 6;
     pub(super) const NRCPUS: u32 = 7;
     pub(super) const CPUDESC: u32 = 8;
+    pub(super) const CPUID: u32 = 9;
     pub(super) const TOTAL_MEM: u32 = 10;
     pub(super) const CMDLINE: u32 = 11;
     pub(super) const EVENT_DESC: u32 = 12;
@@ -40,6 +41,8 @@ pub(super) struct Features {
     pub(super) event_names: HashMap<u64, Rc<str>>,
     /// Names of PMUs, by the type of their events.
     pub(super) pmus: HashMap<u32, String>,
+    /// Main ID register of the cores, of a recording on AArch64.
+    pub(super) midr: Option<u64>,
     /// A moment in nanoseconds since 1970, and on the clock of the records.
     pub(super) wall_clock: Option<(u64, u64)>,
 }
@@ -61,6 +64,10 @@ impl Features {
                 self.machine.logical_cpus = fields.u32(WITHIN)?;
             }
             number::CPUDESC => self.machine.cpu = string(&mut fields)?,
+            number::CPUID => {
+                let text = string(&mut fields)?;
+                self.midr = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            }
             number::TOTAL_MEM => self.machine.memory_bytes = fields.u64(WITHIN)?.saturating_mul(1024),
             number::CMDLINE => {
                 let words = entries(&mut fields)?;

@@ -8,6 +8,7 @@
 //! The file is read once from its begin to its end; what is held is the records of the rounds that are not finished, and
 //! the rows of each program's next part.
 
+mod clock;
 mod features;
 mod layout;
 mod recording;
@@ -20,7 +21,7 @@ use super::description::Description;
 use super::{ImportError, Programs, Progress};
 use layout::{Layout, SectionReader, read_layout};
 use recording::{Recording, Stop};
-use stream::{End, RecordStream};
+use stream::{End, Item, RecordStream};
 
 /// Records between two reports of progress.
 const RECORDS_PER_REPORT: u32 = 4096;
@@ -76,8 +77,14 @@ fn read_records<R: Read>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Description, ImportError> {
     let mut until_report = 0_u32;
-    while let Some(record) = stream.next()? {
-        recording.take(&record, programs)?;
+    while let Some(item) = stream.next()? {
+        match item {
+            Item::Record(record) => recording.take(&record, programs)?,
+            Item::Aux(piece) => recording.take_aux(piece, programs)?,
+        }
+        if recording.reads_aux() {
+            stream.read_aux();
+        }
         if until_report == 0 {
             progress(Progress { read_bytes: stream.read_bytes(), samples: programs.samples() });
             until_report = RECORDS_PER_REPORT;
@@ -98,13 +105,13 @@ fn read_records<R: Read>(
 mod tests {
     use slimline_trace::access::AccessKind;
     use slimline_trace::served::{MemoryLevel, Translation};
-    use slimline_trace::session::Session;
+    use slimline_trace::session::{Session, WeightUnit};
     use slimline_trace::tables::StackEnd;
     use slimline_trace::wire::Quality;
 
     use crate::import::{ImportError, ImportOptions, import};
     use crate::perf_event::encode::{Encoder, SyntheticSample};
-    use crate::perf_event::{ByteOrder, EventAttr, misc_bits, record_type, sample_type};
+    use crate::perf_event::{ByteOrder, EventAttr, Flags, misc_bits, record_type, sample_type};
 
     /// A pipe of these events' attributes, and what `write` writes, as a session, or why it is none.
     fn imported(
@@ -180,7 +187,7 @@ mod tests {
         assert_eq!(ends(1000, 127), StackEnd::Outermost);
     }
 
-    /// Arm's samples lie in AUX data: that is said, and not that there are none.
+    /// Data in a format that is not known: that is said, and not that there is none.
     #[test]
     fn aux_data_is_told() {
         let attrs = [EventAttr { sample_type: WHO, ..EventAttr::default() }];
@@ -198,6 +205,72 @@ mod tests {
         })
         .unwrap();
         assert_eq!(session.info().imported.as_ref().unwrap().aux_bytes, 4096);
+    }
+
+    /// Operations of Arm's profiling extension: those of the thread that runs on their CPU then, in the order of time with the
+    /// kernel's records, whatever the file's order is.
+    #[test]
+    fn operations_of_arm_are_samples_of_their_thread() {
+        const SPE: u32 = 9;
+        let attr = EventAttr {
+            kind: SPE,
+            sample_type: sample_type::IP | sample_type::TID | sample_type::TIME | sample_type::CPU,
+            flags: Flags::SAMPLE_ID_ALL,
+            period_or_frequency: 4096,
+            ..EventAttr::default()
+        };
+        let at = |pid, tid, time| SyntheticSample { pid, tid, time, cpu: 2, ..SyntheticSample::default() };
+        // A load of 300 cycles that another core had, a store, and one of the kernel's; the counter's unit is 10 ns.
+        let mut packets = Encoder::new(ByteOrder::Little);
+        packets.raw(&[0xb0, 0x10, 0x10, 0x40, 0, 0, 0, 0, 0x80, 0x49, 0, 0x52, 0x16, 0x03, 0x98, 0x2c, 1]);
+        packets.raw(&[0xb2, 0x08, 0x10, 0, 0, 0, 0x7f, 0, 0, 0x43, 0x9, 0x71, 30, 0, 0, 0, 0, 0, 0, 0]);
+        packets.raw(&[0xb0, 0x14, 0x10, 0x40, 0, 0, 0, 0, 0x80, 0x49, 1, 0x71, 50, 0, 0, 0, 0, 0, 0, 0]);
+        packets.raw(&[0xb0, 0x14, 0x10, 0x40, 0, 0, 0, 0xff, 0xa0, 0x49, 1, 0x71, 55, 0, 0, 0, 0, 0, 0, 0]);
+        // Nobody is known to run there then, and a record that is cut.
+        packets.raw(&[0xb0, 0x14, 0x10, 0x40, 0, 0, 0, 0, 0x80, 0x49, 1, 0x71, 5, 0, 0, 0, 0, 0, 0, 0]);
+        packets.raw(&[0x49, 1, 0x71]);
+        let (_scratch, session) = imported(std::slice::from_ref(&attr), |file| {
+            for (number, text) in [(16_u64, "arm_spe_0"), (9, "0x00000000410fd0c1")] {
+                file.record(record_type::HEADER_FEATURE, 0, |fields| {
+                    fields.u64(number);
+                    if number == 16 {
+                        fields.u32(1).u32(SPE);
+                    }
+                    fields.u32(24).raw(text.as_bytes()).raw(&vec![0; 24 - text.len()]);
+                });
+            }
+            file.record(record_type::TIME_CONV, 0, |fields| {
+                fields.u64(0).u64(10).u64(0);
+            });
+            file.record(record_type::AUXTRACE_INFO, 0, |fields| {
+                fields.u32(4).u32(0);
+            });
+            file.record(record_type::AUXTRACE, 0, |fields| {
+                fields.u64(packets.bytes().len() as u64).u64(0).u64(0).u32(2).u32(u32::MAX).u32(2).u32(0);
+            });
+            file.raw(packets.bytes());
+            file.comm(&attr, &at(7, 7, 100), 7, 7, "first", true);
+            file.comm(&attr, &at(7, 7, 101), 7, 8, "second", false);
+            file.with_trailer(&attr, &at(7, 8, 200), record_type::SWITCH, 0, |_| ());
+            file.with_trailer(&attr, &at(7, 8, 400), record_type::SWITCH, misc_bits::SWITCH_OUT, |_| ());
+            file.with_trailer(&attr, &at(7, 7, 401), record_type::SWITCH, 0, |_| ());
+        })
+        .unwrap();
+        let info = session.info();
+        assert_eq!(info.collector.weight, WeightUnit::LatencyCycles);
+        let counts = info.imported.as_ref().unwrap();
+        assert_eq!((counts.kernel_samples, counts.samples_without_thread, counts.malformed_records), (1, 1, 1));
+        assert_eq!(counts.aux_bytes, 0, "all of it was read");
+        let process = session.load(&session.processes()[0]).unwrap();
+        let samples = process.part(0).unwrap().samples;
+        assert_eq!((samples.time_ns.as_slice(), samples.len()), (&[300, 500][..], 2));
+        let tids: Vec<u32> = samples.thread.iter().map(|thread| process.threads.tid[thread.index()]).collect();
+        assert_eq!(tids, [8, 7]);
+        let load = samples.row(0);
+        assert_eq!((load.ip.0, load.address.0, load.kind), (0x40_1010, 0x7f00_0000_1008, AccessKind::LOAD));
+        assert_eq!((load.weight, load.quality), (300, Quality::Exact));
+        assert_eq!((load.served.level, load.served.hops), (Some(MemoryLevel::RemoteCache), Some(1)));
+        assert_eq!((samples.kind[1], samples.quality[1]), (AccessKind::STORE, Quality::Lost));
     }
 
     /// Ops of AMD's sampling without any field of the kernel's: all is in the registers. `IBS_OP_DATA3` is of a load of 8

@@ -1,14 +1,18 @@
 //! What the records of a perf.data file say, applied to the processes that they are of.
 
+use std::collections::HashMap;
+
 use slimline_trace::session::{Imported, SampledEvent, WeightUnit};
 use slimline_trace::wire::Quality;
 
+use super::clock::CounterClock;
 use super::features::Features;
-use super::rounds::Rounds;
+use super::rounds::{Held, Operation, Rounds};
+use super::stream::AuxPiece;
 use super::{Description, ImportError, Programs};
 use crate::perf_event::{
-    self, ByteOrder, Caught, Context, Decoded, EventAttr, Events, Flags, IbsOp, RawRecord, Record, RecordId, Taken,
-    TaskId, Weighing, period_ns, record_type,
+    self, ByteOrder, Caught, Context, Decoded, EventAttr, Events, Flags, IbsOp, RawRecord, Record, RecordId, Sample,
+    SpeRecords, Taken, TaskId, Weighing, period_ns, record_type, sample_type,
 };
 
 /// `pid` of what belongs to no process that perf could see.
@@ -31,14 +35,15 @@ pub(super) enum Stop {
 }
 
 /// Records of perf's own that say nothing which is not said elsewhere, too: maps of ids, threads and CPUs, names, marks.
-const PASSED_OVER: [u32; 6] = [
+const PASSED_OVER: [u32; 5] = [
     record_type::ID_INDEX,
     record_type::THREAD_MAP,
     record_type::CPU_MAP,
     record_type::EVENT_UPDATE,
-    record_type::TIME_CONV,
     record_type::FINISHED_INIT,
 ];
+/// The format of Arm's profiling extension, in AUXTRACE_INFO.
+const AUX_OF_ARM_SPE: u32 = 4;
 
 /// A recording while it is read.
 #[derive(Debug)]
@@ -55,6 +60,12 @@ pub(super) struct Recording {
     applied_ns: u64,
     counts: Imported,
     stopped_early: Option<String>,
+    /// AUX areas hold operations of Arm's profiling extension.
+    has_operations: bool,
+    counter: Option<CounterClock>,
+    /// Who runs on each CPU, and the processes of threads: operations tell neither.
+    on_cpu: HashMap<u32, TaskId>,
+    process_of: HashMap<u32, u32>,
 }
 
 impl Recording {
@@ -70,6 +81,10 @@ impl Recording {
             applied_ns: 0,
             counts: Imported { format: "perf.data".to_owned(), ..Imported::default() },
             stopped_early: None,
+            has_operations: false,
+            counter: None,
+            on_cpu: HashMap::new(),
+            process_of: HashMap::new(),
         }
     }
 
@@ -123,11 +138,51 @@ impl Recording {
                 }
             }
             record_type::FINISHED_ROUND => self.rounds.finish_round(),
+            record_type::TIME_CONV => match CounterClock::decode(record.fields()) {
+                Ok(counter) => self.counter = Some(counter),
+                Err(perf_event::Malformed { .. }) => self.counts.malformed_records += 1,
+            },
+            record_type::AUXTRACE_INFO if record.fields().u32("AUX format") == Ok(AUX_OF_ARM_SPE) => {
+                self.has_operations = true;
+            }
             kind if PASSED_OVER.contains(&kind) => {}
             kind if kind >= record_type::FIRST_OF_PERF => self.count_unknown(kind),
             _ => self.hold(record, programs)?,
         }
         self.release(programs)
+    }
+
+    /// Whether AUX data can be read.
+    pub(super) fn reads_aux(&self) -> bool {
+        self.has_operations
+    }
+
+    /// Takes a piece of an AUX area.
+    pub(super) fn take_aux(&mut self, piece: AuxPiece<'_>, programs: &mut Programs) -> Result<(), ImportError> {
+        let AuxPiece { cpu, tid, offset, bytes } = piece;
+        for sampled in SpeRecords::new(bytes, offset) {
+            let Ok(sampled) = sampled else {
+                self.counts.malformed_records += 1;
+                continue;
+            };
+            let time_ns = self.counter.zip(sampled.timestamp).map(|(clock, counter)| clock.time_ns(counter));
+            let operation = Operation { sampled, cpu, tid };
+            match time_ns {
+                Some(time_ns) => {
+                    self.note_time(time_ns);
+                    self.rounds.push(time_ns, Held::Operation(Box::new(operation)));
+                    // A piece may hold more of them than should wait.
+                    self.release(programs)?;
+                }
+                None => self.apply_operation(&operation, self.applied_ns, programs)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn note_time(&mut self, time_ns: u64) {
+        let [first, last] = self.times.unwrap_or([time_ns; 2]);
+        self.times = Some([first.min(time_ns), last.max(time_ns)]);
     }
 
     /// So many bytes of AUX data were passed over.
@@ -159,9 +214,8 @@ impl Recording {
         };
         match id.time.filter(|&time| time != 0 && time != u64::MAX) {
             Some(time_ns) => {
-                let [first, last] = self.times.unwrap_or([time_ns; 2]);
-                self.times = Some([first.min(time_ns), last.max(time_ns)]);
-                self.rounds.push(time_ns, record);
+                self.note_time(time_ns);
+                self.rounds.push(time_ns, Held::of(record));
                 Ok(())
             }
             None => self.apply(record, programs),
@@ -172,7 +226,13 @@ impl Recording {
         while let Some(waiting) = self.rounds.pop() {
             self.counts.records_out_of_order += u64::from(waiting.time_ns < self.applied_ns);
             self.applied_ns = self.applied_ns.max(waiting.time_ns);
-            self.apply(&waiting.record(self.order), programs)?;
+            match &waiting.held {
+                Held::Operation(operation) => self.apply_operation(operation, waiting.time_ns, programs)?,
+                Held::Record { kind, misc, body } => {
+                    let record = RawRecord { kind: *kind, misc: *misc, body, order: self.order };
+                    self.apply(&record, programs)?;
+                }
+            }
         }
         Ok(())
     }
@@ -197,16 +257,27 @@ impl Recording {
                 if by_exec {
                     programs.replaced(task.pid, time_ns)?;
                 }
+                self.process_of.insert(task.tid, task.pid);
                 let name = String::from_utf8_lossy(name);
                 programs.of(task.pid).run.thread_named(task.tid, time_ns, &name);
             }
             Record::Fork(task) => {
                 let (child, parent) = (task.task, task.parent);
+                self.process_of.insert(child.tid, child.pid);
                 // The kernel's own threads are no programs.
                 if child.pid != parent.pid {
                     programs.forked(child.pid, parent.pid, time_ns, task.inherits)?;
                 }
                 programs.of(child.pid).run.thread_began(child.tid, time_ns);
+            }
+            Record::Switch { is_out, .. } => {
+                if let Some((cpu, task)) = id.cpu.zip(id.task) {
+                    if is_out {
+                        self.on_cpu.remove(&cpu)
+                    } else {
+                        self.on_cpu.insert(cpu, task)
+                    };
+                }
             }
             Record::Exit(task) if programs.of(task.task.pid).run.thread_ended(task.task.tid, time_ns) => {
                 programs.end(task.task.pid, time_ns)?;
@@ -264,6 +335,53 @@ impl Recording {
         Ok(())
     }
 
+    /// An operation of Arm's profiling extension.
+    fn apply_operation(
+        &mut self,
+        operation: &Operation,
+        time_ns: u64,
+        programs: &mut Programs,
+    ) -> Result<(), ImportError> {
+        self.decide_weighing();
+        let Operation { sampled, cpu, tid } = operation;
+        let Some(event) = (0..self.events.attrs().len()).find(|&event| self.is_spe(event)) else {
+            self.counts.records_without_event += 1;
+            return Ok(());
+        };
+        let (ip, level) = sampled.instruction.unwrap_or_default();
+        let caught = Caught::of_operation(sampled, self.features.midr);
+        let weight = self.weighing.weight(event, &self.events.attrs()[event], &Sample::default(), &caught);
+        if level > 0 || ip >= KERNEL_BEGIN {
+            self.counts.kernel_samples += 1;
+            self.counts.kernel_weight = self.counts.kernel_weight.saturating_add(weight.unwrap_or(0));
+            return Ok(());
+        }
+        let of_thread = |tid: u32| Some(TaskId { pid: *self.process_of.get(&tid)?, tid });
+        let told = sampled.context.or(*tid).and_then(of_thread);
+        let Some(task) = told.or_else(|| self.on_cpu.get(&(*cpu)?).copied()).filter(|_| ip != 0) else {
+            self.counts.samples_without_thread += 1;
+            return Ok(());
+        };
+        self.counts.samples_without_weight += u64::from(weight.is_none());
+        self.counts.samples_without_address += u64::from(caught.address == 0);
+        let quality = match caught.address {
+            0 if caught.is_no_access => Quality::NoMemory,
+            0 => Quality::Lost,
+            _ => Quality::Exact,
+        };
+        programs.push(task.pid, |program| {
+            let thread = program.run.thread(task.tid, time_ns);
+            let (weight, stack_pointer, stack) = (weight.unwrap_or(0), 0, None);
+            caught.row(Taken { time_ns, thread, weight, sampled_ip: ip, ip, quality, stack_pointer, stack })
+        })?;
+        Ok(())
+    }
+
+    /// Whether an event's samples are operations in AUX areas.
+    fn is_spe(&self, event: usize) -> bool {
+        self.features.pmus.get(&self.events.attrs()[event].kind).is_some_and(|pmu| pmu.starts_with("arm_spe"))
+    }
+
     /// The access that a sample tells of.
     fn caught(&mut self, sample: &perf_event::Sample<'_>, event: usize) -> Caught {
         let op = sample.raw.filter(|_| self.is_ibs(event)).map(|raw| IbsOp::decode(raw, self.order));
@@ -305,11 +423,17 @@ impl Recording {
 
     /// Decides with the first sample which event weighs, as all events come before it.
     fn decide_weighing(&mut self) {
-        let Self { events, event_ids, features, weighing, .. } = self;
-        if weighing.events() != events.attrs().len() {
-            let named = events.attrs().iter().zip(event_ids).map(|(attr, ids)| (attr, features.event_name(attr, ids)));
-            *weighing = Weighing::of(named);
+        if self.weighing.events() == self.events.attrs().len() {
+            return;
         }
+        let mut attrs = self.events.attrs().to_vec();
+        for (event, attr) in attrs.iter_mut().enumerate() {
+            // Operations tell address and latency, though no field of the kernel's does.
+            let told = sample_type::ADDR | sample_type::WEIGHT;
+            attr.sample_type |= if self.is_spe(event) { told } else { 0 };
+        }
+        let name = |(attr, ids): (_, &Vec<u64>)| (attr, self.features.event_name(attr, ids));
+        self.weighing = Weighing::of(attrs.iter().zip(&self.event_ids).map(name));
     }
 
     /// What the recording is, besides its samples.

@@ -3,34 +3,77 @@
 //! perf writes what it finds in one CPU's buffer after another, so times jump back at every buffer's begin. Once it has been
 //! at all of them it writes a mark, FINISHED_ROUND: what is still to come is later than what was there at the mark before.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use crate::perf_event::{ByteOrder, RawRecord};
+use crate::perf_event::{RawRecord, SpeRecord};
 
 /// Records held while a round is not finished. Beyond, the earliest half goes on: files without marks are read in order
 /// as far as this reaches.
 const MOST_BYTES: usize = 256 << 20;
-/// What a record takes besides its bytes.
-const RECORD_BYTES: usize = size_of::<Waiting>();
+/// What each takes besides its bytes.
+const WAITING_BYTES: usize = size_of::<Waiting>();
 
-/// A record that waits for earlier ones.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What waits for what is earlier.
+#[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) time_ns: u64,
-    /// Records of the same time stay in the file's order.
+    /// What is of the same time stays in the file's order.
     sequence: u64,
-    kind: u32,
-    misc: u16,
-    body: Box<[u8]>,
+    pub(super) held: Held,
 }
 
-impl Waiting {
-    /// The record.
-    pub(super) fn record(&self, order: ByteOrder) -> RawRecord<'_> {
-        RawRecord { kind: self.kind, misc: self.misc, body: &self.body, order }
+/// What was found in the file.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// A record of the kernel's.
+    Record { kind: u32, misc: u16, body: Box<[u8]> },
+    /// An operation that was sampled into an AUX area.
+    Operation(Box<Operation>),
+}
+
+/// An operation, and where it was seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub(super) sampled: SpeRecord,
+    pub(super) cpu: Option<u32>,
+    pub(super) tid: Option<u32>,
+}
+
+impl Held {
+    /// A record of the kernel's.
+    pub(super) fn of(record: &RawRecord<'_>) -> Self {
+        Self::Record { kind: record.kind, misc: record.misc, body: record.body.into() }
+    }
+
+    fn bytes(&self) -> usize {
+        let inside = match self {
+            Self::Record { body, .. } => body.len(),
+            Self::Operation(_) => size_of::<Operation>(),
+        };
+        inside + WAITING_BYTES
     }
 }
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.time_ns, self.sequence).cmp(&(other.time_ns, other.sequence))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiting {}
 
 /// The records of rounds that are not finished.
 #[derive(Debug, Default)]
@@ -46,13 +89,12 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Holds a record back.
-    pub(super) fn push(&mut self, time_ns: u64, record: &RawRecord<'_>) {
+    /// Holds something back.
+    pub(super) fn push(&mut self, time_ns: u64, held: Held) {
         self.latest_ns = self.latest_ns.max(time_ns);
-        self.bytes += record.body.len() + RECORD_BYTES;
+        self.bytes += held.bytes();
         self.sequence += 1;
-        let (sequence, kind, misc) = (self.sequence, record.kind, record.misc);
-        self.waiting.push(Reverse(Waiting { time_ns, sequence, kind, misc, body: record.body.into() }));
+        self.waiting.push(Reverse(Waiting { time_ns, sequence: self.sequence, held }));
         if self.bytes > MOST_BYTES {
             let mut times: Vec<u64> = self.waiting.iter().map(|waiting| waiting.0.time_ns).collect();
             let middle = times.len() / 2;
@@ -77,7 +119,7 @@ impl Rounds {
             return None;
         }
         let Reverse(waiting) = self.waiting.pop()?;
-        self.bytes -= waiting.body.len() + RECORD_BYTES;
+        self.bytes -= waiting.held.bytes();
         Some(waiting)
     }
 }
@@ -89,7 +131,7 @@ mod tests {
     fn push(rounds: &mut Rounds, times: &[u64]) {
         for &time in times {
             let body = time.to_le_bytes();
-            rounds.push(time, &RawRecord { kind: 9, misc: 0, body: &body, order: ByteOrder::Little });
+            rounds.push(time, Held::Record { kind: 9, misc: 0, body: body.into() });
         }
     }
 
@@ -117,10 +159,14 @@ mod tests {
     fn records_of_one_time_stay_in_their_order() {
         let mut rounds = Rounds::default();
         for kind in [3, 10, 9] {
-            rounds.push(5, &RawRecord { kind, misc: 0, body: &[], order: ByteOrder::Little });
+            rounds.push(5, Held::Record { kind, misc: 0, body: Box::default() });
         }
         rounds.finish();
-        let kinds: Vec<u32> = std::iter::from_fn(|| rounds.pop()).map(|waiting| waiting.kind).collect();
+        let kind = |waiting: Waiting| match waiting.held {
+            Held::Record { kind, .. } => kind,
+            Held::Operation(_) => 0,
+        };
+        let kinds: Vec<u32> = std::iter::from_fn(|| rounds.pop()).map(kind).collect();
         assert_eq!(kinds, [3, 10, 9]);
     }
 
@@ -130,12 +176,12 @@ mod tests {
         let body = vec![0; 60_000];
         let mut popped = 0;
         for time_ns in 0..10_000_u64 {
-            rounds.push(time_ns, &RawRecord { kind: 9, misc: 0, body: &body, order: ByteOrder::Little });
+            rounds.push(time_ns, Held::Record { kind: 9, misc: 0, body: body.as_slice().into() });
             while let Some(waiting) = rounds.pop() {
                 assert_eq!(waiting.time_ns, popped);
                 popped += 1;
             }
-            assert!(rounds.bytes <= MOST_BYTES + body.len() + RECORD_BYTES);
+            assert!(rounds.bytes <= MOST_BYTES + body.len() + WAITING_BYTES);
         }
         assert!(popped > 5000);
     }

@@ -21,6 +21,28 @@ pub(super) enum End {
     Damaged,
 }
 
+/// Longest piece of an AUX area that is held: areas are some MiB a CPU. A longer one is passed over.
+const MOST_AUX_BYTES: u64 = 256 << 20;
+
+/// What comes next.
+#[derive(Debug)]
+pub(super) enum Item<'a> {
+    Record(RawRecord<'a>),
+    Aux(AuxPiece<'a>),
+}
+
+/// A piece of an AUX area, in the hardware's own format.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AuxPiece<'a> {
+    /// That of the area, where it is one CPU's.
+    pub(super) cpu: Option<u32>,
+    /// Likewise of a thread.
+    pub(super) tid: Option<u32>,
+    /// Where it begins in the area.
+    pub(super) offset: u64,
+    pub(super) bytes: &'a [u8],
+}
+
 /// What follows a record without being part of it.
 const TRAILING_HEAD_BYTES: usize = 8;
 
@@ -33,6 +55,8 @@ pub(super) struct RecordStream<R> {
     remaining: Option<u64>,
     read_bytes: u64,
     aux_bytes: u64,
+    reads_aux: bool,
+    aux: Vec<u8>,
     /// The last record read from the file, header and body.
     record: Vec<u8>,
     compressed: Compressed,
@@ -56,13 +80,16 @@ struct Compressed {
 enum Found {
     InFile,
     Decompressed(usize),
+    Aux { cpu: Option<u32>, tid: Option<u32>, offset: u64 },
 }
 
 impl<R: Read> RecordStream<R> {
     /// The records of `input`, which is where they begin: so many bytes, or all.
     pub(super) fn new(input: R, order: ByteOrder, bytes: Option<u64>) -> Self {
         let (record, compressed) = (Vec::new(), Compressed::default());
-        Self { input, order, remaining: bytes, read_bytes: 0, aux_bytes: 0, record, compressed, end: None }
+        let aux = Vec::new();
+        let (read_bytes, aux_bytes, reads_aux, end) = (0, 0, false, None);
+        Self { input, order, remaining: bytes, read_bytes, aux_bytes, reads_aux, aux, record, compressed, end }
     }
 
     /// Bytes read so far.
@@ -75,23 +102,31 @@ impl<R: Read> RecordStream<R> {
         self.aux_bytes
     }
 
+    /// AUX data is in a format that is known: it is handed over from now on.
+    pub(super) fn read_aux(&mut self) {
+        self.reads_aux = true;
+    }
+
     /// Why there are no more; before, that there may be.
     pub(super) fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// The next record; `None` after the last one, see [`Self::end`].
+    /// The next record or piece of an AUX area; `None` after the last one, see [`Self::end`].
     ///
     /// # Errors
     /// Reading fails.
-    pub(super) fn next(&mut self) -> Result<Option<RawRecord<'_>>, ImportError> {
+    pub(super) fn next(&mut self) -> Result<Option<Item<'_>>, ImportError> {
         let order = self.order;
         let bytes = match self.find()? {
             None => return Ok(None),
             Some(Found::InFile) => &self.record[..],
             Some(Found::Decompressed(start)) => &self.compressed.output[start..self.compressed.next],
+            Some(Found::Aux { cpu, tid, offset }) => {
+                return Ok(Some(Item::Aux(AuxPiece { cpu, tid, offset, bytes: &self.aux })));
+            }
         };
-        Ok(RawRecord::at_start(bytes, order)?.map(|(record, _)| record))
+        Ok(RawRecord::at_start(bytes, order)?.map(|(record, _)| Item::Record(record)))
     }
 
     fn find(&mut self) -> Result<Option<Found>, ImportError> {
@@ -125,7 +160,17 @@ impl<R: Read> RecordStream<R> {
                     self.compressed.feed(fields.sized(bytes, "compressed data")?)?;
                 }
                 record_type::AUXTRACE => {
-                    let bytes = record.fields().u64("AUX data")?;
+                    const WITHIN: &str = "AUX data";
+                    let mut fields = record.fields();
+                    let (bytes, offset) = (fields.u64(WITHIN)?, fields.u64(WITHIN)?);
+                    // A reference and an index, which say nothing more.
+                    fields.take(12, WITHIN)?;
+                    let told = |number: u32| Some(number).filter(|&number| number != u32::MAX);
+                    let (tid, cpu) = (told(fields.u32(WITHIN)?), told(fields.u32(WITHIN)?));
+                    if self.reads_aux && bytes <= MOST_AUX_BYTES {
+                        self.fill_aux(bytes)?;
+                        return Ok(Some(Found::Aux { cpu, tid, offset }));
+                    }
                     self.aux_bytes = self.aux_bytes.saturating_add(self.skip(bytes)?);
                 }
                 record_type::HEADER_TRACING_DATA => {
@@ -167,6 +212,18 @@ impl<R: Read> RecordStream<R> {
     fn count(&mut self, bytes: u64) {
         self.read_bytes += bytes;
         self.remaining = self.remaining.map(|left| left.saturating_sub(bytes));
+    }
+
+    /// Reads data that follows a record into `aux`, as much of it as there is.
+    fn fill_aux(&mut self, bytes: u64) -> Result<(), ImportError> {
+        self.aux.clear();
+        let there = bytes.min(self.remaining.unwrap_or(u64::MAX));
+        let read = (&mut self.input).take(there).read_to_end(&mut self.aux).map_err(ImportError::Read)? as u64;
+        self.count(read);
+        if read < bytes {
+            self.end = Some(End::Truncated);
+        }
+        Ok(())
     }
 
     /// Passes over data that follows a record; how much of it there was.
@@ -262,8 +319,11 @@ mod tests {
         encoder.record(record_type::EXIT, 0, |_| ());
         let mut stream = RecordStream::new(encoder.bytes(), ByteOrder::Little, None);
         let mut kinds = Vec::new();
-        while let Some(record) = stream.next().unwrap() {
-            kinds.push(record.kind);
+        while let Some(item) = stream.next().unwrap() {
+            match item {
+                Item::Record(record) => kinds.push(record.kind),
+                Item::Aux(_) => panic!("nobody asked for it"),
+            }
         }
         assert!(stream.next().unwrap().is_none(), "an end is an end");
         (kinds, stream.end(), stream.aux_bytes())
