@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slimline_collect::perf_event::{ByteOrder, EventAttr, Events, IbsOp, RawRecord, Record, Sample};
+use slimline_collect::perf_event::{
+    ByteOrder, Caught, EventAttr, Events, IbsOp, RawRecord, Record, Sample, SpeRecords,
+};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&flags, bytes)) = input.split_first() else { return };
@@ -17,6 +19,10 @@ fuzz_target!(|input: &[u8]| {
     }
     while let Ok(Some((record, length))) = RawRecord::at_start(rest, order) {
         rest = &rest[length..];
+        // As if it were a piece of an AUX area.
+        let operations = SpeRecords::new(record.body, u64::from(record.misc));
+        let served = |operation: Result<_, _>| operation.map(|operation| Caught::of_operation(&operation, None));
+        assert!(operations.map(served).count() <= record.body.len());
         let Some(writer) = events.writer_of(&record) else { continue };
         let Ok(decoded) = Record::decode(&record, &events.attrs()[writer]) else { continue };
         match decoded.record {
@@ -42,5 +48,6 @@ fn walk(sample: &Sample<'_>, length: usize, order: ByteOrder) {
     }
     if let Some(Ok(op)) = sample.raw.map(|raw| IbsOp::decode(raw, order)) {
         let _ = (op.ip(), op.kind(), op.address(), op.bytes(), op.branch_target(), op.miss_cycles(), op.served());
+        let _ = Caught::of(sample, Some(&op));
     }
 }

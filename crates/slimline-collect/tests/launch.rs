@@ -270,8 +270,11 @@ fn does_not_wait_for_what_the_target_leaves_behind() {
 #[test]
 fn a_disk_that_fills_up_ends_recording_and_not_the_target() {
     let scratch = Scratch::new();
-    // From here on session.json is written to a full device.
-    let trap = format!("ln -s /dev/full {}/session.json.tmp; echo out", text(&scratch.path("s")));
+    // From here on session.json is written to a full device. The session takes its place once the target runs.
+    let trap = format!(
+        "until [ -d {0} ]; do :; done; ln -s /dev/full {0}/session.json.tmp; echo out",
+        text(&scratch.path("s"))
+    );
     let output = scratch.script(&trap);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.stdout, b"out\n");

@@ -121,7 +121,7 @@ impl<'a> SpeRecords<'a> {
                 }
             }
         };
-        self.offset += (self.rest.len() - fields.rest().len()) as u64;
+        self.offset = self.offset.wrapping_add((self.rest.len() - fields.rest().len()) as u64);
         self.rest = fields.rest();
         Ok(packet)
     }
@@ -273,7 +273,27 @@ fn neoverse_level(source: u64) -> Option<(Option<MemoryLevel>, Option<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever the bytes and wherever they lie: no more records than bytes, and an end.
+        #[test]
+        fn any_bytes_are_taken_without_a_panic(
+            bytes in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(1), Just(0x71), Just(0xb2), Just(0x20), Just(0x23)],
+                0..200,
+            ),
+            offset in any::<u64>(),
+        ) {
+            let found: Vec<_> = SpeRecords::new(&bytes, offset).collect();
+            prop_assert!(found.len() <= bytes.len());
+            let broken = found.iter().position(Result::is_err);
+            prop_assert!(broken.is_none_or(|broken| broken + 1 == found.len()), "nothing is guessed behind it");
+            found.into_iter().flatten().for_each(|record| _ = record.served(Some(0x413f_d0c1)));
+        }
+    }
 
     fn records(bytes: &[u8]) -> Vec<Result<SpeRecord, Malformed>> {
         SpeRecords::new(bytes, 0).collect()
