@@ -68,6 +68,7 @@ fn art() -> Report {
             accesses: 301_220,
             weight_total: 2_384_000_000,
             user_ns: 2_390_000_000,
+            unsampled_ns: 30_000_000,
             system_ns: 20_000_000,
             sampling_ns: 36_000_000,
             allocations: 12_345,

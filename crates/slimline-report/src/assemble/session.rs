@@ -30,6 +30,7 @@ pub(super) fn view(
 ) -> view::Session {
     // Agents count in memory that their target can scribble over: sums must not overflow.
     let sum = |of: fn(&ProcessSummary) -> u64| info.processes.iter().map(of).fold(0, u64::saturating_add);
+    let user_ns = sum(|process| process.user_ns.unwrap_or(0));
     let collector = &info.collector;
     let skid = &collector.skid;
     let calibration: u64 = skid.samples_at_distance.iter().copied().fold(0, u64::saturating_add);
@@ -58,7 +59,8 @@ pub(super) fn view(
         samples: quality.samples,
         accesses: quality.burst_accesses,
         weight_total: quality.weight,
-        user_ns: sum(|process| process.user_ns.unwrap_or(0)),
+        user_ns,
+        unsampled_ns: if collector.weight.is_time() { user_ns.saturating_sub(quality.weight) } else { 0 },
         system_ns: sum(|process| process.system_ns.unwrap_or(0)),
         sampling_ns: sum(|process| process.sampling_ns),
         allocations: sum(|process| process.allocations),

@@ -16,6 +16,9 @@ const LABEL_WIDTH: usize = 10;
 /// Of the CPU time in the kernel, of heap blocks that were not followed: from what share on a short head tells.
 const WORTH_A_LINE: f64 = 0.05;
 
+/// Of the user time, the same of what no sample stands for. Weights leave out what the interrupts cost, some per cent.
+const UNSAMPLED_WORTH_A_LINE: f64 = 0.1;
+
 /// What was run, how it was sampled, how well that was seen, what was lost and what has no name; with `full` all that is
 /// known of how it was recorded, too.
 pub(super) fn write(out: &mut impl Write, session: &Session, full: bool) -> fmt::Result {
@@ -109,8 +112,13 @@ fn kernel_share(session: &Session) -> f64 {
 
 /// What a reader must know before trusting the numbers, of what [`recording`] tells.
 fn warnings(out: &mut impl Write, session: &Session) -> fmt::Result {
-    if kernel_share(session) >= WORTH_A_LINE {
-        line(out, "not seen", &kernel(session))?;
+    let unseen = [
+        (kernel_share(session) >= WORTH_A_LINE).then(|| kernel(session)),
+        (unsampled_share(session) >= UNSAMPLED_WORTH_A_LINE).then(|| unsampled(session)),
+    ];
+    let unseen: Vec<String> = unseen.into_iter().flatten().collect();
+    if !unseen.is_empty() {
+        line(out, "not seen", &unseen.join("; "))?;
     }
     if session.accesses > 0 && session.paced < 0.5 {
         line(out, "counts", &counts(session))?;
@@ -135,6 +143,16 @@ fn counts(session: &Session) -> String {
             percent(paced)
         ),
     }
+}
+
+/// Share of the user time that no sample stands for.
+fn unsampled_share(session: &Session) -> f64 {
+    session.unsampled_ns as f64 / session.user_ns.max(1) as f64
+}
+
+fn unsampled(session: &Session) -> String {
+    let share = percent(unsampled_share(session));
+    format!("{} of user time that no sample stands for ({share})", duration(session.unsampled_ns))
 }
 
 fn kernel(session: &Session) -> String {
@@ -164,7 +182,7 @@ fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
         line(out, "counts", &counts(session))?;
     }
     if session.system_ns > 0 {
-        line(out, "not seen", &kernel(session))?;
+        line(out, "not seen", &format!("{}; {}", kernel(session), unsampled(session)))?;
     }
     if session.allocations > 0 {
         line(

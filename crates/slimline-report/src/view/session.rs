@@ -46,6 +46,10 @@ pub struct Session {
     pub user_ns: u64,
     /// See `user_ns`. No samples are taken there.
     pub system_ns: u64,
+    /// User time that no sample stands for: triggers that were held back, ticks that found another thread, threads and
+    /// processes that were not sampled. 0 where samples do not weigh time.
+    #[serde(default)]
+    pub unsampled_ns: u64,
     /// CPU time that slimline's samples took of the program's threads, without the interrupts themselves.
     pub sampling_ns: u64,
     /// Allocations, and the bytes that they asked for.

@@ -13,6 +13,7 @@
 mod accesses;
 mod blocks;
 mod column;
+mod forged;
 mod mappings;
 mod names;
 mod paths;
@@ -50,6 +51,9 @@ pub enum TableError {
     /// Not Parquet, or damaged Parquet.
     #[error("{0}")]
     Parquet(#[from] ParquetError),
+    /// Made to break its reader, as no writer would by accident.
+    #[error("forged, or damaged beyond what its decoder knows")]
+    Forged,
     /// One column is not what the table needs.
     #[error("column {name} {reason}")]
     Column {
@@ -184,16 +188,18 @@ macro_rules! table {
 
             fn from_parquet(file: bytes::Bytes, rows: usize) -> Result<Self, $crate::tables::TableError> {
                 use $crate::tables::column::{Columns, RowCount};
-                let mut table = Self::default();
-                let mut found = RowCount { of_others: 0, most: rows };
-                $crate::tables::read_file(file, |group| {
-                    $(Columns::read(&mut table.$column, group, &[stringify!($column) $(, $former)?], found)?;
-                    found.of_others = table.$column.len();)+
-                    Ok(())
-                })?;
-                $crate::tables::expect_rows(found.of_others, rows)?;
-                $($crate::tables::expect_rows(table.$column.len(), rows)?;)+
-                Ok(table)
+                $crate::tables::forged::survive(|| {
+                    let mut table = Self::default();
+                    let mut found = RowCount { of_others: 0, most: rows };
+                    $crate::tables::read_file(file, |group| {
+                        $(Columns::read(&mut table.$column, group, &[stringify!($column) $(, $former)?], found)?;
+                        found.of_others = table.$column.len();)+
+                        Ok(())
+                    })?;
+                    $crate::tables::expect_rows(found.of_others, rows)?;
+                    $($crate::tables::expect_rows(table.$column.len(), rows)?;)+
+                    Ok(table)
+                })
             }
         }
     };
