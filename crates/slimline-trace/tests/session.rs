@@ -286,6 +286,34 @@ fn an_older_session_is_set_aside_and_nothing_else_is() {
     assert!(Session::open(&directory).is_ok());
 }
 
+/// Notes that somebody keeps in a session stay: what would remove them is refused.
+#[test]
+fn what_is_no_sessions_file_is_not_removed_with_one() {
+    let (scratch, directory) = fresh();
+    let old = scratch.path().join("slimline.data.old");
+    for foreign in ["notes.txt", "p7-0/notes.txt", "figures"] {
+        write(&directory);
+        match foreign {
+            "figures" => fs::create_dir(directory.join(foreign)).unwrap(),
+            _ => fs::write(directory.join(foreign), "mine").unwrap(),
+        }
+        write(&directory);
+        assert!(old.join(foreign).exists(), "set aside with its session");
+        for refused in [check_output_directory(&directory), SessionWriter::create(&directory, &info()).map(drop)] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(&format!("slimline.data.old: holds {foreign}, ")), "{error}");
+        }
+        assert!(old.join(foreign).exists() && Session::open(&directory).is_ok());
+        fs::remove_dir_all(&old).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+    }
+    // One without samples would be removed at once.
+    drop(SessionWriter::create(&directory, &without_parts(0)).unwrap());
+    fs::write(directory.join("notes.txt"), "mine").unwrap();
+    assert!(matches!(check_output_directory(&directory), Err(SessionError::HoldsMore { .. })));
+    assert!(SessionWriter::create(&directory, &info()).is_err() && directory.join("notes.txt").exists());
+}
+
 /// A session whose process has as many samples as the header says, and none on disk.
 fn without_parts(samples: u64) -> SessionInfo {
     SessionInfo { processes: vec![ProcessSummary { samples, parts: 0, ..summary("p7-0") }], ..info() }

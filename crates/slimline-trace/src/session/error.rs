@@ -18,6 +18,15 @@ pub enum SessionError {
     /// A directory without `session.json`, or with one that is not ours.
     #[error("{}: not a slimline session (no valid {})", .0.display(), super::HEADER_FILE)]
     NotASession(PathBuf),
+    /// A session that is about to be removed holds what slimline did not write.
+    #[error("{}: holds {}, which is none of a session's files, and would be removed: move it away first",
+        session.display(), file.strip_prefix(session).unwrap_or(file).display())]
+    HoldsMore {
+        /// The session.
+        session: PathBuf,
+        /// What else is there, or the first of it.
+        file: PathBuf,
+    },
     /// Holds one session, where each rank of a parallel run is to have its own.
     #[error("{}: holds a session that is not of a parallel run: give the ranks a directory of their own (-o DIR)",
         .0.display())]

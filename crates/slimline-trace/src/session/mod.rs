@@ -41,6 +41,7 @@
 //! ```
 
 mod error;
+mod foreign;
 mod gather;
 mod imported;
 mod info;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
+use super::foreign::refuse_foreign;
 use super::gather::{holds_sessions_only, merged, sessions_in};
 use super::manifest::{Manifest, table_path, write_whole};
 use super::{
@@ -113,10 +114,12 @@ pub(super) const NEW: &str = ".new";
 /// # Errors
 /// As [`SessionWriter::create`].
 pub fn check_output_directory(directory: &Path) -> Result<(), SessionError> {
-    if classify(directory)? == Occupant::Session {
-        classify(&beside(directory, OLD))?;
+    if classify(directory)? == Occupant::Session && holds_samples(directory)? {
+        check_removable(&beside(directory, OLD))?;
+    } else {
+        check_removable(directory)?;
     }
-    classify(&beside(directory, NEW)).map(drop)
+    check_removable(&beside(directory, NEW))
 }
 
 /// Where the session of a rank goes that was asked to go to `directory`. Makes that directory (mode 0700), and sets aside
@@ -213,11 +216,20 @@ fn has_part_with_samples(session: &Path, process: &ProcessSummary) -> bool {
         .any(|part| part.map_or(true, |part| part.rows(Samples::NAME) > 0))
 }
 
+/// Whether [`remove`] may take this away: a session with nothing else in it, an empty directory, or nothing.
+fn check_removable(directory: &Path) -> Result<(), SessionError> {
+    match classify(directory)? {
+        Occupant::Nobody | Occupant::Empty => Ok(()),
+        Occupant::Session => refuse_foreign(directory),
+    }
+}
+
 /// Removes the session or the empty directory that is in the way.
 fn remove(directory: &Path) -> Result<(), SessionError> {
-    match classify(directory)? {
-        Occupant::Nobody => Ok(()),
-        Occupant::Empty | Occupant::Session => fs::remove_dir_all(directory).map_err(SessionError::io(directory)),
+    check_removable(directory)?;
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(SessionError::io(directory)),
     }
 }
 
