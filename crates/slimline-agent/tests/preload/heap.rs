@@ -273,10 +273,10 @@ fn the_blamed_block_has_a_row_however_many_a_burst_touches() {
         if sample.head.burst_end != BurstEnd::Full as u8 || !is_known || sample.blocks.len() < MAX_SAMPLE_BLOCKS {
             continue;
         }
-        // What the same instruction accesses in the burst is in nodes; so is what is blamed.
+        // What the same instruction accesses in the burst are values; so is what is blamed.
         let own = |access: &&AccessRecord| access.ip() == sample.head.ip && access.block() != NO_BLOCK;
-        let is_node = |access: &AccessRecord| sample.blocks[usize::from(access.block())].bytes == bytes;
-        if sample.accesses.iter().find(own).is_some_and(is_node) {
+        let is_value = |access: &AccessRecord| sample.blocks[usize::from(access.block())].bytes == bytes;
+        if sample.accesses.iter().find(own).is_some_and(is_value) {
             assert_ne!(sample.head.block, NO_BLOCK);
             assert_eq!(sample.blocks[usize::from(sample.head.block)].bytes, bytes);
             seen += 1;

@@ -380,6 +380,10 @@ fn a_slimline_that_was_killed_before_its_first_part_says_so() {
     let _open = child.stdin.take();
     let mut program = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut program).unwrap();
+    // It takes its place once the program runs.
+    while !scratch.session().exists() {
+        std::thread::yield_now();
+    }
     signal("-KILL", &child.id().to_string());
     child.wait().unwrap();
     signal("-KILL", program.trim());

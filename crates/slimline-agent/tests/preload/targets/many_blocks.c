@@ -1,13 +1,16 @@
-// Walks over nodes in an order that no cache foresees, each a block of its own: 512 instructions touch more blocks than a
-// sample has room for. Prints a node's size.
+// Walks over nodes in an order that no cache foresees, each with a value in a block of its own: 512 instructions touch more
+// blocks than a sample has room for, and none of them twice. Prints the size of a value's block.
 #include <stdio.h>
 #include <stdlib.h>
 
+struct value {
+    long number;
+    long rest[23];
+};
+
 struct node {
     struct node *next;
-    long rest[15];
-    long value;
-    long more[7];
+    struct value *value;
 };
 
 enum { NODES = 100000 };
@@ -15,8 +18,9 @@ enum { NODES = 100000 };
 int main(void) {
     static struct node *nodes[NODES];
     for (int i = 0; i < NODES; i++) {
-        nodes[i] = calloc(1, sizeof **nodes);
-        nodes[i]->value = i;
+        nodes[i] = malloc(sizeof **nodes);
+        nodes[i]->value = calloc(1, sizeof(struct value));
+        nodes[i]->value->number = i;
     }
     unsigned long random = 1;
     for (int i = NODES - 1; i > 0; i--) {
@@ -29,10 +33,10 @@ int main(void) {
     for (int i = 0; i < NODES; i++) nodes[i]->next = nodes[(i + 1) % NODES];
     long sum = 0;
     struct node *at = nodes[0];
-    for (long i = 0; i < 100L * NODES; i++) {
-        sum += at->value;
+    for (long i = 0; i < 60L * NODES; i++) {
+        sum += at->value->number;
         at = at->next;
     }
-    printf("%zu %ld\n", sizeof **nodes, sum);
+    printf("%zu %ld\n", sizeof(struct value), sum);
     return 0;
 }
