@@ -46,10 +46,12 @@ mod signals;
 mod source;
 mod stack_interner;
 mod stall_kernel;
+mod subject;
 #[cfg(test)]
 mod synthetic;
 mod thread_roll;
 mod trigger;
+mod until;
 mod usable_hardware;
 mod writer_thread;
 

@@ -5,14 +5,11 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::process::Command;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process, pidfd_open};
+use rustix::process::{Resource, getrlimit};
 use slimline_trace::session::{
     Collector, End, FORMAT_VERSION, Machine, ProcessSummary, RANK_VARIABLES, SessionError, SessionInfo, SessionWriter,
     Trigger, WeightUnit, check_output_directory,
@@ -22,14 +19,14 @@ use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunCon
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
-use crate::perf_rings::{self, RingOptions, Rings, Sampled};
-use crate::program::Runs;
+use crate::perf_rings::{RingOptions, Rings, Sampled};
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::source::Source;
-use crate::usable_hardware::UsableHardware;
+use crate::subject::{Subject, Way};
+use crate::until::{Until, watch, watch_of};
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, machine, pmu, program, trigger};
+use crate::{RecordError, machine, trigger};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
@@ -149,85 +146,6 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     match &subject.way {
         Way::Agent { program, runs } => with_agent(options, &subject, program, runs),
         Way::Rings { .. } => with_rings(options, &subject),
-    }
-}
-
-/// What is recorded, and how.
-#[derive(Clone, Debug)]
-struct Subject {
-    /// For the session's head.
-    command: Vec<String>,
-    /// Path of the program.
-    program: String,
-    way: Way,
-    /// Why the hardware does not sample, where nobody asked for the clock.
-    no_hardware: Option<String>,
-}
-
-#[derive(Clone, Debug)]
-enum Way {
-    /// In the process. `runs` is the file whose code runs: `program`, or the interpreter of a script.
-    Agent { program: PathBuf, runs: PathBuf },
-    /// From outside, and why. The program to start, if any; the hardware that samples it, else it is the clock.
-    Rings { program: Option<PathBuf>, why: String, hardware: Option<UsableHardware> },
-}
-
-/// The hardware that is to sample, if any, and why not, where nobody asked for the clock.
-fn hardware(options: &RecordOptions) -> Result<(Option<UsableHardware>, Option<String>), RecordError> {
-    let is_asked_for = options.collector == CollectorChoice::Pmu;
-    if options.collector == CollectorChoice::Clock || options.trigger.is_some() && !is_asked_for {
-        return Ok((None, None));
-    }
-    let mut plan = pmu::Plan::default();
-    if let Some(period_ns) = options.period_ns {
-        plan.frequency_hz = (1_000_000_000 / period_ns.max(1)).max(1);
-    }
-    match UsableHardware::find(Path::new(pmu::EVENT_SOURCES), &plan) {
-        Ok(hardware) => Ok((Some(hardware), None)),
-        Err(none) if is_asked_for => Err(RecordError::NoHardware(none)),
-        Err(none) => Ok((None, Some(none.reason))),
-    }
-}
-
-impl Subject {
-    fn of(options: &RecordOptions) -> Result<Self, RecordError> {
-        if let Some(&first) = options.attach.first() {
-            return Self::running(options, first);
-        }
-        let text = |text: &OsString| text.to_string_lossy().into_owned();
-        let name = options.command.first().ok_or(RecordError::NoCommand)?;
-        let program = program::find(name)?;
-        let Runs { file: runs, without_agent } = program::what_runs(&program)?;
-        let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
-        let (hardware, no_hardware) = hardware(options)?;
-        let from_outside = match (&hardware, without_agent) {
-            (Some(hardware), _) => Some(hardware.description()),
-            (None, Some(why)) => Some(why),
-            (None, None) => options.out_of_process.then(|| "asked for (--out-of-process)".to_owned()),
-        };
-        let way = match from_outside {
-            Some(why) => Way::Rings { program: Some(program), why, hardware },
-            None => Way::Agent { program, runs },
-        };
-        let command = options.command.iter().map(text).collect();
-        Ok(Self { command, program: absolute.to_string_lossy().into_owned(), way, no_hardware })
-    }
-
-    fn running(options: &RecordOptions, first: u32) -> Result<Self, RecordError> {
-        options.attach.iter().try_for_each(|&pid| perf_rings::check_process(pid))?;
-        let program = options.command.first().map(|name| program::find(name)).transpose()?;
-        let command = match options.attach.as_slice() {
-            [pid] => perf_rings::command_of(*pid),
-            pids => vec!["-p".to_owned(), pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")],
-        };
-        let why = match options.attach.len() {
-            1 => format!("process {first} ran already"),
-            count => format!("{count} processes ran already"),
-        };
-        let (hardware, no_hardware) = hardware(options)?;
-        let why = hardware.as_ref().map_or(why, UsableHardware::description);
-        let way = Way::Rings { program, why, hardware };
-        Ok(Self { command, program: perf_rings::program_of(first), way, no_hardware })
     }
 }
 
@@ -377,11 +295,6 @@ fn command(options: &RecordOptions, program: &Path) -> Command {
     command
 }
 
-/// Wakes us when the process ends; `None` where it is gone already.
-fn watch_of(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()
-}
-
 /// What came of following the target to its end.
 struct Followed {
     end: io::Result<End>,
@@ -457,112 +370,6 @@ fn why_without_agent(is_readable: bool, end: Option<End>) -> String {
         }
         _ if is_readable => format!("{ignored}, or it ended before the agent was loaded"),
         _ => format!("{ignored} (its file can't be read, so why is not known)"),
-    }
-}
-
-/// What a recording lasts until.
-#[derive(Debug)]
-enum Until {
-    /// The command that was started ends.
-    Child(Child),
-    /// Processes that ran already have all ended, slimline is asked to end, or the command that ran meanwhile has ended.
-    Gone { processes: Vec<OwnedFd>, meanwhile: Option<Child> },
-}
-
-impl Until {
-    /// How it ended; `None` where it has not. Passes on what signals came.
-    fn end(&mut self, signals: &HeldSignals) -> io::Result<Option<End>> {
-        match self {
-            Self::Child(child) => {
-                let status = child.try_wait()?;
-                if status.is_none() {
-                    signals.forward_to(Pid::from_child(child));
-                }
-                Ok(status.map(end_of))
-            }
-            Self::Gone { processes, meanwhile } => {
-                processes.retain(|process| {
-                    let mut ended = [PollFd::new(process, PollFlags::IN)];
-                    !poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
-                });
-                let is_over = match meanwhile {
-                    Some(child) => child.try_wait()?.is_some(),
-                    None => false,
-                };
-                let end = match (processes.is_empty(), is_over || signals.have_come()) {
-                    (true, _) => End::Gone,
-                    (false, true) => End::Detached,
-                    (false, false) => return Ok(None),
-                };
-                if let Some(child) = meanwhile.as_mut().filter(|_| !is_over) {
-                    // It was there to tell the time.
-                    let _ = kill_process(Pid::from_child(child), Signal::TERM);
-                    child.wait()?;
-                }
-                Ok(Some(end))
-            }
-        }
-    }
-
-    /// What wakes us when it ends; where the kernel is too old for that, it is noticed one pause later.
-    fn wakes(&self) -> Vec<OwnedFd> {
-        let of_child = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
-        match self {
-            Self::Child(child) => of_child(child).into_iter().collect(),
-            Self::Gone { processes, meanwhile } => {
-                let processes = processes.iter().filter_map(|process| process.try_clone().ok());
-                processes.chain(meanwhile.as_ref().and_then(of_child)).collect()
-            }
-        }
-    }
-}
-
-/// Takes in what `source` has until the end. Returns how it came, and whether writing failed meanwhile.
-fn watch(
-    until: &mut Until,
-    signals: &HeldSignals,
-    source: &mut impl Source,
-    writer: &WriterThread,
-    info: &mut SessionInfo,
-) -> (io::Result<End>, bool) {
-    let mut wakes = until.wakes();
-    let mut has_failed = false;
-    loop {
-        match until.end(signals) {
-            Ok(Some(end)) => return (Ok(end), has_failed),
-            Ok(None) => {}
-            Err(error) => return (Err(error), has_failed),
-        }
-        if !has_failed && writer.has_failed() {
-            has_failed = true;
-            source.stop();
-        }
-        if !has_failed && source.pass(writer) {
-            info.processes = source.summaries();
-            info.ended_ns = monotonic_ns();
-            writer.send_header(info.clone());
-            source.write_parts(writer);
-        }
-        wait(&mut wakes, source.pause());
-    }
-}
-
-/// Waits until one of them is ready, a signal comes or `pause` is over. What was ready is not waited for again.
-fn wait(wakes: &mut Vec<OwnedFd>, pause: Duration) {
-    let mut ready: Vec<PollFd<'_>> = wakes.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
-    let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
-    // Interrupted by a signal, or nothing to wait for: the caller looks again.
-    let _ = poll(&mut ready, Some(&pause));
-    let mut are_ready = ready.iter().map(|wake| !wake.revents().is_empty()).collect::<Vec<_>>().into_iter();
-    drop(ready);
-    wakes.retain(|_| !are_ready.next().unwrap_or(false));
-}
-
-fn end_of(status: ExitStatus) -> End {
-    match (status.code(), status.signal()) {
-        (Some(status), _) => End::Exited { status },
-        (None, Some(signal)) => End::Signaled { signal },
-        (None, None) => End::Exited { status: 0 },
     }
 }
 

@@ -1,0 +1,127 @@
+//! How long a recording lasts, and waiting for its end while its source is read.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use slimline_trace::session::{End, SessionInfo};
+
+use crate::clock::monotonic_ns;
+use crate::signals::HeldSignals;
+use crate::source::Source;
+use crate::writer_thread::WriterThread;
+
+/// What a recording lasts until.
+#[derive(Debug)]
+pub(crate) enum Until {
+    /// The command that was started ends.
+    Child(Child),
+    /// Processes that ran already have all ended, slimline is asked to end, or the command that ran meanwhile has ended.
+    Gone { processes: Vec<OwnedFd>, meanwhile: Option<Child> },
+}
+
+impl Until {
+    /// How it ended; `None` where it has not. Passes on what signals came.
+    fn end(&mut self, signals: &HeldSignals) -> io::Result<Option<End>> {
+        match self {
+            Self::Child(child) => {
+                let status = child.try_wait()?;
+                if status.is_none() {
+                    signals.forward_to(Pid::from_child(child));
+                }
+                Ok(status.map(end_of))
+            }
+            Self::Gone { processes, meanwhile } => {
+                processes.retain(|process| {
+                    let mut ended = [PollFd::new(process, PollFlags::IN)];
+                    !poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+                });
+                let is_over = match meanwhile {
+                    Some(child) => child.try_wait()?.is_some(),
+                    None => false,
+                };
+                let end = match (processes.is_empty(), is_over || signals.have_come()) {
+                    (true, _) => End::Gone,
+                    (false, true) => End::Detached,
+                    (false, false) => return Ok(None),
+                };
+                if let Some(child) = meanwhile.as_mut().filter(|_| !is_over) {
+                    // It was there to tell the time.
+                    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                    child.wait()?;
+                }
+                Ok(Some(end))
+            }
+        }
+    }
+
+    /// What wakes us when it ends; where the kernel is too old for that, it is noticed one pause later.
+    fn wakes(&self) -> Vec<OwnedFd> {
+        let of_child = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+        match self {
+            Self::Child(child) => of_child(child).into_iter().collect(),
+            Self::Gone { processes, meanwhile } => {
+                let processes = processes.iter().filter_map(|process| process.try_clone().ok());
+                processes.chain(meanwhile.as_ref().and_then(of_child)).collect()
+            }
+        }
+    }
+}
+
+/// Takes in what `source` has until the end. Returns how it came, and whether writing failed meanwhile.
+pub(crate) fn watch(
+    until: &mut Until,
+    signals: &HeldSignals,
+    source: &mut impl Source,
+    writer: &WriterThread,
+    info: &mut SessionInfo,
+) -> (io::Result<End>, bool) {
+    let mut wakes = until.wakes();
+    let mut has_failed = false;
+    loop {
+        match until.end(signals) {
+            Ok(Some(end)) => return (Ok(end), has_failed),
+            Ok(None) => {}
+            Err(error) => return (Err(error), has_failed),
+        }
+        if !has_failed && writer.has_failed() {
+            has_failed = true;
+            source.stop();
+        }
+        if !has_failed && source.pass(writer) {
+            info.processes = source.summaries();
+            info.ended_ns = monotonic_ns();
+            writer.send_header(info.clone());
+            source.write_parts(writer);
+        }
+        wait(&mut wakes, source.pause());
+    }
+}
+
+/// Waits until one of them is ready, a signal comes or `pause` is over. What was ready is not waited for again.
+fn wait(wakes: &mut Vec<OwnedFd>, pause: Duration) {
+    let mut ready: Vec<PollFd<'_>> = wakes.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
+    let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
+    // Interrupted by a signal, or nothing to wait for: the caller looks again.
+    let _ = poll(&mut ready, Some(&pause));
+    let mut are_ready = ready.iter().map(|wake| !wake.revents().is_empty()).collect::<Vec<_>>().into_iter();
+    drop(ready);
+    wakes.retain(|_| !are_ready.next().unwrap_or(false));
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(status), _) => End::Exited { status },
+        (None, Some(signal)) => End::Signaled { signal },
+        (None, None) => End::Exited { status: 0 },
+    }
+}
+
+/// Wakes us when the process ends; `None` where it is gone already.
+pub(crate) fn watch_of(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok()
+}
