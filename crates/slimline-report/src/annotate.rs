@@ -17,10 +17,13 @@ const COST_COLUMN: usize = 40;
 /// Room for the cost: what offset and size, 14 columns and a blank, leave of the page.
 const COST_WIDTH: usize = WIDTH - COST_COLUMN - 15;
 
-/// Groups whose element type matches `name`: the whole name, or its last part (`Node` for `struct Node`, `ns::Node`).
+/// Groups whose element type matches `name`: the whole name, or its last part (`Node` for `struct Node`, `ns::Node`), with
+/// the arguments of a template or without (`ns::Node<int>`).
 pub fn matching<'a>(report: &'a Report, name: &str) -> Vec<&'a Group> {
+    let last = |path: &str| path.rsplit([' ', ':']).next() == Some(name);
     let matches = |full: &str| {
-        full == name || full.rsplit([' ', ':']).next() == Some(name) || full.split('<').next() == Some(name)
+        let template = full.split('<').next().unwrap_or(full);
+        full == name || last(full) || template == name || last(template)
     };
     report.groups.iter().filter(|group| group.type_name.as_deref().is_some_and(matches) || group.name == name).collect()
 }
@@ -64,7 +67,7 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
             open.push(member);
             continue;
         }
-        let fields = fields_of(group, member);
+        let fields = if is_marker(member, layout) { Vec::new() } else { fields_of(group, member) };
         let offsets: Vec<u64> = fields.iter().map(|field| field.offset).collect();
         // The processor loads and stores a unit of bit-fields as one, and alternatives of a union are the same bytes: so
         // they are counted as one, and told once.
@@ -182,6 +185,17 @@ fn declaration(member: &LayoutMember, layout: &Layout) -> String {
 }
 
 /// The fields that accesses to a member are counted by.
+/// Whether a member has no bytes of its own where another has some, as an empty base class or `PhantomData`. An array
+/// without a length, behind all others, has those that follow.
+fn is_marker(member: &LayoutMember, layout: &Layout) -> bool {
+    let has_them = |other: &LayoutMember| {
+        !other.nested
+            && !other.is_hole()
+            && (other.offset..other.offset.saturating_add(other.bytes)).contains(&member.offset)
+    };
+    member.bytes == 0 && layout.members.iter().any(has_them)
+}
+
 fn fields_of<'g>(group: &'g Group, member: &LayoutMember) -> Vec<&'g Field> {
     let (start, end) = match member.bits {
         // Of a bit-field, the bytes that hold its bits.

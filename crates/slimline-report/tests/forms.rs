@@ -642,6 +642,32 @@ fn member(offset: u64, bytes: u64, name: &str, type_name: &str, depth: u32) -> L
     LayoutMember { offset, bytes, name: name.into(), type_name: type_name.into(), depth, ..LayoutMember::default() }
 }
 
+/// `struct { std::allocator a; char *text; long tail[]; }`: what has no bytes costs nothing, but an array without a length.
+#[test]
+fn members_without_bytes_cost_nothing() {
+    let mut report = art();
+    let field = |offset, share| Field { offset, bytes: 8, share, loads: 5, ..Field::default() };
+    report.groups[0].type_name = Some("ns::note<char>".into());
+    report.groups[0].fields = vec![field(0, 0.75), field(8, 0.25)];
+    let members = vec![
+        member(0, 0, "a", "std::allocator", 0),
+        member(0, 8, "text", "char *", 0),
+        member(8, 0, "tail", "long[]", 0),
+    ];
+    report.groups[0].layout = Some(Layout { name: "note".into(), language: "c++".into(), bytes: 8, members });
+    let found = annotate::matching(&report, "note");
+    assert_eq!(
+        (found.len(), annotate::matching(&report, "ns::note").len()),
+        (1, 1),
+        "without the template's arguments"
+    );
+    let mut out = String::new();
+    annotate::structure(&mut out, &report, found[0]).unwrap();
+    let line = |name: &str| out.lines().find(|line| line.contains(name)).expect(name);
+    assert!(line(" a;").ends_with('–'), "{out}");
+    assert!(line("text;").contains("75.0 %") && line("tail").contains("25.0 %"), "{out}");
+}
+
 /// A nested structure with a hole, bit-fields that share a unit, and a field that only vector code reaches.
 #[test]
 fn annotated_nested_structure_and_bit_fields() {

@@ -1,10 +1,11 @@
 //! `slimline annotate`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use slimline_report::annotate;
 use slimline_report::view::{Advice, Report};
+use slimline_trace::session::{DEFAULT_DIRECTORY, HEADER_FILE};
 
 use super::print;
 use crate::cli::{self, Format};
@@ -15,7 +16,10 @@ const SUGGESTIONS: usize = 8;
 
 pub(crate) fn run(options: &cli::Annotate) -> anyhow::Result<u8> {
     let (session, name) = match options.words.as_slice() {
-        [name] => (PathBuf::from(slimline_trace::session::DEFAULT_DIRECTORY), name),
+        [session] if Path::new(session).join(HEADER_FILE).exists() => {
+            bail!("{session} is a session: name a type of its data, too (slimline annotate {session} TYPE)")
+        }
+        [name] => (PathBuf::from(DEFAULT_DIRECTORY), name),
         [session, name] => (PathBuf::from(session), name),
         _ => unreachable!("clap takes one or two words"),
     };

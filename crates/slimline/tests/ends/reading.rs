@@ -61,6 +61,8 @@ fn an_empty_profile_says_so_and_is_no_error() {
     }
     let output = scratch.slimline(["annotate", "item"]).output().unwrap();
     check_refused(&output, "no data of type \"item\" in slimline.data");
+    let output = scratch.slimline(["annotate", "slimline.data"]).output().unwrap();
+    check_refused(&output, "slimline.data is a session: name a type of its data, too");
     let output = scratch.slimline(["export", "--to", "dot"]).output().unwrap();
     assert!(output.status.success() && stdout(&output).starts_with("graph slimline {"));
 }
