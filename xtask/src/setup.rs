@@ -36,6 +36,10 @@ pub(crate) const TESTS: &[Package] = &[
     package("redis-tools", "redis-cli"),
     // An allocator to be preloaded below the agent's.
     Package { name: "libjemalloc2", executable: None },
+    // Allocators to be linked statically, and one that is called by its own names.
+    Package { name: "libjemalloc-dev", executable: None },
+    Package { name: "libgoogle-perftools-dev", executable: None },
+    Package { name: "libmimalloc-dev", executable: None },
     // The separate debug file of a system library, for the look-up by build-id.
     Package { name: "libc6-dbg", executable: None },
 ];

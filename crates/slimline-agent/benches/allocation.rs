@@ -18,7 +18,7 @@ use std::process::{Command, Output};
 
 use measure::{children_cpu_seconds, median};
 use run::Target;
-use slimline_trace::wire::TriggerKind;
+use slimline_trace::wire::{AllocatorFunction, AllocatorRole, RunConfig, TriggerKind};
 
 #[derive(Clone, Copy)]
 enum Way {
@@ -63,6 +63,49 @@ fn pairs(rounds: usize) {
         let name =
             format!("{} path{}, {} deep", arguments[0], if arguments[0] == "same" { "" } else { "s" }, arguments[1]);
         println!("  {name:<24} {alone:>8.2} {idle:>7.2} {more_idle:>8.2} {tracked:>8.2} {more:>8.2}");
+    }
+}
+
+/// A pair of an allocator of the program's own, whose functions' entries are changed.
+fn hooked_pairs(rounds: usize) {
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-builtin", "-DOWN_ALLOCATOR"];
+    let target = Target::compile_with("pairs.c", "cc", &flags);
+    let functions = [function("take", AllocatorRole::Allocate, 1, 0), function("give", AllocatorRole::Free, 0, 1)];
+    let all = run::config(TriggerKind::Off);
+    let ways = [(all, &[][..]), (all, &functions), (RunConfig { budget_ppm: 10_000, ..all }, &functions)];
+    println!("ns a pair of its own         unhooked  followed  (ratio)  budget 1 %  (ratio)");
+    for depth in ["1", "12"] {
+        let mut best = [f64::MAX; 3];
+        for _ in 0..rounds {
+            for ((config, functions), best) in ways.iter().zip(&mut best) {
+                let run = run::recorded_with(target.command(&["same", depth]), *config, functions);
+                let printed: f64 = String::from_utf8_lossy(&run.output.stdout).trim().parse().expect("a number");
+                *best = best.min(printed);
+            }
+        }
+        let [unhooked, followed, budgeted] = best;
+        let (all, some) = (followed / unhooked, budgeted / unhooked);
+        println!("  {depth:>2} deep {unhooked:>26.2} {followed:>9.2} {all:>8.2} {budgeted:>11.2} {some:>8.2}");
+    }
+}
+
+fn function(name: &str, role: AllocatorRole, size: u8, block: u8) -> AllocatorFunction {
+    let mut padded = [0; 496];
+    padded[..name.len()].copy_from_slice(name.as_bytes());
+    AllocatorFunction {
+        name: padded,
+        module: [0; 240],
+        role: role as u32,
+        is_inner: 1,
+        needs_own_malloc: 0,
+        size,
+        count: 0,
+        block,
+        place: 0,
+        pool: 0,
+        reserved: [0; 3],
+        unit_bytes: 1,
+        padding: [0; 2],
     }
 }
 
@@ -115,5 +158,6 @@ fn programs(rounds: usize) {
 fn main() {
     let rounds = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(5);
     pairs(rounds);
+    hooked_pairs(rounds);
     programs(rounds);
 }

@@ -39,8 +39,8 @@ use crate::follow::MAX_LEVEL;
 use crate::kernel;
 use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
-    compiler_fence,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst, compiler_fence,
 };
 use slimline_trace::wire::{COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
 
@@ -233,6 +233,22 @@ const SOME_WITH_SWEEPS: u32 = 2;
 
 /// The live blocks of this process.
 pub(crate) static BLOCKS: BlockIndex = BlockIndex::new();
+
+/// Those of them that an allocator of the program's own cuts into blocks hold these.
+pub(crate) static INNER: BlockIndex = BlockIndex::new();
+/// Whether there may be any.
+static HAS_INNER: AtomicBool = AtomicBool::new(false);
+
+/// Says that there may be blocks in blocks from now on.
+pub(crate) fn expect_inner() {
+    HAS_INNER.store(true, Relaxed);
+}
+
+/// Whether there may be blocks in blocks.
+#[inline(always)]
+pub(crate) fn has_inner() -> bool {
+    HAS_INNER.load(Relaxed)
+}
 
 /// Where the entry functions' assembly ([`crate::hooks`]) finds the flags of a page without a call.
 ///
@@ -477,6 +493,35 @@ impl BlockIndex {
         Some(Removed(start))
     }
 
+    /// Whether a block begins at `base`.
+    pub(crate) fn is_entered(&self, base: u64) -> bool {
+        self.start(base).is_some()
+    }
+
+    /// Takes out all blocks that begin in a range: what it is made of is something else now.
+    pub(crate) fn clear(&self, start: u64, bytes: u64) {
+        let end = start.saturating_add(bytes);
+        let mut at = start;
+        while at < end {
+            let Some(leaf) = self.leaf(at) else {
+                at = (at >> REGION_BITS).saturating_add(1) << REGION_BITS;
+                continue;
+            };
+            let next = ((at >> PAGE_BITS) + 1) << PAGE_BITS;
+            if leaf.entered(at).load(Relaxed) & ALL_PAIRS != 0 {
+                for granule in at >> GRANULE_BITS..next.min(end).div_ceil(GRANULE_BYTES) {
+                    let place = leaf.cell(granule << GRANULE_BITS);
+                    let cell = Cell(place.load(Relaxed));
+                    let base = (granule << GRANULE_BITS) + cell.offset();
+                    if cell.is_live() && (start..end).contains(&base) {
+                        place.store(Cell::NONE.0, Relaxed);
+                    }
+                }
+            }
+            at = next;
+        }
+    }
+
     /// Marks the block at `base` before a `realloc`. It stays findable while its content is copied, and the mark lets
     /// [`Self::end_move`] tell it from a new block at the same place.
     pub(crate) fn begin_move(&self, base: u64) -> Option<Removed> {
@@ -580,6 +625,22 @@ mod tests {
     }
 
     const HEAP: u64 = 0x5555_6000_0000;
+
+    #[test]
+    fn what_begins_in_a_range_is_cleared_and_nothing_else() {
+        let owned = Owned::new();
+        let index = owned.index();
+        // One that begins before it and reaches in, two inside on two pages, one behind; and a region without blocks.
+        for (base, bytes) in [(0x0ff0, 0x20), (0x1010, 8), (0x3ff8, 0x100), (0x5000, 16)] {
+            assert_eq!(index.insert(HEAP + base, bytes, 1), 0);
+        }
+        index.clear(HEAP + 0x1008, 0x3ff8);
+        let found =
+            [0x0ff0, 0x1000, 0x1010, 0x3ff8, 0x5000].map(|at| index.find(HEAP + at).map(|found| found.base - HEAP));
+        assert_eq!(found, [Some(0x0ff0), Some(0x0ff0), None, None, Some(0x5000)]);
+        index.clear(HEAP + 0x5001, 1 << 30);
+        assert!(index.find(HEAP + 0x5000).is_some());
+    }
 
     fn block(base: u64, bytes: u32, stack: u32) -> Option<Block> {
         Some(Block { base, bytes, stack })

@@ -10,7 +10,7 @@ use slimline_trace::wire::{
 };
 
 use crate::blame::Plans;
-use crate::blocks::{BLOCKS, Block};
+use crate::blocks::{self, BLOCKS, Block, INNER};
 use crate::budget::Budget;
 use crate::memory::Pages;
 use crate::recorder::bytes_of;
@@ -85,15 +85,12 @@ impl Seen {
     fn block(&mut self, address: u64) -> u16 {
         let holds = |block: &BlockRecord| address.wrapping_sub(block.base) < u64::from(block.bytes);
         let known = &self.blocks[..self.block_count];
-        if known.get(self.last_block).is_some_and(holds) {
+        // There may be a block in that block.
+        if !blocks::has_inner() && known.get(self.last_block).is_some_and(holds) {
             return self.last_block as u16;
         }
-        let found = match BLOCKS.find(address) {
-            Some(Block { base, bytes, stack }) => BlockRecord { base, bytes, stack },
-            None if BLOCKS.may_be_passed_over(address, follow::reach_bytes()) => BlockRecord::NOT_FOLLOWED,
-            None => return NO_BLOCK,
-        };
-        let row = known.iter().rposition(|block| block.base == found.base).unwrap_or(self.block_count);
+        let Some(found) = block_at(address) else { return NO_BLOCK };
+        let row = known.iter().rposition(|block| *block == found).unwrap_or(self.block_count);
         if row == self.block_count {
             let Some(free) = self.blocks.get_mut(row) else {
                 self.full = true;
@@ -131,6 +128,16 @@ impl Seen {
         self.accesses[self.access_count] = AccessRecord::new(access.ip, access.address, access.bytes, kind, block);
         self.access_count += 1;
     }
+}
+
+/// The innermost block that holds `address`, or that one was passed over there.
+fn block_at(address: u64) -> Option<BlockRecord> {
+    let reach_bytes = follow::reach_bytes();
+    let layers: &[_] = if blocks::has_inner() { &[&INNER, &BLOCKS] } else { &[&BLOCKS] };
+    layers.iter().find_map(|layer| match layer.find(address) {
+        Some(Block { base, bytes, stack }) => Some(BlockRecord { base, bytes, stack }),
+        None => layer.may_be_passed_over(address, reach_bytes).then_some(BlockRecord::NOT_FOLLOWED),
+    })
 }
 
 fn kind_of(kind: emulate::AccessKind) -> AccessKind {

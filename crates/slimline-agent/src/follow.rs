@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 use slimline_trace::wire::{ALWAYS_FOLLOWED_BYTES, COUNTED_SHIFT, MOST_FOLLOWED_BYTES, PAGE_BITS};
 
-use crate::blocks::BLOCKS;
+use crate::blocks::{BLOCKS, INNER};
 use crate::trigger::{self, CALLING_THREAD};
 use crate::{kernel, process, recorder};
 
@@ -204,6 +204,7 @@ impl Cost {
         let since_ns = PASSING_SINCE_NS.load(Relaxed);
         if since_ns != 0 && now_ns.saturating_sub(since_ns) >= SETTLED_NS {
             BLOCKS.allow_sweeps();
+            INNER.allow_sweeps();
         }
     }
 }
@@ -220,6 +221,7 @@ fn follow_fewer(now_ns: u64) {
     } else {
         let level = LEVEL.load(Relaxed);
         BLOCKS.pass_over();
+        INNER.pass_over();
         let _ = PASSING_SINCE_NS.compare_exchange(0, now_ns, Relaxed, Relaxed);
         level < MAX_LEVEL && LEVEL.compare_exchange(level, level + 1, Relaxed, Relaxed).is_ok()
     };

@@ -201,6 +201,66 @@ pub(crate) fn read(file: i32, into: &mut [u8]) -> Result<usize, i32> {
     }
 }
 
+/// What a symbolic link says, as far as the buffer holds it; not NUL-terminated.
+pub(crate) fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> Result<&'a [u8], i32> {
+    let at = libc::AT_FDCWD as usize;
+    let (start, length) = (into.as_mut_ptr() as usize, into.len());
+    // SAFETY: the kernel reads the path and writes at most the buffer's length into it.
+    let result = unsafe { call(libc::SYS_readlinkat, [at, path.as_ptr() as usize, start, length, 0, 0]) };
+    check(result).map(|length| &into[..length])
+}
+
+/// What the kernel says of a segment of System V shared memory.
+pub(crate) fn shared_segment(id: i32) -> Result<libc::shmid_ds, i32> {
+    // SAFETY: a structure of integers; zeros are one.
+    let mut found: libc::shmid_ds = unsafe { core::mem::zeroed() };
+    let arguments = [id as usize, libc::IPC_STAT as usize, &raw mut found as usize, 0, 0, 0];
+    // SAFETY: the kernel fills the structure, which is its own on this architecture.
+    check(unsafe { call(libc::SYS_shmctl, arguments) }).map(|_| found)
+}
+
+/// Size of a file.
+pub(crate) fn file_bytes(file: i32) -> Result<usize, i32> {
+    // SAFETY: a structure of integers; zeros are one.
+    let mut found: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel fills the structure.
+    check(unsafe { call(libc::SYS_fstat, [file as usize, &raw mut found as usize, 0, 0, 0, 0]) })?;
+    Ok(found.st_size as usize)
+}
+
+/// A file's content, to be read only.
+pub(crate) fn map_private(file: i32, bytes: usize) -> Result<NonNull<u8>, i32> {
+    let arguments = [0, bytes, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, file as usize, 0];
+    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+    let start = check(unsafe { call(libc::SYS_mmap, arguments) })?;
+    NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)
+}
+
+/// Memory of the agent's own at a place that was free, to be written; None where it wasn't, or the kernel refuses.
+pub(crate) fn map_at(start: u64, bytes: usize) -> Option<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let arguments = [start as usize, bytes, protection as usize, flags as usize, usize::MAX, 0];
+    // SAFETY: nothing that exists is replaced.
+    let mapped = check(unsafe { call(libc::SYS_mmap, arguments) }).ok()?;
+    if mapped as u64 != start {
+        // Kernels before 4.17 take it for a hint.
+        // SAFETY: just mapped.
+        unsafe { unmap(mapped as *mut u8, bytes) };
+        return None;
+    }
+    NonNull::new(mapped as *mut u8)
+}
+
+/// Says what may be done with memory: `PROT_READ` and so on.
+///
+/// # Safety
+/// Whoever uses the memory must get along with that.
+pub(crate) unsafe fn protect(start: u64, bytes: usize, protection: i32) -> bool {
+    // SAFETY: promised by the caller.
+    check(unsafe { call(libc::SYS_mprotect, [start as usize, bytes, protection as usize, 0, 0, 0]) }).is_ok()
+}
+
 /// Gives a file its size.
 pub(crate) fn truncate(file: i32, bytes: usize) -> Result<(), i32> {
     // SAFETY: no memory is involved; the descriptor is ours.

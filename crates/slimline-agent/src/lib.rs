@@ -46,6 +46,7 @@ mod trigger;
 // The allocation side.
 mod blocks;
 mod context;
+mod entries;
 mod follow;
 mod hooks;
 mod next;

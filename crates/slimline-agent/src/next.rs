@@ -32,12 +32,24 @@ impl<F: Copy> Next<F> {
     }
 }
 
+/// What a slot holds at first. `during`: what looks for the names. `until`: what serves a call until that was done, because
+/// an allocator may be in the middle of its own start, and a look-up may allocate.
+macro_rules! at_first {
+    (during, $first:expr, $during:expr) => {
+        $first as *const () as *mut c_void
+    };
+    (until, $first:expr, $during:expr) => {
+        $during as *const () as *mut c_void
+    };
+}
+
 /// Slots, each with the name to look for, what serves a call while the names are being looked for, and what stands in
 /// for a function that nobody below has.
 macro_rules! next {
-    ($($slot:ident: $name:ident($($argument:ident: $type:ty),*) -> $result:ty, during $during:expr, without $without:expr;)*) => {
+    ($($slot:ident: $name:ident($($argument:ident: $type:ty),*) -> $result:ty, $how:ident $during:expr, without $without:expr;)*) => {
         $(
             pub(crate) static $slot: Next<unsafe extern "C" fn($($type),*) -> $result> = {
+                #[allow(dead_code)] // where the names are not looked for
                 unsafe extern "C" fn first($($argument: $type),*) -> $result {
                     if find_all() {
                         // SAFETY: the same call, passed on.
@@ -47,7 +59,7 @@ macro_rules! next {
                         unsafe { ($during)($($argument),*) }
                     }
                 }
-                Next::new(first as *const () as *mut c_void)
+                Next::new(at_first!($how, first, $during))
             };
         )*
 
@@ -79,10 +91,15 @@ next! {
     VALLOC: valloc(bytes: usize) -> *mut c_void, during early::page_aligned, without early::none_of_size;
     PVALLOC: pvalloc(bytes: usize) -> *mut c_void, during early::page_aligned, without early::none_of_size;
     MMAP: mmap(start: *mut c_void, bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void,
-        during early::mmap, without early::mmap;
-    MUNMAP: munmap(start: *mut c_void, bytes: usize) -> c_int, during early::munmap, without early::munmap;
+        until early::mmap, without early::mmap;
+    MUNMAP: munmap(start: *mut c_void, bytes: usize) -> c_int, until early::munmap, without early::munmap;
     MREMAP: mremap(old: *mut c_void, old_bytes: usize, new_bytes: usize, flags: c_int, new: *mut c_void) -> *mut c_void,
-        during early::mremap, without early::mremap;
+        until early::mremap, without early::mremap;
+    BRK: brk(end: *mut c_void) -> c_int, during early::no_break, without early::no_break;
+    SBRK: sbrk(more: isize) -> *mut c_void, during early::no_break_by, without early::no_break_by;
+    SHMAT: shmat(id: c_int, start: *const c_void, flags: c_int) -> *mut c_void,
+        during early::no_segment, without early::no_segment;
+    SHMDT: shmdt(start: *const c_void) -> c_int, during early::no_attached, without early::no_attached;
     DLCLOSE: dlclose(handle: *mut c_void) -> c_int, during early::dlclose, without early::dlclose;
 }
 
@@ -105,6 +122,11 @@ static FINDER: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn malloc_below() -> *mut c_void {
     find_all();
     MALLOC.0.load(Relaxed)
+}
+
+/// Finds all functions. When the process starts, before an allocator of the program's own can be in the middle of anything.
+pub(crate) fn prepare() {
+    find_all();
 }
 
 /// Finds all functions, unless this thread is doing so already: then false.
@@ -318,6 +340,26 @@ mod early {
     ) -> *mut c_void {
         // SAFETY: the caller's own request.
         result(unsafe { kernel::mremap([old as usize, old_bytes, new_bytes, flags as usize, new as usize]) })
+    }
+
+    fn fail(error: c_int) -> c_int {
+        // SAFETY: this thread's variable.
+        unsafe { *libc::__errno_location() = error };
+        -1
+    }
+
+    // A look-up calls none of these.
+    pub(super) unsafe extern "C" fn no_break(_: *mut c_void) -> c_int {
+        fail(libc::ENOMEM)
+    }
+    pub(super) unsafe extern "C" fn no_break_by(_: isize) -> *mut c_void {
+        fail(libc::ENOMEM) as isize as *mut c_void
+    }
+    pub(super) unsafe extern "C" fn no_segment(_: c_int, _: *const c_void, _: c_int) -> *mut c_void {
+        fail(libc::EINVAL) as isize as *mut c_void
+    }
+    pub(super) unsafe extern "C" fn no_attached(_: *const c_void) -> c_int {
+        fail(libc::EINVAL)
     }
 
     pub(super) unsafe extern "C" fn dlclose(_: *mut c_void) -> c_int {

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
 use crate::recorder::Path;
-use crate::{clock, confine, handler, hooks, kernel, maps, recorder, signals, thread, trigger};
+use crate::{clock, confine, entries, handler, hooks, kernel, maps, next, recorder, signals, thread, trigger};
 
 struct Run {
     config: RunConfig,
@@ -61,6 +61,7 @@ unsafe fn start(environment: *const *const c_char) {
     // SAFETY: one thread, and `CONFIGURED` is not set.
     unsafe { (*RUN.0.get()).write(Run { config, directory: kept }) };
     CONFIGURED.store(true, Release);
+    next::prepare();
     clock::prepare();
     thread::prepare();
     handler::prepare();
@@ -97,6 +98,7 @@ fn record() -> bool {
     }
     if run.config.track_allocations != 0 {
         hooks::start();
+        entries::start(directory);
     }
     trigger::start(&run.config, header);
     true
@@ -130,6 +132,7 @@ unsafe extern "C" fn in_forked_child() {
     signals::reset_lock();
     thread::forget();
     maps::forget();
+    entries::forget();
     // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.
     let parents = unsafe { recorder::leave() };
     if is_followed && !record() {

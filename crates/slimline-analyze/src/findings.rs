@@ -378,7 +378,8 @@ impl<'a> Builder<'a> {
         for draft in drafts {
             let row = self.tables.group(draft.group);
             let structure = draft.structure.filter(|structure| structure.from == ElementFrom::DebugInfo);
-            let owned = row.kind == GroupKind::Static || row.allocated_at.is_some();
+            let has_name = matches!(row.kind, GroupKind::Static | GroupKind::ThreadLocal);
+            let owned = has_name || row.allocated_at.is_some();
             if let (Some(structure), Some(element), true) = (structure, row.element, owned) {
                 let name = self.tables.type_(element.type_id).name.as_str();
                 by_type.entry((name, structure.element_bytes, structure.one_per_object)).or_default().push(draft);

@@ -13,7 +13,7 @@ use slimline_attribute::tables::{CodePlace, GroupKind, SourcePosition, Tables};
 use slimline_trace::access::{AccessBatch, Evidence};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{
-    Block, BlockRow, Name, NameKind, PathTotal, Range, RangeOrigin, StackEnd, StackRow, Thread, ThreadRow,
+    Block, BlockRow, Name, NameKind, PathTotal, Range, RangeOrigin, RangeSource, StackEnd, StackRow, Thread, ThreadRow,
 };
 use slimline_trace::wire::BurstEnd;
 
@@ -64,6 +64,7 @@ fn rows_land_on_their_code_and_data() {
         died_ns: Some(60),
         stack: Some(StackRow::new(0)),
         origin: RangeOrigin::Heap,
+        source: RangeSource::default(),
     });
     let block = |row| Some(BlockRow::new(row));
     recorded.sample(10, loop_ip, table + 24, None, 5);
@@ -274,6 +275,7 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
         died_ns,
         stack: Some(other_way),
         origin: RangeOrigin::Heap,
+        source: RangeSource::default(),
     };
     // Ten of them, one after another: one at a time.
     recorded.ranges.push(range(large, 0, Some(45)));
@@ -481,7 +483,8 @@ fn stripped_allocators_are_told_by_their_callers() {
         let base = Avma(0x7f00_0000_0000 + ((number as u64) << 30));
         let origin = if number == 0 { RangeOrigin::Heap } else { RangeOrigin::Map };
         let bytes = if number < 3 { 1 << 20 } else { 1 << 18 };
-        recorded.ranges.push(Range { base, bytes, born_ns: 0, died_ns: None, stack: Some(stack), origin });
+        let source = RangeSource::default();
+        recorded.ranges.push(Range { base, bytes, born_ns: 0, died_ns: None, stack: Some(stack), origin, source });
         recorded.sample(10 + number as u64, ip, base.0, None, 0);
     }
     let mut resolver = Resolver::new(&store);

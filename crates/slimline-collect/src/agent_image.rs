@@ -2,5 +2,3 @@
 
 /// The shared library that `build.rs` built from `slimline-agent`.
 pub(crate) static AGENT: &[u8] = include_bytes!(env!("SLIMLINE_AGENT"));
-/// Its name in the run directory.
-pub(crate) const AGENT_FILE: &str = "libslimline_agent.so";

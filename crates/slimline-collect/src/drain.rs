@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use slimline_trace::session::ProcessSummary;
 use slimline_trace::wire::{PROCESS_FILE_EXTENSION, RING_BYTES};
 
+use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
 use crate::proc_text;
 use crate::process_summary::without_file;
@@ -30,6 +32,8 @@ const LOOK_FOR_GONE_EVERY_NS: u64 = 500_000_000;
 #[derive(Debug)]
 pub(crate) struct Drain {
     run_directory: PathBuf,
+    /// What the agents were told to look for.
+    allocators: Arc<Allocators>,
     /// Running, by the name of their file.
     running: HashMap<String, Recorder>,
     /// Ended, and all of them in the order in which they were first seen.
@@ -42,10 +46,11 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// Looks for process files in `run_directory`.
-    pub(crate) fn new(run_directory: PathBuf) -> Self {
+    pub(crate) fn new(run_directory: PathBuf, allocators: Arc<Allocators>) -> Self {
         let now_ns = monotonic_ns();
         Self {
             run_directory,
+            allocators,
             running: HashMap::new(),
             ended: HashMap::new(),
             order: Vec::new(),
@@ -69,7 +74,9 @@ impl Drain {
                 Ok(file) => {
                     let executable = fs::read_link(format!("/proc/{}/exe", pid_of(name))).ok();
                     let executable = executable.map(|path| path.to_string_lossy().into_owned());
-                    self.running.insert(name.to_owned(), Recorder::new(file, format!("p{name}"), executable));
+                    let allocators = Arc::clone(&self.allocators);
+                    let recorder = Recorder::new(file, format!("p{name}"), executable, allocators);
+                    self.running.insert(name.to_owned(), recorder);
                     self.order.push(name.to_owned());
                 }
                 Err(OpenError::Empty) if is_gone => {
@@ -232,7 +239,7 @@ mod tests {
         let process = SyntheticProcess::create(&path, 4_194_999);
         process.own_slot(0, 7);
         process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
-        let mut drain = Drain::new(scratch.path().to_owned());
+        let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
         drain.pass(&writer);
         assert!(path.exists());
         process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
@@ -254,7 +261,7 @@ mod tests {
         let own = std::process::id();
         let alive = SyntheticProcess::create(&scratch.path().join(format!("{own}-0.ring")), own);
         let killed = SyntheticProcess::create(&scratch.path().join("4194999-0.ring"), 4_194_999);
-        let mut drain = Drain::new(scratch.path().to_owned());
+        let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
         drain.pass(&writer);
         assert!(!alive.is_stopped());
         let (mut summaries, any_alive) = drain.finish(&writer);
@@ -275,7 +282,7 @@ mod tests {
         for pid in [alive, 4_194_999] {
             fs::write(scratch.path().join(format!("{pid}-0.ring")), "").unwrap();
         }
-        let mut drain = Drain::new(scratch.path().to_owned());
+        let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
         drain.pass(&writer);
         let (summaries, any_alive) = drain.finish(&writer);
         assert_eq!((summaries.len(), any_alive), (1, false), "the living one may still make it larger");
@@ -296,7 +303,7 @@ mod tests {
             process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
             process
         });
-        let mut drain = Drain::new(scratch.path().to_owned());
+        let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
         drain.pass(&writer);
         fs::File::options().write(true).open(&cut).unwrap().set_len(0).unwrap();
         drain.pass(&writer);

@@ -15,6 +15,7 @@
 //! (a signal handler), `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
+mod allocators;
 mod calibrate;
 mod clock;
 mod cut_files;
@@ -55,11 +56,14 @@ mod until;
 mod usable_hardware;
 mod writer_thread;
 
+pub use allocators::{AllocatorCall, MOST_ARGUMENTS};
 pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};
 pub use machine::describe as describe_machine;
+pub use program::preloaded;
 pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
+pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
 pub use usable_hardware::NoHardware;

@@ -4,17 +4,19 @@ use std::mem::offset_of;
 
 use slimline_trace::access::AccessKind;
 use slimline_trace::wire::{
-    AccessRecord, BlockRecord, BurstEnd, MAX_BURST_ACCESSES, MAX_FRAMES, MAX_SAMPLE_BLOCKS, MapsHead, MessageHeader,
-    MessageKind, NO_BLOCK, Quality, RangeEvent, RangeKind, SampleHead, ThreadEvent,
+    AccessRecord, AllocatorEvent, BlockRecord, BurstEnd, MAX_BURST_ACCESSES, MAX_FRAMES, MAX_RANGE_NAME,
+    MAX_SAMPLE_BLOCKS, MapsHead, MessageHeader, MessageKind, NO_BLOCK, Quality, RangeEvent, RangeKind, SampleHead,
+    ThreadEvent,
 };
 
 /// A checked message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message<'a> {
     Sample(SampleMessage<'a>),
-    Range(RangeEvent, RangeKind),
+    Range(RangeMessage<'a>),
     Maps(MapsMessage<'a>),
     Thread(ThreadEvent),
+    Allocator(AllocatorEvent),
 }
 
 /// A sample whose counts, indices and enumerations are all in range.
@@ -59,6 +61,26 @@ impl SampleMessage<'_> {
     }
 }
 
+/// What happened to a range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RangeMessage<'a> {
+    pub(crate) event: RangeEvent,
+    pub(crate) kind: RangeKind,
+    name: &'a [u64],
+}
+
+impl RangeMessage<'_> {
+    /// Its name; bytes that are not UTF-8 are replaced.
+    pub(crate) fn name(&self) -> Option<String> {
+        let bytes = text(self.name, self.event.name_bytes as usize);
+        (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+fn text(words: &[u64], bytes: usize) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).take(bytes).collect()
+}
+
 /// A part of a snapshot of `/proc/self/maps`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MapsMessage<'a> {
@@ -71,7 +93,7 @@ pub(crate) struct MapsMessage<'a> {
 
 impl MapsMessage<'_> {
     pub(crate) fn append_text(&self, to: &mut Vec<u8>) {
-        to.extend(self.text.iter().flat_map(|word| word.to_ne_bytes()).take(self.text_bytes));
+        to.extend(text(self.text, self.text_bytes));
     }
 }
 
@@ -106,11 +128,13 @@ fn parse(kind: u16, body: &[u64]) -> Option<Message<'_>> {
     const RANGE: u16 = MessageKind::Range as u16;
     const MAPS: u16 = MessageKind::Maps as u16;
     const THREAD: u16 = MessageKind::Thread as u16;
+    const ALLOCATOR: u16 = MessageKind::Allocator as u16;
     match kind {
         SAMPLE => sample(body).map(Message::Sample),
-        RANGE => range(body),
+        RANGE => range(body).map(Message::Range),
         MAPS => maps(body).map(Message::Maps),
         THREAD => thread(body).map(Message::Thread),
+        ALLOCATOR => allocator(body).map(Message::Allocator),
         _ => None,
     }
 }
@@ -156,22 +180,26 @@ fn sample(body: &[u64]) -> Option<SampleMessage<'_>> {
     holds.then_some(sample)
 }
 
-fn range(body: &[u64]) -> Option<Message<'_>> {
-    if body.len() * 8 != size_of::<RangeEvent>() {
-        return None;
-    }
+fn range(body: &[u64]) -> Option<RangeMessage<'_>> {
+    let (body, name) = body.split_at_checked(size_of::<RangeEvent>() / 8)?;
     let event = RangeEvent {
         time_ns: u64_at(body, offset_of!(RangeEvent, time_ns)),
         base: u64_at(body, offset_of!(RangeEvent, base)),
         bytes: u64_at(body, offset_of!(RangeEvent, bytes)),
         stack: u32_at(body, offset_of!(RangeEvent, stack)),
         kind: u32_at(body, offset_of!(RangeEvent, kind)),
+        of: u64_at(body, offset_of!(RangeEvent, of)),
+        is_shared: u32_at(body, offset_of!(RangeEvent, is_shared)),
+        name_bytes: u32_at(body, offset_of!(RangeEvent, name_bytes)),
     };
-    let kind = [RangeKind::Allocated, RangeKind::Freed, RangeKind::Mapped, RangeKind::Unmapped]
+    use RangeKind::*;
+    let kind = [Allocated, Freed, Mapped, Unmapped, ThreadLocal, ThreadLocalGone, InnerAllocated, InnerFreed]
         .into_iter()
         .find(|kind| *kind as u32 == event.kind)?;
     event.base.checked_add(event.bytes)?;
-    Some(Message::Range(event, kind))
+    let name_bytes = event.name_bytes as usize;
+    let is_whole = name_bytes <= MAX_RANGE_NAME && name_bytes.div_ceil(8) == name.len();
+    is_whole.then_some(RangeMessage { event, kind, name })
 }
 
 fn maps(body: &[u64]) -> Option<MapsMessage<'_>> {
@@ -201,6 +229,14 @@ fn thread(body: &[u64]) -> Option<ThreadEvent> {
         tid: u32_at(body, offset_of!(ThreadEvent, tid)),
         ended: u32_at(body, offset_of!(ThreadEvent, ended)),
         name,
+    })
+}
+
+fn allocator(body: &[u64]) -> Option<AllocatorEvent> {
+    (body.len() * 8 == size_of::<AllocatorEvent>()).then(|| AllocatorEvent {
+        function: u32_at(body, offset_of!(AllocatorEvent, function)),
+        state: u32_at(body, offset_of!(AllocatorEvent, state)),
+        address: u64_at(body, offset_of!(AllocatorEvent, address)),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
+use slimline_trace::session::{FoundAllocator, Losses, ProcessState, ProcessSummary, Trigger};
 use slimline_trace::wire::{self, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
 
 use crate::ring::ProcessFile;
@@ -27,6 +27,7 @@ pub(crate) struct Recorded<'a> {
     pub(crate) executable: &'a str,
     pub(crate) counts: &'a Counts,
     pub(crate) threads_unended: u64,
+    pub(crate) allocators: &'a [FoundAllocator],
 }
 
 impl Recorded<'_> {
@@ -79,6 +80,7 @@ impl Recorded<'_> {
             user_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, user_ns))),
             system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),
             sampling_ns: u64_of(offset_of!(ProcessHeader, sampling_ns)),
+            allocators: self.allocators.to_vec(),
             losses: Losses {
                 dropped_samples,
                 dropped_weight,

@@ -41,6 +41,15 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, RecordError> {
     Err(refused.unwrap_or_else(|| RecordError::NotFound { program: program.to_string_lossy().into_owned() }))
 }
 
+/// The file whose code a command runs with the agent; `None` where it runs without.
+///
+/// # Errors
+/// There is no such program, or it can't be recorded in any way.
+pub fn preloaded(program: &OsStr) -> Result<Option<PathBuf>, RecordError> {
+    let Runs { file, without_agent } = what_runs(&find(program)?)?;
+    Ok(without_agent.is_none().then_some(file))
+}
+
 fn check_executable(path: &Path) -> Result<(), RecordError> {
     let metadata = fs::metadata(path).map_err(|error| access_error(path, error))?;
     if metadata.is_dir() {

@@ -7,27 +7,52 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use slimline_trace::address::Avma;
-use slimline_trace::tables::{Range, RangeOrigin, Ranges, StackRow};
-use slimline_trace::wire::RangeKind;
+use slimline_trace::address::{Avma, FileOffset};
+use slimline_trace::tables::{Range, RangeOrigin, RangeSource, Ranges, StackRow};
+use slimline_trace::wire::{NO_MODULE, RangeKind};
+
+use crate::message::RangeMessage;
 
 /// What happened to a range, its call path already interned.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) time_ns: u64,
     pub(crate) base: u64,
     pub(crate) bytes: u64,
     pub(crate) stack: Option<StackRow>,
     pub(crate) kind: RangeKind,
+    pub(crate) source: RangeSource,
+}
+
+impl Event {
+    pub(crate) fn new(message: &RangeMessage<'_>, stack: Option<StackRow>) -> Self {
+        let (event, kind, name) = (message.event, message.kind, message.name());
+        let source = match kind {
+            RangeKind::ThreadLocal => {
+                RangeSource { module_bias: Some(event.of).filter(|&bias| bias != NO_MODULE), ..RangeSource::default() }
+            }
+            _ => RangeSource {
+                file_offset: name.is_some().then_some(FileOffset(event.of)),
+                is_shared: (event.is_shared != 0).then_some(true),
+                name,
+                module_bias: None,
+            },
+        };
+        Self { time_ns: event.time_ns, base: event.base, bytes: event.bytes, stack, kind, source }
+    }
 }
 
 /// Ranges alive and dead.
 #[derive(Debug, Default)]
 pub(crate) struct RangeLives {
     waiting: Vec<Event>,
-    // A large heap block usually lies in a mapping, so the two kinds live apart.
+    // A large heap block usually lies in a mapping, so the kinds live apart.
     heap: BTreeMap<u64, Range>,
     map: BTreeMap<u64, Range>,
+    /// In a stack, a mapping or, where the program gives threads their stacks, a block.
+    thread_local: BTreeMap<u64, Range>,
+    /// Of the program's own allocators.
+    inner: BTreeMap<u64, Range>,
     /// Ranges that died since the last part.
     pub(crate) dead: Ranges,
 }
@@ -53,7 +78,8 @@ impl RangeLives {
     /// The ranges alive, by kind and base.
     pub(crate) fn live(&self) -> Ranges {
         let mut live = Ranges::default();
-        self.heap.values().chain(self.map.values()).for_each(|range| live.push(range.clone()));
+        let kinds = [&self.heap, &self.map, &self.thread_local, &self.inner];
+        kinds.into_iter().flat_map(BTreeMap::values).for_each(|range| live.push(range.clone()));
         live
     }
 
@@ -61,13 +87,18 @@ impl RangeLives {
         let origin = match event.kind {
             RangeKind::Allocated | RangeKind::Freed => RangeOrigin::Heap,
             RangeKind::Mapped | RangeKind::Unmapped => RangeOrigin::Map,
+            RangeKind::ThreadLocal | RangeKind::ThreadLocalGone => RangeOrigin::ThreadLocal,
+            RangeKind::InnerAllocated | RangeKind::InnerFreed => RangeOrigin::InnerHeap,
         };
         let alive = match origin {
             RangeOrigin::Heap => &mut self.heap,
             RangeOrigin::Map => &mut self.map,
+            RangeOrigin::ThreadLocal => &mut self.thread_local,
+            RangeOrigin::InnerHeap => &mut self.inner,
         };
-        if event.kind == RangeKind::Freed {
-            // A free tells no size.
+        let is_whole = matches!(event.kind, RangeKind::Freed | RangeKind::InnerFreed);
+        if is_whole || event.kind == RangeKind::Unmapped && event.bytes == 0 {
+            // A free tells no size, nor does who detaches shared memory.
             if let Some(block) = alive.remove(&event.base) {
                 self.dead.push(Range { died_ns: Some(event.time_ns), ..block });
             }
@@ -88,7 +119,11 @@ impl RangeLives {
             if origin == RangeOrigin::Map {
                 // What is left on either side lives on as a smaller range.
                 let mut keep = |start: u64, end: u64| {
-                    let rest = Range { base: Avma(start), bytes: end - start, born_ns: event.time_ns, ..old.clone() };
+                    let mut rest =
+                        Range { base: Avma(start), bytes: end - start, born_ns: event.time_ns, ..old.clone() };
+                    if let Some(offset) = &mut rest.source.file_offset {
+                        offset.0 = offset.0.wrapping_add(start - old.base.0);
+                    }
                     alive.insert(start, rest);
                 };
                 if base < event.base {
@@ -99,10 +134,11 @@ impl RangeLives {
                 }
             }
         }
-        if matches!(event.kind, RangeKind::Allocated | RangeKind::Mapped) && event.bytes > 0 {
-            let (base, bytes) = (Avma(event.base), event.bytes);
-            let range = Range { base, bytes, born_ns: event.time_ns, died_ns: None, stack: event.stack, origin };
-            alive.insert(event.base, range);
+        use RangeKind::{Allocated, InnerAllocated, Mapped, ThreadLocal};
+        let is_begin = matches!(event.kind, Allocated | InnerAllocated | Mapped | ThreadLocal);
+        if is_begin && event.bytes > 0 {
+            let Event { time_ns: born_ns, base, bytes, stack, source, .. } = event;
+            alive.insert(base, Range { base: Avma(base), bytes, born_ns, died_ns: None, stack, origin, source });
         }
     }
 }
@@ -113,13 +149,13 @@ mod tests {
     use RangeKind::*;
 
     fn event(time_ns: u64, kind: RangeKind, base: u64, bytes: u64) -> Event {
-        Event { time_ns, base, bytes, stack: None, kind }
+        Event { time_ns, base, bytes, stack: None, kind, source: RangeSource::default() }
     }
 
     /// Lives as (base, end, born, died), dead first.
     fn lives(events: &[Event]) -> Vec<(u64, u64, u64, Option<u64>)> {
         let mut ranges = RangeLives::default();
-        events.iter().for_each(|&event| ranges.push(event));
+        events.iter().for_each(|event| ranges.push(event.clone()));
         ranges.settle(u64::MAX);
         let mut all = ranges.live();
         ranges.dead.append(&mut all);
@@ -152,6 +188,32 @@ mod tests {
     fn unmapping_the_middle_leaves_both_ends() {
         let found = lives(&[event(1, Mapped, 100, 100), event(2, Unmapped, 140, 20)]);
         assert_eq!(found, [(100, 200, 1, Some(2)), (100, 140, 2, None), (160, 200, 2, None)]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_file_begins_further_on_in_it() {
+        let mut ranges = RangeLives::default();
+        let source =
+            RangeSource { name: Some("/f".into()), file_offset: Some(FileOffset(0x1000)), ..RangeSource::default() };
+        ranges.push(Event { source, ..event(1, Mapped, 0x10_0000, 0x3000) });
+        ranges.push(event(2, Unmapped, 0x10_1000, 0x1000));
+        ranges.settle(u64::MAX);
+        let live = ranges.live();
+        assert_eq!(live.base, [Avma(0x10_0000), Avma(0x10_2000)]);
+        let offsets: Vec<_> = live.source.iter().map(|source| source.file_offset).collect();
+        assert_eq!(offsets, [Some(FileOffset(0x1000)), Some(FileOffset(0x3000))]);
+    }
+
+    #[test]
+    fn a_threads_storage_goes_with_it_and_leaves_what_it_lies_in() {
+        let found = lives(&[
+            event(1, Mapped, 0, 1000),
+            event(2, ThreadLocal, 500, 50),
+            event(2, ThreadLocal, 550, 30),
+            event(3, ThreadLocal, 900, 50),
+            event(4, ThreadLocalGone, 500, 80),
+        ]);
+        assert_eq!(found, [(500, 550, 2, Some(4)), (550, 580, 2, Some(4)), (0, 1000, 1, None), (900, 950, 3, None)]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit};
 use slimline_trace::session::{
@@ -16,6 +17,7 @@ use slimline_trace::session::{
 };
 use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
+use crate::allocators::{AllocatorCall, Allocators};
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
@@ -69,6 +71,8 @@ pub struct RecordOptions {
     pub trigger: Option<Trigger>,
     /// Whether to track allocations.
     pub track_allocations: bool,
+    /// Functions of allocators of the program's own, beside those that are known.
+    pub allocators: Vec<AllocatorCall>,
     /// Whether to record programs that the target starts, too.
     pub follow_children: bool,
     /// A command that calls [`run_stall_kernel`](crate::run_stall_kernel) with the microseconds that are appended to
@@ -91,6 +95,7 @@ impl RecordOptions {
             collector: CollectorChoice::Auto,
             trigger: None,
             track_allocations: true,
+            allocators: Vec::new(),
             follow_children: true,
             calibration: Vec::new(),
         }
@@ -185,7 +190,9 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         follow_children: options.follow_children.into(),
         ..plain_config(trigger::kind_of(info.collector.trigger))
     };
-    run.write_config(&config).map_err(RecordError::system("can't write the run directory"))?;
+    let allocators = Allocators::new(&options.allocators);
+    let is_written = run.write_allocators(&allocators.file()).and_then(|()| run.write_config(&config));
+    is_written.map_err(RecordError::system("can't write the run directory"))?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let writer = stage(options, &info)?;
     let mut command = command(options, program);
@@ -204,7 +211,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     }
 
     let until = Until::Child(child);
-    let followed = follow(until, Drain::new(run.path().to_owned()), &held, writer, &mut info);
+    let followed = follow(until, Drain::new(run.path().to_owned(), Arc::new(allocators)), &held, writer, &mut info);
     let any_alive = followed.any_alive;
     if let (None, Some(first)) = (calibration.trigger, followed.processes.first()) {
         let granted = trigger::granted(options.trigger, Some((first.trigger, first.trigger_errno)));

@@ -2,17 +2,19 @@
 
 use std::collections::HashMap;
 use std::mem::{self, offset_of};
+use std::sync::Arc;
 
 use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
-use slimline_trace::session::ProcessSummary;
+use slimline_trace::session::{FoundAllocator, ProcessSummary};
 use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
 };
-use slimline_trace::wire::{self, BlockRecord, ProcessHeader, SLOTS, SlotState};
+use slimline_trace::wire::{self, BlockRecord, MAX_ALLOCATOR_FUNCTIONS, ProcessHeader, SLOTS, SlotState};
 
+use crate::allocators::Allocators;
 use crate::mapping_history::MappingHistory;
-use crate::message::{Message, SampleMessage, messages};
+use crate::message::{Damaged, Message, SampleMessage, messages};
 use crate::process_summary::{Counts, Recorded};
 use crate::range_life::{self, RangeLives};
 use crate::ring::ProcessFile;
@@ -48,6 +50,8 @@ pub(crate) struct Recorder {
     pid: u32,
     directory: String,
     executable: Option<String>,
+    allocators: Arc<Allocators>,
+    found_allocators: Vec<FoundAllocator>,
     stacks: StackInterner,
     ranges: RangeLives,
     mappings: MappingHistory,
@@ -64,12 +68,19 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Starts recording the process behind `file` into the session's subdirectory `directory`.
-    pub(crate) fn new(file: ProcessFile, directory: String, executable: Option<String>) -> Self {
+    pub(crate) fn new(
+        file: ProcessFile,
+        directory: String,
+        executable: Option<String>,
+        allocators: Arc<Allocators>,
+    ) -> Self {
         Self {
             pid: file.header_u32(offset_of!(ProcessHeader, pid)),
             file,
             directory,
             executable,
+            allocators,
+            found_allocators: Vec::new(),
             stacks: StackInterner::default(),
             ranges: RangeLives::default(),
             mappings: MappingHistory::default(),
@@ -156,10 +167,9 @@ impl Recorder {
                     self.take_sample(slot, tid, &sample);
                     Ok(())
                 }
-                Ok(Message::Range(event, kind)) => {
-                    let stack = self.stacks.allocation(&self.file, event.stack);
-                    let (time_ns, base, bytes) = (event.time_ns, event.base, event.bytes);
-                    self.ranges.push(range_life::Event { time_ns, base, bytes, stack, kind });
+                Ok(Message::Range(range)) => {
+                    let stack = self.stacks.allocation(&self.file, range.event.stack);
+                    self.ranges.push(range_life::Event::new(&range, stack));
                     Ok(())
                 }
                 Ok(Message::Maps(maps)) => self.mappings.push(maps),
@@ -167,6 +177,11 @@ impl Recorder {
                     self.threads.take(slot, &event);
                     Ok(())
                 }
+                // A function is told once, so there are few even where the target makes them up.
+                Ok(Message::Allocator(event)) if self.found_allocators.len() < MAX_ALLOCATOR_FUNCTIONS => {
+                    self.allocators.found(event).map(|found| self.found_allocators.push(found)).ok_or(Damaged)
+                }
+                Ok(Message::Allocator(_)) => Err(Damaged),
                 Err(damaged) => Err(damaged),
             };
             self.counts.damaged_messages += u64::from(taken.is_err());
@@ -274,6 +289,7 @@ impl Recorder {
             executable: self.executable.as_deref().or(self.mappings.executable()).unwrap_or_default(),
             counts: &self.counts,
             threads_unended: self.threads.unended(),
+            allocators: &self.found_allocators,
         };
         recorded.summary(now_ns, is_alive)
     }
@@ -295,7 +311,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("7-0.ring");
         let writer = SyntheticProcess::create(&path, 7);
-        let recorder = Recorder::new(ProcessFile::open(&path).unwrap(), "p7-0".into(), None);
+        let recorder =
+            Recorder::new(ProcessFile::open(&path).unwrap(), "p7-0".into(), None, Arc::new(Allocators::new(&[])));
         (scratch, writer, recorder)
     }
 

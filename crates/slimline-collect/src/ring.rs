@@ -398,7 +398,7 @@ mod tests {
                             maps.append_text(&mut text);
                             maps_words(maps.time_ns, std::str::from_utf8(&text).unwrap(), 4096).remove(0)
                         }
-                        Message::Range(..) => unreachable!("none was written"),
+                        Message::Range(..) | Message::Allocator(..) => unreachable!("none was written"),
                     });
                 }
             };

@@ -9,11 +9,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, StatVfs, StatVfsMountFlags, flock, statvfs};
-use slimline_trace::wire::{CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION};
+use slimline_trace::wire::{
+    AGENT_FILE, ALLOCATORS_FILE, CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION,
+};
 use tempfile::{Builder, TempDir};
 
 use crate::RecordError;
-use crate::agent_image::{AGENT, AGENT_FILE};
+use crate::agent_image::AGENT;
 use crate::calibrate::ASSUMED_SKID;
 use crate::ring::ProcessFile;
 
@@ -90,6 +92,11 @@ impl RunDirectory {
         let temporary = self.path().join(NEW_CONFIG_FILE);
         fs::write(&temporary, config_bytes(config))?;
         fs::rename(temporary, path)
+    }
+
+    /// Tells the agents which functions to look for. Before [`Self::write_config`].
+    pub(crate) fn write_allocators(&self, content: &[u8]) -> io::Result<()> {
+        fs::write(self.path().join(ALLOCATORS_FILE), content)
     }
 
     /// Removes everything but the agent: processes that live on pass its path to the programs they start, whose loader
@@ -228,7 +235,8 @@ fn clear(directory: &Path, keeps_agent: bool) {
         let name = entry.file_name();
         let is_ring = Path::new(&name).extension() == Some(PROCESS_FILE_EXTENSION.as_ref());
         let is_agent = name == AGENT_FILE;
-        if is_ring || name == CONFIG_FILE || name == NEW_CONFIG_FILE || is_agent && !keeps_agent {
+        let is_told = [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE].iter().any(|told| name == *told);
+        if is_ring || is_told || is_agent && !keeps_agent {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -330,7 +338,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("slimline-4194999-aBc9");
         fs::create_dir(&directory).unwrap();
-        for name in [CONFIG_FILE, NEW_CONFIG_FILE, AGENT_FILE, "4711-0.ring"] {
+        for name in [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE, AGENT_FILE, "4711-0.ring"] {
             fs::write(directory.join(name), "").unwrap();
         }
         (place, directory)

@@ -58,7 +58,7 @@ impl SyntheticSample {
 
 /// Body of a range event.
 pub(crate) fn range_words(time_ns: u64, base: u64, bytes: u64, stack: u32, kind: RangeKind) -> Vec<u64> {
-    vec![time_ns, base, bytes, u64::from(stack) | u64::from(kind as u32) << 32]
+    vec![time_ns, base, bytes, u64::from(stack) | u64::from(kind as u32) << 32, 0, 0]
 }
 
 /// Body of a thread event; `name` has at most 8 bytes.

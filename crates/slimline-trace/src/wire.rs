@@ -30,6 +30,8 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 /// Environment variable that names the run directory (absolute path).
 pub const RUN_DIRECTORY_VARIABLE: &str = "SLIMLINE_RUN";
+/// File name of the agent itself.
+pub const AGENT_FILE: &str = "libslimline_agent.so";
 /// Name of the [`RunConfig`] file in the run directory.
 pub const CONFIG_FILE: &str = "config";
 /// How the name of a process file ends; the whole is `<pid>-<n>.ring` with the first `n` that is free.
@@ -105,6 +107,106 @@ pub struct RunConfig {
     pub budget_ppm: u32,
     /// Zero.
     pub reserved: [u32; 2],
+}
+
+/// Name of the file of [`AllocatorFunction`]s in the run directory, if the collector has any.
+pub const ALLOCATORS_FILE: &str = "allocators";
+/// Most of them.
+pub const MAX_ALLOCATOR_FUNCTIONS: usize = 512;
+
+/// A function of an allocator other than the C library's, which the agent follows wherever an object has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct AllocatorFunction {
+    /// Name as linked, NUL-padded.
+    pub name: [u8; 496],
+    /// How the path of its object ends, NUL-padded; empty: any object.
+    pub module: [u8; 240],
+    /// An [`AllocatorRole`].
+    pub role: u32,
+    /// 1 where its blocks lie in those of another allocator, and are what is accessed; 0 where it stands in for the C library's.
+    pub is_inner: u32,
+    /// 1 where it is followed only if its object defines a `malloc` that comes before the agent's.
+    pub needs_own_malloc: u32,
+    /// The argument that is the block's size in bytes, from 1; 0: none is, for what has no size.
+    pub size: u8,
+    /// The argument that the size is to be multiplied by, from 1; 0: none.
+    pub count: u8,
+    /// The argument that is the block to free or to resize, from 1; 0: none.
+    pub block: u8,
+    /// The argument that says where the new block's address is stored, from 1; 0: it is returned.
+    pub place: u8,
+    /// The argument that is the pool, from 1; 0: none.
+    pub pool: u8,
+    /// Zero.
+    pub reserved: [u8; 3],
+    /// What the size is multiplied by beside that; 1 as a rule.
+    pub unit_bytes: u32,
+    /// Zero.
+    pub padding: [u32; 2],
+}
+
+impl AllocatorFunction {
+    /// As it lies in memory: what the file of them holds.
+    pub fn bytes(&self) -> [u8; size_of::<Self>()] {
+        let Self { name, module, role, is_inner, needs_own_malloc, reserved, unit_bytes, padding, .. } = self;
+        let arguments = [self.size, self.count, self.block, self.place, self.pool];
+        let words = [*role, *is_inner, *needs_own_malloc].map(u32::to_ne_bytes);
+        let last = [*unit_bytes, padding[0], padding[1]].map(u32::to_ne_bytes);
+        let mut bytes = [0; size_of::<Self>()];
+        let mut at = 0;
+        for part in [&name[..], module, words.as_flattened(), &arguments, reserved, last.as_flattened()] {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        bytes
+    }
+}
+
+/// What a function of an allocator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum AllocatorRole {
+    /// Makes a block.
+    Allocate = 0,
+    /// Makes a block of another.
+    Resize = 1,
+    /// Frees one.
+    Free = 2,
+    /// Frees all blocks of a pool.
+    Reset = 3,
+}
+
+/// A function of an allocator was found in an object of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct AllocatorEvent {
+    /// Number of the [`AllocatorFunction`].
+    pub function: u32,
+    /// A [`HookState`].
+    pub state: u32,
+    /// Where it is.
+    pub address: u64,
+}
+
+/// What became of a function that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum HookState {
+    /// It is followed.
+    Followed = 0,
+    /// It is too short for a jump.
+    Short = 1,
+    /// Its first instructions call.
+    Calls = 2,
+    /// An instruction of its own jumps between its first ones.
+    BranchInside = 3,
+    /// Its first instructions name an address that their new place can't reach.
+    OutOfReach = 4,
+    /// Its first instructions are not known.
+    UnknownCode = 5,
+    /// The kernel refused memory near it, or to have its code changed.
+    Refused = 6,
 }
 
 /// What interrupts a thread.
@@ -258,12 +360,14 @@ pub enum MessageKind {
     Pad = 0,
     /// A [`SampleHead`] and its arrays.
     Sample = 1,
-    /// A [`RangeEvent`].
+    /// A [`RangeEvent`] and its name.
     Range = 2,
     /// Part of a snapshot of `/proc/self/maps`: a [`MapsHead`] and text.
     Maps = 3,
     /// A [`ThreadEvent`].
     Thread = 4,
+    /// An [`AllocatorEvent`].
+    Allocator = 5,
 }
 
 /// Before every message.
@@ -451,12 +555,26 @@ pub enum RangeKind {
     Mapped = 2,
     /// The program called `munmap` (or `mremap` moved a mapping away).
     Unmapped = 3,
+    /// A thread began: one of its blocks of static thread-local storage. [`RangeEvent::of`] says whose.
+    ThreadLocal = 4,
+    /// A thread ended: all its thread-local storage that lies in the range.
+    ThreadLocalGone = 5,
+    /// As [`Self::Allocated`], of an allocator whose blocks lie in those of another.
+    InnerAllocated = 6,
+    /// As [`Self::Freed`], likewise.
+    InnerFreed = 7,
 }
 
 /// Blocks from this size on are told as [`RangeEvent`]s and found by time; smaller ones are named in each sample.
 pub const LARGE_BLOCK_BYTES: u64 = 1 << 20;
 
-/// A large block or a mapping came or went.
+/// Longest name of a [`RangeEvent`]: of a longer path the end is kept.
+pub const MAX_RANGE_NAME: usize = 128;
+/// In [`RangeEvent::of`]: thread-local storage of no module, which is the C library's control block of the thread.
+pub const NO_MODULE: u64 = u64::MAX;
+
+/// A large block, a mapping or a thread's storage came or went. Followed by `name_bytes` of text, padded to 8: of a mapped
+/// file its path, of other memory that several may map what the kernel calls it; nothing else has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct RangeEvent {
@@ -464,12 +582,19 @@ pub struct RangeEvent {
     pub time_ns: u64,
     /// Start.
     pub base: u64,
-    /// Size; of a free, 0.
+    /// Size; of a free and of what `shmdt` detaches, 0.
     pub bytes: u64,
     /// Call path as in [`BlockRecord::stack`].
     pub stack: u32,
     /// A [`RangeKind`].
     pub kind: u32,
+    /// Of a mapped file where in it the range begins; of thread-local storage what was added to the link-time addresses of
+    /// its module, or [`NO_MODULE`]; else 0.
+    pub of: u64,
+    /// 1 where other processes may see what is written: `MAP_SHARED`.
+    pub is_shared: u32,
+    /// At most [`MAX_RANGE_NAME`].
+    pub name_bytes: u32,
 }
 
 /// Part of a snapshot of `/proc/self/maps`. Followed by `text_bytes` of its text, padded to 8.
@@ -529,6 +654,7 @@ impl StackEntry {
 
 const _: () = {
     assert!(size_of::<RunConfig>() == 64);
+    assert!(size_of::<AllocatorFunction>() == 768);
     assert!(size_of::<ProcessHeader>() <= SLOTS_OFFSET);
     assert!(size_of::<SlotHeader>() == 128);
     assert!(size_of::<PathTotals>() == 64);
@@ -536,7 +662,7 @@ const _: () = {
     assert!(size_of::<SampleHead>() == 80);
     assert!(size_of::<BlockRecord>() == 16);
     assert!(size_of::<AccessRecord>() == 16);
-    assert!(size_of::<RangeEvent>() == 32);
+    assert!(size_of::<RangeEvent>() == 48);
     assert!(size_of::<MapsHead>() == 24);
     assert!(size_of::<ThreadEvent>() == 40);
     assert!(RINGS_OFFSET.is_multiple_of(4096));

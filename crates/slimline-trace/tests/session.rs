@@ -33,7 +33,15 @@ struct Rows {
 }
 
 fn range(base: u64, died_ns: Option<u64>) -> Range {
-    Range { base: Avma(base), bytes: 1 << 20, born_ns: 120, died_ns, stack: None, origin: RangeOrigin::Heap }
+    Range {
+        base: Avma(base),
+        bytes: 1 << 20,
+        born_ns: 120,
+        died_ns,
+        stack: None,
+        origin: RangeOrigin::Heap,
+        source: RangeSource::default(),
+    }
 }
 
 fn rows(part: u32) -> Rows {
@@ -657,10 +665,12 @@ proptest! {
     fn any_range_and_mapping_round_trip(numbers in any::<[u64; 5]>(), died in any::<Option<u64>>(), text in ".{0,40}") {
         let [a, b, c, d, e] = numbers;
         let mut ranges = Ranges::default();
-        ranges.push(Range {
-            base: Avma(a), bytes: b, born_ns: c, died_ns: died, stack: None, origin: RangeOrigin::Map,
-        });
-        prop_assert_eq!(&Ranges::from_parquet(ranges.to_parquet().unwrap().into(), 1).unwrap(), &ranges);
+        for origin in [RangeOrigin::Map, RangeOrigin::ThreadLocal] {
+            let name = (origin == RangeOrigin::Map).then(|| text.clone());
+            let source = RangeSource { name, file_offset: died.map(FileOffset), is_shared: Some(true), module_bias: died };
+            ranges.push(Range { base: Avma(a), bytes: b, born_ns: c, died_ns: died, stack: None, origin, source });
+        }
+        prop_assert_eq!(&Ranges::from_parquet(ranges.to_parquet().unwrap().into(), 2).unwrap(), &ranges);
         let mut mappings = Mappings::default();
         mappings.push(Mapping {
             start: Avma(a), end: Avma(b), file_offset: FileOffset(c), permissions: "rw-p".into(), device: String::new(),

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod configuration;
 mod disk;
 mod inspect;
 mod pipeline;

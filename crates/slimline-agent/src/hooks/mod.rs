@@ -25,6 +25,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
+pub(crate) use record::{Inner, Outer, Reallocation, ended, freed, made};
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 
 /// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
@@ -48,6 +49,11 @@ pub(crate) fn start() {
 /// Records nothing any more: the collector stopped. Async-signal-safe.
 pub(crate) fn stop() {
     GENERATION.store(0, Relaxed);
+}
+
+/// Whether anything is recorded.
+pub(crate) fn is_recording() -> bool {
+    GENERATION.load(Relaxed) != 0
 }
 
 fn bump(generation: &AtomicU32) {
@@ -165,6 +171,10 @@ macro_rules! entries_with_block {
 entries! {
     posix_memalign -> POSIX_MEMALIGN, record::posix_memalign, "rcx", "r8";
     munmap -> MUNMAP, ranges::munmap, "rdx", "rcx";
+    brk -> BRK, ranges::brk, "rsi", "rdx";
+    sbrk -> SBRK, ranges::sbrk, "rsi", "rdx";
+    shmat -> SHMAT, ranges::shmat, "rcx", "r8";
+    shmdt -> SHMDT, ranges::shmdt, "rsi", "rdx";
     dlclose -> DLCLOSE, dlclose_recorded, "rsi", "rdx";
 }
 

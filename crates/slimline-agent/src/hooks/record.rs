@@ -10,15 +10,55 @@
 use super::counts;
 use super::totals::{self, Leaving};
 use super::tracker;
-use crate::blocks::{BLOCKS, Removed};
+use crate::blocks::{self, BLOCKS, BlockIndex, INNER, Removed};
 use crate::{follow, next, ranges, recorder, thread};
 use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::{LARGE_BLOCK_BYTES, RangeKind};
+
+/// Where blocks are entered, and as what large ones are told.
+pub(crate) trait Layer {
+    const ALLOCATED: RangeKind;
+    const FREED: RangeKind;
+    fn blocks() -> &'static BlockIndex;
+}
+
+/// Blocks of the C library's allocator, or of one in its place.
+pub(crate) struct Outer;
+
+impl Layer for Outer {
+    const ALLOCATED: RangeKind = RangeKind::Allocated;
+    const FREED: RangeKind = RangeKind::Freed;
+
+    #[inline(always)]
+    fn blocks() -> &'static BlockIndex {
+        &BLOCKS
+    }
+}
+
+/// Blocks that an allocator of the program's own cuts out of those, or out of mappings.
+pub(crate) struct Inner;
+
+impl Layer for Inner {
+    const ALLOCATED: RangeKind = RangeKind::InnerAllocated;
+    const FREED: RangeKind = RangeKind::InnerFreed;
+
+    #[inline(always)]
+    fn blocks() -> &'static BlockIndex {
+        &INNER
+    }
+}
 
 /// Takes notice of a block that the function below has just returned (null: of nothing), and that is not simply passed
 /// over ([`super::quick`]).
 pub(super) extern "C" fn allocated(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut c_void {
+    allocated_in::<Outer>(block, bytes, sp, bp)
+}
+
+/// The same of a layer.
+#[inline(always)]
+pub(crate) fn allocated_in<L: Layer>(block: *mut c_void, bytes: u64, sp: u64, bp: u64) -> *mut c_void {
     if block.is_null() {
         return block;
     }
@@ -28,12 +68,12 @@ pub(super) extern "C" fn allocated(block: *mut c_void, bytes: u64, sp: u64, bp: 
         if !ends_round {
             return block;
         }
-        BLOCKS.note_chosen(base);
+        L::blocks().note_chosen(base);
     }
     if counts::entry() {
-        enter_timed(base, bytes, sp, bp);
+        enter_timed::<L>(base, bytes, sp, bp);
     } else {
-        enter(base, bytes, sp, bp);
+        enter::<L>(base, bytes, sp, bp);
     }
     if ends_round {
         counts::settle();
@@ -43,46 +83,51 @@ pub(super) extern "C" fn allocated(block: *mut c_void, bytes: u64, sp: u64, bp: 
 
 /// Enters a block into the index.
 #[inline(always)]
-fn enter(base: u64, bytes: u64, sp: u64, bp: u64) {
+fn enter<L: Layer>(base: u64, bytes: u64, sp: u64, bp: u64) {
+    if blocks::has_inner() {
+        // What lay here is no more, whether its end was seen or not.
+        INNER.clear(base, bytes);
+    }
     if follow::stands_for(base, bytes).is_none()
         && let Some(thread) = thread::existing()
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::up_to_date(&mut inside)
         // SAFETY: the entry functions pass the stack pointer as it was at their entry.
         && let Some(stack) = unsafe { tracker.known_path(sp, bp) }
-        && BLOCKS.insert_within_page(base, bytes, stack)
+        && L::blocks().insert_within_page(base, bytes, stack)
     {
         thread.counts.followed();
         return;
     }
-    enter_otherwise(base, bytes, sp, bp);
+    enter_otherwise::<L>(base, bytes, sp, bp);
 }
 
 #[inline(never)]
-fn enter_otherwise(base: u64, bytes: u64, sp: u64, bp: u64) {
+fn enter_otherwise<L: Layer>(base: u64, bytes: u64, sp: u64, bp: u64) {
     if let Some(thread) = thread::current()
         // Else from a signal handler in the middle of this very function: the index doesn't mind, the path is lost.
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::of(&mut inside)
     {
         let stack = tracker.call_path(sp, bp);
-        note_missing(BLOCKS.insert(base, bytes, stack));
-        totals::add(base, bytes, stack);
+        note_missing(L::blocks().insert(base, bytes, stack));
+        totals::add(L::blocks(), base, bytes, stack);
         thread.counts.followed();
         if bytes >= LARGE_BLOCK_BYTES {
-            ranges::tell(thread, &mut tracker.waiting, RangeKind::Allocated, base, bytes, stack, recorder::now_ns());
+            let event = ranges::Event::new(L::ALLOCATED, base, bytes, stack, recorder::now_ns());
+            tracker.waiting.tell(thread, event);
         }
     } else {
-        note_missing(BLOCKS.insert(base, bytes, 0));
+        note_missing(L::blocks().insert(base, bytes, 0));
     }
 }
 
 /// The same, and how long it took.
 #[cold]
 #[inline(never)]
-fn enter_timed(base: u64, bytes: u64, sp: u64, bp: u64) {
+fn enter_timed<L: Layer>(base: u64, bytes: u64, sp: u64, bp: u64) {
     let began = follow::ticks();
-    enter(base, bytes, sp, bp);
+    enter::<L>(base, bytes, sp, bp);
     if let Some(thread) = thread::existing() {
         thread.counts.cost().note(follow::ticks().wrapping_sub(began), Some(bytes));
     }
@@ -103,19 +148,19 @@ fn note_missing(blocks: u64) {
 }
 
 /// Before the function below frees `block`, which may be in the index; false where that function must not see it.
-fn freeing(block: *mut c_void, sp: u64, bp: u64) -> bool {
-    let removed = if counts::look() { release_timed(block, sp, bp) } else { release(block, sp, bp) };
+pub(crate) fn freeing_in<L: Layer>(block: *mut c_void, sp: u64, bp: u64) -> bool {
+    let removed = if counts::look() { release_timed::<L>(block, sp, bp) } else { release::<L>(block, sp, bp) };
     // Else not followed, allocated before recording began, or missing from the index.
     removed.is_some() || !next::is_early(block)
 }
 
 /// Takes a block out of the index, if it is there, and spares the next one at its place the look for it.
 #[inline(always)]
-fn release(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
-    let removed = leave(block, sp, bp);
+fn release<L: Layer>(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
+    let removed = leave::<L>(block, sp, bp);
     // Early blocks are never in the index, and always looked for.
     if removed.is_some() || !next::is_early(block) {
-        BLOCKS.sweep(block as u64);
+        L::blocks().sweep(block as u64);
     }
     removed
 }
@@ -123,12 +168,12 @@ fn release(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
 /// The same, and how long it took.
 #[cold]
 #[inline(never)]
-fn release_timed(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
+fn release_timed<L: Layer>(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
     let began = follow::ticks();
-    let removed = release(block, sp, bp);
+    let removed = release::<L>(block, sp, bp);
     if let Some(thread) = thread::existing() {
         let ticks = follow::ticks().wrapping_sub(began);
-        let bytes = removed.and_then(|removed| BLOCKS.bytes_of(block as u64, removed));
+        let bytes = removed.and_then(|removed| L::blocks().bytes_of(block as u64, removed));
         thread.counts.cost().note(ticks, bytes.map(u64::from));
     }
     removed
@@ -136,11 +181,16 @@ fn release_timed(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
 
 /// Takes a block out of the index, if it is there.
 #[inline(always)]
-fn leave(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
-    let removed = BLOCKS.remove(block as u64)?;
+pub(crate) fn leave<L: Layer>(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
+    let removed = L::blocks().remove(block as u64)?;
+    if blocks::has_inner()
+        && let Some(bytes) = L::blocks().bytes_of(block as u64, removed)
+    {
+        INNER.clear(block as u64, bytes.into());
+    }
     if removed.is_large() {
-        freed_large(block as u64, sp, bp, recorder::now_ns());
-    } else if let Some(leaving) = Leaving::of(block as u64, removed) {
+        freed_large::<L>(block as u64, sp, bp, recorder::now_ns());
+    } else if let Some(leaving) = Leaving::of(L::blocks(), block as u64, removed) {
         leaving.settle();
     }
     Some(removed)
@@ -148,12 +198,12 @@ fn leave(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
 
 #[cold]
 #[inline(never)]
-fn freed_large(base: u64, sp: u64, bp: u64, time_ns: u64) {
+fn freed_large<L: Layer>(base: u64, sp: u64, bp: u64, time_ns: u64) {
     let Some(thread) = thread::current() else { return };
     let Some(mut inside) = thread.enter() else { return ranges::lost(thread) };
     let Some(tracker) = tracker::of(&mut inside) else { return ranges::lost(thread) };
     let stack = tracker.call_path(sp, bp);
-    ranges::tell(thread, &mut tracker.waiting, RangeKind::Freed, base, 0, stack, time_ns);
+    tracker.waiting.tell(thread, ranges::Event::new(L::FREED, base, 0, stack, time_ns));
 }
 
 pub(super) unsafe extern "C" fn posix_memalign(
@@ -174,48 +224,50 @@ pub(super) unsafe extern "C" fn posix_memalign(
 }
 
 /// A block on its way through `realloc`.
-struct Reallocation {
+pub(crate) struct Reallocation<L> {
     base: u64,
     moving: Option<Removed>,
     leaving: Option<Leaving>,
     time_ns: u64,
+    layer: PhantomData<L>,
 }
 
-impl Reallocation {
+impl<L: Layer> Reallocation<L> {
     /// Before the function below is called.
-    fn begin(block: *mut c_void) -> Self {
+    pub(crate) fn begin(block: *mut c_void) -> Self {
         let base = block as u64;
-        let moving = if block.is_null() { None } else { BLOCKS.begin_move(base) };
+        let moving = if block.is_null() { None } else { L::blocks().begin_move(base) };
         let is_large = moving.is_some_and(Removed::is_large);
         // Its size must be read before the block below can be somebody else's.
-        let leaving = moving.and_then(|moving| Leaving::of(base, moving));
-        Self { base, moving, leaving, time_ns: if is_large { recorder::now_ns() } else { 0 } }
+        let leaving = moving.and_then(|moving| Leaving::of(L::blocks(), base, moving));
+        let time_ns = if is_large { recorder::now_ns() } else { 0 };
+        Self { base, moving, leaving, time_ns, layer: PhantomData }
     }
 
     /// It returned `new`. With a size of 0 null means that the block was freed, else that nothing happened.
-    fn end(self, new: *mut c_void, bytes: usize, sp: u64, bp: u64) {
+    pub(crate) fn end(self, new: *mut c_void, bytes: usize, sp: u64, bp: u64) {
         if new.is_null() && bytes != 0 {
             if let Some(moving) = self.moving {
-                BLOCKS.cancel_move(self.base, moving);
+                L::blocks().cancel_move(self.base, moving);
             }
             return;
         }
         if let Some(moving) = self.moving {
             if moving.is_large() {
-                freed_large(self.base, sp, bp, self.time_ns);
+                freed_large::<L>(self.base, sp, bp, self.time_ns);
             }
             if let Some(leaving) = self.leaving {
                 leaving.settle();
             }
             // Also where the block stayed: it enters anew, or is passed over.
-            BLOCKS.end_move(self.base, moving);
+            L::blocks().end_move(self.base, moving);
         }
-        allocated(new, bytes as u64, sp, bp);
+        allocated_in::<L>(new, bytes as u64, sp, bp);
     }
 }
 
 pub(super) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
-    let reallocation = Reallocation::begin(block);
+    let reallocation = Reallocation::<Outer>::begin(block);
     let below = if next::is_early(block) { next::realloc_early } else { next::REALLOC.get() };
     // SAFETY: the caller's own request.
     let new = unsafe { below(block, bytes) };
@@ -240,27 +292,47 @@ pub(super) unsafe extern "C" fn reallocarray(
 }
 
 pub(super) unsafe extern "C" fn free(block: *mut c_void, sp: u64, bp: u64) {
-    if freeing(block, sp, bp) {
+    if freeing_in::<Outer>(block, sp, bp) {
         // SAFETY: the caller's own request.
         unsafe { (next::FREE.get())(block) }
     }
 }
 
 pub(super) unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
-    if freeing(block, sp, bp) {
+    if freeing_in::<Outer>(block, sp, bp) {
         // SAFETY: the caller's own request.
         unsafe { (next::FREE_SIZED.get())(block, bytes) }
     }
 }
 
 pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, bytes: usize, sp: u64, bp: u64) {
-    if freeing(block, sp, bp) {
+    if freeing_in::<Outer>(block, sp, bp) {
         // SAFETY: the caller's own request.
         unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
     }
 }
 
+/// A hooked function has made a block (null: none) of its allocator.
+pub(crate) fn made<L: Layer>(block: *mut c_void, bytes: u64, sp: u64, bp: u64) {
+    if !block.is_null() {
+        // One function of an allocator may have got it from another of its own, and of a pool that was emptied unseen the
+        // block before may be there still: this one takes its place.
+        leave::<L>(block, sp, bp);
+    }
+    allocated_in::<L>(block, bytes, sp, bp);
+}
+
+/// A hooked function is about to free a block (null: none) of its allocator.
+pub(crate) fn freed<L: Layer>(block: *mut c_void, sp: u64, bp: u64) {
+    freeing_in::<L>(block, sp, bp);
+}
+
+/// A block of a pool that is about to be emptied: it was freed with the others, unless it was before.
+pub(crate) fn ended(block: u64, sp: u64, bp: u64) {
+    leave::<Inner>(block as *mut c_void, sp, bp);
+}
+
 /// Before an allocator's own `operator delete`.
 pub(super) extern "C" fn deleted(block: *mut c_void, sp: u64, bp: u64) {
-    freeing(block, sp, bp);
+    freeing_in::<Outer>(block, sp, bp);
 }

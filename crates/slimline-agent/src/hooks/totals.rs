@@ -2,16 +2,16 @@
 //!
 //! Few enough that shared counters cost next to nothing on average.
 
-use crate::blocks::{BLOCKS, Removed};
+use crate::blocks::{BlockIndex, Removed};
 use crate::{follow, recorder};
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::LARGE_BLOCK_BYTES;
 
 /// Counts a new block that was just entered into the index, if it [stands for](follow::stands_for) any.
-pub(super) fn add(base: u64, bytes: u64, stack: u32) {
+pub(super) fn add(blocks: &BlockIndex, base: u64, bytes: u64, stack: u32) {
     let Some(shift) = follow::stands_for(base, bytes).filter(|_| bytes < LARGE_BLOCK_BYTES) else { return };
     let Some(totals) = recorder::path_totals(stack) else { return };
-    if !BLOCKS.note_counted(base, shift) {
+    if !blocks.note_counted(base, shift) {
         return;
     }
     totals.counted.fetch_add(1, Relaxed);
@@ -34,9 +34,9 @@ pub(super) struct Leaving {
 impl Leaving {
     /// Of a block at `base` that is about to leave, or has just left and was not freed yet. None where it was not counted.
     #[inline(always)]
-    pub(super) fn of(base: u64, removed: Removed) -> Option<Self> {
+    pub(super) fn of(blocks: &BlockIndex, base: u64, removed: Removed) -> Option<Self> {
         let shift = removed.stands_for()?;
-        Some(Self { stack: removed.stack(), shift, bytes: BLOCKS.bytes_of(base, removed)? })
+        Some(Self { stack: removed.stack(), shift, bytes: blocks.bytes_of(base, removed)? })
     }
 
     /// Takes it out.

@@ -269,7 +269,7 @@ pub(crate) fn release_ring(ring: Ring) {
     unsafe { kernel::unmap(ring.start(), RING_BYTES) };
 }
 
-/// Tells that a large block or a mapping came or went; false, and not counted, where the ring is full for now.
-pub(crate) fn emit_range(thread: &Thread, event: &RangeEvent) -> bool {
-    thread.try_write(MessageKind::Range, &[bytes_of(core::slice::from_ref(event))])
+/// Tells what happened to a range; false, and not counted, where the ring is full for now.
+pub(crate) fn emit_range(thread: &Thread, event: &RangeEvent, name: &[u8]) -> bool {
+    thread.try_write(MessageKind::Range, &[bytes_of(core::slice::from_ref(event)), name])
 }

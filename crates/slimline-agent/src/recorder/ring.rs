@@ -18,7 +18,7 @@ macro_rules! plain {
         unsafe impl Plain for slimline_trace::wire::$record {}
     )* };
 }
-plain!(MessageHeader, SampleHead, BlockRecord, AccessRecord, RangeEvent, MapsHead, ThreadEvent);
+plain!(AllocatorEvent, MessageHeader, SampleHead, BlockRecord, AccessRecord, RangeEvent, MapsHead, ThreadEvent);
 // SAFETY: integers.
 unsafe impl Plain for u64 {}
 // SAFETY: integers.

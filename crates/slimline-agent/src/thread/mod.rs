@@ -9,6 +9,7 @@
 #![allow(unsafe_code)] // thread-local storage by hand, memory shared with signal handlers
 
 mod lifetime;
+mod storage;
 mod work;
 
 use core::arch::{asm, global_asm};
@@ -20,8 +21,13 @@ use slimline_trace::wire::{MessageKind, ThreadEvent};
 use crate::hooks::{self, Counts};
 use crate::recorder::{self, Ring, bytes_of};
 use crate::{kernel, trigger};
-pub(crate) use lifetime::prepare;
 pub(crate) use work::Work;
+
+/// Before the first thread is made. Not async-signal-safe.
+pub(crate) fn prepare() {
+    lifetime::prepare();
+    storage::prepare();
+}
 
 global_asm!(
     ".section .tbss.slimline_thread,\"awT\",@nobits",
@@ -235,6 +241,7 @@ pub(crate) fn begin() -> Option<&'static Thread> {
         thread.has_ring.set(true);
     }
     thread.tell(0);
+    storage::tell_begin(thread);
     lifetime::watch();
     trigger::start_thread(thread);
     thread.inside.set(0);
@@ -254,6 +261,7 @@ pub(crate) fn end() {
     set_pointer(GONE);
     set_round(0);
     trigger::stop_thread(state);
+    storage::tell_end(state);
     state.tell(1);
     if state.has_ring.take() {
         // SAFETY: `has_ring` said that it is there, and won't again.

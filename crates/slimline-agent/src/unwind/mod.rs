@@ -4,6 +4,7 @@ mod modules;
 mod rule;
 mod window;
 
+pub(crate) use modules::each_object;
 pub(crate) use window::Window;
 
 pub(crate) use rule::Code;

@@ -123,8 +123,8 @@ fn find_listed(address: u64) -> Option<UnwindTable> {
     Some(object.table)
 }
 
-/// Calls `visit` for each loaded object until it says that this is enough.
-fn each_object(visit: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
+/// Calls `visit` for each loaded object until it says that this is enough. Takes the dynamic linker's lock.
+pub(crate) fn each_object(visit: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
     unsafe extern "C" fn pass_on(info: *mut libc::dl_phdr_info, _: usize, visit: *mut c_void) -> c_int {
         // SAFETY: the linker's structure is valid in here; the visitor is the one given below.
         unsafe { c_int::from((*visit.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>())(&*info)) }

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use reader::Process;
 use run::{PERIOD_NS, Recorded, Target, alone, recorded};
-use slimline_trace::wire::{BurstEnd, ProcessHeader, ProcessState, Quality, TriggerKind};
+use slimline_trace::wire::{BurstEnd, ProcessHeader, ProcessState, Quality, RangeEvent, RangeKind, TriggerKind};
 
 const BOTH: [TriggerKind; 2] = [TriggerKind::PerfSigtrap, TriggerKind::ThreadTimer];
 
@@ -111,8 +111,14 @@ fn samples_carry_the_address_the_stack_and_an_exact_burst() {
     let target = Target::compile("spin");
     let run = same(&target, &["1", "1000"], TriggerKind::PerfSigtrap);
     let process = &run.processes[0];
-    let blocks = &process.ranges;
+    let is_storage = |event: &&RangeEvent| event.kind >= RangeKind::ThreadLocal as u32;
+    let (storage, blocks): (Vec<&RangeEvent>, Vec<&RangeEvent>) = process.ranges.iter().partition(is_storage);
     assert_eq!(blocks.len(), 2, "one large block, allocated and freed");
+    let (gone, told) = storage.split_last().unwrap();
+    assert_eq!(gone.kind, RangeKind::ThreadLocalGone as u32);
+    let lies_in = |event: &&&RangeEvent| gone.base <= event.base && event.base + event.bytes <= gone.base + gone.bytes;
+    // At least the C library's, the agent's, and the control block.
+    assert!(told.len() >= 3 && told.iter().filter(lies_in).count() == told.len(), "{storage:x?}");
     let block = blocks[0].base..blocks[0].base + blocks[0].bytes;
     let addressed: Vec<_> = process.samples.iter().filter(|sample| block.contains(&sample.head.address)).collect();
     assert!(addressed.len() * 10 > process.samples.len() * 8, "{} of {}", addressed.len(), process.samples.len());

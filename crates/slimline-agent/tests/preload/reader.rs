@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::wire::{
-    AccessRecord, BlockRecord, FILE_BYTES, MAGIC, MapsHead, MessageHeader, MessageKind, PATHS_OFFSET, PathTotals,
-    ProcessHeader, RING_BYTES, RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SampleHead, SlotHeader,
-    SlotState, StackEntry, ThreadEvent,
+    AccessRecord, BlockRecord, FILE_BYTES, MAGIC, MAX_RANGE_NAME, MapsHead, MessageHeader, MessageKind, PATHS_OFFSET,
+    PathTotals, ProcessHeader, RING_BYTES, RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SampleHead,
+    SlotHeader, SlotState, StackEntry, ThreadEvent,
 };
 
 /// A sample and what follows it.
@@ -231,10 +231,12 @@ fn take(kind: u16, body: &[u8], tid: u32, process: &mut Process) -> bool {
             });
             true
         }
-        RANGE if body.len() == size_of::<RangeEvent>() => {
-            process.ranges.push(record(body));
+        RANGE => {
+            let event: RangeEvent = record(body);
+            process.ranges.push(event);
             process.range_threads.push(tid);
-            true
+            let name_bytes = event.name_bytes as usize;
+            body.len() == size_of::<RangeEvent>() + name_bytes.next_multiple_of(8) && name_bytes <= MAX_RANGE_NAME
         }
         MAPS => {
             let head: MapsHead = record(body);

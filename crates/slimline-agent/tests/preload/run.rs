@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use slimline_trace::wire::{CONFIG_FILE, MAGIC, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind, VERSION};
+use slimline_trace::wire::{
+    ALLOCATORS_FILE, AllocatorFunction, CONFIG_FILE, MAGIC, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind, VERSION,
+};
 use tempfile::TempDir;
 
 use crate::reader::{Process, Reader};
@@ -118,8 +120,15 @@ pub(crate) struct Recorded {
 }
 
 /// Runs a command with the agent, draining its rings meanwhile. What the command preloads itself comes behind it.
-pub(crate) fn recorded(mut command: Command, config: RunConfig) -> Recorded {
+pub(crate) fn recorded(command: Command, config: RunConfig) -> Recorded {
+    recorded_with(command, config, &[])
+}
+
+/// The same, with functions of allocators to be followed.
+pub(crate) fn recorded_with(mut command: Command, config: RunConfig, functions: &[AllocatorFunction]) -> Recorded {
     let directory = prepare(&mut command, &config);
+    let functions: Vec<u8> = functions.iter().flat_map(AllocatorFunction::bytes).collect();
+    std::fs::write(directory.path().join(ALLOCATORS_FILE), functions).unwrap();
     let (child, output) = start(&mut command);
     let mut reader = Reader::new(directory.path());
     let waiter = std::thread::spawn(move || output(child));

@@ -242,7 +242,7 @@ impl Subject<'_> {
         let row = self.tables.group(self.group.group);
         match row.kind {
             GroupKind::Stack => return Some("Stacks hold unlike things; their layout is the compiler's.".into()),
-            GroupKind::Mapping if row.allocated_at.is_none() => {
+            kind if kind.is_mapped() && row.allocated_at.is_none() => {
                 return Some(
                     "It is not known who mapped it: a file's or an allocator's memory may hold unlike things.".into(),
                 );

@@ -80,6 +80,8 @@ pub enum MappingName {
 /// The first thing found at an address and a time, other than a small heap block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
+    /// A thread's block of thread-local storage: row of the ranges.
+    ThreadLocal(usize),
     /// A large heap block: row of the ranges.
     Block(usize),
     /// A module's own memory.
@@ -109,19 +111,45 @@ pub struct Whole {
     pub end: u64,
 }
 
+/// Those of the process's ranges that came to be in one way.
+struct RangeRows {
+    index: TimedRanges,
+    rows: Vec<usize>,
+}
+
+impl RangeRows {
+    fn new(ranges: &Ranges, origin: RangeOrigin) -> Self {
+        let rows: Vec<usize> = (0..ranges.len()).filter(|&row| ranges.origin[row] == origin).collect();
+        let extents = rows.iter().map(|&row| Extent {
+            start: ranges.base[row].0,
+            end: ranges.base[row].0.saturating_add(ranges.bytes[row]),
+            from_ns: ranges.born_ns[row],
+            until_ns: ranges.died_ns[row].unwrap_or(u64::MAX),
+        });
+        Self { index: TimedRanges::new(extents.collect()), rows }
+    }
+
+    /// The row of the ranges that holds an address at a time, and where that holds.
+    fn at(&self, address: u64, time_ns: u64) -> (Option<usize>, Extent) {
+        let (found, valid) = self.index.at(address, time_ns);
+        (found.map(|found| self.rows[found]), valid)
+    }
+}
+
 /// The address space of one process over its life.
 pub struct AddressSpace {
     loaded: Vec<Loaded>,
     modules: TimedRanges,
-    blocks: TimedRanges,
-    block_rows: Vec<usize>,
-    mapped: TimedRanges,
-    mapped_rows: Vec<usize>,
+    thread_locals: RangeRows,
+    /// Those of the program's own allocators, which lie in others.
+    inner_blocks: RangeRows,
+    blocks: RangeRows,
+    mapped: RangeRows,
     mappings: TimedRanges,
     names: Vec<MappingName>,
     /// By row of the mappings.
     wholes: Vec<Whole>,
-    /// Rows of `mappings` and of `mapped` that held a stack pointer.
+    /// Rows of `mappings` and of the ranges that held a stack pointer.
     stacks: FxHashSet<usize>,
     mapped_stacks: FxHashSet<usize>,
 }
@@ -131,18 +159,6 @@ impl AddressSpace {
     pub fn new(mappings: &Mappings, ranges: &Ranges, modules: &mut Modules<'_>) -> Self {
         let lives = lives_of(mappings);
         let (loaded, loaded_extents) = load_modules(mappings, &lives, modules);
-        let of_origin = |origin| {
-            let rows: Vec<usize> = (0..ranges.len()).filter(|&row| ranges.origin[row] == origin).collect();
-            let extents = rows.iter().map(|&row| Extent {
-                start: ranges.base[row].0,
-                end: ranges.base[row].0.saturating_add(ranges.bytes[row]),
-                from_ns: ranges.born_ns[row],
-                until_ns: ranges.died_ns[row].unwrap_or(u64::MAX),
-            });
-            (TimedRanges::new(extents.collect()), rows)
-        };
-        let (blocks, block_rows) = of_origin(RangeOrigin::Heap);
-        let (mapped, mapped_rows) = of_origin(RangeOrigin::Map);
         let names: Vec<MappingName> = mappings.path.iter().map(|path| name_of(path)).collect();
         let seen: Vec<Extent> = (0..mappings.len())
             .map(|row| Extent { start: mappings.start[row].0, end: mappings.end[row].0, ..lives[row] })
@@ -152,10 +168,10 @@ impl AddressSpace {
         Self {
             loaded,
             modules: TimedRanges::new(loaded_extents),
-            blocks,
-            block_rows,
-            mapped,
-            mapped_rows,
+            thread_locals: RangeRows::new(ranges, RangeOrigin::ThreadLocal),
+            inner_blocks: RangeRows::new(ranges, RangeOrigin::InnerHeap),
+            blocks: RangeRows::new(ranges, RangeOrigin::Heap),
+            mapped: RangeRows::new(ranges, RangeOrigin::Map),
             mappings: TimedRanges::new(extents),
             names,
             wholes,
@@ -186,14 +202,26 @@ impl AddressSpace {
         can_be && self.stacks.insert(row)
     }
 
+    /// The module that was loaded with a bias.
+    pub fn module_with_bias(&self, bias: u64) -> Option<Loaded> {
+        self.loaded.iter().copied().find(|loaded| loaded.bias == bias)
+    }
+
     /// What holds an address, and the extent in which the answer stays the same.
     ///
     /// What the program asked for comes before what the system made of it (a stack's mapping may have grown together
     /// with its neighbour's), and what has a name before what has none.
     pub fn find(&self, address: Avma, time_ns: u64) -> (Found, Extent) {
-        let (block, mut valid) = self.blocks.at(address.0, time_ns);
-        if let Some(block) = block {
-            return (Found::Block(self.block_rows[block]), valid);
+        let (thread_local, mut valid) = self.thread_locals.at(address.0, time_ns);
+        if let Some(row) = thread_local {
+            return (Found::ThreadLocal(row), valid);
+        }
+        for blocks in [&self.inner_blocks, &self.blocks] {
+            let (block, extent) = blocks.at(address.0, time_ns);
+            valid = valid.and(&extent);
+            if let Some(row) = block {
+                return (Found::Block(row), valid);
+            }
         }
         let (module, extent) = self.modules.at(address.0, time_ns);
         valid = valid.and(&extent);
@@ -202,9 +230,8 @@ impl AddressSpace {
         }
         let (mapped, extent) = self.mapped.at(address.0, time_ns);
         valid = valid.and(&extent);
-        if let Some(mapped) = mapped {
-            let row = self.mapped_rows[mapped];
-            let is_stack = self.mapped_stacks.contains(&mapped);
+        if let Some(row) = mapped {
+            let is_stack = self.mapped_stacks.contains(&row);
             return (if is_stack { Found::MappedStack(row) } else { Found::Mapped(row) }, valid);
         }
         let (mapping, extent) = self.mappings.at(address.0, time_ns);
@@ -376,7 +403,7 @@ fn load_modules(mappings: &Mappings, lives: &[Extent], modules: &mut Modules<'_>
 #[cfg(test)]
 mod tests {
     use slimline_trace::address::FileOffset;
-    use slimline_trace::tables::{Mapping, Range};
+    use slimline_trace::tables::{Mapping, Range, RangeSource};
 
     use super::*;
 
@@ -436,6 +463,7 @@ mod tests {
             died_ns: Some(50),
             stack: None,
             origin,
+            source: RangeSource::default(),
         };
         ranges.push(range(0x20_0000, 0x10_0000, RangeOrigin::Map));
         ranges.push(range(0x80_0000, 0x10_0000, RangeOrigin::Heap));
@@ -458,6 +486,27 @@ mod tests {
         for (address, time, found) in cases {
             assert_eq!(space.find(Avma(address), time).0, found, "{address:#x} at {time}");
         }
+    }
+
+    #[test]
+    fn a_threads_storage_comes_before_the_stack_it_lies_in() {
+        let mappings = mappings(&[(0x10_0000, 0x90_0000, "", 0, 100)]);
+        let mut ranges = Ranges::default();
+        let range = |base, bytes, origin, died_ns| Range {
+            base: Avma(base),
+            bytes,
+            born_ns: 10,
+            died_ns,
+            stack: None,
+            origin,
+            source: RangeSource::default(),
+        };
+        ranges.push(range(0x80_0000, 0x8_0000, RangeOrigin::Heap, None));
+        ranges.push(range(0x87_0000, 0x100, RangeOrigin::ThreadLocal, Some(50)));
+        let space = space(&mappings, &ranges);
+        assert_eq!(space.find(Avma(0x87_00ff), 20).0, Found::ThreadLocal(1));
+        assert_eq!(space.find(Avma(0x87_0100), 20).0, Found::Block(0));
+        assert_eq!(space.find(Avma(0x87_0000), 50).0, Found::Block(0));
     }
 
     #[test]

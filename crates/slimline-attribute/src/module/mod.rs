@@ -126,6 +126,17 @@ impl<'a> Module<'a> {
         })
     }
 
+    /// Calls `visit` with the linked name of each function that its symbol tables have, also of those that share an address.
+    pub fn for_each_function_name(&self, visit: &mut dyn FnMut(&str)) {
+        for image in [self.image.as_ref(), self.separate.as_ref()].into_iter().flatten() {
+            image.for_each_symbol(|symbol| {
+                if symbol.kind == object::elf::STT_FUNC {
+                    visit(symbol.name);
+                }
+            });
+        }
+    }
+
     /// Its debug information; `None` where there is none or its unit headers are damaged.
     pub fn debug(&self) -> Option<&Debug<'a>> {
         self.debug

@@ -90,17 +90,26 @@ impl<'a> Symbols<'a> {
 
     /// The part of `start..end` around an address that no variable covers.
     pub fn gap_at(&self, svma: Svma, start: Svma, end: Svma) -> (Svma, Svma) {
-        let after = self.variables.partition_point(|variable| variable.start <= svma);
-        let next = self.variables.get(after).map_or(end, |variable| variable.start.min(end));
-        let before = self.variables[..after].iter().rev().take(4);
-        let previous = before.map(|variable| Svma(variable.start.0.saturating_add(variable.bytes.max(1)))).max();
-        (previous.map_or(start, |previous| previous.max(start)), next)
+        gap(&self.variables, svma, start, end)
+    }
+
+    /// The same in the module's block of thread-local storage.
+    pub fn thread_local_gap_at(&self, offset: Svma, end: Svma) -> (Svma, Svma) {
+        gap(&self.thread_locals, offset, Svma(0), end)
     }
 
     /// All variables, in order of address.
     pub fn variables(&self) -> &[Variable<'a>] {
         &self.variables
     }
+}
+
+fn gap(variables: &[Variable<'_>], svma: Svma, start: Svma, end: Svma) -> (Svma, Svma) {
+    let after = variables.partition_point(|variable| variable.start <= svma);
+    let next = variables.get(after).map_or(end, |variable| variable.start.min(end));
+    let before = variables[..after].iter().rev().take(4);
+    let previous = before.map(|variable| Svma(variable.start.0.saturating_add(variable.bytes.max(1)))).max();
+    (previous.map_or(start, |previous| previous.max(start)), next)
 }
 
 fn covering<'s, 'a>(variables: &'s [Variable<'a>], svma: Svma) -> Option<&'s Variable<'a>> {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{StackEnd, StackRow};
+use slimline_trace::wire::AGENT_FILE;
 
 use super::mappers::Mappers;
 use super::{ProcessId, ProcessView};
@@ -125,7 +126,7 @@ impl CallPaths {
         // How deep a recursion was when it allocated makes no other data structure: each function counts once.
         let mut seen = FxHashSet::default();
         kept.retain(|&index| seen.insert((&frames[index].function, &frames[index].module)));
-        if kind == GroupKind::Mapping && kept.first().is_some_and(|&index| self.keeps_pool(view, all[index])) {
+        if kind.is_mapped() && kept.first().is_some_and(|&index| self.keeps_pool(view, all[index])) {
             // An allocator that mapped what it did not hand on keeps a pool, and serves all callers from it: which of
             // them came when the pool was empty makes no other data structure.
             kept.truncate(1);
@@ -198,6 +199,8 @@ impl CallPaths {
         let loaded = view.process.space.module_at(call, time_ns);
         let svma = loaded.map_or(Svma(call.0), |loaded| loaded.svma(call));
         let frames = match loaded {
+            // Around a hooked function: nobody has it in his source.
+            Some(loaded) if view.modules.get(loaded.module).file_name() == AGENT_FILE => Vec::new(),
             Some(loaded) => view.modules.get(loaded.module).frames(svma),
             None => vec![Frame {
                 function: format!("[unknown]+{call}"),

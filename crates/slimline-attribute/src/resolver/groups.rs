@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
-use slimline_trace::address::{Avma, Svma};
+use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::tables::{Block, Name, RangeOrigin, StackRow};
 
 use super::call_paths::CallPaths;
@@ -33,6 +33,10 @@ enum GroupKey {
     Lost,
     /// A variable, by module and address.
     Static(Rc<str>, Svma),
+    /// A thread-local variable, by module and place in its block.
+    ThreadLocal(Rc<str>, Svma),
+    /// Thread-local storage that no symbol names, by name.
+    Storage(String),
     /// What no symbol names, by module and section.
     Section(Rc<str>, String),
     /// A variable in a function's frame, by module, function and number.
@@ -41,6 +45,8 @@ enum GroupKey {
     Stacks,
     /// Stacks, where no frame is known.
     Frameless,
+    /// A mapped file or named shared memory: path, and where in it the mapping begins, unless there are many such places.
+    File(String, Option<FileOffset>),
     /// Any other mapping, by name.
     Mapping(String),
     /// What an imported file names by itself.
@@ -58,6 +64,8 @@ enum ObjectKey {
     Mapping(ProcessId, usize),
     /// A variable or section: process, group, start.
     Static(ProcessId, GroupId, u64),
+    /// A part of a range, as a variable in a thread's storage: process, row of the ranges, start.
+    InRange(ProcessId, usize, u64),
 }
 
 /// Where a group's type can be asked for.
@@ -65,10 +73,14 @@ enum ObjectKey {
 pub(super) enum Origin {
     /// The variable of a module at an address.
     Static(usize, Svma),
+    /// The thread-local variable of a module at a place in its block.
+    ThreadLocal(usize, Svma),
     /// The variable of a module in a frame, by number.
     Local(usize, Rc<FrameLayout>, usize),
     /// The call path that allocated it, at that time.
     Path(ProcessId, StackRow, u64),
+    /// The call path that mapped a file, which has a name of its own.
+    File(ProcessId, StackRow, u64),
 }
 
 pub(super) struct Groups {
@@ -83,8 +95,9 @@ pub(super) struct Groups {
     by_key: FxHashMap<GroupKey, GroupId>,
     /// Heap blocks by the frames of their call path that are the program's own.
     heap: PathTree,
-    /// Mappings that the program made, likewise.
+    /// Mappings that the program made, likewise; and those that are shared.
     mapped: PathTree,
+    shared: PathTree,
     by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
     objects: FxHashMap<ObjectKey, ObjectId>,
     /// Of groups with allocation call paths that were counted.
@@ -94,6 +107,8 @@ pub(super) struct Groups {
     /// Pages of mappings that were used and never seen mapped.
     pages_beyond: FxHashSet<(ObjectId, u64)>,
     identities: FxHashMap<usize, Rc<str>>,
+    /// Places of each mapped file that are groups of their own.
+    pieces: FxHashMap<String, usize>,
 }
 
 /// Most blocks and bytes of a group that were alive at one time: of each of its call paths, so at most that.
@@ -123,12 +138,14 @@ impl Groups {
             by_key: FxHashMap::default(),
             heap: PathTree::default(),
             mapped: PathTree::default(),
+            shared: PathTree::default(),
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
             large: FxHashMap::default(),
             pages_beyond: FxHashSet::default(),
             identities: FxHashMap::default(),
+            pieces: FxHashMap::default(),
         }
     }
 
@@ -186,7 +203,9 @@ impl Groups {
             alive.bytes = alive.bytes.saturating_add(path.peak_bytes);
         }
         let ranges = view.process.tables.ranges;
-        for row in (0..ranges.len()).filter(|&row| ranges.origin[row] == RangeOrigin::Heap) {
+        for row in
+            (0..ranges.len()).filter(|&row| matches!(ranges.origin[row], RangeOrigin::Heap | RangeOrigin::InnerHeap))
+        {
             let Some(stack) = ranges.stack[row] else { continue };
             if let Some(group) = self.known_path(view, stack, &mut known) {
                 let life = (ranges.born_ns[row], ranges.died_ns[row].unwrap_or(u64::MAX), ranges.bytes[row]);
@@ -280,18 +299,20 @@ impl Groups {
         let (found, valid) = view.process.space.find(address, time_ns);
         let ranges = view.process.tables.ranges;
         match found {
+            Found::ThreadLocal(row) => {
+                let (place, extent) = self.thread_local(view, row, address);
+                (place, valid.and(&extent))
+            }
             Found::Block(row) | Found::Mapped(row) | Found::MappedStack(row) => {
                 let group = match found {
                     Found::MappedStack(_) => self.stacks(),
-                    _ => {
-                        let kind = if let Found::Block(_) = found { GroupKind::Heap } else { GroupKind::Mapping };
-                        self.of_stack(view, ranges.stack[row], kind, ranges.born_ns[row])
-                    }
+                    Found::Mapped(_) => self.mapped(view, row),
+                    _ => self.of_stack(view, ranges.stack[row], GroupKind::Heap, ranges.born_ns[row]),
                 };
                 let (base, bytes) = (ranges.base[row].0, ranges.bytes[row]);
                 let place = self.object(ObjectKey::Range(view.id, row), group, base, bytes);
                 let memory = match found {
-                    Found::Mapped(_) => Memory::Cut,
+                    Found::Mapped(_) if self.rows[group.index()].kind == GroupKind::Mapping => Memory::Cut,
                     Found::MappedStack(_) => Memory::Stack,
                     _ => Memory::Known,
                 };
@@ -312,13 +333,16 @@ impl Groups {
                     MappingName::Anonymous | MappingName::Heap => Memory::Cut,
                     _ => Memory::Known,
                 };
-                let name = match name {
-                    MappingName::Anonymous => "anonymous memory".to_owned(),
-                    MappingName::Heap => "[heap]".to_owned(),
-                    MappingName::Stack => "[stack]".to_owned(),
-                    MappingName::Special(name) | MappingName::File(name) => name.clone(),
+                let group = match name {
+                    MappingName::Anonymous => self.other_mapping("anonymous memory"),
+                    MappingName::Heap => self.other_mapping("[heap]"),
+                    MappingName::Stack => self.other_mapping("[stack]"),
+                    MappingName::Special(name) => self.other_mapping(name),
+                    MappingName::File(path) => {
+                        let offset = view.process.tables.mappings.file_offset[row];
+                        self.file(path, offset).0
+                    }
                 };
-                let group = self.group(GroupKey::Mapping(name.clone()), || row_of(&name, GroupKind::Mapping));
                 if memory == Memory::Cut {
                     self.lacks(group, Reason::UnseenMapping, None);
                 }
@@ -432,6 +456,97 @@ impl Groups {
         (place, extent)
     }
 
+    fn other_mapping(&mut self, name: &str) -> GroupId {
+        self.group(GroupKey::Mapping(name.to_owned()), || row_of(name, GroupKind::Mapping))
+    }
+
+    /// The group of memory that the program had the kernel map: a file's by its path, other by its call path.
+    fn mapped(&mut self, view: ProcessView<'_, '_>, row: usize) -> GroupId {
+        let ranges = view.process.tables.ranges;
+        let (stack, born_ns, source) = (ranges.stack[row], ranges.born_ns[row], &ranges.source[row]);
+        // `mremap` does not say what it moves: a snapshot may.
+        let mapping = || view.process.space.mapping_at(ranges.base[row].0, born_ns);
+        let seen =
+            || mapping().map(|row| (view.process.space.name(row), view.process.tables.mappings.file_offset[row]));
+        let (path, offset) = match (&source.name, seen) {
+            (Some(name), _) => (name.clone(), source.file_offset.unwrap_or(FileOffset(0))),
+            (None, seen) => match seen() {
+                Some((MappingName::File(path), offset)) if path != SHARED_ANONYMOUS => (path.clone(), offset),
+                _ => {
+                    let is_shared = source.is_shared == Some(true);
+                    let kind = if is_shared { GroupKind::SharedMemory } else { GroupKind::Mapping };
+                    return self.of_stack(view, stack, kind, born_ns);
+                }
+            },
+        };
+        let (group, is_new) = self.file(&path, offset);
+        if let Some(stack) = stack.filter(|_| is_new) {
+            let found = self.paths.find(view, stack, self.rows[group.index()].kind, born_ns);
+            let row = &mut self.rows[group.index()];
+            (row.allocated_at, row.stack) = (found.allocated_at(), found.stack());
+            self.origins[group.index()] = Some(Origin::File(view.id, stack, born_ns));
+        }
+        group
+    }
+
+    /// The group of a mapped file, and whether it is new.
+    fn file(&mut self, path: &str, offset: FileOffset) -> (GroupId, bool) {
+        let key = self.file_key(path, offset);
+        let offset = if let GroupKey::File(_, None) = key { FileOffset(0) } else { offset };
+        let is_new = !self.by_key.contains_key(&key);
+        let (name, kind) = mapped_name(path, offset);
+        (self.group(key, || row_of(&name, kind)), is_new)
+    }
+
+    /// Programs that map a file piece by piece get one group for all pieces beyond the first few.
+    fn file_key(&mut self, path: &str, offset: FileOffset) -> GroupKey {
+        let key = GroupKey::File(path.to_owned(), Some(offset));
+        if self.by_key.contains_key(&key) {
+            return key;
+        }
+        let pieces = self.pieces.entry(path.to_owned()).or_default();
+        if *pieces < MOST_PIECES {
+            *pieces += 1;
+            return key;
+        }
+        GroupKey::File(path.to_owned(), None)
+    }
+
+    /// A thread's instance of a thread-local variable, or what of its storage no symbol names.
+    fn thread_local(&mut self, view: ProcessView<'_, '_>, row: usize, address: Avma) -> (Place, Extent) {
+        let ranges = view.process.tables.ranges;
+        let base = ranges.base[row].0;
+        let (offset, end) = (Svma(address.0 - base), Svma(ranges.bytes[row]));
+        let bias = ranges.source[row].module_bias;
+        let number = bias.and_then(|bias| view.process.space.module_with_bias(bias)).map(|loaded| loaded.module);
+        let module = number.map(|number| view.modules.get(number));
+        let variable = module.and_then(|module| module.symbols().thread_local_at(offset));
+        let (group, (start, end)) = match (number, module, variable) {
+            (Some(number), Some(module), Some(variable)) => {
+                let key = GroupKey::ThreadLocal(self.identity(number, module), variable.start);
+                let name = || thread_local_name(&demangle(variable.name)).to_owned();
+                let group = self.group(key, || row_of(&name(), GroupKind::ThreadLocal));
+                self.origins[group.index()].get_or_insert(Origin::ThreadLocal(number, variable.start));
+                (group, (variable.start, Svma(variable.start.0.saturating_add(variable.bytes.max(1)))))
+            }
+            _ => {
+                let name = match (bias, module) {
+                    (None, _) => "thread control block".to_owned(),
+                    (_, Some(module)) => format!("thread-local storage of {}", module.file_name()),
+                    (_, None) => "thread-local storage".to_owned(),
+                };
+                let group = self.group(GroupKey::Storage(name.clone()), || row_of(&name, GroupKind::ThreadLocal));
+                if bias.is_some() {
+                    self.lacks(group, Reason::NoVariable, number);
+                }
+                (group, module.map_or((Svma(0), end), |module| module.symbols().thread_local_gap_at(offset, end)))
+            }
+        };
+        let start_avma = base.saturating_add(start.0);
+        let place = self.object(ObjectKey::InRange(view.id, row, start_avma), group, start_avma, end.0 - start.0);
+        (place, Extent { start: start_avma, end: base.saturating_add(end.0), ..Extent::ALL })
+    }
+
     /// The group of what was allocated or mapped with a call path.
     fn of_stack(
         &mut self,
@@ -476,7 +591,11 @@ impl Groups {
     }
 
     fn tree(&mut self, kind: GroupKind) -> &mut PathTree {
-        if kind == GroupKind::Mapping { &mut self.mapped } else { &mut self.heap }
+        match kind {
+            GroupKind::Mapping => &mut self.mapped,
+            GroupKind::SharedMemory => &mut self.shared,
+            _ => &mut self.heap,
+        }
     }
 
     fn group(&mut self, key: GroupKey, row: impl FnOnce() -> Group) -> GroupId {
@@ -510,6 +629,26 @@ impl Groups {
     }
 }
 
+/// Rust's `thread_local!` makes a variable in a closure in a constant: `seen::CACHE::{{constant}}::{{closure}}::VAL`.
+fn thread_local_name(name: &str) -> &str {
+    name.find("::{{constant}}").or_else(|| name.find("::{constant#")).map_or(name, |end| &name[..end])
+}
+
+/// What the kernel calls anonymous memory that is shared.
+const SHARED_ANONYMOUS: &str = "/dev/zero (deleted)";
+/// Places of one file that are groups of their own.
+const MOST_PIECES: usize = 8;
+
+/// Name and kind of what is mapped from a path, as the kernel has it.
+fn mapped_name(path: &str, offset: FileOffset) -> (String, GroupKind) {
+    let is_shared_memory = ["/dev/shm/", "/memfd:", "/SYSV"].iter().any(|start| path.starts_with(start));
+    let plain = path.trim_end_matches(" (deleted)");
+    let name = if plain.starts_with("/dev/") { plain } else { plain.rsplit('/').next().unwrap_or(plain) };
+    let name = if offset.0 == 0 { name.to_owned() } else { format!("{name} at {offset}") };
+    let kind = if is_shared_memory || path == SHARED_ANONYMOUS { GroupKind::SharedMemory } else { GroupKind::File };
+    (name, kind)
+}
+
 fn row_of(name: &str, kind: GroupKind) -> Group {
     Group { name: name.to_owned(), kind, ..Group::unattributed() }
 }
@@ -538,6 +677,13 @@ fn most_alive(lives: &[(u64, u64, u64)]) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_thread_locals_are_those_of_the_source() {
+        assert_eq!(thread_local_name("seen::CACHE::{{constant}}::{{closure}}::VAL"), "seen::CACHE");
+        assert_eq!(thread_local_name("seen::CACHE::{constant#0}::{closure#1}::VAL"), "seen::CACHE");
+        assert_eq!(thread_local_name("errno"), "errno");
+    }
 
     #[test]
     fn most_alive_is_counted_at_one_time() {

@@ -61,7 +61,7 @@ impl Mappers {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::tables::{Range, StackEnd};
+    use slimline_trace::tables::{Range, RangeSource, StackEnd};
 
     use super::*;
 
@@ -71,7 +71,8 @@ mod tests {
         for &(caller, bytes) in mappings {
             let stack = Some(stacks.push(&[1, caller, 1, 9].map(Avma), StackEnd::Outermost));
             let origin = RangeOrigin::Map;
-            ranges.push(Range { base: Avma(0), bytes, born_ns: 0, died_ns: None, stack, origin });
+            let source = RangeSource::default();
+            ranges.push(Range { base: Avma(0), bytes, born_ns: 0, died_ns: None, stack, origin, source });
         }
         Mappers::new(&ranges, &stacks).keeps_pool(Avma(1))
     }

@@ -108,10 +108,13 @@ impl<'a> Typing<'_, 'a> {
         votes.sort_by_key(|vote| (vote.accessed.type_id, vote.accessed.offset, vote.offset, vote.weight));
         let room = row.bytes.checked_div(row.objects).unwrap_or(u64::MAX);
         match *origin {
-            Origin::Static(number, svma) => {
+            Origin::Static(number, svma) | Origin::ThreadLocal(number, svma) => {
                 let module = self.modules.get(number);
-                let info = self.infos.open(number, module);
-                let variable = info.and_then(|info| info.static_at(svma, &mut self.table));
+                let table = &mut self.table;
+                let variable = self.infos.open(number, module).and_then(|info| match origin {
+                    Origin::ThreadLocal(..) => info.thread_local_at(svma, table),
+                    _ => info.static_at(svma, table),
+                });
                 let declared = variable.as_ref().map(|variable| variable.element);
                 row.declared_at = variable.and_then(|variable| variable.declared_at);
                 row.element = element(self.table.rows(), declared, &votes, room);
@@ -123,7 +126,7 @@ impl<'a> Typing<'_, 'a> {
                 row.declared_at = declared_at.flatten();
                 row.element = element(self.table.rows(), declared, &votes, room);
             }
-            Origin::Path(process, stack, time_ns) => {
+            Origin::Path(process, stack, time_ns) | Origin::File(process, stack, time_ns) => {
                 let process = &processes[process.0];
                 let found = self.allocation(process, process.tables.stacks.frames(stack), time_ns, row.object_bytes);
                 row.element = element(self.table.rows(), found.element, &votes, room);
@@ -136,7 +139,8 @@ impl<'a> Typing<'_, 'a> {
                     objects: row.objects,
                     object_bytes: row.object_bytes,
                 };
-                if let Some(name) = candidates.best() {
+                let is_named = matches!(origin, Origin::File(..));
+                if let Some(name) = candidates.best().filter(|_| !is_named) {
                     row.name = name.to_owned();
                 }
             }

@@ -23,12 +23,23 @@ pub enum GroupKind {
     Stack,
     /// A thread-local variable or the thread-local area.
     ThreadLocal,
-    /// A mapping that the program made, or a mapped file.
+    /// Memory of the process's own that it had the kernel map: by `mmap` or by moving the break.
     Mapping,
+    /// Memory that other processes may have mapped too, and no file.
+    SharedMemory,
+    /// A mapped file.
+    File,
     /// A variable that an imported file names by itself.
     Named,
     /// No known object.
     Unattributed,
+}
+
+impl GroupKind {
+    /// Whether the program had the kernel map it.
+    pub fn is_mapped(self) -> bool {
+        matches!(self, Self::Mapping | Self::SharedMemory | Self::File)
+    }
 }
 
 /// A data structure as a person would name it.
@@ -84,7 +95,7 @@ impl Group {
     /// than samples most were touched once, and how many never is not known. Of stacks and variables the mappings and
     /// symbols tell.
     pub fn is_seen_whole(&self, samples: u64) -> bool {
-        let may_be_many = matches!(self.kind, GroupKind::Heap | GroupKind::Mapping);
+        let may_be_many = self.kind == GroupKind::Heap || self.kind.is_mapped();
         self.estimated || !may_be_many || !self.partly_followed && self.objects <= samples
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gimli::{AttributeValue, DwAt, DwTag, Section as _, UnitOffset, UnitType, constants as dw};
 
 use super::shape::{Fields, Shape};
-use super::statics::StaticRange;
+use super::statics::Statics;
 use super::unit_index::UnitIndex;
 use crate::module::debug::Debug;
 use crate::tables::{Language, SourcePosition, TypeId};
@@ -62,7 +62,7 @@ pub struct DebugInfo<'a> {
     signatures: HashMap<u64, Die>,
     unit_ranges: OnceCell<Vec<(u64, u64, u32)>>,
     definitions: OnceCell<HashMap<String, Vec<Die>>>,
-    pub(super) statics: OnceCell<Vec<StaticRange>>,
+    pub(super) statics: OnceCell<Statics>,
     pub(super) shapes: RefCell<HashMap<Die, Shape>>,
     pub(super) fields: RefCell<HashMap<Die, Rc<Fields>>>,
     /// `None` of those that have none, or not yet.

@@ -1,4 +1,5 @@
-//! Variables with a fixed address: file and function statics, class members, COMMON blocks.
+//! Variables with a fixed place: file and function statics, class members, COMMON blocks; and thread-local ones, whose place
+//! is fixed in their module's block.
 
 use gimli::{AttributeValue, Operation, constants as dw};
 use slimline_trace::address::Svma;
@@ -13,7 +14,7 @@ use crate::tables::{Element, SourcePosition, TypeId};
 pub struct StaticVariable {
     /// Name with namespace or class.
     pub name: String,
-    /// Where it starts.
+    /// Where it starts; of a thread-local one, in its module's block.
     pub address: Svma,
     /// Size in bytes.
     pub bytes: u64,
@@ -34,12 +35,35 @@ pub(super) struct StaticRange {
     pub(super) type_: Die,
 }
 
+/// Where a variable is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FixedPlace {
+    Address(u64),
+    /// In the module's block of thread-local storage.
+    ThreadLocal(u64),
+}
+
+/// Variables with a fixed place, in order.
+#[derive(Default)]
+pub(super) struct Statics {
+    at_addresses: Vec<StaticRange>,
+    thread_local: Vec<StaticRange>,
+}
+
 impl<'a> DebugInfo<'a> {
     /// The static variable that holds the byte at `address`, with its types in `table`.
     ///
     /// The first call walks all units.
     pub fn static_at(&self, address: Svma, table: &mut TypeTable) -> Option<StaticVariable> {
-        let range = self.static_range_at(address.0)?;
+        self.variable_in(self.static_range_at(address.0)?, table)
+    }
+
+    /// The thread-local variable that holds the byte at `offset` of its module's block, with its types in `table`.
+    pub fn thread_local_at(&self, offset: Svma, table: &mut TypeTable) -> Option<StaticVariable> {
+        self.variable_in(covering(&self.statics().thread_local, offset.0)?, table)
+    }
+
+    fn variable_in(&self, range: StaticRange, table: &mut TypeTable) -> Option<StaticVariable> {
         let type_id = self.row(range.type_, table)?;
         let (element, bytes) = self.innermost_element(range.type_);
         Some(StaticVariable {
@@ -54,31 +78,48 @@ impl<'a> DebugInfo<'a> {
 
     /// The entry and place of the static variable that holds the byte at `address`.
     pub(super) fn static_range_at(&self, address: u64) -> Option<StaticRange> {
-        let ranges = self.statics.get_or_init(|| self.read_statics());
-        let after = ranges.partition_point(|range| range.begin <= address);
-        // Members of a COMMON block and aliases may share a start.
-        ranges[..after].iter().rev().take(8).find(|range| address < range.end).copied()
+        covering(&self.statics().at_addresses, address)
     }
 
-    fn read_statics(&self) -> Vec<StaticRange> {
-        let mut ranges = Vec::new();
+    fn statics(&self) -> &Statics {
+        self.statics.get_or_init(|| self.read_statics())
+    }
+
+    fn read_statics(&self) -> Statics {
+        let mut statics = Statics::default();
         for unit in 0..self.unit_count() {
             for &offset in &self.index(unit).variables {
-                let die = Die { unit, offset };
-                ranges.extend(self.static_range(die));
+                if let Some((place, range)) = self.static_range(Die { unit, offset }) {
+                    match place {
+                        FixedPlace::Address(_) => statics.at_addresses.push(range),
+                        FixedPlace::ThreadLocal(_) => statics.thread_local.push(range),
+                    }
+                }
             }
         }
-        ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
-        ranges
+        for ranges in [&mut statics.at_addresses, &mut statics.thread_local] {
+            ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
+        }
+        statics
     }
 
-    fn static_range(&self, die: Die) -> Option<StaticRange> {
+    fn static_range(&self, die: Die) -> Option<(FixedPlace, StaticRange)> {
         let entry = self.entry(die)?;
-        let begin = self.static_address(die, &entry)?;
+        let place = self.fixed_place_of(die, &entry)?;
         // A COMMON block is a structure of its variables.
         let type_ = if entry.tag() == dw::DW_TAG_common_block { die } else { self.type_of(die)? };
         let bytes = self.shape(type_)?.bytes();
-        (begin != 0 && bytes > 0).then_some(StaticRange { begin, end: begin.checked_add(bytes)?, die, type_ })
+        let (FixedPlace::Address(begin) | FixedPlace::ThreadLocal(begin)) = place;
+        let is_there = place != FixedPlace::Address(0) && bytes > 0;
+        is_there.then_some((place, StaticRange { begin, end: begin.checked_add(bytes)?, die, type_ }))
+    }
+
+    /// The fixed place of a variable, or the fixed address of a COMMON block.
+    fn fixed_place_of(&self, die: Die, entry: &Entry<'a>) -> Option<FixedPlace> {
+        match entry.attr_value(dw::DW_AT_location) {
+            Some(AttributeValue::Exprloc(expression)) => self.fixed_place(die.unit, expression),
+            _ => self.static_address(die, entry).map(FixedPlace::Address),
+        }
     }
 
     /// The fixed address of a variable or a COMMON block; gfortran tells of a block only where its variables are.
@@ -95,28 +136,40 @@ impl<'a> DebugInfo<'a> {
 
     fn own_address(&self, die: Die, entry: &Entry<'a>) -> Option<u64> {
         match entry.attr_value(dw::DW_AT_location)? {
-            AttributeValue::Exprloc(expression) => self.fixed_address(die.unit, expression),
+            AttributeValue::Exprloc(expression) => match self.fixed_place(die.unit, expression)? {
+                FixedPlace::Address(address) => Some(address),
+                FixedPlace::ThreadLocal(_) => None,
+            },
             _ => None,
         }
     }
 
-    /// The address of a location that is one: `DW_OP_addr` or `DW_OP_addrx`, plus a constant in a COMMON block.
-    fn fixed_address(&self, unit: u32, expression: gimli::Expression<Slice<'a>>) -> Option<u64> {
+    /// The place that a location is: `DW_OP_addr` or `DW_OP_addrx`, plus a constant in a COMMON block; or a constant and
+    /// `DW_OP_form_tls_address` or its older name.
+    fn fixed_place(&self, unit: u32, expression: gimli::Expression<Slice<'a>>) -> Option<FixedPlace> {
         let parsed = self.unit(unit)?;
         let mut operations = expression.operations(parsed.encoding());
-        let start = match operations.next().ok()?? {
+        let mut next = || operations.next().ok();
+        let address = match next()?? {
             Operation::Address { address } => address,
             Operation::AddressIndex { index } => self.dwarf_of(unit).address(parsed, index).ok()?,
-            _ => return None,
+            constant => {
+                let offset = match constant {
+                    Operation::UnsignedConstant { value } => value,
+                    Operation::SignedConstant { value } => value.cast_unsigned(),
+                    Operation::ConstantIndex { index } => self.dwarf_of(unit).address(parsed, index).ok()?,
+                    _ => return None,
+                };
+                let is_whole = matches!(next()?, Some(Operation::TLS)) && next()?.is_none();
+                return is_whole.then_some(FixedPlace::ThreadLocal(offset));
+            }
         };
-        match operations.next().ok()? {
-            None => Some(start),
-            Some(Operation::PlusConstant { value }) => match operations.next().ok()? {
-                None => start.checked_add(value),
-                Some(_) => None,
-            },
-            Some(_) => None,
-        }
+        let address = match next()? {
+            None => address,
+            Some(Operation::PlusConstant { value }) if next()?.is_none() => address.checked_add(value)?,
+            Some(_) => return None,
+        };
+        Some(FixedPlace::Address(address))
     }
 
     /// What an array is made of once all dimensions are looked through, and its size; the type itself if no array.
@@ -139,4 +192,10 @@ impl<'a> DebugInfo<'a> {
         let die = self.defined(bare.unwrap_or(name))?.first().copied()?;
         self.row(die, table)
     }
+}
+
+fn covering(ranges: &[StaticRange], address: u64) -> Option<StaticRange> {
+    let after = ranges.partition_point(|range| range.begin <= address);
+    // Members of a COMMON block and aliases may share a start.
+    ranges[..after].iter().rev().take(8).find(|range| address < range.end).copied()
 }

@@ -88,6 +88,8 @@ fn kind(kind: GroupKind) -> &'static str {
         GroupKind::Stack => "stack",
         GroupKind::ThreadLocal => "thread_local",
         GroupKind::Mapping => "mapping",
+        GroupKind::SharedMemory => "shared_memory",
+        GroupKind::File => "file",
         GroupKind::Named => "named",
         GroupKind::Unattributed => "unattributed",
     }

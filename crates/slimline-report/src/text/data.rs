@@ -89,6 +89,7 @@ pub(super) fn shown(report: &Report, limits: Limits) -> &[Group] {
 fn kind(group: &Group) -> &str {
     match group.kind.as_str() {
         "thread_local" => "thread",
+        "shared_memory" => "shared",
         "unattributed" => "",
         kind if kind == group.name => "",
         kind => kind,

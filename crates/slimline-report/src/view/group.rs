@@ -11,7 +11,7 @@ pub struct Group {
     pub id: u32,
     /// Name.
     pub name: String,
-    /// `heap`, `static`, `stack`, `thread_local`, `mapping`, `unattributed`.
+    /// `heap`, `static`, `stack`, `thread_local`, `mapping`, `shared_memory`, `file`, `named`, `unattributed`.
     pub kind: String,
     /// Share of the session's weight.
     pub share: f64,

@@ -322,8 +322,55 @@ pub struct ProcessSummary {
     /// CPU time that the agent's samples took, in all threads, without the interrupts themselves.
     #[serde(default)]
     pub sampling_ns: u64,
+    /// Functions of allocators other than the C library's that its objects have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocators: Vec<FoundAllocator>,
     /// What is missing.
     pub losses: Losses,
+}
+
+/// A function of an allocator that a process has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundAllocator {
+    /// Its name as linked.
+    pub function: String,
+    /// What became of it.
+    pub outcome: HookOutcome,
+}
+
+/// Whether a function of an allocator is followed, or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookOutcome {
+    /// It is.
+    Followed,
+    /// It is too short for a jump.
+    Short,
+    /// Its first instructions call.
+    Calls,
+    /// An instruction of its own jumps between its first ones.
+    BranchInside,
+    /// Its first instructions name an address that their new place can't reach.
+    OutOfReach,
+    /// Its first instructions are not known.
+    UnknownCode,
+    /// The kernel refused memory near it, or to have its code changed.
+    Refused,
+}
+
+impl HookOutcome {
+    /// Why it is not followed, as the end of a sentence; `None` where it is.
+    pub fn why_not(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Followed => return None,
+            Self::Short => "it is too short for a jump",
+            Self::Calls => "its first instructions call another function",
+            Self::BranchInside => "a loop of its own comes back to its first instructions",
+            Self::OutOfReach => "its first instructions name an address that is out of reach from elsewhere",
+            Self::UnknownCode => "its first instructions can't be moved",
+            Self::Refused => "the kernel refused to have its code changed",
+        })
+    }
 }
 
 impl ProcessSummary {
@@ -339,6 +386,7 @@ impl ProcessSummary {
             trigger: Trigger::Off,
             trigger_errno: 0,
             between_errno: 0,
+            allocators: Vec::new(),
             started_ns,
             ended_ns: started_ns,
             parts: 0,

@@ -58,8 +58,8 @@ use serde::Deserialize;
 pub use error::{OutOfSpace, SessionError};
 pub use imported::Imported;
 pub use info::{
-    Cache, Collector, End, Losses, Machine, ProcessState, ProcessSummary, SampledEvent, SessionInfo, Skid, Trigger,
-    WeightUnit,
+    Cache, Collector, End, FoundAllocator, HookOutcome, Losses, Machine, ProcessState, ProcessSummary, SampledEvent,
+    SessionInfo, Skid, Trigger, WeightUnit,
 };
 pub use rank::{RANK_VARIABLES, Rank};
 pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session, place_of_rank};
@@ -78,7 +78,8 @@ use manifest::{Manifest, manifest_path, table_path};
 /// Version 2: weights are in the unit that [`Collector::weight`] names, so a reader that takes them for time would be wrong
 /// (`samples.weight` and the header's `weight` and `dropped_weight` had `_ns` in their names); `samples` has columns of what
 /// hardware tells.
-pub const FORMAT_VERSION: u32 = 2;
+/// Version 3: `ranges` holds thread-local storage too, and has columns of what is mapped.
+pub const FORMAT_VERSION: u32 = 3;
 /// Name of the file that makes a directory a session.
 pub const HEADER_FILE: &str = "session.json";
 /// Name of the session that is written and read where none is given.

@@ -39,7 +39,7 @@ pub use blocks::{Block, Blocks};
 pub use mappings::{Mapping, Mappings};
 pub use names::{Name, NameKind, Names};
 pub use paths::{PathTotal, Paths};
-pub use ranges::{Range, RangeOrigin, Ranges};
+pub use ranges::{Range, RangeOrigin, RangeSource, Ranges};
 pub use row_handle::{BlockRow, StackRow, ThreadRow};
 pub use samples::{Sample, Samples};
 pub use stacks::{StackEnd, StackFrame, StackFrames, Stacks};

@@ -1,20 +1,22 @@
-//! What hardware tells of samples, on disk: a column for each thing that it tells of any sample of the file.
+//! What hardware tells of samples, and what is mapped by ranges, on disk: a column for each thing that is told of any row
+//! of the file.
 //!
-//! A clock tells nothing, so its sessions have none of these columns; nor have those of before version 2.
+//! A clock tells nothing, so its sessions have none of the first; and sessions of earlier versions have none.
 
 use parquet::errors::Result;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::writer::SerializedRowGroupWriter;
 
 use super::column::{Columns, NewColumn, RowCount, has_column, read_column, write_column};
+use super::ranges::RangeSource;
 use super::{Layout, TableError};
-use crate::address::PhysicalAddress;
+use crate::address::{FileOffset, PhysicalAddress};
 use crate::served::{MemoryLevel, Served, Snoop, Translation};
 
-/// Implements [`Columns`] for [`Served`] from its fields, all of which are options.
+/// Implements [`Columns`] for a structure from its fields, all of which are options.
 macro_rules! spread {
-    ($($field:ident: $type:ty as $layout:ident,)+) => {
-        impl Columns for Served {
+    ($spread:ident, unknown $unknown:expr; $($field:ident: $type:ty as $layout:ident,)+) => {
+        impl Columns for $spread {
             fn columns(values: &[Self], _: &[&'static str], _: Layout) -> Result<Vec<NewColumn>> {
                 let mut columns = Vec::new();
                 $(if values.iter().any(|value| value.$field.is_some()) {
@@ -25,7 +27,7 @@ macro_rules! spread {
 
             fn write(values: &[Self], group: &mut SerializedRowGroupWriter<'_, Vec<u8>>) -> Result<()> {
                 $(if values.iter().any(|value| value.$field.is_some()) {
-                    let cells: Vec<Option<$type>> = values.iter().map(|value| value.$field).collect();
+                    let cells: Vec<Option<$type>> = values.iter().map(|value| value.$field.clone()).collect();
                     write_column(group, &cells)?;
                 })+
                 Ok(())
@@ -38,7 +40,7 @@ macro_rules! spread {
                 rows: RowCount,
             ) -> std::result::Result<(), TableError> {
                 let first = values.len();
-                values.resize(rows.of_others.max(first), Self::UNKNOWN);
+                values.resize(rows.of_others.max(first), $unknown);
                 $(if has_column(group, stringify!($field)) {
                     let mut cells: Vec<Option<$type>> = Vec::new();
                     read_column(group, stringify!($field), &mut cells, rows.most)?;
@@ -55,6 +57,7 @@ macro_rules! spread {
 }
 
 spread! {
+    Served, unknown Served::UNKNOWN;
     latency_cycles: u32 as Delta,
     instruction_cycles: u16 as Delta,
     retire_cycles: u16 as Delta,
@@ -65,4 +68,12 @@ spread! {
     locked: bool as Dictionary,
     physical_address: PhysicalAddress as Delta,
     page_bytes: u64 as Dictionary,
+}
+
+spread! {
+    RangeSource, unknown RangeSource::default();
+    name: String as Dictionary,
+    file_offset: FileOffset as Delta,
+    is_shared: bool as Dictionary,
+    module_bias: u64 as Delta,
 }

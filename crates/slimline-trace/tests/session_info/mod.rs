@@ -67,6 +67,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         user_ns: None,
         system_ns: None,
         sampling_ns: 0,
+        allocators: Vec::new(),
         losses: Losses::default(),
     }
 }

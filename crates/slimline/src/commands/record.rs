@@ -1,15 +1,17 @@
 //! `slimline record`
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use slimline_collect::{CollectorChoice, Outcome, RecordOptions};
+use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
 use slimline_report::why_no_samples;
-use slimline_trace::session::{Rank, earlier_session, place_of_rank};
+use slimline_trace::session::{FoundAllocator, Rank, earlier_session, place_of_rank};
 
 use crate::cli::{self, Collector, Frequency};
+use crate::configuration::{self, Configuration};
 use crate::say;
 
 /// Records, says on standard error what was written, and ends as the target ended.
@@ -24,7 +26,7 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         Some(rank) => place_of_rank(&options.output, rank)?,
         None => options.output.clone(),
     };
-    let outcome = slimline_collect::record(&RecordOptions {
+    let recorded = RecordOptions {
         output,
         period_ns: match options.frequency {
             Frequency::Auto => None,
@@ -41,10 +43,51 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         attach: options.pid.clone(),
         out_of_process: options.out_of_process,
         calibration: calibration()?,
+        allocators: allocators(options)?,
         ..RecordOptions::new(options.command.clone())
-    })?;
+    };
+    let outcome = slimline_collect::record(&recorded)?;
     tell(&outcome);
+    tell_allocators(&outcome, &recorded.allocators);
     Ok(outcome)
+}
+
+/// Functions of the program's own allocators, as `slimline.toml` tells them.
+fn allocators(options: &cli::Record) -> anyhow::Result<Vec<AllocatorCall>> {
+    let configuration = Configuration::read(Path::new("."))?;
+    let Some(program) = options.command.first().filter(|_| configuration.has_allocators()) else {
+        return Ok(Vec::new());
+    };
+    let file = slimline_collect::preloaded(program)?.filter(|_| options.pid.is_empty());
+    file.map_or(Ok(Vec::new()), |file| configuration.allocator_calls(Some(&file)))
+}
+
+/// What of the program's own allocators is not followed, and why. (Of those that are known `session.json` has it.)
+fn tell_allocators(outcome: &Outcome, asked: &[AllocatorCall]) {
+    if !asked.is_empty() && !outcome.info.collector.track_allocations {
+        return say(format_args!(
+            "slimline: allocators of {} are not followed: the program was sampled from outside",
+            configuration::FILE
+        ));
+    }
+    let found = || outcome.info.processes.iter().flat_map(|process| &process.allocators);
+    let is_asked = |allocator: &&FoundAllocator| asked.iter().any(|call| call.function == allocator.function);
+    let mut told = BTreeSet::new();
+    for allocator in found().filter(is_asked) {
+        if let Some(why) = allocator.outcome.why_not()
+            && told.insert(&allocator.function)
+        {
+            say(format_args!("slimline: blocks of `{}` are not followed: {why}", allocator.function));
+        }
+    }
+    let is_missing = |call: &&AllocatorCall| !found().any(|allocator| allocator.function == call.function);
+    for call in asked.iter().filter(is_missing) {
+        say(format_args!(
+            "slimline: {}: no program that was recorded has `{}` among what is loaded when it starts",
+            configuration::FILE,
+            call.function
+        ));
+    }
 }
 
 /// The command that runs the calibration loop.

@@ -7,6 +7,31 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef OWN_ALLOCATOR
+/* The least that an allocator can do: what a hook costs shows most. */
+struct block { struct block *next; char rest[56]; };
+static struct block blocks[64], *first_free;
+
+__attribute__((noinline, noclone)) static void *take(size_t bytes) {
+    struct block *block = first_free;
+    __asm__ volatile("" : "+r"(bytes));
+    first_free = block->next;
+    return block;
+}
+
+__attribute__((noinline, noclone)) static void give(void *place) {
+    struct block *block = place;
+    block->next = first_free;
+    first_free = block;
+}
+
+__attribute__((constructor)) static void make_blocks(void) {
+    for (int i = 0; i < 64; i++) give(&blocks[i]);
+}
+#define malloc take
+#define free give
+#endif
+
 static void *volatile sink;
 static double best = 1e9;
 

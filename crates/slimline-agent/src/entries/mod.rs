@@ -1,0 +1,215 @@
+//! Allocators other than the C library's: those that a program brings, linked into it or written for it. No call of theirs
+//! goes through the dynamic linker, so their functions' entries are hooked.
+//!
+//! ```text
+//!   function:     [endbr64]  jmp ──►  stub:  push hook ; jmp ──►  common (`hooked`): before … call moved … after ; ret
+//!                 rest       ◄── jmp  moved: its first instructions  ◄──────────────────────────┘
+//! ```
+//!
+//! The collector says which functions by name ([`ALLOCATORS_FILE`]), and they are looked for in the symbol tables of each
+//! object that is loaded ([`elf`]): it can't know all programs that a process may start. It happens before the program's
+//! own code runs, in one thread. Where a function's first instructions can't be moved ([`relocate`]) it is left alone, and
+//! the collector is told why. No memory is ever writable and executable at once ([`patch`]). A forked child inherits all
+//! of it; a program that is exec'd begins anew.
+#![allow(unsafe_code)] // reads loaded code
+
+mod elf;
+mod hooked;
+mod patch;
+mod pools;
+mod relocate;
+
+use core::ffi::CStr;
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use core::slice;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
+use slimline_trace::wire::{
+    ALLOCATORS_FILE, AllocatorEvent, AllocatorFunction, AllocatorRole, HookState, MAX_ALLOCATOR_FUNCTIONS, MessageKind,
+};
+
+use crate::recorder::{Path, bytes_of};
+use crate::{blocks, kernel, thread, unwind};
+use elf::{Elf, File};
+use hooked::Hook;
+use patch::Patcher;
+pub(crate) use pools::forget;
+
+/// Whether this process, or one that it was forked from, was looked through.
+static LOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Objects whose functions are never those that are looked for, by the beginning of their file's name.
+const LEFT_ALONE: [&[u8]; 5] = [b"libc.so", b"ld-linux", b"libslimline_agent", b"linux-vdso", b"libpthread"];
+
+/// Looks for the functions that the collector named in `directory` and hooks them. While there is one thread.
+pub(crate) fn start(directory: &str) {
+    if LOOKED.swap(true, Relaxed) {
+        return;
+    }
+    let mut path = Path::new();
+    if write!(path, "{directory}/{ALLOCATORS_FILE}").is_err() {
+        return;
+    }
+    let Some(file) = path.as_c_str().and_then(File::open) else { return };
+    let functions = functions(file.content());
+    if functions.is_empty() || !hooked::can_save_registers() {
+        return;
+    }
+    let wanted = Wanted::new(functions);
+    let mut is_first = true;
+    unwind::each_object(&mut |info| {
+        look_through(info, core::mem::take(&mut is_first), &wanted);
+        false
+    });
+}
+
+fn functions(content: &[u8]) -> &[AllocatorFunction] {
+    let count = (content.len() / size_of::<AllocatorFunction>()).min(MAX_ALLOCATOR_FUNCTIONS);
+    // SAFETY: so many are there; they are integers only, and a mapping begins at a page.
+    unsafe { slice::from_raw_parts(content.as_ptr().cast(), count) }
+}
+
+/// The text of a NUL-padded field.
+fn text(padded: &[u8]) -> &[u8] {
+    let length = padded.iter().position(|&byte| byte == 0).unwrap_or(padded.len());
+    &padded[..length]
+}
+
+/// Functions that are looked for.
+struct Wanted<'a> {
+    functions: &'a [AllocatorFunction],
+    /// A bit for each hash of a name among them: most names of an object are none of these.
+    hashes: [u64; 64],
+}
+
+impl<'a> Wanted<'a> {
+    fn new(functions: &'a [AllocatorFunction]) -> Self {
+        let mut hashes = [0; 64];
+        for function in functions {
+            let (word, bit) = Self::place(text(&function.name));
+            hashes[word] |= bit;
+        }
+        Self { functions, hashes }
+    }
+
+    /// By length, first, middle and last byte.
+    fn place(name: &[u8]) -> (usize, u64) {
+        let byte = |at: usize| usize::from(name.get(at).copied().unwrap_or(0));
+        let length = name.len();
+        let hash = length + 7 * byte(length / 2) + 31 * byte(0) + 101 * byte(length.saturating_sub(1));
+        (hash / 64 % 64, 1 << (hash % 64))
+    }
+
+    /// Number of the function of that name in an object, if it is looked for there.
+    fn find(&self, name: &[u8], module: &[u8], has_own_malloc: bool) -> Option<usize> {
+        let (word, bit) = Self::place(name);
+        if self.hashes[word] & bit == 0 {
+            return None;
+        }
+        self.functions.iter().position(|function| {
+            text(&function.name) == name
+                && module.ends_with(text(&function.module))
+                && (function.needs_own_malloc == 0 || has_own_malloc)
+        })
+    }
+}
+
+/// Hooks of one object at most.
+const MOST_HOOKS: usize = 256;
+
+/// A function that was found.
+#[derive(Clone, Copy)]
+struct Found {
+    function: usize,
+    address: u64,
+    bytes: u64,
+}
+
+fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>) {
+    // SAFETY: the linker's string.
+    let name = unsafe { CStr::from_ptr(info.dlpi_name) };
+    let path = if is_program { c"/proc/self/exe" } else { name };
+    let file_name = path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or(&[]);
+    if LEFT_ALONE.iter().any(|left| file_name.starts_with(left)) {
+        return;
+    }
+    let Some(file) = File::open(path) else { return };
+    let Some(elf) = Elf::of(&file) else { return };
+    let mut own_path = [0; libc::PATH_MAX as usize];
+    let module = if is_program { kernel::read_link(path, &mut own_path).unwrap_or(&[]) } else { name.to_bytes() };
+    // A separate file of symbols says more than a file without any but those that it exports.
+    let separate = if elf.has_symbol_table() { None } else { elf.debug_path() };
+    let separate = separate.and_then(|path| File::open(path.as_c_str()?));
+    let with_symbols = separate.as_ref().and_then(Elf::of);
+    let each_function = |visit: &mut dyn FnMut(elf::Symbol<'_>)| {
+        elf.each_function(visit);
+        if let Some(separate) = with_symbols {
+            separate.each_function(visit);
+        }
+    };
+    let mut has_own_malloc = false;
+    if is_program {
+        each_function(&mut |symbol| has_own_malloc |= symbol.name == b"malloc");
+    }
+    let mut found = [MaybeUninit::<Found>::uninit(); MOST_HOOKS];
+    let mut count = 0;
+    each_function(&mut |symbol| {
+        if let Some(function) = wanted.find(symbol.name, module, has_own_malloc)
+            && count < MOST_HOOKS
+        {
+            let address = info.dlpi_addr.wrapping_add(symbol.address);
+            found[count].write(Found { function, address, bytes: symbol.bytes });
+            count += 1;
+        }
+    });
+    // SAFETY: so many were written.
+    let found = unsafe { slice::from_raw_parts_mut(found.as_mut_ptr().cast::<Found>(), count) };
+    // Names of one function are hooked once.
+    found.sort_unstable_by_key(|found| (found.address, found.function));
+    hook_all(info, found, wanted.functions);
+}
+
+fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFunction]) {
+    let Some(first) = found.first() else { return };
+    let mut patcher = Patcher::new(info, found.len());
+    let mut states = [HookState::Refused; MOST_HOOKS];
+    let mut last = first.address.wrapping_sub(1);
+    for (found, state) in found.iter().zip(&mut states) {
+        if found.address == last {
+            *state = HookState::Followed;
+            continue;
+        }
+        last = found.address;
+        let function = &functions[found.function];
+        if let Some(hook) = Hook::of(function) {
+            *state = match patcher.as_mut().ok_or(HookState::Refused).and_then(|patcher| patcher.add(*found, hook)) {
+                Ok(()) => HookState::Followed,
+                Err(refused) => refused,
+            };
+            if function.is_inner != 0 {
+                blocks::expect_inner();
+            }
+        }
+    }
+    let is_done = patcher.is_some_and(Patcher::finish);
+    let Some(thread) = thread::current() else { return };
+    let Some(_inside) = thread.enter() else { return };
+    let is_told = |number: usize| {
+        let before = number.checked_sub(1).map(|before| &found[before]);
+        // Exported functions are in both tables.
+        before
+            .is_some_and(|before| (before.function, before.address) == (found[number].function, found[number].address))
+    };
+    for (_, (found, state)) in found.iter().zip(states).enumerate().filter(|&(number, _)| !is_told(number)) {
+        let state = if is_done || state != HookState::Followed { state } else { HookState::Refused };
+        let event = AllocatorEvent { function: found.function as u32, state: state as u32, address: found.address };
+        thread.write(MessageKind::Allocator, &[bytes_of(&[event])]);
+    }
+}
+
+/// What a function does, if the number says so.
+fn role(number: u32) -> Option<AllocatorRole> {
+    use AllocatorRole::{Allocate, Free, Reset, Resize};
+    [Allocate, Resize, Free, Reset].into_iter().find(|role| *role as u32 == number)
+}

@@ -1,0 +1,252 @@
+//! Allocators other than the C library's: a program's own, and those that are linked into it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use slimline_report::view::{Group, Report};
+
+use crate::scratch::{Scratch, check_refused, skip, stderr};
+use crate::{compile, report_of};
+
+const POOL: &str = include_str!("pool.c");
+const POOL_TOML: &str = "[[allocator]]
+    allocate = [{ function = \"pool_take\", pool = 1, size = 2 }]
+    reset = [{ function = \"pool_empty\", pool = 1 }]\n";
+
+/// The group that nearly all time was spent in: its name, its kind and the size of its elements; and how many blocks of how
+/// many that there are were counted.
+#[track_caller]
+fn check(report: &Report, type_name: &str, made_in: &str, element_bytes: u64, blocks: u64) {
+    let group = &report.groups[0];
+    assert!(group.share > 0.9, "{} {}", group.name, group.share);
+    check_group(group, type_name, made_in, element_bytes, blocks);
+}
+
+#[track_caller]
+fn check_group(group: &Group, type_name: &str, made_in: &str, element_bytes: u64, blocks: u64) {
+    assert_eq!((group.kind.as_str(), group.element_bytes), ("heap", Some(element_bytes)), "{}", group.name);
+    assert!(group.name.contains(type_name), "{}", group.name);
+    let made_at = group.allocated_at.as_ref().expect("a call path");
+    assert_eq!(made_at.function, made_in, "{:?}", made_at.stack);
+    assert!(made_at.stack.iter().all(|line| !line.contains("slimline")), "{:?}", made_at.stack);
+    // One block in 16 or fewer is counted.
+    assert!(group.blocks.abs_diff(blocks) < blocks / 4, "{} of {blocks}", group.blocks);
+}
+
+#[track_caller]
+fn record(scratch: &Scratch, program: &Path, arguments: &[&str]) -> Output {
+    scratch.slimline(["record", "--"]).arg(program).args(arguments).output().unwrap()
+}
+
+#[test]
+fn blocks_of_a_pool_are_told_instead_of_the_chunks_they_lie_in() {
+    for flags in [&["-pie", "-fPIE", "-fcf-protection=full"][..], &["-no-pie", "-fno-pie", "-fcf-protection=none"]] {
+        let scratch = Scratch::new();
+        let program = scratch.compile("pool", POOL, &[&["-O2", "-g"], flags].concat());
+        // Without being told, it is the chunks.
+        let chunks = &report_of(&scratch, &program, &[]).groups[0];
+        assert_eq!((chunks.kind.as_str(), chunks.blocks), ("heap", 20), "{}", chunks.name);
+        fs::write(scratch.path("slimline.toml"), POOL_TOML).unwrap();
+        check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
+        // In the same memory, after the pool was emptied.
+        check(&report_of(&scratch, &program, &["again"]), "leaf", "make_leaves", 32, 20_000);
+    }
+}
+
+/// Methods are named as they are written; a block that is stored through an argument, one that is resized, one of a fixed size.
+#[test]
+fn functions_are_found_by_their_names_in_the_source() {
+    let source = "#include <cstdio>
+        #include <cstdlib>
+        #include <cstring>
+        struct node { node *next; long key; double value; char rest[40]; };
+        namespace app { class Arena {
+            char *at = nullptr, *end = nullptr;
+            void *take(size_t bytes) {
+                if (end - at < long(bytes)) { at = static_cast<char *>(malloc(1 << 20)) + 64; end = at + (1 << 20) - 64; }
+                void *block = at; at += bytes; return block;
+            }
+        public:
+            __attribute__((noinline, noclone)) int store(node **place, size_t count) {
+                *place = static_cast<node *>(take(count * sizeof(node)));
+                return 0;
+            }
+            __attribute__((noinline, noclone)) node *make() { return static_cast<node *>(take(sizeof(node))); }
+            __attribute__((noinline, noclone)) node *grow(node *old, size_t count) {
+                node *grown = static_cast<node *>(take(count * sizeof(node)));
+                memcpy(grown, old, sizeof(node));
+                return grown;
+            }
+            __attribute__((noinline, noclone)) void give(node *block) { __asm__ volatile(\"\" :: \"r\"(block) : \"memory\"); }
+        }; }
+        __attribute__((noinline)) node *build(app::Arena &arena) {
+            node *first = nullptr;
+            for (int i = 0; i < 20000; i++) {
+                node *next;
+                if (i % 3 == 0) { arena.store(&next, 1); }
+                else if (i % 3 == 1) { next = arena.make(); }
+                else { node *old = arena.make(); old->key = 0; next = arena.grow(old, 1); arena.give(old); }
+                next->next = first; next->key = i; next->value = 0;
+                first = next;
+            }
+            return first;
+        }
+        int main() {
+            app::Arena arena;
+            node *list = build(arena);
+            double sum = 0;
+            for (int pass = 0; pass < 1500; pass++)
+                for (node *at = list; at; at = at->next) { at->value += at->key; sum += at->value; }
+            printf(\"%g\\n\", sum);
+        }";
+    let scratch = Scratch::new();
+    let program = compile("c++", &scratch, "arena.cc", source, &["-O2", "-g"]);
+    let toml = "[[allocator]]
+        allocate = [
+            { function = \"app::Arena::store\", stored_at = 2, count = 3, bytes = 64 },
+            { function = \"app::Arena::make\", bytes = 64 },
+        ]
+        resize = [{ function = \"app::Arena::grow\", block = 2, count = 3, bytes = 64 }]
+        free = [{ function = \"app::Arena::give\", block = 2 }]\n";
+    fs::write(scratch.path("slimline.toml"), toml).unwrap();
+    // A line for each of the three functions whose blocks are in the list.
+    let groups = &report_of(&scratch, &program, &[]).groups[..3];
+    assert!(groups.iter().map(|group| group.share).sum::<f64>() > 0.9);
+    let mut lines = Vec::new();
+    for group in groups {
+        check_group(group, "node", "build", 64, 20_000 / 3);
+        lines.extend(group.allocated_at.as_ref().map(|at| at.line));
+    }
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+}
+
+#[test]
+fn wrong_entries_are_one_line() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("pool", POOL, &["-O2"]);
+    let with = |toml: &str| {
+        fs::write(scratch.path("slimline.toml"), toml).unwrap();
+        record(&scratch, &program, &[])
+    };
+    let entry = |function: &str| with(&format!("[[allocator]]\nallocate = [{{ function = {function} }}]\n"));
+    check_refused(&entry("\"pool_tak\", size = 2"), "allocate: `pool_tak`: no such function in ");
+    check_refused(&entry("\"pool_take\", size = 9"), "size = 9: arguments are counted from 1 to 6");
+    check_refused(&entry("\"pool_take\""), "which argument is the `size`");
+    check_refused(&entry("\"pool_take\", size = 2, sort = 1"), "slimline.toml:2: unknown field `sort`");
+    check_refused(&with("[[allocator]\n"), "slimline.toml:1: ");
+    assert!(!scratch.session().exists());
+    // In another program, which this one may start: only its end tells.
+    let toml = "[[allocator]]\nmodule = \"libelsewhere.so\"\nallocate = [{ function = \"take\", size = 1 }]\n";
+    let output = with(toml);
+    assert!(output.status.success());
+    let told = stderr(&output);
+    assert!(told.contains("no program that was recorded has `take` among what is loaded"), "{told}");
+}
+
+/// It says so, and the program runs as it would.
+#[test]
+fn a_function_that_can_not_be_hooked_is_left_alone() {
+    let source = "#include <stdio.h>
+        __asm__(\".text\\n.type take, @function\\ntake: push %rax\\ncall other\\npop %rcx\\nret\\n.size take, . - take\");
+        static char area[64];
+        __attribute__((used)) void *other(void) { return area; }
+        void *take(unsigned long bytes);
+        int main(void) { printf(\"%d\\n\", take(8) == area); }";
+    let scratch = Scratch::new();
+    let program = scratch.compile("short", source, &["-O2", "-no-pie", "-fno-pie"]);
+    fs::write(scratch.path("slimline.toml"), "[[allocator]]\nallocate = [{ function = \"take\", size = 1 }]\n")
+        .unwrap();
+    let output = record(&scratch, &program, &[]);
+    assert_eq!(crate::scratch::stdout(&output), "1\n");
+    let told = stderr(&output);
+    assert!(told.contains("blocks of `take` are not followed: its first instructions call another function"), "{told}");
+}
+
+/// A child that is forked and one that is exec'd go on with it, and what stays of the code can't be written to.
+#[test]
+fn hooks_outlive_forks_and_leave_no_memory_that_is_writable_and_executable() {
+    let source = POOL.replace(
+        "int main(int count",
+        "#include <sys/wait.h>\n#include <unistd.h>\nint run(int, char **);\nint main(int count, char **arguments) {
+            char line[512];
+            FILE *maps = fopen(\"/proc/self/maps\", \"r\");
+            while (fgets(line, sizeof line, maps)) if (strstr(line, \"rwx\")) return 3;
+            fclose(maps);
+            if (count > 1 && !strcmp(arguments[1], \"start\")) {
+                arguments[1] = \"again\";
+                execv(\"/proc/self/exe\", arguments);
+            }
+            int status = 1;
+            if (fork()) { wait(&status); return status != 0; }
+            return run(count, arguments);
+        }
+        int run(int count",
+    );
+    let scratch = Scratch::new();
+    let program = scratch.compile("pool", &source, &["-O2", "-g"]);
+    fs::write(scratch.path("slimline.toml"), POOL_TOML).unwrap();
+    check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
+    check(&report_of(&scratch, &program, &["start"]), "leaf", "make_leaves", 32, 20_000);
+}
+
+const NODES: &str = "#include <stdio.h>
+    #include <stdlib.h>
+    #ifdef MIMALLOC
+    #include <mimalloc.h>
+    #define malloc mi_malloc
+    #define free mi_free
+    #endif
+    struct node { struct node *next; long key; double value; char rest[40]; };
+    __attribute__((noinline)) struct node *make_nodes(int count) {
+        struct node *first = NULL;
+        for (int i = 0; i < count; i++) {
+            struct node *node = malloc(sizeof *node);
+            node->next = first; node->key = i; node->value = 0;
+            first = node;
+            long *gone = malloc(16);
+            *gone = i;
+            free(gone);
+        }
+        return first;
+    }
+    int main(void) {
+        struct node *list = make_nodes(20000);
+        double sum = 0;
+        for (int pass = 0; pass < 1500; pass++)
+            for (struct node *at = list; at; at = at->next) { at->value += at->key; sum += at->value; }
+        printf(\"%g\\n\", sum);
+    }";
+
+#[test]
+fn allocators_that_are_linked_statically_are_known() {
+    let archives = [("libjemalloc.a", "libjemalloc-dev"), ("libtcmalloc_minimal.a", "libgoogle-perftools-dev")];
+    for (archive, package) in archives {
+        let Some(archive) = library(archive) else {
+            skip("allocators_that_are_linked_statically_are_known", &format!("{package} is not installed"));
+            continue;
+        };
+        let scratch = Scratch::new();
+        let archive = archive.to_str().unwrap();
+        let flags = ["-O2", "-g", archive, "-pthread", "-lstdc++", "-lm", "-ldl"];
+        let program = scratch.compile("nodes", NODES, &flags);
+        check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
+    }
+}
+
+#[test]
+fn an_allocator_is_known_by_its_own_names() {
+    if library("libmimalloc.so").is_none() {
+        return skip("an_allocator_is_known_by_its_own_names", "libmimalloc-dev is not installed");
+    }
+    let scratch = Scratch::new();
+    let program = scratch.compile("nodes", NODES, &["-O2", "-g", "-DMIMALLOC", "-lmimalloc"]);
+    check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
+}
+
+fn library(name: &str) -> Option<PathBuf> {
+    let path = Path::new("/usr/lib/x86_64-linux-gnu").join(name);
+    path.exists().then_some(path)
+}
