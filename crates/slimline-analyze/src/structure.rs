@@ -16,8 +16,9 @@ use crate::stride::{FEW_ADDRESSES, gcd, plain_stride, robust_gcd};
 pub const KNOWN: f64 = 0.95;
 /// Blocks of one size that make a group of nodes.
 const LEAST_NODES: u64 = 16;
-/// Largest node.
-const LARGEST_NODE_BYTES: u64 = 4096;
+/// Largest node that its blocks' size alone makes one. Larger blocks of one size are rather what many things are put in:
+/// libstdc++'s deque takes 512 bytes at a time, arenas and obstacks take a page.
+const LARGEST_NODE_BYTES: u64 = 511;
 /// Places of a node that one instruction reaches, at most; more are of an array, or of many small objects.
 const MOST_PLACES: usize = 8;
 /// So many tell that an instruction may reach many.

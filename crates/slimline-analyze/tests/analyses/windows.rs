@@ -118,11 +118,11 @@ fn blocks_of_one_size_are_nodes() {
 #[test]
 fn blocks_that_are_cut_into_small_ones_are_no_nodes() {
     let mut program = Program::new();
-    let slabs = program.nodes("slabs", None, 5_000, 4080);
+    let slabs = program.nodes("slabs", None, 5_000, 480);
     let in_loop = program.a_loop("find", 8, 9);
     let (next, value) = (program.site(in_loop), program.site(in_loop));
     for window in 0..40 {
-        let cell = u64::from(window * 37 % 170) * 24;
+        let cell = u64::from(window * 37 % 20) * 24;
         let steps = [load(next, slabs, cell, 0), load(value, slabs, cell + 8, 0)];
         program.node_window(0, &steps, |turn| (window * 977 + turn * 31) % 5_000, 60, 1_000_000);
     }
@@ -136,17 +136,34 @@ fn blocks_that_are_cut_into_small_ones_are_no_nodes() {
 #[test]
 fn blocks_of_which_few_places_were_seen_twice_are_no_nodes() {
     let mut program = Program::new();
-    let slabs = program.nodes("slabs", None, 5_000, 4080);
+    let slabs = program.nodes("slabs", None, 5_000, 480);
     let in_loop = program.a_loop("find", 8, 9);
     for place in 0..40_u32 {
         let site = program.site(in_loop);
         for (time, apart) in (0..).zip([0, 13, 201, 350]) {
-            let step = load(site, slabs, u64::from((place * 7 + apart) % 500) * 8, 0);
+            let step = load(site, slabs, u64::from((place * 7 + apart) % 60) * 8, 0);
             program.node_window(0, &[step], |_| place * 31 + time, 1, 1_000_000);
         }
     }
     let findings = program.findings();
     assert_eq!(group(&findings, &program, "slabs").structure, None);
+}
+
+/// An interpreter's arenas: each instruction was seen at one place of some of them.
+#[test]
+fn arenas_are_no_nodes() {
+    let found = |bytes: u64| {
+        let mut program = Program::new();
+        let arenas = program.nodes("arenas", None, 5_000, bytes);
+        let in_loop = program.a_loop("run", 8, 9);
+        let steps = [80, 224, 440].map(|offset| load(program.site(in_loop), arenas, offset, 0));
+        for window in 0..20 {
+            program.node_window(0, &steps, |turn| (window * 977 + turn * 31) % 5_000, 60, 1_000_000);
+        }
+        let findings = program.findings();
+        group(&findings, &program, "arenas").structure.map(|structure| structure.element_bytes)
+    };
+    assert_eq!((found(504), found(512), found(4080)), (Some(504), None, None));
 }
 
 /// A garbage collector's heap: one loop walks over some of it, and all else hops about.
