@@ -216,6 +216,19 @@ fn unnamed(reason: &str, module: &str, share: f64) -> Unnamed {
     Unnamed { reason: reason.into(), module: module.into(), share, accesses: 100 }
 }
 
+#[test]
+fn long_titles_of_advice_are_folded() {
+    let mut report = art();
+    report.advice[0].title = format!("Split f1_neuron into {{P}} and {{{}}}", "a_field ".repeat(20).trim_end());
+    report.advice[0].fields.clear();
+    let mut out = String::new();
+    text::advise(&mut out, &report, false).unwrap();
+    let out = unstyled(&out);
+    assert!(out.lines().all(|line| line.chars().count() <= text::WIDTH), "{out}");
+    assert!(out.contains("\n    a_field "), "{out}");
+    assert!(out.contains("\n  Lines that walk it: scanner.c:608"), "{out}");
+}
+
 fn as_text(by: By) -> String {
     text_of(&art(), by, Limits::default())
 }

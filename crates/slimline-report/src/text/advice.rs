@@ -33,7 +33,9 @@ pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
 }
 
 fn one(out: &mut impl Write, advice: &Advice, unit: WeightUnit) -> fmt::Result {
-    writeln!(out, "  {STRONG}{}{STRONG:#}", plain(&advice.title))?;
+    let mut title = String::new();
+    fold(&mut title, &plain(&advice.title), 2, 4)?;
+    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
     if let Some(position) = &advice.declared_at {
         writeln!(out, "  {DIM}declared at {}:{}{DIM:#}", plain(&position.file), position.line)?;
     }
@@ -69,7 +71,9 @@ fn one(out: &mut impl Write, advice: &Advice, unit: WeightUnit) -> fmt::Result {
     }
     if !advice.touched_lines.is_empty() {
         writeln!(out)?;
-        fold(out, &format!("Lines that touch moved fields: {}", plain(&advice.touched_lines.join(", "))), 2, 2)?;
+        // Where only the walk changes, no field moves.
+        let what = if advice.fields.is_empty() { "Lines that walk it" } else { "Lines that touch moved fields" };
+        fold(out, &format!("{what}: {}", plain(&advice.touched_lines.join(", "))), 2, 2)?;
     }
     Ok(())
 }
