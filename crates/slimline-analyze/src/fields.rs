@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_attribute::tables::{GroupKind, Member, MemberRole, Tables, TypeKind};
-use slimline_attribute::typing::leaves::leaves;
+use slimline_attribute::typing::leaves::{foreign_at, leaves};
 
 use crate::extents::Extents;
 use crate::places::{BATCHES, Places};
@@ -36,7 +36,8 @@ pub struct FieldShape {
     pub name: String,
     /// Its type as the language spells it, where known.
     pub type_name: Option<String>,
-    /// Fields with the same number can only move together: parts of a base class, elements of an array.
+    /// Fields with the same number can only move together: parts of a base class or of a
+    /// library's type, elements of an array.
     pub moves_with: usize,
 }
 
@@ -143,10 +144,12 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
     // Where a set of fields that move together begins: the base, or the array's path.
     let mut sets: BTreeMap<String, usize> = BTreeMap::new();
     for (index, leaf) in leaves.into_iter().enumerate() {
-        let set = match (whole(leaf.offset), leaf.path.split_once('[')) {
-            (Some(member), _) => Some(format!("{} at {}", member.name, member.offset)),
-            (None, Some((array, _))) => Some(array.to_owned()),
-            (None, None) => None,
+        let foreign = foreign_at(&tables.types, type_id, leaf.offset);
+        let set = match (whole(leaf.offset), foreign, leaf.path.split_once('[')) {
+            (Some(member), ..) => Some(format!("{} at {}", member.name, member.offset)),
+            (None, Some(member), _) => Some(format!("{} at {}", member.path, member.offset)),
+            (None, None, Some((array, _))) => Some(array.to_owned()),
+            (None, None, None) => None,
         };
         let moves_with = set.map_or(index, |set| *sets.entry(set).or_insert(index));
         shapes.push(FieldShape {

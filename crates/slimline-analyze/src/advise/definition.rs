@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use slimline_attribute::tables::{Language, Member, MemberRole, Tables, Type};
+use slimline_attribute::tables::{Language, Member, MemberRole, Tables};
 
 use super::Subject;
+use super::placing::{is_whole, members_at};
 
 /// A new structure.
 pub(super) struct Part<'a> {
@@ -111,7 +112,7 @@ fn part_name(subject: &Subject<'_>, part: &Part<'_>) -> String {
     }
 }
 
-/// Members that lie wholly in the part as they were declared; of others, the leaves.
+/// Members that lie wholly in the part as they were declared; of others, the leaves, but nothing of a library's type.
 fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
     let type_ = subject.tables.group(subject.group.group).element.map(|element| subject.tables.type_(element.type_id));
     let mut declared: Vec<Declared> = Vec::new();
@@ -119,8 +120,15 @@ fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
     for &row in part.fields {
         let field = &subject.group.fields[row];
         let members = type_.map(|type_| members_at(type_, field.offset, field.bytes)).unwrap_or_default();
-        let whole = !members.is_empty() && members.iter().all(|member| is_whole(subject, member, part));
+        let whole = !members.is_empty() && members.iter().all(|member| is_whole(subject, member, part.fields));
         if !whole {
+            if let Some(member) = subject.foreign_at(field.offset) {
+                if !done.contains(&member.offset) {
+                    done.push(member.offset);
+                    declared.push((identifier(&member.path, member.offset), member.type_name));
+                }
+                continue;
+            }
             declared.push((
                 identifier(&field.name, field.offset),
                 leaf_type(subject, field.type_name.as_deref(), field.bytes),
@@ -134,22 +142,6 @@ fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
         }
     }
     declared
-}
-
-/// Direct members that share bytes with the range.
-fn members_at(type_: &Type, offset: u64, bytes: u64) -> Vec<&Member> {
-    let overlaps = |member: &&Member| match member.role {
-        MemberRole::FlexibleArray => offset >= member.offset,
-        _ => member.offset < offset + bytes && offset < member.offset + member.bytes,
-    };
-    type_.members.iter().filter(overlaps).collect()
-}
-
-fn is_whole(subject: &Subject<'_>, member: &Member, part: &Part<'_>) -> bool {
-    subject.group.fields.iter().enumerate().all(|(row, field)| {
-        let inside = field.offset >= member.offset && field.offset < member.offset + member.bytes.max(1);
-        !inside || part.fields.contains(&row)
-    })
 }
 
 fn member_declaration(member: &Member, tables: &Tables) -> Declared {

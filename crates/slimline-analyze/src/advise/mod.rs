@@ -14,14 +14,17 @@ mod caches;
 mod definition;
 mod lines;
 mod order;
+mod placing;
 mod sharing;
 mod split;
 mod walk;
 
-use slimline_attribute::tables::{GroupKind, Language, SourcePosition, Tables, TypeKind};
+use slimline_attribute::tables::{GroupKind, Language, Leaf, Loop, SourcePosition, Tables, Type, TypeKind};
+use slimline_attribute::typing::leaves::foreign_at;
 use slimline_trace::access::{GroupId, SiteId};
 use slimline_trace::session::WeightUnit;
 
+use crate::fields::LINE_BYTES;
 use crate::findings::{Findings, GroupFindings, LoopFindings, LoopGroup};
 use crate::number::{bytes, percent};
 use crate::structure::ElementFrom;
@@ -258,7 +261,31 @@ impl Subject<'_> {
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
         }
-        caches::fits(self)
+        let element = self.element_type().filter(|found| found.is_built_in());
+        if let Some(element) = element {
+            return Some(format!("Its elements are of {}: no program can change its definition.", element.name));
+        }
+        caches::fits(self).or_else(|| {
+            let (objects, size) = (self.objects(), bytes(self.bytes()));
+            let what = if objects == 1 { "one object".to_owned() } else { format!("{objects} objects") };
+            self.is_one_or_small()
+                .then(|| format!("It is {what} of {size}: there is no array whose lines another layout could save."))
+        })
+    }
+
+    /// Whether there is but one element, or so little that all of it lies in a few cache lines: lines that a loop passes
+    /// over, which is what gains are predicted from, there are none.
+    fn is_one_or_small(&self) -> bool {
+        /// As few as are all in use at any time.
+        const FEW_LINES: u64 = 4;
+        let element_bytes = self.group.structure.map_or(0, |structure| structure.element_bytes);
+        // With more objects than samples there are others that none met.
+        self.objects() <= self.group.share.samples.max(1)
+            && (self.bytes() <= FEW_LINES * LINE_BYTES || self.bytes() < element_bytes.saturating_mul(2))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.members.iter().fold(0, |sum, group| self.tables.group(*group).bytes.saturating_add(sum))
     }
 
     fn no_gain(&self, gain: f64) -> String {
@@ -293,22 +320,25 @@ impl Subject<'_> {
         }
     }
 
+    fn element_type(&self) -> Option<&Type> {
+        let element = self.tables.group(self.group.group).element?;
+        Some(self.tables.type_(element.type_id))
+    }
+
     /// The element type's name where it is the program's to change, else the group's.
     fn name(&self) -> String {
         let row = self.tables.group(self.group.group);
-        let declared = row.element.map(|element| self.tables.type_(element.type_id));
+        let declared = self.element_type();
         let declared = declared.filter(|found| matches!(found.kind, TypeKind::Structure | TypeKind::Union));
         declared.map_or_else(|| row.name.clone(), |found| found.name.clone())
     }
 
     fn declared_at(&self) -> Option<SourcePosition> {
-        let element = self.tables.group(self.group.group).element?;
-        self.tables.type_(element.type_id).declared_at.clone()
+        self.element_type()?.declared_at.clone()
     }
 
     fn language(&self) -> Language {
-        let element = self.tables.group(self.group.group).element;
-        element.map_or(Language::C, |element| self.tables.type_(element.type_id).language)
+        self.element_type().map_or(Language::C, |found| found.language)
     }
 
     /// What a change of lines means for the session, where the group's loops save these parts of their lines.
@@ -430,14 +460,8 @@ impl Subject<'_> {
                 }
             });
         }
-        let found = &self.tables.loops[id_of(rows[0]).index()];
-        let place = match (found.first_line, found.last_line) {
-            (0, _) => format!("at {:#x}-{:#x}", found.start.0, found.end.0),
-            (first, last) if first == last => format!("line {first}"),
-            (first, last) => format!("lines {first}-{last}"),
-        };
         Some(SourceLoop {
-            name: format!("{} {place}", found.function),
+            name: place_of(&self.tables.loops[id_of(rows[0]).index()]),
             share: rows.iter().map(|&row| self.findings.loops[row].share.value).sum(),
             computing: rows.iter().map(|&row| self.findings.loops[row].computing).sum(),
             fields,
@@ -468,10 +492,14 @@ impl Subject<'_> {
 
     /// Names of fields in braces.
     fn braces(&self, fields: &[usize]) -> String {
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
         for &field in fields {
-            // Elements of one array are one word.
-            let name = self.group.fields[field].name.split('[').next().unwrap_or_default();
+            let shape = &self.group.fields[field];
+            // What moves as a whole is one word, and so are elements of one array.
+            let name = match self.foreign_at(shape.offset) {
+                Some(member) => member.path,
+                None => shape.name.split('[').next().unwrap_or_default().to_owned(),
+            };
             if names.last() != Some(&name) {
                 names.push(name);
             }
@@ -479,9 +507,25 @@ impl Subject<'_> {
         format!("{{{}}}", names.join(" "))
     }
 
+    /// The member at `offset` of the element that the program can only move as a whole.
+    fn foreign_at(&self, offset: u64) -> Option<Leaf> {
+        let element = self.tables.group(self.group.group).element?;
+        foreign_at(&self.tables.types, element.type_id, offset)
+    }
+
     fn offsets(&self, fields: &[usize]) -> Vec<u64> {
         fields.iter().map(|&field| self.group.fields[field].offset).collect()
     }
+}
+
+/// Function and lines of a loop; addresses where no line is known.
+fn place_of(found: &Loop) -> String {
+    let lines = match (found.first_line, found.last_line) {
+        (0, _) => format!("at {:#x}-{:#x}", found.start.0, found.end.0),
+        (first, last) if first == last => format!("line {first}"),
+        (first, last) => format!("lines {first}-{last}"),
+    };
+    format!("{} {lines}", found.function)
 }
 
 /// So much less, as a change: what is nothing has no sign.

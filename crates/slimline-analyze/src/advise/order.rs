@@ -1,26 +1,33 @@
 //! Reordering: fewer holes, and fields that are used together side by side.
 
+use slimline_attribute::tables::Language;
+
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
-use super::split::{alignment, as_it_is, laid_out};
+use super::placing::{laid_out, of_same_member, strictest};
+use super::split::as_it_is;
 use super::{Advice, Kind, Subject, percent};
 use crate::structure::ElementFrom;
 
 /// The fields cluster by cluster, in each the strictest alignment first; `None` where that is no other order or where
 /// the fields are not all known.
 pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
+    // rustc orders fields by itself, and that a structure is `repr(C)` debug information does not tell.
+    if subject.language() == Language::Rust {
+        return None;
+    }
     let structure = subject.group.structure.filter(|structure| structure.from == ElementFrom::DebugInfo)?;
     let mut order: Vec<usize> = Vec::new();
     for cluster in &subject.group.clusters {
-        let mut fields = cluster.fields.clone();
-        let key = |&field: &usize| {
-            // What moves together keeps its inner order and its place among the others.
-            let set = subject.group.fields[field].moves_with;
-            let first = &subject.group.fields[set];
-            (std::cmp::Reverse(alignment(first.offset, first.bytes)), set, field)
-        };
-        fields.sort_by_key(key);
-        order.extend(fields);
+        // A member moves as a whole, with what is used most of it, and keeps its inner order.
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        for &field in cluster.fields.iter().filter(|field| !order.contains(field)) {
+            if !members.iter().any(|member| member.contains(&field)) {
+                members.push(of_same_member(subject, field));
+            }
+        }
+        members.sort_by_key(|member| (std::cmp::Reverse(strictest(subject, member)), member[0]));
+        order.extend(members.concat());
     }
     let (placed, bytes) = laid_out(subject, &order);
     let as_before = order.windows(2).all(|pair| pair[0] < pair[1]);

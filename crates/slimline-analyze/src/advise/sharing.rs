@@ -1,5 +1,7 @@
 //! What advice must say of data that several threads use at once: that sharing is not judged.
 
+use slimline_attribute::tables::Language;
+
 use super::{Advice, Confidence, Kind, Subject};
 use crate::number::percent;
 use crate::threads::{Evidence, Sharing, ThreadUse};
@@ -59,7 +61,8 @@ pub(super) fn with_caution(subject: &Subject<'_>, advice: Advice) -> Advice {
 fn caution(subject: &Subject<'_>, sharing: &Sharing) -> String {
     let threads = &subject.group.threads.threads;
     let storing: Vec<&ThreadUse> = threads.iter().filter(|used| used.stores > 0).collect();
-    let who = match storing.len() {
+    let writers = storing.len();
+    let who = match writers {
         all if all == threads.len() => format!("{all} threads use it at once, and all store to it: "),
         // Which one does, samples alone told.
         0 => format!("{} threads use it at once, with stores among their accesses: ", threads.len()),
@@ -80,7 +83,14 @@ fn caution(subject: &Subject<'_>, sharing: &Sharing) -> String {
                               not judged here"
             .to_owned(),
     };
-    format!("{who}{}; {lines}.", list(subject, &named))
+    let apart = match (sharing.evidence(), subject.language()) {
+        (Evidence::Shared, language) if subject.is_one_or_small() && writers > 1 => format!(
+            " Where different threads store to different fields, these belong on cache lines of their own ({}).",
+            if language == Language::Rust { "repr(align(64))" } else { "alignas(64)" }
+        ),
+        _ => String::new(),
+    };
+    format!("{who}{}; {lines}.{apart}", list(subject, &named))
 }
 
 fn plural(storing: usize) -> &'static str {

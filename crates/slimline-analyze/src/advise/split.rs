@@ -2,6 +2,7 @@
 
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
+use super::placing::laid_out;
 use super::{Advice, Kind, SourceLoop, Subject, percent};
 use crate::structure::Structure;
 
@@ -28,29 +29,6 @@ pub(super) fn split(subject: &Subject<'_>) -> Option<Advice> {
     } else {
         arrays(subject, &structure, &clusters, linked)
     }
-}
-
-/// Fields of a structure laid out in their order: (offset, bytes) of each, and the size.
-pub(super) fn laid_out(subject: &Subject<'_>, fields: &[usize]) -> (Vec<(usize, u64, u64)>, u64) {
-    let mut end = 0u64;
-    let mut align = 1;
-    let mut placed = Vec::new();
-    for &field in fields {
-        let shape = &subject.group.fields[field];
-        let alignment = alignment(shape.offset, shape.bytes);
-        align = align.max(alignment);
-        end = end.next_multiple_of(alignment);
-        placed.push((field, end, shape.bytes));
-        end += shape.bytes;
-    }
-    (placed, end.next_multiple_of(align).max(1))
-}
-
-/// Alignment that a field of this size at this offset can have.
-pub(super) fn alignment(offset: u64, bytes: u64) -> u64 {
-    let by_size = 1 << bytes.max(1).trailing_zeros().min(4);
-    let by_offset = if offset == 0 { 16 } else { 1 << offset.trailing_zeros().min(4) };
-    u64::min(by_size, by_offset)
 }
 
 /// The layout as it is, for a loop that uses these fields.

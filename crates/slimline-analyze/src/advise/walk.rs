@@ -1,6 +1,6 @@
 //! Loops that walk against the layout: down the columns of an array that lies in rows.
 
-use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Subject, fewer, percent};
+use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Subject, fewer, percent, place_of};
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
 use crate::structure::KNOWN;
@@ -41,8 +41,8 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         group: subject.group.group,
         others: Vec::new(),
         title: format!(
-            "Walk {name} in the order in which it lies: interchange the loop of {} lines {}-{} with the one around it",
-            found.function, found.first_line, found.last_line
+            "Walk {name} in the order in which it lies: interchange the loop of {} with the one around it",
+            place_of(found)
         ),
         fields: Vec::new(),
         predicted: Some(predicted),

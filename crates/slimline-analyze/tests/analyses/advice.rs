@@ -1,7 +1,7 @@
 //! Advice on synthetic programs: what to do, where, and what not to touch.
 
 use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
-use slimline_attribute::tables::{Frame, GroupKind};
+use slimline_attribute::tables::{Frame, GroupKind, Language, TypeId};
 
 use crate::synthetic::{Program, Step, computing, load};
 
@@ -175,6 +175,94 @@ fn holes_are_closed_by_reordering() {
     assert_eq!(found[0].code, "typedef struct holes {\n    long b;\n    long d;\n    char a;\n    char c;\n} holes;\n");
 }
 
+/// A loop that reads all of an element's members, as (offset, bytes).
+fn reads_all(program: &mut Program, element: TypeId, members: &[(u64, u16)]) {
+    let bytes = program.tables.type_(element).bytes;
+    let array = program.array("array", Some(element), bytes << 20);
+    let in_loop = program.a_loop("f", 1, 2);
+    let step =
+        |&(offset, size): &(u64, u16)| Step { bytes: size, ..load(program.site(in_loop), array, offset, bytes as i64) };
+    let steps: Vec<Step> = members.iter().map(step).collect();
+    walk(program, &steps, 200);
+}
+
+/// rustc orders the fields of a structure by itself.
+#[test]
+fn rust_is_not_told_to_reorder() {
+    let mut program = Program::new();
+    let members = [("a", 0, 1, "u8"), ("b", 8, 8, "u64"), ("c", 16, 1, "u8"), ("d", 24, 8, "u64")];
+    let element = program.structure("own::Holes", 32, &members);
+    program.tables.types[element.index()].language = Language::Rust;
+    reads_all(&mut program, element, &[(0, 1), (8, 8), (16, 1), (24, 8)]);
+    assert_eq!(advice(&program)[0].kind, Kind::LeaveAlone);
+}
+
+/// What a nested structure has behind its last field is not filled with the outer one's fields.
+#[test]
+fn nested_structures_are_one_member() {
+    let mut program = Program::new();
+    let value = program.structure("struct value", 16, &[("count", 0, 8, "long"), ("weight", 8, 4, "float")]);
+    let members = [("key", 0, 4, "int"), ("value", 8, 16, "struct value")];
+    let element = program.structure("struct entry", 24, &members);
+    program.tables.types[element.index()].members[1].type_id = Some(value);
+    reads_all(&mut program, element, &[(0, 4), (8, 8), (16, 4)]);
+    let found = advice(&program);
+    assert_eq!((found[0].kind, found[0].why.as_str()), (Kind::LeaveAlone, "All 3 fields are used together."));
+}
+
+/// Entries of a hash map and the like.
+#[test]
+fn what_no_program_declares_is_left_alone() {
+    for (name, language) in [("(u32, u64)", Language::Rust), ("std::pair<int, long>", Language::Cpp)] {
+        let mut program = Program::new();
+        let element = program.structure(name, 64, &[("0", 0, 4, "u32"), ("1", 8, 56, "char[56]")]);
+        program.tables.types[element.index()].language = language;
+        reads_all(&mut program, element, &[(0, 4)]);
+        let found = &advice(&program)[0];
+        assert_eq!(found.kind, Kind::LeaveAlone);
+        assert_eq!(found.why, format!("Its elements are of {name}: no program can change its definition."));
+    }
+}
+
+/// A string's pointer and length go where it goes, also out of a structure within.
+#[test]
+fn members_of_library_types_move_whole() {
+    let mut program = Program::new();
+    let text_members = [("cap", 0, 8, "usize"), ("ptr", 8, 8, "*mut u8"), ("len", 16, 8, "usize")];
+    let text = program.structure("alloc::string::String", 24, &text_members);
+    let label_members = [("text", 0, 24, "alloc::string::String"), ("color", 24, 8, "u64")];
+    let label = program.structure("own::Label", 32, &label_members);
+    let members = [
+        ("tag", 0, 24, "alloc::string::String"),
+        ("label", 24, 32, "own::Label"),
+        ("x", 56, 8, "f64"),
+        ("y", 64, 8, "f64"),
+    ];
+    let element = program.structure("own::Particle", 72, &members);
+    program.tables.types.iter_mut().for_each(|found| found.language = Language::Rust);
+    for (type_, member, of) in [(label, 0, text), (element, 0, text), (element, 1, label)] {
+        program.tables.types[type_.index()].members[member].type_id = Some(of);
+    }
+    let array = program.array("array", Some(element), 72 << 20);
+    // The tag's length with x, the label's text's capacity with y, its color alone.
+    for (number, offsets) in [vec![16, 56], vec![24, 64], vec![48]].into_iter().enumerate() {
+        let in_loop = program.a_loop("f", 10 * number as u32 + 1, 10 * number as u32 + 2);
+        let steps: Vec<Step> =
+            offsets.into_iter().map(|offset| load(program.site(in_loop), array, offset, 72)).collect();
+        walk(&mut program, &steps, 60 - 10 * number as i64);
+    }
+    let found = &advice(&program)[0];
+    assert_eq!(found.title, "Split own::Particle into {tag x} {label.text y} {label.color}");
+    assert_eq!(found.fields, [vec![0, 8, 16, 56], vec![24, 32, 40, 64], vec![48]]);
+    assert_eq!(
+        found.code,
+        "struct Particle_tag_x {\n    tag: alloc::string::String,\n    x: f64,\n}\n\
+         struct Particle_label_text_y {\n    label_text: alloc::string::String,\n    y: f64,\n}\n\
+         struct Particle_label_color {\n    label_color: u64,\n}\n\
+         // one Vec each: array[i].tag becomes array_tag_x[i].tag\n"
+    );
+}
+
 #[test]
 fn a_column_walk_is_turned() {
     let mut program = Program::new();
@@ -189,6 +277,7 @@ fn a_column_walk_is_turned() {
     assert_eq!(found[0].kind, Kind::Interchange);
     assert_eq!(found[0].predicted.as_ref().expect("a prediction").lines, -0.875);
     assert_eq!(found[0].touched_lines, [("a.c".to_owned(), 29)]);
+    assert!(found[0].title.ends_with("the loop of column_sum lines 29-30 with the one around it"));
     assert!(found[0].why.contains("32768 bytes apart"), "{}", found[0].why);
 }
 

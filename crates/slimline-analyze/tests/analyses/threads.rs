@@ -55,7 +55,8 @@ fn counters_of_two_threads_are_not_called_well() {
     assert_eq!(
         found.why,
         "2 threads use it at once, and all store to it: 0 (thread 0), 1 (thread 1); 1 of 1 cache lines looked at had \
-         stores of one thread and accesses of another. What that costs is not judged here. Of the layout alone: All \
+         stores of one thread and accesses of another. What that costs is not judged here. Where different threads \
+         store to different fields, these belong on cache lines of their own (alignas(64)). Of the layout alone: All \
          of it (16 B) fits a core's own caches, apart from lines that threads take from each other."
     );
 }
@@ -122,4 +123,21 @@ fn a_rare_user_does_not_count() {
         program.window(u32::from(turn == 150), &steps[0], 0, 40, 1_000_000);
     }
     assert_eq!(sharing(&program), None);
+}
+
+/// One object is no array, and how much of the heap was followed changes nothing of that.
+#[test]
+fn one_object_is_not_split() {
+    let Cells { mut program, cells, steps } = cells(16);
+    program.tables.groups[cells.index()].partly_followed = true;
+    for turn in 0..60 {
+        let thread = turn as usize % 2;
+        program.window(thread as u32, &steps[thread], 0, 40, 1_000_000);
+    }
+    let found = advice(&program);
+    assert_eq!((found.kind, found.predicted), (Kind::NotJudged, None));
+    assert!(found.why.contains("belong on cache lines of their own (alignas(64))."), "{}", found.why);
+    let alone =
+        "Of the layout alone: It is one object of 16 B: there is no array whose lines another layout could save.";
+    assert!(found.why.ends_with(alone), "{}", found.why);
 }

@@ -145,6 +145,20 @@ pub struct Type {
     pub members: Vec<Member>,
 }
 
+impl Type {
+    /// Whether a standard library declares it.
+    pub fn is_library(&self) -> bool {
+        ["core::", "alloc::", "std::", "__gnu_cxx::"].iter().any(|library| self.name.starts_with(library))
+    }
+
+    /// Whether its definition is nobody's to change: a standard library's, or one of Rust's own making (`(u32, f32)`,
+    /// `&str`).
+    pub fn is_built_in(&self) -> bool {
+        let has_no_path = |name: &str| !name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        self.is_library() || self.language == Language::Rust && has_no_path(&self.name)
+    }
+}
+
 /// Sort of type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeKind {

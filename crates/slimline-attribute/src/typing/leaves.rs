@@ -6,12 +6,14 @@
 //! leaf, and so are those of single bytes: text and flags are read as wide as the processor likes. What a standard library wraps around one value (`Unique`, `NonNull`, `_Head_base`) is not named.
 
 use super::effort::{Descent, Effort};
-use crate::tables::{Leaf, Member, MemberRole, Type, TypeId, TypeKind};
+use crate::tables::{Language, Leaf, Member, MemberRole, Type, TypeId, TypeKind};
 
 /// Arrays of more elements than this are one leaf: a report of each element would not be read.
 pub const MAX_SPELLED_ELEMENTS: u64 = 16;
 /// Beyond that many members, nested structures are leaves themselves: nobody reads so many.
 const MOST_MEMBERS: u32 = 4096;
+/// Structures in structures that are looked through for what is not the program's own.
+const MOST_NESTED: u32 = 32;
 /// Wrappers of wrappers that are looked through.
 const MAX_WRAPPERS: u32 = 32;
 
@@ -55,6 +57,37 @@ pub fn field_at(types: &[Type], id: TypeId, offset: u64) -> Option<Leaf> {
     leaves(types, id).into_iter().find(|leaf| leaf.offset <= offset && offset - leaf.offset < leaf.bytes)
 }
 
+/// The outermost member that holds the byte at `offset` of `id` and is of a type whose inside is not the program's own to
+/// rearrange: a standard library's, one of Rust's own making, one of another crate. `None` where there is none.
+pub fn foreign_at(types: &[Type], id: TypeId, offset: u64) -> Option<Leaf> {
+    let outer = &types[id.index()];
+    let (mut type_, mut path, mut begin) = (outer, String::new(), 0);
+    for _ in 0..MOST_NESTED {
+        let holds = |member: &&Member| {
+            let at = offset.checked_sub(begin).and_then(|at| at.checked_sub(member.offset));
+            member.bits.is_none() && at.is_some_and(|at| at < member.bytes)
+        };
+        let member = type_.members.iter().find(holds)?;
+        path = dotted(&path, if member.role == MemberRole::Base { "" } else { &member.name });
+        begin = begin.saturating_add(member.offset);
+        let inner = &types[member.type_id?.index()];
+        match inner.kind {
+            TypeKind::Structure | TypeKind::Union if is_foreign(inner, outer) => {
+                let (bytes, type_name) = (member.bytes, member.type_name.clone());
+                return Some(Leaf { path, offset: begin, bytes, type_name });
+            }
+            TypeKind::Structure => type_ = inner,
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn is_foreign(inner: &Type, outer: &Type) -> bool {
+    let crate_of = |type_: &Type| type_.name.split("::").next().unwrap_or_default().to_owned();
+    inner.is_built_in() || inner.language == Language::Rust && crate_of(inner) != crate_of(outer)
+}
+
 /// The bytes of `id` that no leaf covers, padding at the end included, by offset.
 pub fn holes(types: &[Type], id: TypeId) -> Vec<Hole> {
     let mut holes = Vec::new();
@@ -93,7 +126,7 @@ fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, descent: Desce
         unit_end = 0;
         // The fields of a base class are written as the class's own; so is what a library wraps around one value.
         let is_structure = |id: TypeId| matches!(types[id.index()].kind, TypeKind::Structure);
-        let is_only = member.bytes == type_.bytes && member.type_id.is_some_and(is_structure) && is_library(type_);
+        let is_only = member.bytes == type_.bytes && member.type_id.is_some_and(is_structure) && type_.is_library();
         let name = if member.role == MemberRole::Base || is_only { "" } else { member.name.as_str() };
         descend(types, member, dotted(path, name), offset.saturating_add(member.offset), descent, found);
     }
@@ -148,14 +181,10 @@ fn descend(types: &[Type], member: &Member, path: String, offset: u64, descent: 
     }
 }
 
-fn is_library(type_: &Type) -> bool {
-    ["core::", "alloc::", "std::", "__gnu_cxx::"].iter().any(|library| type_.name.starts_with(library))
-}
-
 /// Whether a standard library's type holds nothing but one value, however deep.
 fn is_wrapper(types: &[Type], type_: &Type) -> bool {
     let mut type_ = type_;
-    if !is_library(type_) {
+    if !type_.is_library() {
         return false;
     }
     for _ in 0..MAX_WRAPPERS {
