@@ -17,7 +17,7 @@ pub(crate) struct Subject {
     /// Path of the program.
     pub(crate) program: String,
     pub(crate) way: Way,
-    /// Why the hardware does not sample, where nobody asked for the clock.
+    /// Why the hardware does not sample, where it might have.
     pub(crate) no_hardware: Option<String>,
 }
 
@@ -28,6 +28,10 @@ pub(crate) enum Way {
     /// From outside, and why. The program to start, if any; the hardware that samples it, else it is the clock.
     Rings { program: Option<PathBuf>, why: String, hardware: Option<UsableHardware> },
 }
+
+/// Why hardware that could sample does not.
+const CLOCK_KNOWS_THE_HEAP: &str =
+    "it tells heap blocks apart, which hardware samples do not yet; --collector pmu has latencies and memory levels";
 
 /// The hardware that is to sample, if any, and why not, where nobody asked for the clock.
 fn hardware(options: &RecordOptions) -> Result<(Option<UsableHardware>, Option<String>), RecordError> {
@@ -57,11 +61,17 @@ impl Subject {
         let Runs { file: runs, without_agent } = program::what_runs(&program)?;
         let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
         let (hardware, no_hardware) = hardware(options)?;
-        let from_outside = match (&hardware, without_agent) {
-            (Some(hardware), _) => Some(hardware.description()),
-            (None, Some(why)) => Some(why),
-            (None, None) => options.out_of_process.then(|| "asked for (--out-of-process)".to_owned()),
+        let asked_for = || options.out_of_process.then(|| "asked for (--out-of-process)".to_owned());
+        let without_agent = without_agent.or_else(asked_for);
+        let (hardware, no_hardware) = match hardware {
+            // From inside the process every heap block is known, from outside its mapping.
+            Some(_) if without_agent.is_none() && options.collector == CollectorChoice::Auto => {
+                (None, Some(CLOCK_KNOWS_THE_HEAP.to_owned()))
+            }
+            Some(hardware) => (Some(hardware), None),
+            None => (None, no_hardware.filter(|_| without_agent.is_some())),
         };
+        let from_outside = hardware.as_ref().map(UsableHardware::description).or(without_agent);
         let way = match from_outside {
             Some(why) => Way::Rings { program: Some(program), why, hardware },
             None => Way::Agent { program, runs },

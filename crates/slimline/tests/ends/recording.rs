@@ -45,7 +45,7 @@ fn usage_errors_are_claps() {
     }
 }
 
-/// Where hardware samples accesses it is taken; where it does not, that is said.
+/// Where hardware samples accesses it is taken from outside; where it does not, that is said.
 #[test]
 fn what_was_chosen_is_told() {
     let scratch = Scratch::new();
@@ -62,7 +62,13 @@ fn what_was_chosen_is_told() {
     check_refused(&asked, &format!("slimline: --collector pmu: {reason}"));
     check_refused(&asked, "; use --collector clock, which needs no hardware counter");
     assert_eq!(auto.status.code(), Some(0), "{}", stderr(&auto));
-    assert!(stderr(&auto).trim_end().ends_with(&format!("; by the clock: {reason}")), "{}", stderr(&auto));
+    assert!(!stderr(&auto).contains("by the clock"), "inside it would not be taken: {}", stderr(&auto));
+    let outside = scratch.slimline(["record", "--out-of-process", "true"]).output().unwrap();
+    if outside.status.code() == Some(0) {
+        assert!(stderr(&outside).trim_end().ends_with(&format!("; by the clock: {reason}")), "{}", stderr(&outside));
+    } else {
+        check_refused(&outside, "the kernel refuses to sample from outside");
+    }
     assert!(!stderr(&clock).contains("by the clock"), "it was asked for: {}", stderr(&clock));
 }
 
