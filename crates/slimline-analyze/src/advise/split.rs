@@ -4,6 +4,7 @@ use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
 use super::placing::laid_out;
 use super::{Advice, Kind, SourceLoop, Subject, percent};
+use crate::clusters::Rules;
 use crate::structure::Structure;
 
 /// Size of the pointer from the hot part to the cold one.
@@ -177,9 +178,14 @@ fn why(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]]) -> S
             structure.element_bytes
         );
     }
+    // Ties of what is hardly used are 0 or 1, by the few accesses that there are.
+    let is_used =
+        |field: usize| group.fields[field].share.max(group.fields[field].access_share) >= Rules::default().cold;
     let strongest = |a: &[usize], b: &[usize]| {
         let between = |tie: &&crate::affinity::Affinity| {
-            a.contains(&tie.a) && b.contains(&tie.b) || a.contains(&tie.b) && b.contains(&tie.a)
+            is_used(tie.a)
+                && is_used(tie.b)
+                && (a.contains(&tie.a) && b.contains(&tie.b) || a.contains(&tie.b) && b.contains(&tie.a))
         };
         group.affinity.iter().find(between).map_or(0.0, |tie| tie.value)
     };
