@@ -15,7 +15,7 @@ use crate::stride::{FEW_ADDRESSES, gcd, plain_stride, robust_gcd};
 /// Confidence above which a stride counts as known.
 pub const KNOWN: f64 = 0.95;
 /// Blocks of one size that make a group of nodes.
-const LEAST_NODES: u64 = 16;
+pub(crate) const LEAST_NODES: u64 = 16;
 /// Largest node that its blocks' size alone makes one. Larger blocks of one size are rather what many things are put in:
 /// libstdc++'s deque takes 512 bytes at a time, arenas and obstacks take a page.
 const LARGEST_NODE_BYTES: u64 = 511;

@@ -27,7 +27,7 @@ use slimline_trace::session::WeightUnit;
 use crate::fields::LINE_BYTES;
 use crate::findings::{Findings, GroupFindings, LoopFindings, LoopGroup};
 use crate::number::{bytes, percent};
-use crate::structure::ElementFrom;
+use crate::structure::{ElementFrom, LEAST_NODES};
 
 use caches::Small;
 pub use lines::Packing;
@@ -255,6 +255,14 @@ impl Subject<'_> {
         let Some(structure) = self.group.structure else {
             return Some("Its accesses show no regular structure, and debug information names none.".into());
         };
+        // Many blocks of one size with something regular inside: arenas, of which an allocator hands out pieces.
+        if structure.from == ElementFrom::Stride && row.object_bytes > 0 && row.objects >= LEAST_NODES {
+            return Some(format!(
+                "Its blocks of {} look like an allocator's: what lies in them, {} apart, no debug information tells.",
+                bytes(row.object_bytes),
+                bytes(structure.element_bytes)
+            ));
+        }
         if structure.element_bytes <= 8 {
             return Some(format!("Its elements are of {}: there is nothing to split.", bytes(structure.element_bytes)));
         }

@@ -295,6 +295,25 @@ fn without_debug_information_offsets_are_split() {
     assert!(found[0].code.contains("uint64_t at_40;"), "{}", found[0].code);
 }
 
+/// Hash entries in an interpreter's arenas: nobody has an array of them.
+#[test]
+fn cells_of_an_allocator_are_not_split() {
+    let mut program = Program::new();
+    let arenas = program.nodes("arenas", None, 5_000, 4080);
+    let (find, sum) = (program.a_loop("find", 8, 9), program.a_loop("sum", 18, 19));
+    let (next, value) = (program.site(find), program.site(sum));
+    for window in 0..80 {
+        let cell = u64::from(window * 37 % 170) * 24;
+        let step = if window % 4 == 0 { load(value, arenas, cell + 16, 0) } else { load(next, arenas, cell, 0) };
+        program.node_window(0, &[step], |turn| (window * 977 + turn * 31) % 5_000, 60, 1_000_000);
+    }
+    let found = &advice(&program)[0];
+    assert_eq!(found.kind, Kind::LeaveAlone);
+    let why =
+        "Its blocks of 4.0 KiB look like an allocator's: what lies in them, 24 B apart, no debug information tells.";
+    assert_eq!(found.why, why);
+}
+
 /// What must be left alone, with a word of the reason.
 #[test]
 fn what_is_well_is_left_alone() {
