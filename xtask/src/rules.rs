@@ -59,7 +59,11 @@ const UNFINISHED: &[&str] = &["todo!(", "unimplemented!(", "dbg!(", "FIXME"];
 /// Directories of temporary files are made, with names of their own.
 const EVERYBODYS: &[&str] = &["\"/tmp/", "\"/var/tmp/", "\"/dev/shm/"];
 /// Names in it are what a recorded file says, not where anything is written.
-const QUOTES_EVERYBODYS: &[&str] = &["crates/slimline-collect/tests/import.rs", "crates/slimline-agent/src/confine.rs"];
+const QUOTES_EVERYBODYS: &[&str] = &[
+    "crates/slimline-collect/tests/import.rs",
+    "crates/slimline-agent/src/confine.rs",
+    "crates/slimline-attribute/src/resolver/groups.rs",
+];
 
 /// Lines without tests past which a file gets a warning.
 const ROOM_LINES: usize = 600;

@@ -82,9 +82,10 @@ fn shared_anonymous_mappings_are_shared_memory() {
 
 #[test]
 fn shared_memory_is_told_by_name() {
-    for (what, name) in [("shm", "/dev/shm/slimline-objects"), ("memfd", "memfd:pool"), ("sysv", "SYSV0051311e")] {
+    for (what, name) in [("shm", "/slimline-objects-"), ("memfd", "memfd:pool"), ("sysv", "SYSV0051311e")] {
         let group = hottest(what, &[]);
-        assert_eq!(told(&group), (name, "shared_memory", 1, ITEMS_BYTES));
+        let (told_name, rest) = (&group.name, (group.kind.as_str(), group.blocks, group.bytes));
+        assert!(told_name.contains(name) && rest == ("shared_memory", 1, ITEMS_BYTES), "{told_name}: {rest:?}");
         check_made_in(&group, if what == "sysv" { "of_segment" } else { "of_file" });
     }
 }

@@ -110,8 +110,10 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "anonymous")) result = of_four(table);
     if (!strcmp(what, "shared")) result = of_four(common);
     if (!strcmp(what, "shm")) {
-        result = of_file(shm_open("/slimline-objects", O_RDWR | O_CREAT, 0600), MAP_SHARED, 0);
-        shm_unlink("/slimline-objects");
+        char name[40];
+        snprintf(name, sizeof name, "/slimline-objects-%d", (int)getpid());
+        result = of_file(shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600), MAP_SHARED, 0);
+        shm_unlink(name);
     }
     if (!strcmp(what, "memfd")) result = of_file(memfd_create("pool", 0), MAP_SHARED, 0);
     if (!strcmp(what, "sysv")) result = of_segment();
