@@ -1,40 +1,55 @@
-//! Builds the agent as a shared library, to be embedded.
+//! Builds what runs inside measured programs, to be embedded: the agent as a shared library, and the runtime of
+//! instrumented ones as an archive.
 //!
-//! Cargo can't depend on a `cdylib` artifact on stable, so this runs a second cargo with a target directory of its own
-//! (the outer one holds the lock of its own). The agent is always optimized (profile `agent`):
-//! it runs inside the measured program.
+//! Cargo can't depend on such artifacts on stable, so this runs a second cargo with a target directory of its own (the
+//! outer one holds the lock of its own). Both are always optimized (profile `agent`).
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let variable = |name: &str| PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")));
     let manifest = variable("CARGO_MANIFEST_DIR");
     let workspace = manifest.join("../..");
-    let target_directory = variable("OUT_DIR").join("agent");
-    let target = env::var("TARGET").expect("cargo sets TARGET");
-
-    for source in ["slimline-agent", "slimline-emulate"] {
+    for source in ["slimline-agent", "slimline-emulate", "slimline-runtime"] {
         println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
     }
-    // Of the trace crate the agent sees the records only: its other half changes far more often.
-    for source in ["Cargo.toml", "src/lib.rs", "src/wire.rs", "src/access.rs", "src/address.rs"] {
+    // Of the trace crate they see the records only: its other half changes far more often.
+    let seen = ["Cargo.toml", "src/lib.rs", "src/wire.rs", "src/access.rs", "src/address.rs"];
+    for source in seen.iter().chain(&["src/stream/mod.rs", "src/stream/record.rs", "src/stream/ring.rs"]) {
         println!("cargo::rerun-if-changed={}", manifest.join("../slimline-trace").join(source).display());
     }
     for file in ["Cargo.toml", "Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", workspace.join(file).display());
     }
 
+    // A thread that is cancelled in one of the functions that the agent wraps is unwound through the wrapper.
+    let unwind = ["-C", "force-unwind-tables=yes"];
+    let agent = build(&workspace, "slimline-agent", "cdylib", "preload", &unwind).join("libslimline_agent.so");
+    assert!(agent.is_file(), "{} is missing: slimline-agent must be a cdylib", display(&agent));
+    println!("cargo::rustc-env=SLIMLINE_AGENT={}", display(&agent));
+
+    let all = build(&workspace, "slimline-runtime", "staticlib", "archive", &[]).join("libslimline_runtime.a");
+    let all = fs::read(&all).unwrap_or_else(|error| panic!("{}: {error}", display(&all)));
+    let archive = variable("OUT_DIR").join("libslimline_runtime.a");
+    fs::write(&archive, archive_of(runtime_in(&all))).expect("OUT_DIR can be written");
+    println!("cargo::rustc-env=SLIMLINE_RUNTIME={}", display(&archive));
+}
+
+/// Builds a crate of ours and returns the directory of what came of it.
+fn build(workspace: &Path, package: &str, crate_type: &str, feature: &str, flags: &[&str]) -> PathBuf {
+    let target_directory = variable("OUT_DIR").join("agent");
+    let target = env::var("TARGET").expect("cargo sets TARGET");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .current_dir(&workspace)
-        .args(["rustc", "--profile", "agent", "--locked", "--package", "slimline-agent", "--lib"])
-        .args(["--crate-type", "cdylib", "--features", "preload", "--target", &target])
+        .current_dir(workspace)
+        .args(["rustc", "--profile", "agent", "--locked", "--package", package, "--lib"])
+        .args(["--crate-type", crate_type, "--features", feature, "--target", &target])
         .arg("--target-dir")
         .arg(&target_directory)
-        // A thread that is cancelled in one of the functions that the agent wraps is unwound through the wrapper.
-        .args(["--", "-C", "force-unwind-tables=yes"])
+        .arg("--")
+        .args(flags)
         // Set for us by the outer cargo and by clippy; they would reach the inner one.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
@@ -42,10 +57,63 @@ fn main() {
         .env_remove("CARGO_MAKEFLAGS")
         .env_remove("MAKEFLAGS");
     let status = cargo.status().expect("cargo starts");
-    assert!(status.success(), "building slimline-agent failed: {status}");
-    let library = target_directory.join(target).join("agent/libslimline_agent.so");
-    assert!(library.is_file(), "{} is missing: slimline-agent must be a cdylib", display(&library));
-    println!("cargo::rustc-env=SLIMLINE_AGENT={}", display(&library));
+    assert!(status.success(), "building {package} failed: {status}");
+    target_directory.join(target).join("agent")
+}
+
+/// What instrumented code refers to, and the runtime's own names that a linker must find.
+const SYMBOLS: [&str; 7] = [
+    "__slimline_cursor",
+    "__slimline_gate",
+    "__slimline_loaded",
+    "__slimline_next_chunk",
+    "__slimline_sigaction",
+    "__slimline_signal",
+    "__slimline_sysv_signal",
+];
+
+/// The runtime's one object in the archive that rustc made. The others are of the compiler's own library, which nothing
+/// in it needs: linked into programs they could only be in the way.
+fn runtime_in(archive: &[u8]) -> &[u8] {
+    let mut rest = archive.strip_prefix(MAGIC).expect("an archive");
+    let mut found = None;
+    while rest.len() >= HEADER_BYTES {
+        let size = std::str::from_utf8(&rest[48..58]).expect("a member's size");
+        let size: usize = size.trim_end().parse().expect("a member's size");
+        let member = &rest[HEADER_BYTES..HEADER_BYTES + size];
+        let defines = |symbol: &&str| member.windows(symbol.len()).any(|window| window == symbol.as_bytes());
+        if member.starts_with(b"\x7fELF") && SYMBOLS.iter().all(defines) {
+            assert!(found.is_none(), "the runtime is more than one object");
+            found = Some(member);
+        }
+        rest = &rest[(HEADER_BYTES + size.next_multiple_of(2)).min(rest.len())..];
+    }
+    found.expect("the runtime's object")
+}
+
+const MAGIC: &[u8] = b"!<arch>\n";
+const HEADER_BYTES: usize = 60;
+
+/// An archive of one object, with the index that linkers look names up in.
+fn archive_of(object: &[u8]) -> Vec<u8> {
+    let mut index = u32::try_from(SYMBOLS.len()).expect("few").to_be_bytes().to_vec();
+    let names: Vec<u8> = SYMBOLS.iter().flat_map(|symbol| symbol.bytes().chain([0])).collect();
+    let index_bytes = (index.len() + SYMBOLS.len() * 4 + names.len()).next_multiple_of(2);
+    let place = u32::try_from(MAGIC.len() + HEADER_BYTES + index_bytes).expect("small");
+    SYMBOLS.iter().for_each(|_| index.extend(place.to_be_bytes()));
+    index.extend(names);
+    let mut archive = MAGIC.to_vec();
+    for (name, content) in [("/", index.as_slice()), ("slimline_rt.o/", object)] {
+        let size = content.len().next_multiple_of(2);
+        archive.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644).bytes());
+        archive.extend(content);
+        archive.resize(archive.len() + size - content.len(), 0);
+    }
+    archive
+}
+
+fn variable(name: &str) -> PathBuf {
+    PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")))
 }
 
 fn display(path: &Path) -> &str {

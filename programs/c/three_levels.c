@@ -41,7 +41,7 @@
 #include "truth.h"
 
 #define L1_ITEMS (1u << 12)
-#define L2_ITEMS (1u << 17)
+#define L2_ITEMS (1u << 15)
 
 enum { FILL, CHAIN, ALONE_L1, ALONE_L2, ALONE_MEMORY, LOOPS };
 static struct truth loops[LOOPS] = {{"fill", 0}, {"chain", 0}, {"alone_l1", 0}, {"alone_l2", 0}, {"alone_memory", 0}};

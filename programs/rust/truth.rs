@@ -2,30 +2,39 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// CPU time of one loop, summed over passes and threads.
+/// User time of one loop, summed over passes and threads.
 pub struct Truth {
     name: &'static str,
     ns: AtomicU64,
 }
 
 #[repr(C)]
-struct Timespec {
+struct Timeval {
     seconds: i64,
-    nanoseconds: i64,
+    microseconds: i64,
+}
+
+/// `struct rusage`.
+#[repr(C)]
+struct Usage {
+    user: Timeval,
+    system: Timeval,
+    rest: [i64; 14],
 }
 
 unsafe extern "C" {
-    fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
+    fn getrusage(who: i32, usage: *mut Usage) -> i32;
 }
 
-const CLOCK_PROCESS_CPUTIME_ID: i32 = 2;
-const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+const RUSAGE_SELF: i32 = 0;
+const RUSAGE_THREAD: i32 = 1;
 
-fn clock_ns(clock: i32) -> u64 {
-    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: `time` is a valid `struct timespec` of x86-64 Linux, both clocks exist there.
-    unsafe { clock_gettime(clock, &mut time) };
-    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+fn user_ns(who: i32) -> u64 {
+    let none = || Timeval { seconds: 0, microseconds: 0 };
+    let mut usage = Usage { user: none(), system: none(), rest: [0; 14] };
+    // SAFETY: `usage` is a valid `struct rusage` of x86-64 Linux.
+    unsafe { getrusage(who, &mut usage) };
+    usage.user.seconds as u64 * 1_000_000_000 + usage.user.microseconds as u64 * 1000
 }
 
 impl Truth {
@@ -33,11 +42,11 @@ impl Truth {
         Self { name, ns: AtomicU64::new(0) }
     }
 
-    /// Runs one pass and adds the calling thread's CPU time for it.
+    /// Runs one pass and adds the calling thread's user time for it.
     pub fn time<R>(&self, pass: impl FnOnce() -> R) -> R {
-        let started = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        let started = user_ns(RUSAGE_THREAD);
         let result = pass();
-        self.ns.fetch_add(clock_ns(CLOCK_THREAD_CPUTIME_ID) - started, Ordering::Relaxed);
+        self.ns.fetch_add(user_ns(RUSAGE_THREAD) - started, Ordering::Relaxed);
         result
     }
 }
@@ -49,7 +58,7 @@ pub fn write(loops: &[&Truth]) {
     for truth in loops {
         text += &format!("loop {} {}\n", truth.name, truth.ns.load(Ordering::Relaxed));
     }
-    text += &format!("process {}\n", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+    text += &format!("process {}\n", user_ns(RUSAGE_SELF));
     std::fs::write(&path, text).expect(&path);
 }
 

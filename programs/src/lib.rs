@@ -2,7 +2,7 @@
 //!
 //! Each source file states its truth (hot group, element, fields, loops with their lines, the split to advise) as TOML
 //! in its first comment, so that no test repeats it: [`Program::truth`]. Each program takes `[passes] [elements]`,
-//! prints a checksum, and writes the CPU time of each loop to the file that the environment variable `TRUTH` names:
+//! prints a checksum, and writes the user time of each loop to the file that the environment variable `TRUTH` names:
 //! [`Times`]. A program `x` may have a twin `x_split` with the split applied by hand, which prints the same checksum.
 
 mod compile;

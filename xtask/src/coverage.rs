@@ -9,7 +9,9 @@ use sample_programs::{Optimization, Program};
 
 use crate::foreign::{self, Build, inputs};
 use crate::measure::{median, timed};
+use crate::selection::select;
 use crate::slimline::{Coverage, Report, Slimline};
+use crate::workload::PYTHON;
 use crate::{redis, target_dir};
 
 /// Bounds of issue 3: medians over the programs.
@@ -79,21 +81,10 @@ const CASES: &[Case] = &[
     Case { name: "python3", language: "C", how: How::Python },
 ];
 
-const PYTHON: &str = "
-words = {}
-for i in range(4000000):
-    key = 'w%d' % (i * i % 50021)
-    words.setdefault(key, []).append(i)
-    if len(words[key]) > 9: del words[key]
-print(len(words), sum(len(v) for v in words.values()))
-";
-
 /// Records each program once; prints a Markdown table. Whether the medians are within the bounds. With `keep` the
 /// sessions stay in that directory.
 pub(crate) fn run(keep: Option<&Path>, only: &[String]) -> Result<bool> {
-    if let Some(unknown) = only.iter().find(|name| CASES.iter().all(|case| case.name != **name)) {
-        bail!("no {unknown} among {}", CASES.iter().map(|case| case.name).collect::<Vec<_>>().join(" "));
-    }
+    let cases = select(CASES.iter().collect(), |case| case.name, only)?;
     let slimline = Slimline::build()?;
     println!(
         "| program | language | samples | accesses, % of the time | to an object, % of these | into structures, % of \
@@ -101,7 +92,7 @@ pub(crate) fn run(keep: Option<&Path>, only: &[String]) -> Result<bool> {
          | --- | --- | --- | --- | --- | --- | --- | --- |"
     );
     let (mut objects, mut fields) = (Vec::new(), Vec::new());
-    for case in CASES.iter().filter(|case| only.is_empty() || only.iter().any(|name| name == case.name)) {
+    for case in cases {
         let session = match keep {
             Some(directory) => directory.join(case.name),
             None => slimline.session("coverage"),
@@ -179,7 +170,7 @@ impl Case {
             }
             How::Python => {
                 let mut command = Command::new(python()?);
-                command.args(["-c", PYTHON]).env("PYTHONHASHSEED", "0");
+                command.args(["-c", PYTHON, "4000000"]).env("PYTHONHASHSEED", "0");
                 command
             }
         };

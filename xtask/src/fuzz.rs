@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::selection::select;
 use crate::{root, target_dir};
 
 /// Recordings that tests read are what this target begins with.
@@ -13,7 +14,7 @@ const LIMITS: [&str; 2] = ["-timeout=25", "-rss_limit_mb=2048"];
 
 /// Runs each target, or only these, for so many seconds; prints a Markdown table. Whether none found anything.
 pub(crate) fn run(seconds: u32, only: &[String]) -> Result<bool> {
-    let names = select(targets()?, only)?;
+    let names = select(targets()?, String::as_str, only)?;
     let fuzz = |arguments: &[&str]| {
         let mut command = Command::new("cargo");
         // Rustup's shim chooses the toolchain; the one that runs this must not be inherited.
@@ -65,11 +66,4 @@ fn targets() -> Result<Vec<String>> {
     names.iter_mut().for_each(|name| *name = name.trim_end_matches(".rs").to_owned());
     names.sort();
     Ok(names)
-}
-
-fn select(names: Vec<String>, only: &[String]) -> Result<Vec<String>> {
-    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
-        bail!("{unknown:?} is no fuzz target; there are {}", names.join(", "));
-    }
-    Ok(names.into_iter().filter(|name| only.is_empty() || only.contains(name)).collect())
 }

@@ -10,6 +10,7 @@ mod overhead;
 mod redis;
 mod robust;
 mod rules;
+mod selection;
 mod setup;
 mod slimline;
 mod soak;

@@ -5,6 +5,7 @@ use std::process::Output;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::selection::select;
 use crate::slimline::Slimline;
 use crate::{redis, setup, workload};
 
@@ -27,26 +28,24 @@ const REDIS: &str = "redis-server";
 pub(crate) fn run(times: u32, only: &[String]) -> Result<bool> {
     setup::install(setup::TESTS)?;
     let slimline = Slimline::build()?;
-    let redis = only.is_empty() || only.iter().any(|name| name == REDIS);
-    let others: Vec<String> = only.iter().filter(|name| *name != REDIS).cloned().collect();
+    // None is the server.
+    let programs = workload::debian(1)?.into_iter().map(Some).chain([None]).collect();
+    let programs = select(programs, |program| program.as_ref().map_or(REDIS, |workload| &workload.name), only)?;
     println!("| program | recorded runs | same output and status |\n| --- | --- | --- |");
     let mut all_equal = true;
-    if only.is_empty() || !others.is_empty() {
-        for workload in workload::select(workload::debian(1)?, &others)? {
-            let session = slimline.session("robust");
-            all_equal &= compare(&workload.name, times, |recorded| {
+    for program in &programs {
+        let session = slimline.session("robust");
+        all_equal &= match program {
+            Some(workload) => compare(&workload.name, times, |recorded| {
                 let command = workload.command();
                 let command = if recorded { slimline.record(&command, &session, &[]) } else { command };
                 Ok(workload.with_input(command)?.output()?.into())
-            })?;
-        }
-    }
-    if redis {
-        let session = slimline.session("robust");
-        all_equal &= compare(REDIS, times, |recorded| {
-            let (stdout, code) = redis::under_load(REDIS.as_ref(), recorded.then_some((&slimline, &session)))?;
-            Ok(Outcome { stdout, code })
-        })?;
+            }),
+            None => compare(REDIS, times, |recorded| {
+                let (stdout, code) = redis::under_load(REDIS.as_ref(), recorded.then_some((&slimline, &session)))?;
+                Ok(Outcome { stdout: stdout.into_bytes(), code })
+            }),
+        }?;
     }
     Ok(all_equal)
 }

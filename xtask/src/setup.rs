@@ -22,6 +22,8 @@ pub(crate) const TESTS: &[Package] = &[
     package("g++", "g++"),
     // Its debug information and code differ from gcc's.
     package("clang", "clang++"),
+    // What instruments programs: the oldest that it knows, with its libLLVM.
+    package("clang-19", "clang-19"),
     package("gfortran", "gfortran"),
     package("binutils", "objcopy"),
     // Moves debug information that files share to one of their own.

@@ -13,8 +13,9 @@ use anyhow::{Context as _, Result, bail};
 use sample_programs::{Optimization, Program};
 
 use crate::measure::{median, read};
+use crate::selection::select;
 use crate::slimline::Slimline;
-use crate::{setup, target_dir};
+use crate::{redis, setup, target_dir};
 
 /// Rows of each table.
 const SPANS: u32 = 10;
@@ -45,10 +46,7 @@ pub(crate) fn run(minutes: u32, only: &[String]) -> Result<bool> {
     let slimline = Slimline::build()?;
     let seconds = u64::from(minutes) * 60;
     let mut is_steady = true;
-    for name in ["churn_threads", "redis-server"] {
-        if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
-            continue;
-        }
+    for name in select(vec!["churn_threads", "redis-server"], |name| name, only)? {
         let session = slimline.session("soak");
         let begin = |recorder: Option<&Slimline>| -> Result<Box<dyn Soaked>> {
             let recorder = recorder.map(|slimline| (slimline, session.as_path()));
@@ -209,53 +207,31 @@ impl Soaked for Churn {
 
 /// A server under a load without end.
 struct Redis {
-    server: Child,
+    server: redis::Server,
     load: Child,
     pid: u32,
-    directory: PathBuf,
-    socket: String,
 }
 
 impl Redis {
     fn begin(recorder: Option<(&Slimline, &Path)>) -> Result<Self> {
-        let directory = target_dir()?.join("workloads");
-        std::fs::create_dir_all(&directory)?;
-        let socket = format!("soak.{}.{}.sock", std::process::id(), recorder.is_some());
-        let mut server = Command::new("redis-server");
-        server.args(["--port", "0", "--unixsocket", &socket, "--save", "", "--appendonly", "no"]);
-        server.args(["--daemonize", "no", "--loglevel", "warning"]).current_dir(&directory);
-        let mut server = recorded(server, recorder);
-        let server = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let started = Instant::now();
-        while !directory.join(&socket).exists() {
-            if started.elapsed() > Duration::from_secs(30) {
-                bail!("no answer from the server for 30 s");
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let mut load = Command::new("redis-benchmark");
-        load.args(["-s", &socket, "-l", "-q", "-r", "100000", "-n", "400000", "-P", "8", "-c", "20"]);
-        load.args(["-t", "set,get,incr,lpush,lpop,sadd,hset,zadd"]).current_dir(&directory);
+        let server = redis::Server::start("redis-server".as_ref(), recorder)?;
+        let mut load = server.client("redis-benchmark");
+        load.args(["-l", "-q", "-r", "100000", "-n", "400000", "-P", "8", "-c", "20"]);
+        load.args(["-t", "set,get,incr,lpush,lpop,sadd,hset,zadd"]);
         let load = load.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let mut redis = Self { server, load, pid: 0, directory, socket };
-        redis.pid = redis.told(&redis.info()?, "process_id")? as u32;
-        Ok(redis)
+        let pid = told(&info(&server)?, "process_id")? as u32;
+        Ok(Self { server, load, pid })
     }
+}
 
-    fn client(&self, words: &[&str]) -> Result<String> {
-        let mut command = Command::new("redis-cli");
-        let output = command.args(["-s", &self.socket]).args(words).current_dir(&self.directory).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
+fn info(server: &redis::Server) -> Result<String> {
+    server.ask(&["info", "everything"])
+}
 
-    fn info(&self) -> Result<String> {
-        self.client(&["info", "everything"])
-    }
-
-    fn told(&self, info: &str, name: &str) -> Result<f64> {
-        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        Ok(value.with_context(|| format!("redis does not tell {name}"))?.trim().parse()?)
-    }
+/// A number of Redis's account of itself.
+fn told(info: &str, name: &str) -> Result<f64> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    Ok(value.with_context(|| format!("redis does not tell {name}"))?.trim().parse()?)
 }
 
 impl Soaked for Redis {
@@ -264,19 +240,17 @@ impl Soaked for Redis {
     }
 
     fn progress(&self) -> Result<Progress> {
-        let info = self.info()?;
-        let told = |name| self.told(&info, name);
+        let info = info(&self.server)?;
         Ok(Progress {
-            operations: told("total_commands_processed")?,
-            cpu_seconds: told("used_cpu_user")? + told("used_cpu_sys")?,
+            operations: told(&info, "total_commands_processed")?,
+            cpu_seconds: told(&info, "used_cpu_user")? + told(&info, "used_cpu_sys")?,
         })
     }
 
     fn end(mut self: Box<Self>) -> Result<()> {
         self.load.kill()?;
         self.load.wait()?;
-        self.client(&["shutdown", "nosave"])?;
-        let status = self.server.wait()?;
+        let status = self.server.shut_down()?;
         if !status.success() {
             bail!("redis-server: {status}");
         }

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use sample_programs::{Optimization, Program};
 
 use crate::target_dir;
@@ -41,14 +41,8 @@ impl Workload {
     }
 }
 
-/// Those of `workloads` that `only` names; all if it names none. A name that fits none is an error.
-pub(crate) fn select(workloads: Vec<Workload>, only: &[String]) -> Result<Vec<Workload>> {
-    if let Some(unknown) = only.iter().find(|name| workloads.iter().all(|workload| workload.name != **name)) {
-        let known: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
-        bail!("no {unknown} among {}", known.join(" "));
-    }
-    Ok(workloads.into_iter().filter(|workload| only.is_empty() || only.contains(&workload.name)).collect())
-}
+/// How the kind of those begins that allocate much.
+pub(crate) const ALLOCATING: &str = "allocating";
 
 /// What `bench overhead` measures: runs of two to four seconds, so that the ratio is of running, not of starting.
 pub(crate) fn for_overhead() -> Result<Vec<Workload>> {
@@ -83,10 +77,11 @@ fn sample(name: &str, passes: u64, kind: &'static str) -> Result<Workload> {
     Ok(Workload { name: name.to_owned(), program, arguments: vec![passes.to_string()], input: None, kind })
 }
 
-const PYTHON: &str = "
+/// Its argument is the number of steps.
+pub(crate) const PYTHON: &str = "
 import sys
 words = {}
-for i in range(int(sys.argv[1]) * 400000):
+for i in range(int(sys.argv[1])):
     key = 'w%d' % (i * i % 50021)
     words.setdefault(key, []).append(i)
     if len(words[key]) > 9: del words[key]
@@ -117,7 +112,7 @@ pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
         ("gzip", installed("gzip"), strings(&["-c", "-n", "-9", &lines_path]), None),
         ("sort", installed("sort"), strings(&["-k", "2", "--parallel=2", &lines_path]), None),
         ("perl", installed("perl"), strings(&["-e", PERL, &size.to_string()]), None),
-        ("python3", installed("python3"), strings(&["-c", PYTHON, &size.to_string()]), None),
+        ("python3", installed("python3"), strings(&["-c", PYTHON, &(size * 400_000).to_string()]), None),
         ("sqlite3", installed("sqlite3"), strings(&[":memory:"]), Some(&sql)),
         ("cc1", cc1, [strings(&quiet_c), strings(&[&source.display().to_string()])].concat(), None),
     ];

@@ -11,7 +11,6 @@ use slimline_trace::wire::{
 
 use crate::blame::Plans;
 use crate::blocks::{self, BLOCKS, Block, INNER};
-use crate::budget::Budget;
 use crate::memory::Pages;
 use crate::recorder::bytes_of;
 use crate::signals::forward::Context;
@@ -26,9 +25,12 @@ const DECODED: usize = 2048;
 /// Without a burst, the instructions that are looked at for the next instance of a blamed one whose address is lost.
 const NEXT_INSTANCE_WITHIN: u32 = 64;
 
+/// What a thread's samples may cost in advance.
+const ADVANCE_NS: i64 = 400_000;
+
 /// What sampling one thread needs. Zeros are a fresh one.
 pub(crate) struct Sampler {
-    pub(crate) budget: Budget,
+    pub(crate) budget: emulate::Budget<ADVANCE_NS>,
     latest: Stop,
     emulator: emulate::Emulator<DECODED>,
     plans: Plans,

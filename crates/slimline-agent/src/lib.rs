@@ -22,7 +22,6 @@ extern crate std;
 
 // The recorder's side.
 mod blame;
-mod budget;
 mod burst;
 mod clock;
 mod confine;
@@ -40,6 +39,7 @@ mod signals;
 #[cfg(feature = "preload")]
 mod system_call;
 mod tables;
+mod text;
 mod thread;
 mod trigger;
 

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
-use crate::recorder::Path;
+use crate::text::Path;
 use crate::{clock, confine, entries, handler, hooks, kernel, maps, next, recorder, signals, thread, trigger};
 
 struct Run {

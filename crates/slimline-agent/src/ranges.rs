@@ -4,10 +4,11 @@
 #![allow(unsafe_code)] // calls the C library's functions
 
 use crate::hooks::{self, tracker_of};
+use crate::text::Text;
 use crate::thread::{self, Thread};
 use crate::{kernel, next, recorder};
-use core::ffi::{CStr, c_int, c_void};
-use core::fmt::{self, Write};
+use core::ffi::{c_int, c_void};
+use core::fmt::Write;
 use slimline_trace::wire::{MAX_RANGE_NAME, RangeEvent, RangeKind};
 
 /// What happened to a range, with the name of what lies there.
@@ -123,7 +124,7 @@ fn describe_mapping(event: &mut Event, flags: c_int, file: c_int, offset: i64) {
         event.head.of = offset as u64;
         let mut path = [0; libc::PATH_MAX as usize];
         let mut link = Text::<32>::new();
-        let is_written = write!(link, "/proc/self/fd/{file}\0").is_ok();
+        let is_written = write!(link, "/proc/self/fd/{file}").is_ok();
         if let Some(link) = link.as_c_str().filter(|_| is_written)
             && let Ok(path) = kernel::read_link(link, &mut path)
         {
@@ -181,11 +182,13 @@ pub(crate) unsafe extern "C" fn mremap(
     // SAFETY: the caller's own request.
     let mapped = unsafe { (next::MREMAP.get())(old, old_bytes, new_bytes, flags, new) };
     if mapped != libc::MAP_FAILED {
-        hooks::unmapped();
         let caller = Caller { sp, bp };
         // With an old size of 0 the old mapping stays.
         if old_bytes != 0 && flags & libc::MREMAP_DONTUNMAP == 0 {
             caller.unmapped(old as u64, old_bytes as u64, time_ns);
+        } else {
+            // What was at a fixed new place went.
+            hooks::unmapped();
         }
         caller.mapped(mapped as u64, new_bytes as u64, |_| {});
     }
@@ -250,33 +253,4 @@ pub(crate) unsafe extern "C" fn shmdt(start: *const c_void, sp: u64, bp: u64) ->
         Caller { sp, bp }.unmapped(start as u64, 0, time_ns);
     }
     result
-}
-
-/// A short text.
-struct Text<const BYTES: usize> {
-    bytes: [u8; BYTES],
-    length: usize,
-}
-
-impl<const BYTES: usize> Text<BYTES> {
-    fn new() -> Self {
-        Self { bytes: [0; BYTES], length: 0 }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-
-    fn as_c_str(&self) -> Option<&CStr> {
-        CStr::from_bytes_with_nul(self.bytes()).ok()
-    }
-}
-
-impl<const BYTES: usize> Write for Text<BYTES> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
 }

@@ -11,7 +11,7 @@
 //!                      └─ neighbors  which sites share elements  ──┘
 //! ```
 //!
-//! [`findings`] runs it all in one pass. Nothing here does I/O or prints. Answers depend on what was observed, never
+//! [`findings`] runs it all in one pass; [`full_trace`] is of programs that write down every access. Nothing here does I/O or prints. Answers depend on what was observed, never
 //! on how it was cut into shards: see [`analysis`].
 
 pub mod advise;
@@ -23,6 +23,7 @@ pub mod coverage;
 mod extents;
 pub mod fields;
 pub mod findings;
+pub mod full_trace;
 pub mod hot;
 pub mod neighbors;
 pub mod number;

@@ -251,3 +251,15 @@ fn sizes_that_no_memory_has_are_none() {
     let rows = forge.rows();
     assert_eq!(members(&rows).len(), 1, "{:?}", members(&rows));
 }
+
+#[test]
+fn code_that_reaches_beyond_all_addresses_is_nowhere() {
+    let mut forge = Forge::new(dw::DW_LANG_C11);
+    let unit = forge.0.unit.root();
+    let function = forge.add(dw::DW_TAG_subprogram);
+    for entry in [unit, function] {
+        forge.set(entry, dw::DW_AT_low_pc, AttributeValue::Address(Address::Constant(0x1000)));
+        forge.set(entry, dw::DW_AT_high_pc, AttributeValue::Udata(u64::MAX - 7));
+    }
+    assert!(forge.info().frame_layout(&[0xc3], Svma(0x1000)).is_none());
+}

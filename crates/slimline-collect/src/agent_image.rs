@@ -1,4 +1,7 @@
-//! The agent, embedded: one copied `slimline` is enough.
+//! What runs inside measured programs, embedded: one copied `slimline` is enough.
 
 /// The shared library that `build.rs` built from `slimline-agent`.
 pub(crate) static AGENT: &[u8] = include_bytes!(env!("SLIMLINE_AGENT"));
+
+/// The archive that `build.rs` built from `slimline-runtime`: to be linked into whatever has instrumented code.
+pub static RUNTIME: &[u8] = include_bytes!(env!("SLIMLINE_RUNTIME"));

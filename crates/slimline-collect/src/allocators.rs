@@ -81,10 +81,10 @@ enum Does {
 }
 use Does::{Frees, Makes, MakesMany, Resizes, ResizesMany, Stores};
 
-/// jemalloc's, with the beginnings that its names are given: as its own headers do, Rust's crates, and none where a program
-/// that has it for its `malloc` calls more of it.
+/// The beginnings that jemalloc's names are given: by its own headers, Rust's crates, the kernel's of its allocators. Those
+/// that are its own have none where a program has it for its `malloc` and calls more of it.
 const JEMALLOC_PREFIXES: [&str; 3] = ["je_", "_rjem_", "jemk_"];
-const JEMALLOC: &[(&str, Does)] = &[
+const JEMALLOC_AS_C_LIBRARY: &[(&str, Does)] = &[
     ("malloc", Makes(1)),
     ("calloc", MakesMany(1, 2)),
     ("realloc", Resizes(1, 2)),
@@ -95,12 +95,8 @@ const JEMALLOC: &[(&str, Does)] = &[
     ("free", Frees(1)),
     ("free_sized", Frees(1)),
     ("free_aligned_sized", Frees(1)),
-    ("mallocx", Makes(1)),
-    ("rallocx", Resizes(1, 2)),
-    ("dallocx", Frees(1)),
-    ("sdallocx", Frees(1)),
 ];
-const JEMALLOC_BARE: &[(&str, Does)] =
+const JEMALLOC_OWN: &[(&str, Does)] =
     &[("mallocx", Makes(1)), ("rallocx", Resizes(1, 2)), ("dallocx", Frees(1)), ("sdallocx", Frees(1))];
 const TCMALLOC: &[(&str, Does)] = &[
     ("tc_malloc", Makes(1)),
@@ -209,12 +205,12 @@ impl Allocators {
     pub(crate) fn new(own: &[AllocatorCall]) -> Self {
         let mut allocators = Self { calls: Vec::new(), records: Vec::new() };
         own.iter().for_each(|call| allocators.push(call.clone(), false));
-        for (name, does) in JEMALLOC {
+        for (name, does) in [JEMALLOC_AS_C_LIBRARY, JEMALLOC_OWN].concat() {
             for prefix in JEMALLOC_PREFIXES {
-                allocators.push(known(format!("{prefix}{name}"), *does), false);
+                allocators.push(known(format!("{prefix}{name}"), does), false);
             }
         }
-        for (name, does) in [JEMALLOC_BARE, TCMALLOC, MIMALLOC].concat() {
+        for (name, does) in [JEMALLOC_OWN, TCMALLOC, MIMALLOC].concat() {
             allocators.push(known(name.to_owned(), does), false);
         }
         for (name, does) in IN_THE_PLACE_OF_THE_C_LIBRARYS {
@@ -237,19 +233,17 @@ impl Allocators {
 
     /// What the agent tells of a function; `None` where there is none of that number.
     pub(crate) fn found(&self, event: AllocatorEvent) -> Option<FoundAllocator> {
-        use HookState::*;
-        let states = [Followed, Short, Calls, BranchInside, OutOfReach, UnknownCode, Refused];
-        let state = states.into_iter().find(|state| *state as u32 == event.state)?;
+        let outcomes = [
+            (HookState::Followed, HookOutcome::Followed),
+            (HookState::Short, HookOutcome::Short),
+            (HookState::Calls, HookOutcome::Calls),
+            (HookState::BranchInside, HookOutcome::BranchInside),
+            (HookState::OutOfReach, HookOutcome::OutOfReach),
+            (HookState::UnknownCode, HookOutcome::UnknownCode),
+            (HookState::Refused, HookOutcome::Refused),
+        ];
+        let (_, outcome) = outcomes.into_iter().find(|(state, _)| *state as u32 == event.state)?;
         let call = self.calls.get(event.function as usize)?;
-        let outcome = match state {
-            Followed => HookOutcome::Followed,
-            Short => HookOutcome::Short,
-            Calls => HookOutcome::Calls,
-            BranchInside => HookOutcome::BranchInside,
-            OutOfReach => HookOutcome::OutOfReach,
-            UnknownCode => HookOutcome::UnknownCode,
-            Refused => HookOutcome::Refused,
-        };
         Some(FoundAllocator { function: call.function.clone(), outcome })
     }
 }

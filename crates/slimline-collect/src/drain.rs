@@ -200,7 +200,7 @@ fn pid_of(name: &str) -> u32 {
 }
 
 /// Whether `pid` runs (a zombie does not).
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let Ok(stat) = proc_text::read(&format!("/proc/{pid}/stat")) else { return false };
     // The name before the state is in parentheses and may hold any byte.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

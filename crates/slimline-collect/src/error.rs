@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use slimline_trace::escape::shell_word;
 use slimline_trace::session::SessionError;
-use slimline_trace::wire::FILE_MIB;
 
 use crate::{NoHardware, perf_refusal};
 
@@ -100,10 +99,12 @@ pub enum RecordError {
     },
     /// The target could not share memory with us.
     #[error("the size of files is limited to {} KiB (ulimit -f), and what a program shares with slimline is a sparse \
-             file of {} MiB: raise the limit (ulimit -f unlimited)", limit_bytes / 1024, FILE_MIB)]
+             file of {shared_mib} MiB: raise the limit (ulimit -f unlimited)", limit_bytes / 1024)]
     FileSizeLimit {
         /// `RLIMIT_FSIZE`.
         limit_bytes: u64,
+        /// Size of the file, in MiB.
+        shared_mib: usize,
     },
     /// The system would not start it.
     #[error("{}: can't be started: {error}", program.display())]

@@ -11,7 +11,9 @@
 //! `perf_event` decodes the kernel's records, from rings and from files; `pmu` tells which hardware events to ask for, and
 //! `usable_hardware` which of them are granted.
 //!
-//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring` (shared memory), `cut_files`
+//! `instrumented` runs programs whose code writes its own trace.
+//!
+//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring`, `instrumented::ring` (shared memory), `cut_files`
 //! (a signal handler), `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
@@ -22,9 +24,10 @@ mod cut_files;
 mod doctor;
 mod drain;
 mod error;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod import;
+mod instrumented;
 mod live_mappings;
 mod machine;
 mod mapping_history;
@@ -56,11 +59,15 @@ mod until;
 mod usable_hardware;
 mod writer_thread;
 
+pub use agent_image::RUNTIME;
 pub use allocators::{AllocatorCall, MOST_ARGUMENTS};
 pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};
+pub use instrumented::{
+    Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TraceSink, site_section, trace,
+};
 pub use machine::describe as describe_machine;
 pub use program::preloaded;
 pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};

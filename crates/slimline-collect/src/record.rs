@@ -121,19 +121,24 @@ impl Outcome {
     /// Ends this process as the target ended: with its exit status, or by the same signal. Where the target succeeded
     /// and recording stopped early the status is 2.
     pub fn exit(&self) -> ! {
-        match self.end() {
-            End::Exited { status: 0 } if self.info.stopped_early.is_some() => std::process::exit(2),
-            End::Exited { status } => std::process::exit(status),
-            // It was not ours to end as.
-            End::Detached | End::Gone => std::process::exit(if self.info.stopped_early.is_some() { 2 } else { 0 }),
-            End::Signaled { signal } => {
-                // The core dump is the target's business.
-                let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-                let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-                // The signal does not end processes by default, or we ignore it: say it as shells do.
-                std::process::exit(128 + signal)
-            }
+        exit_as(self.end(), self.info.stopped_early.is_some())
+    }
+}
+
+/// Ends this process as the target ended, with status 2 where that succeeded and we did not.
+pub(crate) fn exit_as(end: End, has_stopped_early: bool) -> ! {
+    match end {
+        End::Exited { status: 0 } if has_stopped_early => std::process::exit(2),
+        End::Exited { status } => std::process::exit(status),
+        // It was not ours to end as.
+        End::Detached | End::Gone => std::process::exit(if has_stopped_early { 2 } else { 0 }),
+        End::Signaled { signal } => {
+            // The core dump is the target's business.
+            let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+            let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            // The signal does not end processes by default, or we ignore it: say it as shells do.
+            std::process::exit(128 + signal)
         }
     }
 }
@@ -175,7 +180,7 @@ fn stage(options: &RecordOptions, info: &SessionInfo) -> Result<WriterThread, Re
 }
 
 fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: &Path) -> Result<Outcome, RecordError> {
-    check_file_size_limit()?;
+    check_file_size_limit(FILE_BYTES)?;
     let run = RunDirectory::create()?;
     let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
     let (calibration, machine) = calibrate(options, Some(&run), asked);
@@ -354,11 +359,13 @@ fn conclude(followed: Followed, info: &mut SessionInfo, why_nothing: impl Fn(Opt
     }
 }
 
-/// Refuses a limit on the size of files, which the target inherits and keeps, under which its agent can't make the file
-/// that it shares with us.
-fn check_file_size_limit() -> Result<(), RecordError> {
+/// Refuses a limit on the size of files, which the target inherits and keeps, under which it can't make the file of so many
+/// bytes that it shares with us.
+pub(crate) fn check_file_size_limit(bytes: usize) -> Result<(), RecordError> {
     match getrlimit(Resource::Fsize).current {
-        Some(limit_bytes) if limit_bytes < FILE_BYTES as u64 => Err(RecordError::FileSizeLimit { limit_bytes }),
+        Some(limit_bytes) if limit_bytes < bytes as u64 => {
+            Err(RecordError::FileSizeLimit { limit_bytes, shared_mib: bytes.div_ceil(1 << 20) })
+        }
         _ => Ok(()),
     }
 }

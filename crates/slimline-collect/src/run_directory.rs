@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, StatVfs, StatVfsMountFlags, flock, statvfs};
+use slimline_trace::stream::ring::FILE_EXTENSION;
 use slimline_trace::wire::{
     AGENT_FILE, ALLOCATORS_FILE, CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION,
 };
@@ -44,15 +45,18 @@ struct Held {
 }
 
 impl RunDirectory {
+    /// Makes a directory for the rings of instrumented programs, which need no agent.
+    pub(crate) fn for_traces() -> Result<Self, RecordError> {
+        let candidates = candidates();
+        remove_abandoned(&candidates);
+        Ok(Self { rings: for_rings(&candidates)?, agent: None })
+    }
+
     /// Makes the directories and puts the agent in place.
     pub(crate) fn create() -> Result<Self, RecordError> {
         let candidates = candidates();
         remove_abandoned(&candidates);
-        let has_room = |mount: &StatVfs| match mount.f_bavail.saturating_mul(mount.f_frsize) >= RING_ROOM_BYTES {
-            true => Ok(()),
-            false => Err("has less than 64 MiB free"),
-        };
-        let rings = make("the shared memory", "64 MiB free", &candidates, has_room)?;
+        let rings = for_rings(&candidates)?;
         let may_execute = |mount: &StatVfs| match mount.f_flag.contains(StatVfsMountFlags::NOEXEC) {
             false => Ok(()),
             true => Err("is mounted noexec"),
@@ -163,6 +167,15 @@ fn candidates() -> Vec<PathBuf> {
     shm.chain(named).chain(fixed).filter(is_plain).collect()
 }
 
+/// A directory for shared memory.
+fn for_rings(candidates: &[PathBuf]) -> Result<Held, RecordError> {
+    let has_room = |mount: &StatVfs| match mount.f_bavail.saturating_mul(mount.f_frsize) >= RING_ROOM_BYTES {
+        true => Ok(()),
+        false => Err("has less than 64 MiB free"),
+    };
+    make("the shared memory", "64 MiB free", candidates, has_room)
+}
+
 fn make(
     what: &'static str,
     need: &'static str,
@@ -233,7 +246,8 @@ fn remove_abandoned(candidates: &[PathBuf]) {
 fn clear(directory: &Path, keeps_agent: bool) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let is_ring = Path::new(&name).extension() == Some(PROCESS_FILE_EXTENSION.as_ref());
+        let extension = Path::new(&name).extension();
+        let is_ring = [PROCESS_FILE_EXTENSION, FILE_EXTENSION].iter().any(|ring| extension == Some(ring.as_ref()));
         let is_agent = name == AGENT_FILE;
         let is_told = [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE].iter().any(|told| name == *told);
         if is_ring || is_told || is_agent && !keeps_agent {

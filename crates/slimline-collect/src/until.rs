@@ -26,7 +26,7 @@ pub(crate) enum Until {
 
 impl Until {
     /// How it ended; `None` where it has not. Passes on what signals came.
-    fn end(&mut self, signals: &HeldSignals) -> io::Result<Option<End>> {
+    pub(crate) fn end(&mut self, signals: &HeldSignals) -> io::Result<Option<End>> {
         match self {
             Self::Child(child) => {
                 let status = child.try_wait()?;
@@ -60,7 +60,7 @@ impl Until {
     }
 
     /// What wakes us when it ends; where the kernel is too old for that, it is noticed one pause later.
-    fn wakes(&self) -> Vec<OwnedFd> {
+    pub(crate) fn wakes(&self) -> Vec<OwnedFd> {
         let of_child = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
         match self {
             Self::Child(child) => of_child(child).into_iter().collect(),
@@ -103,7 +103,7 @@ pub(crate) fn watch(
 }
 
 /// Waits until one of them is ready, a signal comes or `pause` is over. What was ready is not waited for again.
-fn wait(wakes: &mut Vec<OwnedFd>, pause: Duration) {
+pub(crate) fn wait(wakes: &mut Vec<OwnedFd>, pause: Duration) {
     let mut ready: Vec<PollFd<'_>> = wakes.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
     let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
     // Interrupted by a signal, or nothing to wait for: the caller looks again.

@@ -85,6 +85,7 @@ mod blame_code;
 mod blame_flow;
 mod blame_latency;
 mod blame_search;
+mod budget;
 mod control;
 mod convert;
 mod emulator;
@@ -113,6 +114,7 @@ mod xsave;
 
 pub use access::{Access, AccessKind, Burst, End, Memory};
 pub use blame::{MAX_BACK, Plan, Quality, code_window, plan};
+pub use budget::Budget;
 pub use emulator::{Emulator, prepare};
 pub use iced_x86::Mnemonic;
 pub use state::{RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Registers, State};

@@ -6,6 +6,7 @@ pub mod annotate;
 pub mod assemble;
 pub mod doctor;
 pub mod dot;
+pub mod full_trace;
 mod imported;
 mod no_samples;
 #[cfg(test)]

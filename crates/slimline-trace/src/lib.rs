@@ -5,6 +5,7 @@
 //! - [`wire`]: the records that an injected runtime writes into shared memory. `no_std`, size-pinned, versioned.
 //! - [`access`]: the [`AccessBatch`](access::AccessBatch), the columns every analysis reads.
 //! - [`served`]: what hardware tells of an access: latency, memory level, TLB.
+//! - [`stream`]: the trace of an instrumented program: words of a record, and the site tables that say what they mean.
 //! - [`address`]: typed addresses, so that a run-time address, a link-time address and a file offset can't be mixed up.
 //!
 //! With the feature `session` (the default) also
@@ -25,6 +26,7 @@ pub mod regular_file;
 pub mod served;
 #[cfg(feature = "session")]
 pub mod session;
+pub mod stream;
 #[cfg(feature = "session")]
 pub mod tables;
 pub mod wire;

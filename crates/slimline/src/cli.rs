@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
 
 /// Name of the hidden subcommand that runs the calibration loop.
@@ -36,6 +36,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Record(Record),
+    Trace(Trace),
+    /// Compile and link C as clang does, for `slimline trace`
+    #[command(name = "cc", disable_help_flag = true)]
+    CompileC(Compile),
+    /// Compile and link C++ as clang++ does, for `slimline trace`
+    #[command(name = "c++", disable_help_flag = true)]
+    CompileCPlusPlus(Compile),
     Import(Import),
     Report(Report),
     Advise(Advise),
@@ -144,6 +151,59 @@ pub(crate) enum Collector {
     Clock,
     /// Hardware address sampling (AMD IBS, Intel PEBS, Arm SPE)
     Pmu,
+}
+
+/// Arguments of a compiler.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        make CC='slimline cc' CXX='slimline c++'\n  \
+        slimline c++ -O2 -o program program.cpp && slimline trace --live -- ./program\n\n\
+        The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG names the clang to\n\
+        use, of version 19 to 22 with its libLLVM; else the newest in PATH is taken. Ends with clang's status, or\n\
+        with 2 where the code can't be traced.")]
+pub(crate) struct Compile {
+    /// As clang takes them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// Run a program that was compiled with `slimline cc`, and count each of its accesses.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("way").required(true).args(["live", "output", "replay"]),
+    after_help = "Examples:\n  \
+        slimline trace --live -- ./program arguments\n  \
+        slimline trace --live --format json -- ./program | jq '.heap[0].fields'\n  \
+        slimline trace -o run.trace -- ./program     each access, in order, on disk\n  \
+        slimline trace --replay run.trace            the same report of it\n\n\
+        The program keeps its streams, directory, limits and exit status; the report goes to standard output when\n\
+        it has ended. Programs and libraries that are not instrumented run as they are and are not seen.\n\
+        A trace that is there becomes run.trace.old."
+)]
+pub(crate) struct Trace {
+    /// Analyze while the program runs; nothing is written to disk
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// Write the trace to this directory
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Show a trace that was written
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) replay: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+    /// Program and its arguments
+    #[arg(
+        required_unless_present = "replay",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Make a session of what another tool recorded.

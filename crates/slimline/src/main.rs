@@ -6,6 +6,7 @@ mod configuration;
 mod disk;
 mod inspect;
 mod pipeline;
+mod tracing;
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use slimline_analyze::advise::{Floors, advise};
 use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
@@ -16,6 +16,7 @@ use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
 use slimline_report::assemble;
 use slimline_report::view::{ProcessReport, Report};
 use slimline_trace::session::{Collector, Machine, ProcessSummary, Session, SessionInfo, Trigger};
+use slimline_trace::stream::recording::is_recording;
 
 use crate::disk::{Disk, check_whole};
 
@@ -28,12 +29,24 @@ const READ_AHEAD: usize = 2;
 
 /// Reads, attributes and analyzes the session in `directory`.
 pub(crate) fn report(directory: &Path) -> anyhow::Result<Report> {
+    check_no_trace(directory)?;
     let session = Session::open(directory)?;
     report_of(&session, session.info())
 }
 
+/// A full trace is no session of samples.
+fn check_no_trace(directory: &Path) -> anyhow::Result<()> {
+    let shown = directory.display();
+    ensure!(
+        !is_recording(directory),
+        "{shown} is a full trace, not a session of samples: slimline trace --replay {shown}"
+    );
+    Ok(())
+}
+
 /// The same for each process that has samples alone, costliest first.
 pub(crate) fn reports_per_process(directory: &Path) -> anyhow::Result<Vec<ProcessReport>> {
+    check_no_trace(directory)?;
     let session = Session::open(directory)?;
     let mut processes: Vec<&ProcessSummary> =
         session.processes().iter().filter(|process| process.samples > 0 || !session.info().complete).collect();

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use core::slice;
 
 use crate::kernel;
-use crate::recorder::Path;
+use crate::text::Path;
 
 /// A file's content while it lives.
 pub(super) struct File {

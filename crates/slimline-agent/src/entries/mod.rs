@@ -29,7 +29,8 @@ use slimline_trace::wire::{
     ALLOCATORS_FILE, AllocatorEvent, AllocatorFunction, AllocatorRole, HookState, MAX_ALLOCATOR_FUNCTIONS, MessageKind,
 };
 
-use crate::recorder::{Path, bytes_of};
+use crate::recorder::bytes_of;
+use crate::text::Path;
 use crate::{blocks, kernel, thread, unwind};
 use elf::{Elf, File};
 use hooked::Hook;
@@ -101,8 +102,9 @@ impl<'a> Wanted<'a> {
         (hash / 64 % 64, 1 << (hash % 64))
     }
 
-    /// Number of the function of that name in an object, if it is looked for there.
-    fn find(&self, name: &[u8], module: &[u8], has_own_malloc: bool) -> Option<usize> {
+    /// Number of the function of that name in an object, if it is looked for there; `may_have_own_malloc`: also if only in
+    /// one that defines `malloc`.
+    fn find(&self, name: &[u8], module: &[u8], may_have_own_malloc: bool) -> Option<usize> {
         let (word, bit) = Self::place(name);
         if self.hashes[word] & bit == 0 {
             return None;
@@ -110,7 +112,7 @@ impl<'a> Wanted<'a> {
         self.functions.iter().position(|function| {
             text(&function.name) == name
                 && module.ends_with(text(&function.module))
-                && (function.needs_own_malloc == 0 || has_own_malloc)
+                && (function.needs_own_malloc == 0 || may_have_own_malloc)
         })
     }
 }
@@ -149,13 +151,11 @@ fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>
         }
     };
     let mut has_own_malloc = false;
-    if is_program {
-        each_function(&mut |symbol| has_own_malloc |= symbol.name == b"malloc");
-    }
     let mut found = [MaybeUninit::<Found>::uninit(); MOST_HOOKS];
     let mut count = 0;
     each_function(&mut |symbol| {
-        if let Some(function) = wanted.find(symbol.name, module, has_own_malloc)
+        has_own_malloc |= is_program && symbol.name == b"malloc";
+        if let Some(function) = wanted.find(symbol.name, module, is_program)
             && count < MOST_HOOKS
         {
             let address = info.dlpi_addr.wrapping_add(symbol.address);
@@ -165,9 +165,10 @@ fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>
     });
     // SAFETY: so many were written.
     let found = unsafe { slice::from_raw_parts_mut(found.as_mut_ptr().cast::<Found>(), count) };
+    let is_kept = |found: &Found| has_own_malloc || wanted.functions[found.function].needs_own_malloc == 0;
     // Names of one function are hooked once.
-    found.sort_unstable_by_key(|found| (found.address, found.function));
-    hook_all(info, found, wanted.functions);
+    found.sort_unstable_by_key(|found| (!is_kept(found), found.address, found.function));
+    hook_all(info, &found[..found.partition_point(is_kept)], wanted.functions);
 }
 
 fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFunction]) {

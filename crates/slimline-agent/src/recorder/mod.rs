@@ -8,7 +8,6 @@
 mod ring;
 mod stacks;
 
-use core::ffi::CStr;
 use core::fmt::{self, Write};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,6 +18,7 @@ use slimline_trace::wire::{
 };
 
 use crate::kernel;
+use crate::text::Path;
 use crate::thread::Thread;
 pub(crate) use ring::{Ring, bytes_of};
 pub(crate) use stacks::{append_stack, path_totals, used_stack_words};
@@ -29,37 +29,6 @@ static HEADER: AtomicPtr<ProcessHeader> = AtomicPtr::new(null_mut());
 static FILE: AtomicI32 = AtomicI32::new(-1);
 /// 1 from the moment on that nothing more may be written.
 static SEALED: AtomicU32 = AtomicU32::new(0);
-
-/// A path put together without memory of its own.
-pub(crate) struct Path {
-    bytes: [u8; 4096],
-    length: usize,
-}
-
-impl Path {
-    /// An empty one.
-    pub(crate) const fn new() -> Self {
-        Self { bytes: [0; 4096], length: 0 }
-    }
-
-    /// The path so far; None when it did not fit.
-    pub(crate) fn as_c_str(&self) -> Option<&CStr> {
-        CStr::from_bytes_with_nul(self.bytes.get(..=self.length)?).ok()
-    }
-}
-
-impl Write for Path {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // One byte stays for the NUL.
-        let end = self.length + text.len();
-        if end >= self.bytes.len() {
-            return Err(fmt::Error);
-        }
-        self.bytes[self.length..end].copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
 
 /// Makes this process's file in `directory` and maps what all threads share. The `errno` where that is impossible;
 /// the process then goes unrecorded, and the collector sees that no file came.

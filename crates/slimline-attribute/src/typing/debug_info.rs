@@ -413,13 +413,10 @@ impl<'a> DebugInfo<'a> {
             }
             for skeleton in (0..self.unit_count()).filter(|&unit| self.units[unit as usize].skeleton.is_none()) {
                 let Some(parsed) = self.unit(skeleton) else { continue };
-                let Ok(mut list) = self.dwarf_of(skeleton).unit_ranges(parsed) else { continue };
+                let mut entries = parsed.entries();
+                let Ok(Some(root)) = entries.next_dfs() else { continue };
                 let unit = filled.get(&skeleton).copied().unwrap_or(skeleton);
-                while let Ok(Some(range)) = list.next() {
-                    if range.begin < range.end && range.begin != 0 {
-                        ranges.push((range.begin, range.end, unit));
-                    }
-                }
+                ranges.extend(self.code_ranges(skeleton, root).into_iter().map(|(start, end)| (start, end, unit)));
             }
             ranges.sort_unstable();
             ranges

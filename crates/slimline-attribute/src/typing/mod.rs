@@ -11,6 +11,7 @@
 //! information does not tell, the answer is a [`Reason`](infer::Reason), and the caller counts it.
 
 mod bound;
+mod code_ranges;
 pub mod debug_info;
 mod descend;
 mod effort;

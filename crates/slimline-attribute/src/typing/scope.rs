@@ -59,7 +59,7 @@ impl<'a> DebugInfo<'a> {
         let mut cursor = unit.entries_at_offset(die.unit_offset()).ok()?;
         let root = cursor.next_dfs().ok()??;
         let frame = self.frame_base(die, root);
-        let ranges = self.ranges_of(die, root);
+        let ranges = self.code_ranges(die.unit, root);
         let mut scope = FunctionScope::default();
         scope.inlined.push(Inlined { origin: self.origin(die), ranges: ranges.clone() });
         let mut open = vec![OpenScope { depth: root.depth(), ranges, inlined: 0 }];
@@ -86,13 +86,13 @@ impl<'a> DebugInfo<'a> {
                     skip_below = Some(depth);
                 }
                 dw::DW_TAG_lexical_block | dw::DW_TAG_try_block | dw::DW_TAG_catch_block => {
-                    let ranges = self.ranges_of(here, entry);
+                    let ranges = self.code_ranges(here.unit, entry);
                     let ranges = if ranges.is_empty() { open.last()?.ranges.clone() } else { ranges };
                     let inlined = open.last()?.inlined;
                     open.push(OpenScope { depth, ranges, inlined });
                 }
                 dw::DW_TAG_inlined_subroutine => {
-                    let ranges = self.ranges_of(here, entry);
+                    let ranges = self.code_ranges(here.unit, entry);
                     scope.inlined.push(Inlined { origin: self.origin(here), ranges: ranges.clone() });
                     let inlined = scope.inlined.len() as u32 - 1;
                     open.push(OpenScope { depth, ranges, inlined });
@@ -107,18 +107,6 @@ impl<'a> DebugInfo<'a> {
             }
         }
         Some(scope)
-    }
-
-    fn ranges_of(&self, die: Die, entry: &Entry<'a>) -> Vec<(u64, u64)> {
-        let mut found = Vec::new();
-        if let Some(unit) = self.unit(die.unit)
-            && let Ok(mut ranges) = self.dwarf_of(die.unit).die_ranges(unit, entry)
-        {
-            while let Ok(Some(range)) = ranges.next() {
-                found.push((range.begin, range.end));
-            }
-        }
-        found
     }
 
     /// The abstract entry that `die` is an instance of; itself where it is none.
@@ -177,7 +165,7 @@ impl<'a> DebugInfo<'a> {
         let entry = self.entry(die)?;
         match unsigned(&entry, dw::DW_AT_low_pc) {
             Some(address) => Some(address),
-            None => self.ranges_of(die, &entry).first().map(|range| range.0),
+            None => self.code_ranges(die.unit, &entry).first().map(|range| range.0),
         }
     }
 }

@@ -22,7 +22,6 @@ pub(super) struct UnitIndex {
 impl UnitIndex {
     /// Walks the unit; `None` where it is damaged.
     pub(super) fn read(info: &DebugInfo<'_>, unit: u32) -> Option<Self> {
-        let dwarf = info.dwarf_of(unit);
         let parsed = info.unit(unit)?;
         let mut index = Self::default();
         // Open entries: offset and depth of those that name what is in them.
@@ -45,13 +44,8 @@ impl UnitIndex {
             common = common.filter(|&common| depth > common);
             match tag {
                 dw::DW_TAG_subprogram => {
-                    if let Ok(mut ranges) = dwarf.die_ranges(parsed, entry) {
-                        while let Ok(Some(range)) = ranges.next() {
-                            if range.begin != 0 && range.begin < range.end {
-                                index.functions.push((range.begin, range.end, offset));
-                            }
-                        }
-                    }
+                    let ranges = info.code_ranges(unit, entry);
+                    index.functions.extend(ranges.into_iter().map(|(start, end)| (start, end, offset)));
                 }
                 dw::DW_TAG_typedef => {
                     if let Some(AttributeValue::UnitRef(target)) = entry.attr_value(dw::DW_AT_type)

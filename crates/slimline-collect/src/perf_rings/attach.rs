@@ -187,7 +187,10 @@ mod tests {
             // Attached to by now.
             begin.wait();
             let until_ns = thread_cpu_ns() + USED_NS;
-            while thread_cpu_ns() < until_ns {}
+            // Asking for the time is the kernel's work, of which no sample is taken.
+            while thread_cpu_ns() < until_ns {
+                (0..10_000).for_each(|number| _ = std::hint::black_box(number));
+            }
         };
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("session");

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use slimline_emulate as emulate;
-use slimline_emulate::{Emulator, Plan, State, code_window, plan};
+use slimline_emulate::{Budget, Emulator, Plan, State, code_window, plan};
 use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
 use slimline_trace::tables::Access;
@@ -20,10 +20,8 @@ use crate::clock::thread_cpu_ns;
 const NEXT_INSTANCE_WITHIN: u32 = 64;
 /// Plans kept for each process; 400 bytes each. Beyond, all are forgotten.
 const MOST_PLANS: usize = 8 << 10;
-/// What may be spent in advance, and owed at most.
+/// What bursts may cost in advance.
 const ADVANCE_NS: i64 = 1_000_000;
-/// Samples without a burst in a row, at most.
-const MOST_LEFT_OUT: u32 = 15;
 
 /// Which instructions the samples of one process are blamed on, by sampled instruction and skid; `None` where there is no
 /// code.
@@ -45,29 +43,6 @@ impl Plans {
             let (start, bytes) = code.around(ip, start, end);
             (!bytes.is_empty()).then(|| plan(&bytes, start, start, ip, skid.min(1) as u8))
         })
-    }
-}
-
-/// What bursts may cost us, of the time that samples stand for.
-#[derive(Debug)]
-struct Budget {
-    ppm: u32,
-    balance_ns: i64,
-    left_out: u32,
-}
-
-impl Budget {
-    /// Credits what a sample stands for; says whether it can have a burst.
-    fn earn(&mut self, weight_ns: u64) -> bool {
-        let earned = u128::from(weight_ns) * u128::from(self.ppm) / 1_000_000;
-        self.balance_ns = (self.balance_ns + earned.min(ADVANCE_NS as u128) as i64).min(ADVANCE_NS);
-        let affordable = self.balance_ns > 0 || self.left_out >= MOST_LEFT_OUT;
-        self.left_out = if affordable { 0 } else { self.left_out + 1 };
-        affordable
-    }
-
-    fn spend(&mut self, cost_ns: u64) {
-        self.balance_ns = (self.balance_ns - cost_ns.min(ADVANCE_NS as u64) as i64).max(-ADVANCE_NS);
     }
 }
 
@@ -102,7 +77,8 @@ pub(crate) struct Instruction {
 pub(crate) struct Blamer {
     skid: u32,
     burst_instructions: u32,
-    budget: Budget,
+    budget: Budget<ADVANCE_NS>,
+    budget_ppm: u32,
     emulator: Box<Emulator>,
     accesses: Vec<emulate::Access>,
 }
@@ -111,9 +87,8 @@ impl Blamer {
     /// With this skid, and bursts of so many instructions within a budget in millionths of the time.
     pub(crate) fn new(skid: u32, burst_instructions: u32, budget_ppm: u32) -> Self {
         emulate::prepare();
-        let budget = Budget { ppm: budget_ppm, balance_ns: ADVANCE_NS, left_out: 0 };
         let (emulator, accesses) = (Box::new(Emulator::new()), Vec::new());
-        Self { skid, burst_instructions, budget, emulator, accesses }
+        Self { skid, burst_instructions, budget: Budget::default(), budget_ppm, emulator, accesses }
     }
 
     /// What a sample with these registers, which stands for `weight_ns`, is blamed on.
@@ -131,7 +106,7 @@ impl Blamer {
             Some(plan) => located(&plan, &state),
         };
         let is_lost = blamed.quality == Quality::Lost;
-        let has_burst = self.budget.earn(weight_ns) && self.burst_instructions > 0;
+        let has_burst = self.budget.earn(weight_ns, self.budget_ppm) && self.burst_instructions > 0;
         let limit = match (has_burst, is_lost) {
             (true, _) => self.burst_instructions,
             (false, true) => self.burst_instructions.min(NEXT_INSTANCE_WITHIN),
@@ -317,13 +292,13 @@ mod tests {
     #[test]
     fn without_a_budget_one_sample_in_sixteen_has_a_burst() {
         let mut blamer = Blamer::new(1, 9, 1);
-        blamer.budget.balance_ns = 0;
+        blamer.budget.spend(ADVANCE_NS as u64);
         let bursts: Vec<usize> = (0..64)
             .filter(|_| {
                 let (blamed, accesses) = blame(&mut blamer, &WALK, 3, &[(RDI, 0x8000)]);
                 assert_eq!(blamed.address, 0x8000, "blamed all the same");
                 assert_eq!(accesses.is_empty(), blamed.burst_end == BurstEnd::NotStarted);
-                blamer.budget.balance_ns = -ADVANCE_NS;
+                blamer.budget.spend(ADVANCE_NS as u64);
                 blamed.instructions > 0
             })
             .collect();

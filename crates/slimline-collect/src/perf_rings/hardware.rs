@@ -27,6 +27,12 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
+    /// A planned event with the attributes that the kernel took.
+    fn new(event: &PmuEvent, attr: EventAttr) -> Self {
+        let &PmuEvent { is_in_group, least_latency_cycles, .. } = event;
+        Self { name: event.name.clone(), attr, is_in_group, cpus: event.cpus.clone(), least_latency_cycles }
+    }
+
     /// As `session.json` tells it.
     pub(super) fn sampled_event(&self) -> SampledEvent {
         let (asked, is_frequency) = (Some(self.attr.period_or_frequency), self.attr.flags.has(Flags::FREQ));
@@ -40,8 +46,13 @@ impl Granted {
 
     /// Whether it can be opened on a CPU.
     pub(super) fn is_on(&self, cpu: u32) -> bool {
-        self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+        is_among(self.cpus.as_deref(), cpu)
     }
+}
+
+/// Whether a CPU is one of these; `None` for all.
+fn is_among(cpus: Option<&[u32]>, cpu: u32) -> bool {
+    cpus.is_none_or(|cpus| cpus.contains(&cpu))
 }
 
 /// What came of asking.
@@ -63,13 +74,7 @@ impl Negotiated {
     /// All of what is planned.
     #[cfg(test)]
     pub(crate) fn granting(events: &[PmuEvent]) -> Self {
-        let granted = |event: &PmuEvent| Granted {
-            name: event.name.clone(),
-            attr: of_reader(&event.attr, Begin::AtExec, event.is_in_group),
-            is_in_group: event.is_in_group,
-            cpus: event.cpus.clone(),
-            least_latency_cycles: event.least_latency_cycles,
-        };
+        let granted = |event: &PmuEvent| Granted::new(event, of_reader(&event.attr, Begin::AtExec, event.is_in_group));
         Self { granted: events.iter().map(granted).collect(), ..Self::default() }
     }
 
@@ -105,8 +110,7 @@ pub(super) fn negotiate<H>(
             all.refuse(event, io::Error::other("the event that has to lead its group was refused"));
             continue;
         }
-        let is_there = |cpu: &&u32| event.cpus.as_ref().is_none_or(|of_event| of_event.contains(cpu));
-        let Some(&cpu) = cpus.iter().find(is_there) else {
+        let Some(&cpu) = cpus.iter().find(|&&cpu| is_among(event.cpus.as_deref(), cpu)) else {
             all.refuse(event, io::Error::other("none of its CPUs is online"));
             continue;
         };
@@ -128,13 +132,7 @@ pub(super) fn negotiate<H>(
                     all.refused
                         .extend(lacks(&attempts[0], attr).map(|what| format!("{}: {what} ({error})", event.name)));
                 }
-                all.granted.push(Granted {
-                    name: event.name.clone(),
-                    attr: attr.clone(),
-                    is_in_group: event.is_in_group,
-                    cpus: event.cpus.clone(),
-                    least_latency_cycles: event.least_latency_cycles,
-                });
+                all.granted.push(Granted::new(event, attr.clone()));
                 leader = Some((handle, cpu));
             }
             (None, error) => {

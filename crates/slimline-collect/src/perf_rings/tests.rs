@@ -13,6 +13,7 @@ use slimline_trace::wire::Quality;
 use super::*;
 use crate::perf_event::encode::{Encoder, SyntheticSample};
 use crate::perf_event::{ByteOrder, Flags, event_type, misc_bits, record_type, sample_type, software_event};
+use crate::pmu::MEMORY_FIELDS;
 use crate::record::tests::empty_info;
 
 /// No process has this number, nor any above.
@@ -113,25 +114,15 @@ fn load(time: u64) -> SyntheticSample {
     }
 }
 
-const FIELDS: u64 = sample_type::IP
-    | sample_type::TID
-    | sample_type::TIME
-    | sample_type::ADDR
-    | sample_type::CPU
-    | sample_type::PERIOD
-    | sample_type::DATA_SRC
-    | sample_type::WEIGHT_STRUCT
-    | sample_type::DATA_PAGE_SIZE
-    | sample_type::PHYS_ADDR;
-
 /// What an event needs for a row.
 const NEEDED: u64 = sample_type::IP | sample_type::TID | sample_type::TIME;
 
 #[test]
 fn each_field_on_and_off() {
-    let optional: Vec<u64> = (0..25).map(|bit| 1 << bit).filter(|bit| FIELDS & !NEEDED & bit != 0).collect();
-    let mut combinations = vec![FIELDS, NEEDED, FIELDS & !sample_type::WEIGHT_STRUCT | sample_type::WEIGHT];
-    combinations.extend(optional.iter().flat_map(|field| [FIELDS & !field, NEEDED | field]));
+    let optional: Vec<u64> = (0..25).map(|bit| 1 << bit).filter(|bit| MEMORY_FIELDS & !NEEDED & bit != 0).collect();
+    let mut combinations =
+        vec![MEMORY_FIELDS, NEEDED, MEMORY_FIELDS & !sample_type::WEIGHT_STRUCT | sample_type::WEIGHT];
+    combinations.extend(optional.iter().flat_map(|field| [MEMORY_FIELDS & !field, NEEDED | field]));
     for fields in combinations {
         let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, fields)]);
         kernel.sample(1, 0, &load(20));
@@ -170,7 +161,7 @@ fn each_field_on_and_off() {
 /// A sample as the kernel's `perf_output_sample` lays it out, written down byte by byte.
 #[test]
 fn a_kernels_bytes_become_a_row() {
-    let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, FIELDS)]);
+    let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, MEMORY_FIELDS)]);
     let [pid_low, pid_high, ..] = PID.to_le_bytes();
     let [_, _, pid_third, _] = PID.to_le_bytes();
     let bytes = [
@@ -203,8 +194,9 @@ fn events_are_told_apart_and_losses_counted() {
         attr: EventAttr { kind: 4, config: 0x8203, flags: Flags::DISABLED, ..EventAttr::default() },
         ..event("cpu/mem-loads-aux/", 0, 0)
     };
-    let loads = PmuEvent { is_in_group: true, ..event("cpu/mem-loads/P", 0x1cd, FIELDS) };
-    let kernel = Kernel::granting(&[leader, loads, event("cpu/mem-stores/P", 0x2cd, FIELDS & !sample_type::PHYS_ADDR)]);
+    let loads = PmuEvent { is_in_group: true, ..event("cpu/mem-loads/P", 0x1cd, MEMORY_FIELDS) };
+    let kernel =
+        Kernel::granting(&[leader, loads, event("cpu/mem-stores/P", 0x2cd, MEMORY_FIELDS & !sample_type::PHYS_ADDR)]);
     // Of two CPUs, whose rings are read one after another.
     kernel.sample(1, 1, &load(30));
     kernel.sample(0, 1, &load(20));
@@ -242,7 +234,7 @@ fn events_are_told_apart_and_losses_counted() {
 /// A thread with events of its own, which it would have inherited as well.
 #[test]
 fn a_thread_is_sampled_by_its_own_events() {
-    let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, FIELDS)]);
+    let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, MEMORY_FIELDS)]);
     kernel.sample(0, 0, &load(20));
     kernel.sample(0, 0, &SyntheticSample { tid: PID + 1, ..load(21) });
     let (_scratch, session, _) = kernel.session(|tracks| {
@@ -285,7 +277,7 @@ fn the_code_tells_width_and_the_instruction_before() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), WALK).unwrap();
     let inode = fs::metadata(file.path()).unwrap().ino();
-    let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, FIELDS & !sample_type::DATA_SRC)]);
+    let kernel = Kernel::granting(&[event("cpu/mem-loads/P", 0x1cd, MEMORY_FIELDS & !sample_type::DATA_SRC)]);
     kernel.put(0, |to| {
         to.with_trailer(&kernel.of_rings, &of_ring(11), record_type::MMAP2, 0, |fields| {
             fields.u32(PID).u32(PID).u64(CODE).u64(0x1000).u64(0);

@@ -27,7 +27,7 @@ use sysfs::{Pmu, pmus};
 pub const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 
 /// What is asked of a sample: where it was, what it accessed, and how that was served.
-const MEMORY_FIELDS: u64 = sample_type::IP
+pub(crate) const MEMORY_FIELDS: u64 = sample_type::IP
     | sample_type::TID
     | sample_type::TIME
     | sample_type::ADDR

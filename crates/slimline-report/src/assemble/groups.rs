@@ -44,6 +44,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize], 
         }),
         element_confidence: structure.map(|structure| structure.confidence),
         fields: found.fields.iter().map(|row| field(row, loop_rows, &found.service)).collect(),
+        elsewhere: found.elsewhere,
         affinity: found
             .affinity
             .iter()

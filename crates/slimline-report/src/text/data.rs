@@ -12,6 +12,8 @@ use crate::view::{Field, Group, Loop, LoopGroup, Place, Quality, Report, Sharing
 
 /// Share from which it is told what of the time a table is not about.
 const OUTSIDE: f64 = 0.005;
+/// What of a structure's share is in none of its fields has a row from here on; less would be told as nothing.
+const LEAST_ELSEWHERE: f64 = 0.0005;
 /// A row that rests on fewer samples says how many they are.
 const FEW_SAMPLES: u64 = 5;
 
@@ -170,15 +172,23 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
         for field in &hottest {
             rows.push(field_cells(report, field, limits));
         }
-        let mut summed_up = |rest: usize, word: &str| {
+        let mut summed_up = |what: String, share: Option<f64>| {
             let mut cells = vec![String::new(); columns.len()];
-            cells[2] = format!("{} {word}", count(rest as u64));
-            if rest > 0 {
-                rows.push(cells);
-            }
+            cells[2] = what;
+            cells[3] = share.map(percent).unwrap_or_default();
+            rows.push(cells);
         };
-        summed_up(used.len() - hottest.len(), "more");
-        summed_up(group.fields.len() - used.len(), "not seen used");
+        let rest = used.len() - hottest.len();
+        if rest > 0 {
+            let share = |fields: &[&Field]| fields.iter().map(|field| field.share).sum::<f64>();
+            summed_up(format!("{} more", count(rest as u64)), Some(share(&used) - share(&hottest)));
+        }
+        if group.fields.len() > used.len() {
+            summed_up(format!("{} not seen used", count((group.fields.len() - used.len()) as u64)), None);
+        }
+        if group.elsewhere >= LEAST_ELSEWHERE {
+            summed_up("in no field".to_owned(), Some(group.elsewhere));
+        }
         rows.write(out, 2)?;
         if hottest.iter().any(|field| field.is_only_spanned()) {
             writeln!(out, "  wide: reached only by wide accesses that begin in an earlier field")?;

@@ -5,6 +5,7 @@
 mod advice;
 mod breakdown;
 mod data;
+mod full_trace;
 mod head;
 pub(crate) mod number;
 mod quality;
@@ -18,6 +19,7 @@ use anstyle::{AnsiColor, Style};
 use slimline_trace::escape::plain;
 
 pub(crate) use self::data::line_range;
+pub use self::full_trace::trace;
 pub(crate) use self::table::shorten_end;
 use crate::view::{ProcessReport, Report, Session};
 

@@ -47,6 +47,9 @@ pub struct Group {
     pub element_confidence: Option<f64>,
     /// All fields that debug information names, else those accessed; by offset.
     pub fields: Vec<Field>,
+    /// Share of the group's weight that is in none of them: beside or before the first element, in padding, or the whole
+    /// group's where its fields are not known.
+    pub elsewhere: f64,
     /// Pairs with any affinity, strongest first.
     pub affinity: Vec<Affinity>,
     /// Offsets of the fields that belong together, one list a new structure, hottest first.

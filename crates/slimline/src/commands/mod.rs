@@ -2,6 +2,7 @@
 
 mod advise;
 mod annotate;
+mod compile;
 mod demo;
 mod doctor;
 
@@ -9,15 +10,21 @@ mod export;
 mod import;
 mod record;
 mod report;
+mod trace;
 
 use std::io::Write;
 use std::time::Duration;
+
+use slimline_instrument::driver::Language;
 
 use crate::cli::{Cli, Command};
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     match &cli.command {
         Command::Record(options) => record::run(options),
+        Command::Trace(options) => trace::run(options),
+        Command::CompileC(options) => compile::run(Language::C, options),
+        Command::CompileCPlusPlus(options) => compile::run(Language::CPlusPlus, options),
         Command::Import(options) => import::run(options),
         Command::Report(options) => report::run(options),
         Command::Advise(options) => advise::run(options),

@@ -35,6 +35,10 @@ fn check(name: &str, optimization: Optimization) {
             times.replace(&stated.name, &alone).unwrap();
         }
     }
+    for group in report.groups.iter().filter(|group| group.share > 0.0) {
+        let whole = group.fields.iter().map(|field| field.share).sum::<f64>() + group.elsewhere;
+        assert!((whole - 1.0).abs() < 1e-9, "{}: fields and what is in none are {whole} of it", group.name);
+    }
     let wrong = judge::judge(&truth, &times, &report);
     assert!(wrong.is_empty(), "{}:\n  {}", executable.display(), wrong.join("\n  "));
 }

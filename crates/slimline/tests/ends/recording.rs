@@ -471,7 +471,8 @@ fn a_program_that_dies_while_it_is_loaded_was_not_recorded() {
 fn a_recording_without_samples_says_why() {
     let scratch = Scratch::new();
     // Enough CPU time for the kernel to count some in user mode, and far less than the time between two samples.
-    let source = "#include <time.h>\nint main(void) { while (clock() < CLOCKS_PER_SEC / 20) {} return 0; }";
+    let source = "#include <time.h>
+int main(void) { while (clock() < CLOCKS_PER_SEC / 20) for (volatile int i = 0; i < 100000; i++); return 0; }";
     let program = scratch.compile("program", source, &[]);
     let output = scratch.slimline(["record", "-F", "1", "--", text(&program)]).output().unwrap();
     check_status_and_line(&output, 0, ": 0 samples, 0 accesses: the program ");

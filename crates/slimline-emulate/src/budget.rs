@@ -1,33 +1,34 @@
-//! What sampling may cost a thread.
+//! What sampling may cost.
 //!
 //! A trigger's own price (interrupt, signal, return: 15 µs in a virtual machine) can't be helped, and every sample has
 //! its blamed access and its stack. Bursts are what can be left out: their price differs tenfold between programs, and
-//! what they tell needs far fewer of them than there are samples. So a part of the thread's CPU time is its sampling
-//! budget, and a sample has a burst while the budget is not overdrawn.
+//! what they tell needs far fewer of them than there are samples. So a part of the sampled CPU time is the budget, and a
+//! sample has a burst while that is not overdrawn.
 //!
 //! Whether a sample has one depends on what *earlier* ones cost, never on where this one is. So code that alternates
 //! within a few samples gets bursts by its time. A long phase whose bursts are dear has fewer of them than a cheap one,
-//! though: reading makes up for it, as a burst stands there for all of its thread's samples since the one before.
+//! though: reading makes up for it, as a burst stands there for all of its thread's samples since the one before it.
 //!
 //! Only bursts are limited. Samples themselves are all taken, and so is one burst in sixteen whatever it costs: where
 //! that alone is dear, samples cost more than the budget.
 
-/// What a thread may spend in advance, so that short threads have bursts as well; and the most it can save or owe.
-const ADVANCE_NS: i64 = 400_000;
 /// Samples without a burst in a row, at most: who spends the whole budget on stacks must be seen as well.
 const MOST_LEFT_OUT: u32 = 15;
 
-/// A thread's account. Zeros are a fresh one.
-pub(crate) struct Budget {
+/// An account, of which `ADVANCE_NS` may be spent in advance, so that short threads have bursts as well; it is also the most
+/// that can be saved or owed. Zeros are a fresh one.
+#[derive(Debug, Default)]
+pub struct Budget<const ADVANCE_NS: i64> {
     /// Earned less spent, without the advance.
     balance_ns: i64,
     left_out: u32,
     spent_ns: u64,
 }
 
-impl Budget {
-    /// Credits the CPU time that a sample stands for; says whether it can have a burst.
-    pub(crate) fn earn(&mut self, weight_ns: u64, budget_ppm: u32) -> bool {
+impl<const ADVANCE_NS: i64> Budget<ADVANCE_NS> {
+    /// Credits `budget_ppm` millionths of the CPU time that a sample stands for; says whether it can have a burst.
+    #[must_use]
+    pub fn earn(&mut self, weight_ns: u64, budget_ppm: u32) -> bool {
         let earned = u128::from(weight_ns) * u128::from(budget_ppm) / 1_000_000;
         self.book(earned.min(ADVANCE_NS as u128) as i64);
         let affordable = self.balance_ns > -ADVANCE_NS || self.left_out >= MOST_LEFT_OUT;
@@ -36,12 +37,13 @@ impl Budget {
     }
 
     /// What all samples cost until now.
-    pub(crate) fn spent_ns(&self) -> u64 {
+    #[must_use]
+    pub fn spent_ns(&self) -> u64 {
         self.spent_ns
     }
 
     /// Debits what the sample cost.
-    pub(crate) fn spend(&mut self, cost_ns: u64) {
+    pub fn spend(&mut self, cost_ns: u64) {
         self.spent_ns = self.spent_ns.saturating_add(cost_ns);
         self.book(-(cost_ns.min(ADVANCE_NS as u64) as i64));
     }
@@ -59,7 +61,7 @@ mod tests {
 
     /// Bursts among samples a millisecond apart that cost `base_ns`, and `burst_ns` more with a burst; and the cost.
     fn run(samples: u64, base_ns: u64, burst_ns: u64, budget_ppm: u32) -> (u64, u64) {
-        let mut budget = Budget { balance_ns: 0, left_out: 0, spent_ns: 0 };
+        let mut budget = Budget::<400_000>::default();
         let (mut bursts, mut spent) = (0, 0);
         for _ in 0..samples {
             let burst = budget.earn(MS, budget_ppm);
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_sample_that_was_kept_from_the_processor_is_forgotten_soon() {
-        let mut budget = Budget { balance_ns: 0, left_out: 0, spent_ns: 0 };
+        let mut budget = Budget::<400_000>::default();
         budget.spend(u64::MAX);
         budget.spend(u64::MAX);
         let waited = (0..100).take_while(|_| !budget.earn(MS, 40_000)).count();

@@ -1,26 +1,26 @@
 //! The table of groups: data structures as a person would name them, and their objects.
 
+mod alive;
+mod mappings;
+mod variables;
+
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::access::{GroupId, ObjectId};
 use slimline_trace::address::{Avma, FileOffset, Svma};
-use slimline_trace::tables::{Block, Name, RangeOrigin, StackRow};
+use slimline_trace::tables::{Block, RangeOrigin, StackRow};
 
 use super::call_paths::CallPaths;
-use super::frames::OnStack;
 use super::path_tree::PathTree;
 use super::sites::Tally;
 use super::{Memory, Place, ProcessId, ProcessView, Reason};
-use crate::data::address_space::{Found, Loaded, MappingName, Whole};
+use crate::data::address_space::{Found, MappingName};
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
-use crate::module::{Module, demangle};
 use crate::tables::{Group, GroupKind, Tables};
 use crate::typing::frame::FrameLayout;
-
-/// The smallest page of x86-64.
-const PAGE_BYTES: u64 = 4096;
+use alive::{Alive, LEAST_COUNTED, most_alive};
 
 /// What makes two objects the same data structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -110,17 +110,6 @@ pub(super) struct Groups {
     /// Places of each mapped file that are groups of their own.
     pieces: FxHashMap<String, usize>,
 }
-
-/// Most blocks and bytes of a group that were alive at one time: of each of its call paths, so at most that.
-#[derive(Clone, Copy, Debug, Default)]
-struct Alive {
-    counted: u64,
-    blocks: u64,
-    bytes: u64,
-}
-
-/// With fewer blocks counted the objects that were touched tell more: 16 are off by a quarter.
-const LEAST_COUNTED: u64 = 16;
 
 impl Groups {
     /// Where accesses go whose address is not known.
@@ -353,38 +342,6 @@ impl Groups {
         }
     }
 
-    /// A variable that an imported file names by itself.
-    fn named(&mut self, view: ProcessView<'_, '_>, name: &Name) -> (Place, Extent) {
-        let group = self.group(GroupKey::Named(name.name.clone()), || row_of(&name.name, GroupKind::Named));
-        let (start, end) = (name.start.0, name.end.0);
-        // One byte is a place whose size nobody told.
-        let bytes = Some(end - start).filter(|&bytes| bytes > 1).unwrap_or(0);
-        let place = self.object(ObjectKey::Static(view.id, group, start), group, start, bytes);
-        (place, Extent { start, end, ..Extent::ALL })
-    }
-
-    /// A mapping as one object, whatever versions of it there were: it is as large as it was seen, and larger by the
-    /// pages used beyond that. How far it grew unseen is not known: an address may as well be a wrong one.
-    fn of_mapping(
-        &mut self,
-        id: ProcessId,
-        whole: Whole,
-        group: GroupId,
-        address: Avma,
-        valid: Extent,
-    ) -> (Place, Extent) {
-        let place = self.object(ObjectKey::Mapping(id, whole.row), group, whole.base, whole.end - whole.start);
-        if (whole.start..whole.end).contains(&address.0) {
-            return (place, valid.and(&Extent { start: whole.start, end: whole.end, ..Extent::ALL }));
-        }
-        let page = address.0 & !(PAGE_BYTES - 1);
-        if self.pages_beyond.insert((place.object, page)) {
-            let row = &mut self.rows[group.index()];
-            row.bytes = row.bytes.saturating_add(PAGE_BYTES);
-        }
-        (place, valid.and(&Extent { start: page, end: page.saturating_add(PAGE_BYTES), ..Extent::ALL }))
-    }
-
     /// Notes that a group stands for no object that one could name, and the module that this is about.
     fn lacks(&mut self, group: GroupId, reason: Reason, module: Option<usize>) {
         self.reasons[group.index()] = Some((reason, module));
@@ -393,158 +350,6 @@ impl Groups {
 
     fn stacks(&mut self) -> GroupId {
         self.group(GroupKey::Stacks, || row_of("stack", GroupKind::Stack))
-    }
-
-    /// Of a place on a stack: the variable there, where it is more than a number. Numbers and saved registers stay one
-    /// group, as nobody would read a row for each.
-    pub(super) fn on_stack(&mut self, view: ProcessView<'_, '_>, place: Place, found: OnStack) -> Place {
-        match found {
-            OnStack::Local { module: number, function, layout, local, start } => {
-                let module = view.modules.get(number);
-                let key = GroupKey::Local(self.identity(number, module), function, local);
-                let variable = &layout.locals()[local];
-                let name = || format!("{} in {}", variable.name, demangle(&module.linked_name(function)));
-                let group = self.group(key, || row_of(&name(), GroupKind::Stack));
-                self.origins[group.index()].get_or_insert_with(|| Origin::Local(number, Rc::clone(&layout), local));
-                self.object(ObjectKey::Static(view.id, group, start), group, start, variable.bytes)
-            }
-            OnStack::Frame => place,
-            OnStack::Unknown => {
-                let group = self.group(GroupKey::Frameless, || row_of("stack, frame not known", GroupKind::Stack));
-                self.lacks(group, Reason::NoFrame, None);
-                self.object(ObjectKey::Static(view.id, group, place.base), group, place.base, 0)
-            }
-        }
-    }
-
-    fn identity(&mut self, number: usize, module: &Module<'_>) -> Rc<str> {
-        Rc::clone(self.identities.entry(number).or_insert_with(|| Rc::from(module.identity())))
-    }
-
-    /// A module's variable, or its section where no symbol names it.
-    fn of_module(&mut self, view: ProcessView<'_, '_>, loaded: Loaded, address: Avma) -> (Place, Extent) {
-        let module = view.modules.get(loaded.module);
-        let svma = loaded.svma(address);
-        let identity = self.identity(loaded.module, module);
-        if let Some(variable) = module.symbols().variable_at(svma) {
-            let bytes = variable.bytes.max(1);
-            let key = GroupKey::Static(identity, variable.start);
-            let group = self.group(key, || row_of(&demangle(variable.name), GroupKind::Static));
-            self.origins[group.index()].get_or_insert(Origin::Static(loaded.module, variable.start));
-            let start = variable.start.to_avma(loaded.bias).0;
-            let place = self.object(ObjectKey::Static(view.id, group, start), group, start, bytes);
-            return (place, Extent { start, end: start.saturating_add(bytes), ..Extent::ALL });
-        }
-        let (start, end, section) = module
-            .image()
-            .and_then(|image| image.section_at(svma))
-            .map_or((svma, Svma(svma.0 + 1), ""), |section| section);
-        let name = format!("{} {section}", module.file_name()).trim_end().to_owned();
-        let key = GroupKey::Section(identity, section.to_owned());
-        let group = self.group(key, || row_of(&name, GroupKind::Static));
-        self.lacks(group, Reason::NoVariable, Some(loaded.module));
-        let place = self.object(
-            ObjectKey::Static(view.id, group, start.to_avma(loaded.bias).0),
-            group,
-            start.to_avma(loaded.bias).0,
-            end.0 - start.0,
-        );
-        // The next symbol ends what no symbol names.
-        let (gap_start, gap_end) = module.symbols().gap_at(svma, start, end);
-        let extent =
-            Extent { start: gap_start.to_avma(loaded.bias).0, end: gap_end.to_avma(loaded.bias).0, ..Extent::ALL };
-        (place, extent)
-    }
-
-    fn other_mapping(&mut self, name: &str) -> GroupId {
-        self.group(GroupKey::Mapping(name.to_owned()), || row_of(name, GroupKind::Mapping))
-    }
-
-    /// The group of memory that the program had the kernel map: a file's by its path, other by its call path.
-    fn mapped(&mut self, view: ProcessView<'_, '_>, row: usize) -> GroupId {
-        let ranges = view.process.tables.ranges;
-        let (stack, born_ns, source) = (ranges.stack[row], ranges.born_ns[row], &ranges.source[row]);
-        // `mremap` does not say what it moves: a snapshot may.
-        let mapping = || view.process.space.mapping_at(ranges.base[row].0, born_ns);
-        let seen =
-            || mapping().map(|row| (view.process.space.name(row), view.process.tables.mappings.file_offset[row]));
-        let (path, offset) = match (&source.name, seen) {
-            (Some(name), _) => (name.clone(), source.file_offset.unwrap_or(FileOffset(0))),
-            (None, seen) => match seen() {
-                Some((MappingName::File(path), offset)) if path != SHARED_ANONYMOUS => (path.clone(), offset),
-                _ => {
-                    let is_shared = source.is_shared == Some(true);
-                    let kind = if is_shared { GroupKind::SharedMemory } else { GroupKind::Mapping };
-                    return self.of_stack(view, stack, kind, born_ns);
-                }
-            },
-        };
-        let (group, is_new) = self.file(&path, offset);
-        if let Some(stack) = stack.filter(|_| is_new) {
-            let found = self.paths.find(view, stack, self.rows[group.index()].kind, born_ns);
-            let row = &mut self.rows[group.index()];
-            (row.allocated_at, row.stack) = (found.allocated_at(), found.stack());
-            self.origins[group.index()] = Some(Origin::File(view.id, stack, born_ns));
-        }
-        group
-    }
-
-    /// The group of a mapped file, and whether it is new.
-    fn file(&mut self, path: &str, offset: FileOffset) -> (GroupId, bool) {
-        let key = self.file_key(path, offset);
-        let offset = if let GroupKey::File(_, None) = key { FileOffset(0) } else { offset };
-        let is_new = !self.by_key.contains_key(&key);
-        let (name, kind) = mapped_name(path, offset);
-        (self.group(key, || row_of(&name, kind)), is_new)
-    }
-
-    /// Programs that map a file piece by piece get one group for all pieces beyond the first few.
-    fn file_key(&mut self, path: &str, offset: FileOffset) -> GroupKey {
-        let key = GroupKey::File(path.to_owned(), Some(offset));
-        if self.by_key.contains_key(&key) {
-            return key;
-        }
-        let pieces = self.pieces.entry(path.to_owned()).or_default();
-        if *pieces < MOST_PIECES {
-            *pieces += 1;
-            return key;
-        }
-        GroupKey::File(path.to_owned(), None)
-    }
-
-    /// A thread's instance of a thread-local variable, or what of its storage no symbol names.
-    fn thread_local(&mut self, view: ProcessView<'_, '_>, row: usize, address: Avma) -> (Place, Extent) {
-        let ranges = view.process.tables.ranges;
-        let base = ranges.base[row].0;
-        let (offset, end) = (Svma(address.0 - base), Svma(ranges.bytes[row]));
-        let bias = ranges.source[row].module_bias;
-        let number = bias.and_then(|bias| view.process.space.module_with_bias(bias)).map(|loaded| loaded.module);
-        let module = number.map(|number| view.modules.get(number));
-        let variable = module.and_then(|module| module.symbols().thread_local_at(offset));
-        let (group, (start, end)) = match (number, module, variable) {
-            (Some(number), Some(module), Some(variable)) => {
-                let key = GroupKey::ThreadLocal(self.identity(number, module), variable.start);
-                let name = || thread_local_name(&demangle(variable.name)).to_owned();
-                let group = self.group(key, || row_of(&name(), GroupKind::ThreadLocal));
-                self.origins[group.index()].get_or_insert(Origin::ThreadLocal(number, variable.start));
-                (group, (variable.start, Svma(variable.start.0.saturating_add(variable.bytes.max(1)))))
-            }
-            _ => {
-                let name = match (bias, module) {
-                    (None, _) => "thread control block".to_owned(),
-                    (_, Some(module)) => format!("thread-local storage of {}", module.file_name()),
-                    (_, None) => "thread-local storage".to_owned(),
-                };
-                let group = self.group(GroupKey::Storage(name.clone()), || row_of(&name, GroupKind::ThreadLocal));
-                if bias.is_some() {
-                    self.lacks(group, Reason::NoVariable, number);
-                }
-                (group, module.map_or((Svma(0), end), |module| module.symbols().thread_local_gap_at(offset, end)))
-            }
-        };
-        let start_avma = base.saturating_add(start.0);
-        let place = self.object(ObjectKey::InRange(view.id, row, start_avma), group, start_avma, end.0 - start.0);
-        (place, Extent { start: start_avma, end: base.saturating_add(end.0), ..Extent::ALL })
     }
 
     /// The group of what was allocated or mapped with a call path.
@@ -629,70 +434,6 @@ impl Groups {
     }
 }
 
-/// Rust's `thread_local!` makes a variable in a closure in a constant: `seen::CACHE::{{constant}}::{{closure}}::VAL`.
-fn thread_local_name(name: &str) -> &str {
-    name.find("::{{constant}}").or_else(|| name.find("::{constant#")).map_or(name, |end| &name[..end])
-}
-
-/// What the kernel calls anonymous memory that is shared.
-const SHARED_ANONYMOUS: &str = "/dev/zero (deleted)";
-/// Places of one file that are groups of their own.
-const MOST_PIECES: usize = 8;
-
-/// Name and kind of what is mapped from a path, as the kernel has it.
-fn mapped_name(path: &str, offset: FileOffset) -> (String, GroupKind) {
-    let is_shared_memory = ["/dev/shm/", "/memfd:", "/SYSV"].iter().any(|start| path.starts_with(start));
-    let plain = path.trim_end_matches(" (deleted)");
-    let name = if plain.starts_with("/dev/") { plain } else { plain.rsplit('/').next().unwrap_or(plain) };
-    let name = if offset.0 == 0 { name.to_owned() } else { format!("{name} at {offset}") };
-    let kind = if is_shared_memory || path == SHARED_ANONYMOUS { GroupKind::SharedMemory } else { GroupKind::File };
-    (name, kind)
-}
-
 fn row_of(name: &str, kind: GroupKind) -> Group {
     Group { name: name.to_owned(), kind, ..Group::unattributed() }
-}
-
-/// Most blocks that were alive at one time, and most bytes; of each (when it began, when it ended, bytes).
-fn most_alive(lives: &[(u64, u64, u64)]) -> (u64, u64) {
-    let began = lives.iter().map(|&(began_ns, _, bytes)| (began_ns, true, bytes));
-    // Even the shortest life is one.
-    let ended =
-        lives.iter().map(|&(began_ns, ended_ns, bytes)| (ended_ns.max(began_ns.saturating_add(1)), false, bytes));
-    let mut events: Vec<(u64, bool, u64)> = began.chain(ended).collect();
-    // At one moment, ends come first.
-    events.sort_unstable();
-    let (mut blocks, mut bytes, mut most) = (0, 0_u64, (0, 0));
-    for (_, is_begin, size) in events {
-        if is_begin {
-            (blocks, bytes) = (blocks + 1, bytes.saturating_add(size));
-        } else {
-            (blocks, bytes) = (blocks - 1, bytes.saturating_sub(size));
-        }
-        most = (blocks.max(most.0), bytes.max(most.1));
-    }
-    most
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_thread_locals_are_those_of_the_source() {
-        assert_eq!(thread_local_name("seen::CACHE::{{constant}}::{{closure}}::VAL"), "seen::CACHE");
-        assert_eq!(thread_local_name("seen::CACHE::{constant#0}::{closure#1}::VAL"), "seen::CACHE");
-        assert_eq!(thread_local_name("errno"), "errno");
-    }
-
-    #[test]
-    fn most_alive_is_counted_at_one_time() {
-        assert_eq!(most_alive(&[]), (0, 0));
-        // A vector that grows: the old block is freed when the new one is there. A thousand times over.
-        let grows = |turn: u64| [(turn * 100, turn * 100 + 20, 1 << 20), (turn * 100 + 10, turn * 100 + 90, 2 << 20)];
-        assert_eq!(most_alive(&(0..1000).flat_map(grows).collect::<Vec<_>>()), (2, 3 << 20));
-        // Freed and allocated at the same moment; most blocks at one time, most bytes at another; one never freed.
-        assert_eq!(most_alive(&[(0, 10, 5), (10, 20, 5), (30, 40, 1), (30, u64::MAX, 1)]), (2, 5));
-        assert_eq!(most_alive(&[(7, 7, 3)]), (1, 3));
-    }
 }

@@ -1,0 +1,112 @@
+//! Whether a trace can be one: the checker of what all other analyses rely on.
+
+use rustc_hash::FxHashMap;
+use slimline_trace::stream::decode::{Program, SegmentId};
+use slimline_trace::stream::sites::SiteKind;
+
+use super::TraceBatch;
+
+/// Addresses of programs are below this on x86-64, with five levels of page tables.
+const ADDRESSES_END: u64 = 1 << 56;
+
+/// What was found wrong, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Violations {
+    /// Addresses that no program has.
+    pub bad_addresses: u64,
+    /// Chunks that do not follow the one before of their stream.
+    pub sequence_gaps: u64,
+    /// Records whose words are not all there.
+    pub short_records: u64,
+}
+
+impl Violations {
+    /// All together.
+    pub fn count(&self) -> u64 {
+        self.bad_addresses + self.sequence_gaps + self.short_records
+    }
+}
+
+/// Checks each batch. (What has no known header is counted where chunks are decoded; blocks that are freed and not known,
+/// where the heap is followed.)
+#[derive(Debug, Default)]
+pub struct Checks {
+    violations: Violations,
+    next: FxHashMap<(u32, u32), u64>,
+    /// By segment: which of its words are addresses, a bit each.
+    addresses: Vec<u64>,
+}
+
+impl Checks {
+    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        for segment in self.addresses.len()..program.segments().len() {
+            self.addresses.push(address_words(program, SegmentId(segment as u32)));
+        }
+        let next = self.next.entry((batch.process, batch.stream)).or_insert(0);
+        self.violations.sequence_gaps += u64::from(batch.sequence != *next);
+        *next = batch.sequence.wrapping_add(1);
+        for visit in batch.visits {
+            let index = visit.segment.0 as usize;
+            let words = batch.words_of(*visit, program.segments()[index].words);
+            self.violations.short_records += u64::from(words.len() != program.segments()[index].words as usize);
+            let is_address = self.addresses[index];
+            // Most records have addresses only, and all are good: one comparison.
+            let all = words.iter().fold(0, |all, word| all | word);
+            if all >= ADDRESSES_END {
+                let is_bad = |(at, word): &(usize, &u64)| is_address >> at & 1 != 0 && **word >= ADDRESSES_END;
+                self.violations.bad_addresses += words.iter().enumerate().filter(is_bad).count() as u64;
+            }
+        }
+    }
+
+    /// What was found.
+    pub fn violations(&self) -> Violations {
+        self.violations
+    }
+}
+
+fn address_words(program: &Program, segment: SegmentId) -> u64 {
+    let (mut bits, mut at) = (0, 0);
+    for (_, site) in program.sites_of(segment) {
+        let own: u64 = match site.kind {
+            SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced => 0,
+            // Lanes that are left out may have any address.
+            SiteKind::Gather | SiteKind::Scatter => 0,
+            SiteKind::Copy | SiteKind::Resize => 0b11,
+            _ => 1,
+        };
+        bits |= own.checked_shl(at).unwrap_or(0);
+        at += site.words() as u32;
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::sites::Site;
+
+    use super::super::tests::Run;
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_other_words() {
+        let site = |kind| Site::new(kind, 8);
+        let mut run = Run::new(&[&[site(SiteKind::Load), site(SiteKind::Copy), site(SiteKind::Store)]]);
+        run.visit(0, &[8, 16, 24, u64::MAX, 32]);
+        run.visit(0, &[ADDRESSES_END, 16, 24, 1, 1 << 60]);
+        run.visit(0, &[8, 16, 1 << 57, 1, 8]);
+        let mut checks = Checks::default();
+        checks.update(run.program(), &run.batch());
+        assert_eq!(checks.violations(), Violations { bad_addresses: 3, ..Violations::default() });
+    }
+
+    #[test]
+    fn chunks_follow_each_other() {
+        let run = Run::new(&[&[Site::new(SiteKind::Load, 8)]]);
+        let mut checks = Checks::default();
+        for (stream, sequence) in [(0, 0), (1, 0), (0, 1), (0, 3), (0, 4), (1, 1)] {
+            checks.update(run.program(), &TraceBatch { stream, sequence, ..run.batch() });
+        }
+        assert_eq!(checks.violations(), Violations { sequence_gaps: 1, ..Violations::default() });
+    }
+}

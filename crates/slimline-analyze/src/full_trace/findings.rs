@@ -1,0 +1,262 @@
+//! Names and sums for what a full trace was counted into.
+
+use std::collections::BTreeMap;
+
+use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
+
+use super::{Accesses, TraceAnalysis};
+
+/// Where a site stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// As in the source; empty where it is not known.
+    pub function: String,
+    /// As the compiler was given it; empty where it is not known.
+    pub file: String,
+    /// From 1; 0 where it is not known.
+    pub line: u32,
+    /// From 1; 0 where it is not known.
+    pub column: u32,
+}
+
+/// One site that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteRow {
+    /// Where.
+    pub place: Place,
+    /// What it does.
+    pub kind: SiteKind,
+    /// The variable; empty where it is not known.
+    pub variable: String,
+    /// Type and field, as `node.next`; empty where they are not known.
+    pub field: String,
+    /// Times that it ran.
+    pub visits: u64,
+    /// What it accessed.
+    pub accesses: Accesses,
+}
+
+/// What all sites of one name accessed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameRow {
+    /// The name; empty for those without one.
+    pub name: String,
+    /// What they accessed.
+    pub accesses: Accesses,
+}
+
+/// What was allocated at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeapRow {
+    /// Where.
+    pub place: Place,
+    /// The allocating function, as `malloc`.
+    pub allocator: String,
+    /// The type that is allocated; empty where it is not known.
+    pub type_name: String,
+    /// Blocks allocated.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The most bytes that lived at a time.
+    pub peak_bytes: u64,
+    /// Accesses to the blocks.
+    pub accesses: Accesses,
+    /// The same by type and field, most first.
+    pub fields: Vec<NameRow>,
+}
+
+/// What a full trace says. All rows: most accesses first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceFindings {
+    /// All accesses.
+    pub total: Accesses,
+    /// Those of them that fell into blocks of the heap.
+    pub heap_total: Accesses,
+    /// By site.
+    pub sites: Vec<SiteRow>,
+    /// By variable.
+    pub variables: Vec<NameRow>,
+    /// By type and field.
+    pub fields: Vec<NameRow>,
+    /// By function as in the source, what was inlined into it not counted.
+    pub functions: Vec<NameRow>,
+    /// By line, `file:line`.
+    pub lines: Vec<NameRow>,
+    /// By allocation site.
+    pub heap: Vec<HeapRow>,
+    /// Times that something ran which may access memory, nobody knows where.
+    pub untraced_instructions: u64,
+    /// Functions that are not instrumented in any way.
+    pub skipped_functions: u64,
+    /// Blocks freed that were not known.
+    pub unknown_frees: u64,
+}
+
+/// Puts names to what was counted.
+pub fn findings(program: &Program, analysis: &TraceAnalysis) -> TraceFindings {
+    let mut findings = TraceFindings::default();
+    let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
+    for (id, visits, accesses) in analysis.counts().sites(program) {
+        let (module, site) = program.site(id);
+        if site.kind == SiteKind::Untraced {
+            findings.untraced_instructions += visits;
+        }
+        if accesses.count() == 0 {
+            continue;
+        }
+        let place = place(module, site);
+        let (variable, field) = (module.name(site.variable).to_owned(), field(module, site));
+        findings.total.add(accesses);
+        variables.add(&variable, accesses);
+        fields.add(&field, accesses);
+        functions.add(&place.function, accesses);
+        lines.add(&line(&place), accesses);
+        findings.sites.push(SiteRow { place, kind: site.kind, variable, field, visits, accesses });
+    }
+    findings.sites.sort_by(|a, b| {
+        (b.accesses.count().cmp(&a.accesses.count())).then_with(|| (&a.place, a.kind).cmp(&(&b.place, b.kind)))
+    });
+    findings.variables = variables.rows();
+    findings.fields = fields.rows();
+    findings.functions = functions.rows();
+    findings.lines = lines.rows();
+    findings.heap = heap(program, analysis);
+    findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
+    findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
+    findings.unknown_frees = analysis.heap().unknown_frees();
+    findings
+}
+
+fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {
+    let mut accesses: BTreeMap<SiteId, (Accesses, Sums)> = BTreeMap::new();
+    for (site, group, sum) in analysis.heap().accesses() {
+        let (module, site) = program.site(site);
+        let (total, fields) = accesses.entry(group).or_insert_with(|| (Accesses::default(), Sums::new()));
+        total.add(sum);
+        fields.add(&field(module, site), sum);
+    }
+    let row = |(id, blocks): (SiteId, super::heap::GroupBlocks)| {
+        let (module, site) = program.site(id);
+        let (accesses, fields) = accesses.remove(&id).unwrap_or((Accesses::default(), Sums::new()));
+        HeapRow {
+            place: place(module, site),
+            allocator: module.name(site.detail).to_owned(),
+            type_name: module.name(site.structure).to_owned(),
+            blocks: blocks.blocks,
+            bytes: blocks.bytes,
+            peak_bytes: blocks.peak_bytes,
+            accesses,
+            fields: fields.rows(),
+        }
+    };
+    let mut rows: Vec<HeapRow> = analysis.heap().groups().map(row).collect();
+    rows.sort_by(|a, b| (b.accesses.count().cmp(&a.accesses.count())).then_with(|| a.place.cmp(&b.place)));
+    rows
+}
+
+/// Where the site was written: the innermost of inlined functions.
+fn place(module: &Module, site: &Site) -> Place {
+    let text = |name: Name| module.name(name).to_owned();
+    match module.frames_of(site).next() {
+        Some(frame) => Place {
+            function: text(if frame.function.is_none() { site.function } else { frame.function }),
+            file: text(frame.file),
+            line: frame.line,
+            column: frame.column,
+        },
+        None => Place { function: text(site.function), ..Place::default() },
+    }
+}
+
+fn line(place: &Place) -> String {
+    if place.line == 0 { String::new() } else { format!("{}:{}", place.file, place.line) }
+}
+
+/// `type.field`; the type with an offset where no field is known.
+fn field(module: &Module, site: &Site) -> String {
+    let (structure, field) = (module.name(site.structure), module.name(site.field));
+    match (structure.is_empty(), field.is_empty(), site.offset_bytes) {
+        (true, ..) => field.to_owned(),
+        (false, false, _) => format!("{structure}.{field}"),
+        (false, true, Some(offset)) => format!("{structure}+{offset}"),
+        (false, true, None) => structure.to_owned(),
+    }
+}
+
+/// Accesses by name.
+struct Sums(BTreeMap<String, Accesses>);
+
+impl Sums {
+    const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    fn add(&mut self, name: &str, accesses: Accesses) {
+        match self.0.get_mut(name) {
+            Some(sum) => sum.add(accesses),
+            None => {
+                self.0.insert(name.to_owned(), accesses);
+            }
+        }
+    }
+
+    fn rows(self) -> Vec<NameRow> {
+        let mut rows: Vec<NameRow> = self.0.into_iter().map(|(name, accesses)| NameRow { name, accesses }).collect();
+        // Names are in order already.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.accesses.count()));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::sites::{Frame, ModuleBuilder};
+
+    use super::super::TraceBatch;
+    use super::super::tests::visits_of;
+    use super::*;
+
+    #[test]
+    fn sites_of_one_name_are_put_together() {
+        let mut builder = ModuleBuilder::new();
+        let [walk, file, list, node, next, key, malloc, make] =
+            ["walk", "list.c", "list", "node", "next", "key", "malloc", "make"].map(|text| builder.name(text));
+        let frame = |function, line| Frame { function, file, line, column: 3, caller: None };
+        let [load, store, made] =
+            [frame(walk, 7), frame(walk, 8), frame(make, 2)].map(|frame| Some(builder.frame(frame)));
+        let known = Site { variable: list, structure: node, function: walk, ..Site::new(SiteKind::Load, 8) };
+        builder.segment([
+            Site { frame: load, field: next, ..known },
+            Site { frame: store, field: key, kind: SiteKind::Store, size_bytes: 4, ..known },
+            Site { frame: load, field: next, ..known },
+        ]);
+        let allocate = Site { frame: made, detail: malloc, structure: node, ..Site::new(SiteKind::Allocate, 0) };
+        builder.segment([allocate, Site::new(SiteKind::Untraced, 0)]);
+        let module = builder.finish("list.c", "list.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let words = [(1, vec![0x1000, 64]), (0, vec![0x1000, 0x1008, 0x2000]), (0, vec![0x1010, 0x2008, 0x2000])];
+        let (words, visits) = visits_of(&program, &words);
+        let mut analysis = TraceAnalysis::new();
+        let batch = TraceBatch { process: 0, stream: 0, sequence: 0, visits: &visits, words: &words };
+        analysis.update(&program, &batch);
+        let found = findings(&program, &analysis);
+
+        let accesses =
+            |loads: u64, stores: u64| Accesses { loads, stores, loaded_bytes: loads * 8, stored_bytes: stores * 4 };
+        let row = |name: &str, loads, stores| NameRow { name: name.to_owned(), accesses: accesses(loads, stores) };
+        assert_eq!(found.total, accesses(4, 2));
+        assert_eq!(found.variables, [row("list", 4, 2)]);
+        assert_eq!(found.fields, [row("node.next", 4, 0), row("node.key", 0, 2)]);
+        assert_eq!(found.functions, [row("walk", 4, 2)]);
+        assert_eq!(found.lines, [row("list.c:7", 4, 0), row("list.c:8", 0, 2)]);
+        assert_eq!(found.sites.len(), 3);
+        assert_eq!(found.untraced_instructions, 1);
+        let [heap] = found.heap.as_slice() else { panic!("{:?}", found.heap) };
+        assert_eq!((heap.allocator.as_str(), heap.blocks, heap.bytes, heap.peak_bytes), ("malloc", 1, 64, 64));
+        assert_eq!(heap.fields, [row("node.next", 2, 0), row("node.key", 0, 1)]);
+        assert_eq!(found.heap_total, accesses(2, 1));
+    }
+}

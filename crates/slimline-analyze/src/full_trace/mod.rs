@@ -1,0 +1,180 @@
+//! Analyses of full traces: of programs whose code writes down every access.
+//!
+//! ```text
+//!   words of a chunk ──► decoder ──► visits ─┬─► counts  loads, stores, bytes by site
+//!                                            ├─► heap    the same by allocation site of the block
+//!                                            └─► checks  whether the trace is one at all
+//! ```
+//!
+//! A chunk is one batch ([`TraceBatch`]): the segments that ran, and the words that they wrote. [`TraceAnalysis`] runs it
+//! all; [`findings`] puts names to it. Counts of whole segments need no look at their words, so what every run pays for
+//! is one addition a segment; the heap costs a look-up an access.
+
+pub mod checks;
+pub mod counts;
+pub mod findings;
+pub mod heap;
+
+use slimline_trace::stream::decode::{Program, Visit};
+
+use self::checks::Checks;
+use self::counts::SiteCounts;
+use self::heap::HeapAccesses;
+
+/// What a thread or its signal handlers did, a chunk of it.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceBatch<'a> {
+    /// Number of the process.
+    pub process: u32,
+    /// Number of its stream.
+    pub stream: u32,
+    /// Number of the stream's chunk.
+    pub sequence: u64,
+    /// What ran, in order.
+    pub visits: &'a [Visit],
+    /// What [`Visit::at`] are indexes of.
+    pub words: &'a [u64],
+}
+
+impl TraceBatch<'_> {
+    /// The words of a visit, of which its segment has so many; those that are missing are left out.
+    fn words_of(&self, visit: Visit, words: u32) -> &[u64] {
+        let at = visit.at as usize;
+        self.words.get(at..at + words as usize).unwrap_or(&[])
+    }
+}
+
+/// How often memory was accessed, and how much of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Times that something was read. An atomic update reads and writes; each lane of a gather is an access.
+    pub loads: u64,
+    /// Times that something was written.
+    pub stores: u64,
+    /// Bytes read.
+    pub loaded_bytes: u64,
+    /// Bytes written.
+    pub stored_bytes: u64,
+}
+
+impl Accesses {
+    /// Loads and stores.
+    pub fn count(&self) -> u64 {
+        self.loads.saturating_add(self.stores)
+    }
+
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.loaded_bytes.saturating_add(self.stored_bytes)
+    }
+
+    /// Adds others to these. A program can write any number of bytes into its trace: sums stay at the most there is.
+    pub fn add(&mut self, other: Self) {
+        self.loads = self.loads.saturating_add(other.loads);
+        self.stores = self.stores.saturating_add(other.stores);
+        self.loaded_bytes = self.loaded_bytes.saturating_add(other.loaded_bytes);
+        self.stored_bytes = self.stored_bytes.saturating_add(other.stored_bytes);
+    }
+
+    /// So many of these.
+    fn times(self, times: u64) -> Self {
+        Self {
+            loads: self.loads.saturating_mul(times),
+            stores: self.stores.saturating_mul(times),
+            loaded_bytes: self.loaded_bytes.saturating_mul(times),
+            stored_bytes: self.stored_bytes.saturating_mul(times),
+        }
+    }
+}
+
+/// All analyses of a full trace.
+#[derive(Debug, Default)]
+pub struct TraceAnalysis {
+    counts: SiteCounts,
+    heap: HeapAccesses,
+    checks: Checks,
+}
+
+impl TraceAnalysis {
+    /// Has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in a batch, in the order in which its process wrote it.
+    pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        self.checks.update(program, batch);
+        self.counts.update(program, batch);
+        self.heap.update(program, batch);
+    }
+
+    /// Accesses by site.
+    pub fn counts(&self) -> &SiteCounts {
+        &self.counts
+    }
+
+    /// Accesses by heap group.
+    pub fn heap(&self) -> &HeapAccesses {
+        &self.heap
+    }
+
+    /// What is wrong with the trace.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use slimline_trace::stream::decode::{Decoder, Program, Visit};
+    use slimline_trace::stream::sites::{ModuleBuilder, Site};
+
+    use super::TraceBatch;
+
+    /// A program of these segments, and what it writes.
+    pub(crate) struct Run {
+        program: Program,
+        words: Vec<u64>,
+        visits: Vec<Visit>,
+    }
+
+    impl Run {
+        pub(crate) fn new(segments: &[&[Site]]) -> Self {
+            let mut builder = ModuleBuilder::new();
+            for segment in segments {
+                builder.segment(segment.iter().copied());
+            }
+            let module = builder.finish("a.c", "a.o", "/", "test");
+            let mut program = Program::new();
+            program.add(module.encode().0, module);
+            Self { program, words: Vec::new(), visits: Vec::new() }
+        }
+
+        /// The segment runs.
+        pub(crate) fn visit(&mut self, segment: u32, words: &[u64]) {
+            self.words.push(self.program.segments()[segment as usize].header);
+            self.words.extend(words);
+            Decoder::new().decode(&self.program, &self.words, false, &mut self.visits);
+        }
+
+        pub(crate) fn program(&self) -> &Program {
+            &self.program
+        }
+
+        pub(crate) fn batch(&self) -> TraceBatch<'_> {
+            TraceBatch { process: 0, stream: 0, sequence: 0, visits: &self.visits, words: &self.words }
+        }
+    }
+
+    /// The words and the visits of these segments.
+    pub(crate) fn visits_of(program: &Program, run: &[(u32, Vec<u64>)]) -> (Vec<u64>, Vec<Visit>) {
+        let mut words = Vec::new();
+        for (segment, own) in run {
+            words.push(program.segments()[*segment as usize].header);
+            words.extend(own);
+        }
+        let mut visits = Vec::new();
+        Decoder::new().decode(program, &words, false, &mut visits);
+        (words, visits)
+    }
+}

@@ -1,0 +1,216 @@
+//! Running instrumented programs, and reading what they write.
+//!
+//! ```text
+//!   trace ─► run_directory ─► spawn
+//!                               │
+//!   programs ══ rings ══► rings ─► ring ─► chunks ─► a TraceSink
+//!                                 (copied)
+//! ```
+//!
+//! What a chunk means is not looked at here: a sink gets its words, and the site tables of the files that they came from.
+
+mod object;
+mod ring;
+mod rings;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use slimline_trace::session::End;
+use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES};
+
+use self::rings::Rings;
+use crate::record::check_file_size_limit;
+use crate::run_directory::RunDirectory;
+use crate::signals::{self, HeldSignals};
+use crate::until::{Until, wait};
+use crate::{RecordError, program};
+
+pub use object::site_section;
+
+/// How long to wait where there was nothing to read. A thread fills all the chunks that may wait in no less.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(250);
+/// Where there has been nothing for long.
+const LONGEST_PAUSE: Duration = Duration::from_millis(4);
+
+/// A process of a run that is traced, or one of the programs that it ran one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// From 0, in the order in which they were seen.
+    pub number: u32,
+    /// As the system has it.
+    pub pid: u32,
+    /// The process that made it; 0 where that is not known.
+    pub parent_pid: u32,
+    /// Path of the program; empty where it is not known.
+    pub program: String,
+    /// When tracing began (`CLOCK_MONOTONIC`).
+    pub started_ns: u64,
+}
+
+/// What was written to a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// [`Process::number`].
+    pub process: u32,
+    /// Number of the stream in the process, from 0: a thread has one, and others for its signal handlers.
+    pub stream: u32,
+    /// The kernel's number of it.
+    pub tid: u32,
+    /// Number of the stream's chunk, from 0.
+    pub sequence: u64,
+    /// When the thread took it (`CLOCK_MONOTONIC`).
+    pub first_ns: u64,
+    /// When it was full; 0 where it never was.
+    pub last_ns: u64,
+    /// Its records.
+    pub words: &'a [u64],
+    /// Nobody said how far it is filled: it ends where a word of 0 stands in a header's place.
+    pub is_open: bool,
+}
+
+/// What was not traced of a process, and what tracing did to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessLosses {
+    /// Times that a thread waited for us.
+    pub waits: u64,
+    /// How long, together.
+    pub waited_ns: u64,
+    /// Chunks that were thrown away.
+    pub untraced_chunks: u64,
+    /// Forked children that could not be traced.
+    pub untraced_children: u32,
+    /// Objects whose path we were not told.
+    pub untold_objects: u32,
+    /// Chunks that are missing between others of their stream.
+    pub sequence_gaps: u64,
+    /// The process cut the shared file off.
+    pub is_cut_off: bool,
+}
+
+/// The end of a process' trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessEnd {
+    /// [`Process::number`].
+    pub process: u32,
+    /// What is missing.
+    pub losses: ProcessLosses,
+    /// Why nothing, or not all, was traced.
+    pub failure: Option<String>,
+    /// It runs on, untraced.
+    pub is_alive: bool,
+}
+
+/// What happens in a traced run, in this order for each process: it begins, has objects, and chunks after the objects that
+/// they came from, and ends.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// A process.
+    Begin(Process),
+    /// A file with instrumented code was loaded.
+    Object {
+        /// [`Process::number`].
+        process: u32,
+        /// The file.
+        path: String,
+        /// Its section of site tables, or why it can't be read.
+        section: Result<Vec<u8>, String>,
+    },
+    /// Records of a stream, after all that were in it before.
+    Chunk(Chunk<'a>),
+    /// The end of a process.
+    End(ProcessEnd),
+}
+
+/// Who takes what a run gives.
+pub trait TraceSink {
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// Nothing more can be taken, as no room is left on a disk. Then the run goes on untraced.
+    fn take(&mut self, event: Event<'_>) -> io::Result<()>;
+}
+
+/// How a traced run ended.
+#[derive(Debug)]
+pub struct TraceOutcome {
+    /// How the command ended.
+    pub end: End,
+    /// Processes that were seen.
+    pub processes: u32,
+    /// Why not all was taken.
+    pub stopped_early: Option<io::Error>,
+}
+
+impl TraceOutcome {
+    /// Ends this process as the command ended; with 2 where that succeeded and not all was taken.
+    pub fn exit(&self) -> ! {
+        crate::record::exit_as(self.end, self.stopped_early.is_some())
+    }
+}
+
+/// Runs `command` and hands on what its instrumented code writes until it ends; processes that it leaves behind are traced up to
+/// then. Standard streams, directory, signals and exit status are the command's own.
+///
+/// # Errors
+/// [`RecordError`] where the command was not started. Once it runs, it runs to its end.
+pub fn trace(command: &[OsString], sink: &mut dyn TraceSink) -> Result<TraceOutcome, RecordError> {
+    let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
+    let program = program::find(name)?;
+    program::what_runs(&program)?;
+    check_file_size_limit(FILE_BYTES)?;
+    signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
+    let run = RunDirectory::for_traces()?;
+    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let child = Command::new(&program)
+        .arg0(name)
+        .args(arguments)
+        .env(DIRECTORY_VARIABLE, run.path())
+        .spawn()
+        .map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
+    let mut rings = Rings::new(run.path(), child.id(), &program);
+    let mut until = Until::Child(child);
+    let (end, mut taken) = follow(&mut until, &mut rings, &held, sink);
+    let end = end.map_err(RecordError::system("the command was lost"))?;
+    if taken.is_ok() {
+        taken = rings.finish(sink);
+    }
+    drop(held);
+    Ok(TraceOutcome { end, processes: rings.processes(), stopped_early: taken.err() })
+}
+
+/// Hands on what there is until the command ends.
+fn follow(
+    until: &mut Until,
+    rings: &mut Rings,
+    held: &HeldSignals,
+    sink: &mut dyn TraceSink,
+) -> (io::Result<End>, io::Result<()>) {
+    let mut wakes = until.wakes();
+    let mut taken = Ok(());
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        match until.end(held) {
+            Ok(Some(end)) => return (Ok(end), taken),
+            Ok(None) => {}
+            Err(error) => return (Err(error), taken),
+        }
+        let mut any = false;
+        if taken.is_ok() {
+            match rings.pass(sink) {
+                Ok(found) => any = found,
+                Err(error) => taken = Err(error),
+            }
+        }
+        if taken.is_err() {
+            rings.stop();
+        }
+        pause = if any { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        if !any {
+            wait(&mut wakes, pause);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Site tables in the files that instrumented code came from.
+
+use std::fs::File;
+use std::path::Path;
+
+use object::{Object, ObjectSection, ReadCache};
+use slimline_trace::regular_file::open_regular;
+use slimline_trace::stream::sites::SECTION;
+
+/// The content of an object's section of site tables, or why there is none, in a few words.
+pub fn site_section(path: &Path) -> Result<Vec<u8>, String> {
+    let file: File = open_regular(path).map_err(|error| error.to_string())?;
+    let cache = ReadCache::new(file);
+    let object = object::File::parse(&cache).map_err(|error| error.to_string())?;
+    let section = object.section_by_name(SECTION).ok_or_else(|| format!("it has no section {SECTION}"))?;
+    let content = section.uncompressed_data().map_err(|error| error.to_string())?;
+    Ok(content.into_owned())
+}

@@ -1,0 +1,238 @@
+//! Rings of instrumented programs as the collector sees them: shared memory that another process writes while we read.
+//!
+//! All access goes through atomics, so whatever the program does to its mapping, what is read here is some value, never
+//! undefined behaviour; every value is then checked. Chunks are copied before anything looks at them. Where a program
+//! cuts the file off, zeros are read ([`cut_files`](crate::cut_files)).
+#![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::offset_of;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::thread::futex;
+use slimline_trace::stream::ring::{
+    CHUNK_BYTES, FILE_BYTES, MAGIC, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOTS,
+    SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+};
+
+use super::ProcessLosses;
+use crate::cut_files::survive_cut_files;
+
+/// Words that a chunk can hold, with what its last record writes beyond it.
+pub(super) const CHUNK_WORDS: usize = (CHUNK_BYTES + OVERFLOW_BYTES) / 8;
+
+/// A mapped ring.
+#[derive(Debug)]
+pub(super) struct RingFile {
+    mapping: MmapRaw,
+    file: File,
+}
+
+/// Why a ring can't be used.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    /// Not filled in yet: look again later.
+    NotReady,
+    /// Empty: it will be larger in a moment, unless its process may not make files of that size.
+    Empty,
+    /// Made by a program that was linked with another version of the runtime.
+    Version(u32),
+    Io,
+}
+
+/// What is known of a chunk beside its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChunkHead {
+    pub(super) slot: usize,
+    pub(super) stream: u32,
+    pub(super) tid: u32,
+    pub(super) sequence: u64,
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    /// None where nobody knows it.
+    pub(super) words: Option<usize>,
+}
+
+impl RingFile {
+    pub(super) fn open(path: &Path) -> Result<Self, OpenError> {
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|_| OpenError::Io)?;
+        match file.metadata().map_err(|_| OpenError::Io)?.len() {
+            0 => return Err(OpenError::Empty),
+            bytes if bytes < FILE_BYTES as u64 => return Err(OpenError::NotReady),
+            _ => {}
+        }
+        let ring = Self::map(file).map_err(|_| OpenError::Io)?;
+        let header = |offset| ring.half(offset).load(Ordering::Acquire);
+        if header(offset_of!(RingHeader, state)) != RingState::Running as u32
+            || ring.word(offset_of!(RingHeader, magic)).load(Ordering::Relaxed) != MAGIC
+        {
+            return Err(OpenError::NotReady);
+        }
+        match header(offset_of!(RingHeader, version)) {
+            VERSION => Ok(ring),
+            found => Err(OpenError::Version(found)),
+        }
+    }
+
+    fn map(file: File) -> io::Result<Self> {
+        survive_cut_files();
+        Ok(Self { mapping: MmapOptions::new().len(FILE_BYTES).map_raw(&file)?, file })
+    }
+
+    /// Whether the file has become shorter: what is read of it may be zeros that nobody wrote.
+    pub(super) fn is_cut(&self) -> bool {
+        self.file.metadata().map_or(true, |found| found.len() < FILE_BYTES as u64)
+    }
+
+    /// The word at `offset`, which must be a multiple of 8 inside the file.
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.mapping.len());
+        // SAFETY: the mapping lives as long as `self`, is page-aligned and readable and writable; the assertion keeps
+        // the word inside it and aligned. Atomics may be changed by others at any time.
+        unsafe { AtomicU64::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+    }
+
+    /// The `count` words at `offset`, which must be a multiple of 8; all inside the file.
+    fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        assert!(offset.is_multiple_of(8) && count <= (self.mapping.len() - offset) / 8);
+        // SAFETY: as in `word`, for `count` words.
+        unsafe { std::slice::from_raw_parts(self.mapping.as_mut_ptr().add(offset).cast(), count) }
+    }
+
+    /// The half word at `offset`, which must be a multiple of 4 inside the file.
+    fn half(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.mapping.len());
+        // SAFETY: as in `word`. No field is accessed in both sizes.
+        unsafe { AtomicU32::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+    }
+
+    fn u32_at(&self, offset: usize) -> u32 {
+        self.half(offset).load(Ordering::Acquire)
+    }
+
+    fn u64_at(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.u32_at(offset_of!(RingHeader, pid))
+    }
+
+    pub(super) fn parent_pid(&self) -> u32 {
+        self.u32_at(offset_of!(RingHeader, parent_pid))
+    }
+
+    /// Differs between the programs that one process ran.
+    pub(super) fn image(&self) -> u64 {
+        self.u64_at(offset_of!(RingHeader, image))
+    }
+
+    pub(super) fn started_ns(&self) -> u64 {
+        self.u64_at(offset_of!(RingHeader, started_ns))
+    }
+
+    pub(super) fn losses(&self) -> ProcessLosses {
+        ProcessLosses {
+            waits: self.u64_at(offset_of!(RingHeader, waits)),
+            waited_ns: self.u64_at(offset_of!(RingHeader, waited_ns)),
+            untraced_chunks: self.u64_at(offset_of!(RingHeader, untraced_chunks)),
+            untraced_children: self.u32_at(offset_of!(RingHeader, untraced_children)),
+            untold_objects: self.u32_at(offset_of!(RingHeader, untold_objects)),
+            sequence_gaps: 0,
+            is_cut_off: self.is_cut(),
+        }
+    }
+
+    /// Has the program go on untraced.
+    pub(super) fn stop(&self) {
+        self.half(offset_of!(RingHeader, stop)).store(1, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let freed = self.half(offset_of!(RingHeader, freed));
+        freed.fetch_add(1, Ordering::AcqRel);
+        if self.u32_at(offset_of!(RingHeader, waiting)) != 0 {
+            // Nobody waits where this fails.
+            let _ = futex::wake(freed, futex::Flags::empty(), u32::MAX >> 1);
+        }
+    }
+
+    /// Whether any chunk waits to be read.
+    pub(super) fn has_full(&self) -> bool {
+        self.u32_at(offset_of!(RingHeader, full)) != 0
+    }
+
+    fn slot_offset(slot: usize, field: usize) -> usize {
+        SLOTS_OFFSET + slot * size_of::<Slot>() + field
+    }
+
+    /// The slots in a state.
+    pub(super) fn slots(&self, state: SlotState) -> impl Iterator<Item = ChunkHead> {
+        let is_it = move |slot: &usize| self.u32_at(Self::slot_offset(*slot, offset_of!(Slot, state))) == state as u32;
+        (0..SLOTS).filter(is_it).map(|slot| self.head(slot))
+    }
+
+    fn head(&self, slot: usize) -> ChunkHead {
+        let half = |field| self.u32_at(Self::slot_offset(slot, field));
+        let word = |field| self.u64_at(Self::slot_offset(slot, field));
+        let words = match half(offset_of!(Slot, bytes)) {
+            UNKNOWN_BYTES => None,
+            bytes => Some((bytes as usize / 8).min(CHUNK_WORDS)),
+        };
+        ChunkHead {
+            slot,
+            stream: half(offset_of!(Slot, stream)),
+            tid: half(offset_of!(Slot, tid)),
+            sequence: word(offset_of!(Slot, sequence)),
+            first_ns: word(offset_of!(Slot, first_ns)),
+            last_ns: word(offset_of!(Slot, last_ns)),
+            words,
+        }
+    }
+
+    /// Copies a chunk into `words` (cleared first), and makes its slot free, with zeros in it. Up to two zeros behind each
+    /// other, or all of it, where nobody knows how far it is filled.
+    pub(super) fn take(&self, chunk: &ChunkHead, words: &mut Vec<u64>) {
+        words.clear();
+        let source = self.words(chunk_offset(chunk.slot), chunk.words.unwrap_or(CHUNK_WORDS));
+        words.extend(source.iter().map(|word| {
+            let value = word.load(Ordering::Relaxed);
+            word.store(0, Ordering::Relaxed);
+            value
+        }));
+        let full = self.half(offset_of!(RingHeader, full));
+        // The program can scribble here.
+        let _ = full.fetch_update(Ordering::AcqRel, Ordering::Acquire, |full| full.checked_sub(1));
+        let state = self.half(Self::slot_offset(chunk.slot, offset_of!(Slot, state)));
+        state.store(SlotState::Free as u32, Ordering::Release);
+        self.wake();
+    }
+
+    /// Copies a chunk that its thread still has, or had when it ended.
+    pub(super) fn peek(&self, chunk: &ChunkHead, words: &mut Vec<u64>) {
+        words.clear();
+        let source = self.words(chunk_offset(chunk.slot), CHUNK_WORDS);
+        words.extend(source.iter().map(|word| word.load(Ordering::Relaxed)));
+    }
+
+    /// Paths of the objects that have site tables, from byte `from` of their area on; and where that ends.
+    pub(super) fn objects(&self, from: usize) -> (Vec<String>, usize) {
+        let end = (self.u32_at(offset_of!(RingHeader, objects_bytes)) as usize).min(OBJECTS_BYTES);
+        if end <= from {
+            return (Vec::new(), from);
+        }
+        // By words, as all else; a path may begin in the middle of one.
+        let bytes: Vec<u8> = self
+            .words(OBJECTS_OFFSET, OBJECTS_BYTES / 8)
+            .iter()
+            .take(end.div_ceil(8))
+            .flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes())
+            .collect();
+        let paths = bytes[from..end].split(|&byte| byte == 0).filter(|path| !path.is_empty());
+        (paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect(), end)
+    }
+}

@@ -1,0 +1,293 @@
+//! All processes of a traced run: finding their rings, draining them.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use slimline_trace::stream::ring::{FILE_EXTENSION, SlotState};
+
+use super::ring::{ChunkHead, OpenError, RingFile};
+use super::{Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceSink, site_section};
+use crate::clock::monotonic_ns;
+use crate::drain::is_alive;
+
+/// How often the directory is looked at, and processes that may have vanished.
+const LOOK_EVERY_NS: u64 = 5_000_000;
+
+/// The processes of a run.
+#[derive(Debug)]
+pub(super) struct Rings {
+    directory: PathBuf,
+    /// In the order in which they were found.
+    running: Vec<Running>,
+    /// Names of files that are dealt with.
+    known: HashSet<String>,
+    processes: u32,
+    /// The process that was started, and its program.
+    started: (u32, String),
+    /// Path of each program by [`RingFile::image`], which forked children share.
+    programs: HashMap<u64, String>,
+    last_look_ns: u64,
+    /// The chunk that is handed on.
+    words: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Running {
+    number: u32,
+    path: PathBuf,
+    ring: RingFile,
+    objects_to: usize,
+    /// Number of each stream's next chunk.
+    next: HashMap<u32, u64>,
+    sequence_gaps: u64,
+}
+
+/// Takes nothing.
+struct Nobody;
+
+impl TraceSink for Nobody {
+    fn take(&mut self, _: Event<'_>) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether a sink takes more.
+type Taken = std::io::Result<()>;
+
+impl Rings {
+    /// Looks for rings in `directory`, of the process `pid`, which began as `program`, and of those that come of it.
+    pub(super) fn new(directory: &Path, pid: u32, program: &Path) -> Self {
+        let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+        Self {
+            directory: directory.to_owned(),
+            running: Vec::new(),
+            known: HashSet::new(),
+            processes: 0,
+            started: (pid, program.to_string_lossy().into_owned()),
+            programs: HashMap::new(),
+            last_look_ns: 0,
+            words: Vec::new(),
+        }
+    }
+
+    /// Processes so far.
+    pub(super) fn processes(&self) -> u32 {
+        self.processes
+    }
+
+    /// Hands on what there is. Whether there was anything.
+    pub(super) fn pass(&mut self, sink: &mut dyn TraceSink) -> std::io::Result<bool> {
+        let now_ns = monotonic_ns();
+        let looks = now_ns.saturating_sub(self.last_look_ns) >= LOOK_EVERY_NS;
+        if looks {
+            self.last_look_ns = now_ns;
+            self.find(sink)?;
+        }
+        let mut any = false;
+        let mut over = Vec::new();
+        for (index, running) in self.running.iter_mut().enumerate() {
+            // Asked before draining: what an ended process wrote is then drained.
+            let is_over = looks && (!is_alive(running.ring.pid()) || running.ring.is_cut());
+            any |= running.drain(&mut self.words, sink)?;
+            if is_over {
+                over.push(index);
+            }
+        }
+        // What a program left that its process has exchanged for another one.
+        if looks {
+            for (index, running) in self.running.iter().enumerate() {
+                let (pid, image) = (running.ring.pid(), running.ring.image());
+                let is_followed =
+                    self.running[index + 1..].iter().any(|r| r.ring.pid() == pid && r.ring.image() != image);
+                if is_followed && !over.contains(&index) {
+                    over.push(index);
+                }
+            }
+            over.sort_unstable();
+        }
+        for index in over.into_iter().rev() {
+            any = true;
+            let mut running = self.running.remove(index);
+            running.end(&mut self.words, true, sink)?;
+        }
+        Ok(any)
+    }
+
+    /// Tells all programs that nobody reads any more, also those that have begun since.
+    pub(super) fn stop(&mut self) {
+        // It fails only where the sink does.
+        let _ = self.find(&mut Nobody);
+        self.running.iter().for_each(|running| running.ring.stop());
+    }
+
+    /// Hands on the rest, of those that live on up to now.
+    pub(super) fn finish(&mut self, sink: &mut dyn TraceSink) -> Taken {
+        self.find(sink)?;
+        self.running.iter().for_each(|running| running.ring.stop());
+        for mut running in std::mem::take(&mut self.running) {
+            let is_gone = !is_alive(running.ring.pid());
+            running.end(&mut self.words, is_gone, sink)?;
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, sink: &mut dyn TraceSink) -> Taken {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<(u32, u32, String)> = names
+            .filter(|name| !self.known.contains(name))
+            .filter_map(|name| ring_of(&name).map(|(pid, number)| (pid, number, name)))
+            .collect();
+        // The rings of one process in the order in which it made them.
+        names.sort();
+        for (pid, _, name) in names {
+            let path = self.directory.join(&name);
+            // Before the look: a file that is still empty when its process is gone stays so.
+            let is_gone = !is_alive(pid);
+            match RingFile::open(&path) {
+                Ok(ring) => self.begin(name, path, ring, sink)?,
+                Err(OpenError::Empty) if is_gone => {
+                    self.without_ring(name, pid, "the size of its files is limited (ulimit -f)".to_owned(), sink)?;
+                }
+                Err(OpenError::Version(found)) => {
+                    let why = format!("it is linked with version {found} of the runtime: link it anew");
+                    self.without_ring(name, pid, why, sink)?;
+                }
+                // Looked at again.
+                Err(OpenError::Empty | OpenError::NotReady | OpenError::Io) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, name: String, path: PathBuf, ring: RingFile, sink: &mut dyn TraceSink) -> Taken {
+        let program = self.program_of(&ring);
+        let number = self.processes;
+        let mut running = Running { number, path, ring, objects_to: 0, next: HashMap::new(), sequence_gaps: 0 };
+        let process = Process {
+            number,
+            pid: running.ring.pid(),
+            parent_pid: running.ring.parent_pid(),
+            program,
+            started_ns: running.ring.started_ns(),
+        };
+        self.processes += 1;
+        self.known.insert(name);
+        sink.take(Event::Begin(process))?;
+        let taken = running.tell_objects(sink);
+        self.running.push(running);
+        taken
+    }
+
+    /// What a process runs: of one that has ended what it was started as, or what the process that it was forked from ran.
+    fn program_of(&mut self, ring: &RingFile) -> String {
+        let running = fs::read_link(format!("/proc/{}/exe", ring.pid())).ok();
+        let is_first = self.programs.is_empty();
+        let program = running
+            .map(|path| path.to_string_lossy().into_owned())
+            .or_else(|| self.programs.get(&ring.image()).cloned())
+            .or_else(|| (is_first && ring.pid() == self.started.0).then(|| self.started.1.clone()))
+            .unwrap_or_default();
+        self.programs.insert(ring.image(), program.clone());
+        program
+    }
+
+    fn without_ring(&mut self, name: String, pid: u32, why: String, sink: &mut dyn TraceSink) -> Taken {
+        let number = self.processes;
+        self.processes += 1;
+        self.known.insert(name);
+        let process = Process { number, pid, parent_pid: 0, program: String::new(), started_ns: monotonic_ns() };
+        sink.take(Event::Begin(process))?;
+        let losses = ProcessLosses::default();
+        sink.take(Event::End(ProcessEnd { process: number, losses, failure: Some(why), is_alive: false }))
+    }
+}
+
+impl Running {
+    fn tell_objects(&mut self, sink: &mut dyn TraceSink) -> Taken {
+        let (paths, end) = self.ring.objects(self.objects_to);
+        self.objects_to = end;
+        for path in paths {
+            let section = site_section(Path::new(&path));
+            sink.take(Event::Object { process: self.number, path, section })?;
+        }
+        Ok(())
+    }
+
+    /// Hands on all full chunks, those of one stream in their order. Whether there were any.
+    fn drain(&mut self, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> std::io::Result<bool> {
+        if !self.ring.has_full() {
+            return Ok(false);
+        }
+        let mut any = false;
+        // A thread may publish its next chunk, in a slot that we looked at later, while we looked: then the one before
+        // is there by now.
+        loop {
+            let mut full: Vec<ChunkHead> = self.ring.slots(SlotState::Full).collect();
+            full.sort_by_key(|chunk| (chunk.last_ns, chunk.stream, chunk.sequence));
+            let mut is_held_back = false;
+            let mut any_now = false;
+            for chunk in &full {
+                let next = self.next.entry(chunk.stream).or_insert(0);
+                if chunk.sequence > *next {
+                    is_held_back = true;
+                    continue;
+                }
+                *next = chunk.sequence + 1;
+                any_now = true;
+                self.hand_on(chunk, words, sink)?;
+            }
+            any |= any_now;
+            if !is_held_back {
+                return Ok(any);
+            }
+            if !any_now {
+                // It will never come: the program wrote over its slot.
+                for chunk in full {
+                    let next = self.next.entry(chunk.stream).or_insert(0);
+                    self.sequence_gaps += u64::from(chunk.sequence != *next);
+                    *next = chunk.sequence.wrapping_add(1);
+                    self.hand_on(&chunk, words, sink)?;
+                }
+                return Ok(true);
+            }
+        }
+    }
+
+    fn hand_on(&mut self, head: &ChunkHead, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
+        self.ring.take(head, words);
+        self.tell_objects(sink)?;
+        sink.take(Event::Chunk(self.chunk(head, words, head.words.is_none())))
+    }
+
+    fn chunk<'a>(&self, head: &ChunkHead, words: &'a [u64], is_open: bool) -> Chunk<'a> {
+        let &ChunkHead { stream, tid, sequence, first_ns, last_ns, .. } = head;
+        Chunk { process: self.number, stream, tid, sequence, first_ns, last_ns, words, is_open }
+    }
+
+    /// Hands on what is left, also of chunks that were not published.
+    fn end(&mut self, words: &mut Vec<u64>, is_gone: bool, sink: &mut dyn TraceSink) -> Taken {
+        self.drain(words, sink)?;
+        let mut owned: Vec<ChunkHead> = self.ring.slots(SlotState::Owned).collect();
+        owned.sort_by_key(|chunk| (chunk.first_ns, chunk.stream, chunk.sequence));
+        for head in owned {
+            self.ring.peek(&head, words);
+            self.tell_objects(sink)?;
+            sink.take(Event::Chunk(self.chunk(&head, words, true)))?;
+        }
+        let losses = ProcessLosses { sequence_gaps: self.sequence_gaps, ..self.ring.losses() };
+        let failure = losses.is_cut_off.then(|| "the file that it shares with slimline was cut off".to_owned());
+        sink.take(Event::End(ProcessEnd { process: self.number, losses, failure, is_alive: !is_gone }))?;
+        // Gives the memory back. Where that fails the directory's end does it.
+        let _ = fs::remove_file(&self.path);
+        Ok(())
+    }
+}
+
+/// Process and number of a ring's file; none where the name is no such one.
+fn ring_of(file_name: &str) -> Option<(u32, u32)> {
+    let name = file_name.strip_suffix(FILE_EXTENSION)?.strip_suffix('.')?;
+    let (pid, number) = name.split_once('-')?;
+    Some((pid.parse().ok()?, number.parse().ok()?))
+}

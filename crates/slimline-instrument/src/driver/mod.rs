@@ -1,0 +1,302 @@
+//! The compiler that is run in place of clang: clang itself, with the rewriter between its optimizer and its code
+//! generator.
+//!
+//! `clang -###` says which programs clang would start. A compilation becomes three steps: clang makes optimized bitcode,
+//! the bitcode is rewritten in this process, clang makes code of it with the same options. Links get the runtime.
+//! Everything else is run as it is.
+
+mod jobs;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+
+use crate::llvm::{self, Llvm, LlvmError};
+use crate::rewrite::{Origin, RewriteError, rewrite};
+use jobs::{Job, Purpose, Said};
+
+/// Environment variable that names the clang to use.
+pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
+/// Arguments of a linker beyond which they are given in a file: well below what Linux takes.
+const MAX_ARGUMENT_BYTES: usize = 1 << 20;
+
+/// The language that a driver takes files for that do not say, and links for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Language {
+    /// As `clang`.
+    C,
+    /// As `clang++`.
+    CPlusPlus,
+}
+
+/// Why nothing could be compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// There is no compiler.
+    #[error("no clang of version {} to {} in PATH; {CLANG_VARIABLE} names one", llvm::SUPPORTED.start(), llvm::SUPPORTED.end())]
+    NoClang,
+    /// A program can't be started, or a file can't be written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The program or the file.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+    /// The compiler is no clang, or too old.
+    #[error("{} is {version}, not clang of version {} to {}; {CLANG_VARIABLE} names another", clang.display(), llvm::SUPPORTED.start(), llvm::SUPPORTED.end())]
+    Version {
+        /// The compiler.
+        clang: PathBuf,
+        /// What it says of itself.
+        version: String,
+    },
+    /// The command line asks for what can't be traced.
+    #[error("{argument} can't be combined with tracing: {reason}")]
+    Argument {
+        /// What was asked for.
+        argument: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The compiler has no libLLVM to rewrite with.
+    #[error(transparent)]
+    Llvm(#[from] LlvmError),
+    /// Code can't be instrumented.
+    #[error("{}: {error}", object.display())]
+    Rewrite {
+        /// What was to be compiled.
+        object: PathBuf,
+        /// Why not.
+        error: RewriteError,
+    },
+}
+
+/// Compiles and links as clang does with these arguments, with every access traced. Gives the exit status that clang
+/// would have, 128 + n where signal n ended a step. `runtime` is the archive that instrumented programs are linked with.
+pub fn compile(language: Language, arguments: &[OsString], runtime: &[u8]) -> Result<u8, DriverError> {
+    let clang = find_clang()?;
+    let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(&std::env::temp_dir(), error))?;
+    let mode = (language == Language::CPlusPlus).then(|| OsString::from("--driver-mode=g++"));
+    let mut asked = Command::new(&clang);
+    // Objects in between go where they are removed with everything else.
+    asked.env("TMPDIR", directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
+    asked.args(&mode).args(["-###", "-g"]).args(arguments.iter().filter(|argument| !is_less_debug(argument)));
+    let answer = asked.output().map_err(|error| io_error(&clang, error))?;
+    let said = Said::parse(&answer.stderr);
+    if answer.status.success() {
+        said.jobs.iter().try_for_each(refuse)?;
+    }
+    let is_ours = said.jobs.iter().any(|job| job.purpose() != Purpose::Other);
+    if said.version.is_empty() {
+        // Some questions are answered without it, and other compilers understand `-###` too: those would trace nothing.
+        let version = Command::new(&clang).arg("--version").stdin(Stdio::null()).output();
+        let version = version.map_err(|error| io_error(&clang, error))?.stdout;
+        check_version(&clang, String::from_utf8_lossy(&version).lines().next().unwrap_or_default())?;
+    } else {
+        check_version(&clang, &said.version)?;
+    }
+    if !answer.status.success() || !is_ours {
+        // Questions, checks, mistakes: clang answers as it always does.
+        let status = Command::new(&clang).args(&mode).args(arguments).status();
+        return Ok(exit_status(status.map_err(|error| io_error(&clang, error))?));
+    }
+    for warning in &said.warnings {
+        let _ = writeln!(io::stderr(), "{warning}");
+    }
+    let run = Run { directory: &directory, producer: &said.version, runtime };
+    run.all(&said.jobs)
+}
+
+/// One run of the driver.
+struct Run<'a> {
+    directory: &'a TempDir,
+    producer: &'a str,
+    runtime: &'a [u8],
+}
+
+impl Run<'_> {
+    /// Runs every job, as clang does: what failed keeps the others from being linked only.
+    fn all(&self, jobs: &[Job]) -> Result<u8, DriverError> {
+        let mut llvm = None;
+        let mut failed = None;
+        for (number, job) in jobs.iter().enumerate() {
+            let purpose = job.purpose();
+            if failed.is_some() && purpose != Purpose::Compile {
+                continue;
+            }
+            let status = match purpose {
+                Purpose::Compile => {
+                    let llvm = match &mut llvm {
+                        Some(llvm) => llvm,
+                        none => none.insert(Llvm::load(&llvm::libllvm_of(&job.program)?)?),
+                    };
+                    self.compile(llvm, job, number)?
+                }
+                Purpose::Link => self.link(job)?,
+                Purpose::Other => start(job)?,
+            };
+            failed = failed.or(Some(status).filter(|status| *status != 0));
+        }
+        Ok(failed.unwrap_or(0))
+    }
+
+    fn compile(&self, llvm: &Llvm, job: &Job, number: usize) -> Result<u8, DriverError> {
+        let [optimized, rewritten] =
+            ["optimized", "rewritten"].map(|name| self.directory.path().join(format!("{number}.{name}.bc")));
+        let status = start(&job.to_bitcode(&optimized))?;
+        if status != 0 {
+            return Ok(status);
+        }
+        let object = PathBuf::from(job.after("-o").unwrap_or_default());
+        // A temporary name is another each time, and says nothing.
+        let is_between = object.starts_with(self.directory.path());
+        let name = if is_between { String::new() } else { object.display().to_string() };
+        let origin = Origin { object: name, producer: self.producer.to_owned() };
+        rewrite(llvm, &optimized, &rewritten, &origin).map_err(|error| DriverError::Rewrite { object, error })?;
+        let status = start(&job.of_bitcode(&rewritten))?;
+        // Many sources in one command would fill the disk.
+        for file in [optimized, rewritten] {
+            let _ = fs::remove_file(file);
+        }
+        Ok(status)
+    }
+
+    fn link(&self, job: &Job) -> Result<u8, DriverError> {
+        let archive = self.directory.path().join("libslimline_runtime.a");
+        fs::write(&archive, self.runtime).map_err(|error| io_error(&archive, error))?;
+        let mut job = job.with_runtime(&archive);
+        if job.arguments.iter().map(|argument| argument.len() + 1).sum::<usize>() > MAX_ARGUMENT_BYTES {
+            let file = self.directory.path().join("arguments");
+            fs::write(&file, response_file(&job.arguments)).map_err(|error| io_error(&file, error))?;
+            let mut argument = OsString::from("@");
+            argument.push(&file);
+            job.arguments = vec![argument];
+        }
+        start(&job)
+    }
+}
+
+/// Arguments as linkers read them from a file: one a line, with a backslash before everything that could end one.
+fn response_file(arguments: &[OsString]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for argument in arguments {
+        for &byte in argument.as_bytes() {
+            if byte.is_ascii_whitespace() || matches!(byte, b'\\' | b'"' | b'\'') {
+                text.push(b'\\');
+            }
+            text.push(byte);
+        }
+        text.push(b'\n');
+    }
+    text
+}
+
+/// Whether an argument asks for less debug information than names of variables and types need.
+fn is_less_debug(argument: &OsStr) -> bool {
+    const LESS: &[&str] = &["-g0", "-g1", "-ggdb0", "-ggdb1", "-gmlt", "-gline-tables-only", "-gline-directives-only"];
+    LESS.iter().any(|less| argument == *less)
+}
+
+/// Refuses what would give no trace, or a wrong one.
+fn refuse(job: &Job) -> Result<(), DriverError> {
+    let refused = |argument: &OsStr, reason| {
+        Err(DriverError::Argument { argument: argument.to_string_lossy().into_owned(), reason })
+    };
+    // With it objects hold bitcode.
+    if let Some(argument) = job.beginning("-flto").filter(|_| job.has("-emit-llvm-bc") || job.has("-emit-obj")) {
+        return refused(argument, "its objects hold no code yet; leave it out");
+    }
+    match job.purpose() {
+        Purpose::Compile => {
+            if let Some(argument) = job.beginning("-fsanitize=") {
+                return refused(argument, "sanitizers add accesses of their own; leave them out");
+            }
+        }
+        Purpose::Link if job.has("-static") && !job.has("-dynamic-linker") => {
+            return refused(OsStr::new("-static"), "the runtime needs the dynamic linker");
+        }
+        Purpose::Link | Purpose::Other => {}
+    }
+    Ok(())
+}
+
+/// The clang of the environment, or the newest in `PATH` that is known.
+fn find_clang() -> Result<PathBuf, DriverError> {
+    if let Some(named) = std::env::var_os(CLANG_VARIABLE).filter(|named| !named.is_empty()) {
+        return Ok(named.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = llvm::SUPPORTED.rev().map(|version| format!("clang-{version}")).chain(["clang".to_owned()]);
+    let found = names.into_iter().find_map(|name| {
+        std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| file.is_file())
+    });
+    found.ok_or(DriverError::NoClang)
+}
+
+fn check_version(clang: &Path, said: &str) -> Result<(), DriverError> {
+    let number = said.split("clang version ").nth(1).and_then(|rest| rest.split(['.', ' ', '-']).next());
+    match number.and_then(|number| number.parse().ok()) {
+        Some(major) if llvm::SUPPORTED.contains(&major) => Ok(()),
+        _ => {
+            let version = if said.is_empty() { "something else" } else { said }.to_owned();
+            Err(DriverError::Version { clang: clang.to_owned(), version })
+        }
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> DriverError {
+    DriverError::Io { path: path.to_owned(), error }
+}
+
+fn start(job: &Job) -> Result<u8, DriverError> {
+    let status = Command::new(&job.program).args(&job.arguments).status();
+    Ok(exit_status(status.map_err(|error| io_error(&job.program, error))?))
+}
+
+fn exit_status(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(arguments: &[&str]) -> Job {
+        Job { program: "/usr/bin/ld".into(), arguments: arguments.iter().map(OsString::from).collect() }
+    }
+
+    #[test]
+    fn what_gives_no_trace_is_refused() {
+        let line = |arguments: &[&str]| refuse(&job(arguments)).unwrap_err().to_string();
+        assert!(line(&["-cc1", "-emit-obj", "-flto=thin"]).starts_with("-flto=thin can't be combined with tracing: "));
+        assert!(line(&["-cc1", "-emit-obj", "-fsanitize=address"]).starts_with("-fsanitize=address can't"));
+        assert!(line(&["-static", "-o", "a"]).starts_with("-static can't"));
+        assert!(refuse(&job(&["-dynamic-linker", "x", "-o", "a", "-static"])).is_ok());
+        assert!(refuse(&job(&["-cc1", "-E", "-fsanitize=address"])).is_ok());
+    }
+
+    #[test]
+    fn versions_are_read() {
+        let check = |said| check_version(Path::new("clang"), said);
+        assert!(check("Debian clang version 19.1.7 (3~deb12u1)").is_ok());
+        assert!(check("clang version 22.0.0git").is_ok());
+        assert!(check("Debian clang version 14.0.6").is_err());
+        assert_eq!(
+            check("").unwrap_err().to_string(),
+            "clang is something else, not clang of version 19 to 22; SLIMLINE_CLANG names another"
+        );
+    }
+
+    #[test]
+    fn arguments_in_a_file() {
+        assert_eq!(response_file(&["-o".into(), "a b\"c\\".into()]), b"-o\na\\ b\\\"c\\\\\n");
+    }
+}

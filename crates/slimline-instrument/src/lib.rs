@@ -1,0 +1,11 @@
+//! Programs that write down every access of theirs.
+//!
+//! - [`llvm`]: the part of LLVM that is used, through the library of the compiler at hand.
+//! - [`rewrite`]: bitcode in, bitcode out that writes records as [`slimline_trace::stream`] has them.
+//! - [`driver`]: clang with the rewriter inside.
+//! - `naming`: which variable, type and member an access is of, from debug information.
+
+pub mod driver;
+pub mod llvm;
+mod naming;
+pub mod rewrite;

@@ -1,0 +1,238 @@
+//! Types of debug information: their names, what they point to, and which member lies where.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::llvm::{Metadata, MetadataKind, Module, Value};
+
+/// Most types within types that are followed: debug information of a hostile file may be a circle.
+const MAX_DEPTH: usize = 32;
+
+/// DWARF's numbers of tags.
+mod tag {
+    pub(super) const ARRAY: u16 = 0x01;
+    pub(super) const CLASS: u16 = 0x02;
+    pub(super) const MEMBER: u16 = 0x0d;
+    pub(super) const POINTER: u16 = 0x0f;
+    pub(super) const REFERENCE: u16 = 0x10;
+    pub(super) const STRUCTURE: u16 = 0x13;
+    pub(super) const TYPEDEF: u16 = 0x16;
+    pub(super) const UNION: u16 = 0x17;
+    pub(super) const INHERITANCE: u16 = 0x1c;
+    pub(super) const CONST: u16 = 0x26;
+    pub(super) const VOLATILE: u16 = 0x35;
+    pub(super) const RESTRICT: u16 = 0x37;
+    pub(super) const RVALUE_REFERENCE: u16 = 0x42;
+    pub(super) const ATOMIC: u16 = 0x47;
+}
+
+/// A place in a structure.
+pub(super) struct Member<'m> {
+    /// The outermost structure that is known.
+    pub(super) structure: String,
+    /// The member with those within it, `position.x`, and `[]` for elements of arrays; empty where several are covered.
+    pub(super) field: String,
+    /// From the structure's beginning.
+    pub(super) offset_bytes: u64,
+    /// The member's type.
+    pub(super) r#type: Option<Metadata<'m>>,
+}
+
+/// A structure's member as it was declared.
+struct Declared<'m> {
+    name: String,
+    from_bytes: u64,
+    bytes: u64,
+    r#type: Option<Metadata<'m>>,
+}
+
+/// Layouts of a module's types, each read once.
+pub(super) struct Layouts<'m> {
+    members: HashMap<Metadata<'m>, Rc<[Declared<'m>]>>,
+    /// Operand of a type that is the type it is made of; those after it count from here.
+    base: usize,
+}
+
+impl<'m> Layouts<'m> {
+    pub(super) fn new(module: &'m Module<'_>) -> Self {
+        /// Where it was before sizes became operands too.
+        const FIRST_LAYOUT: usize = 3;
+        Self { members: HashMap::new(), base: module.base_type_operand().unwrap_or(FIRST_LAYOUT) }
+    }
+
+    /// What a structure is called: its identifier and its name.
+    pub(super) fn names(&self, r#type: Metadata<'m>) -> impl Iterator<Item = String> + use<'m> {
+        let identifier = r#type.operand_text(self.base + 4).into_owned();
+        [identifier, r#type.type_name().into_owned()].into_iter().filter(|name| !name.is_empty())
+    }
+
+    /// The type without names and qualifiers around it, and the first of those names.
+    fn bare(&self, r#type: Metadata<'m>) -> (Option<Metadata<'m>>, String) {
+        let mut name = String::new();
+        let mut bare = r#type;
+        for _ in 0..MAX_DEPTH {
+            match bare.tag() {
+                Some(tag::TYPEDEF) if name.is_empty() => name = bare.type_name().into_owned(),
+                Some(tag::TYPEDEF | tag::CONST | tag::VOLATILE | tag::RESTRICT | tag::ATOMIC | tag::MEMBER) => {}
+                _ => return (Some(bare), name),
+            }
+            match bare.operand(self.base) {
+                Some(base) => bare = base,
+                // `const void`, `typedef void`.
+                None => return (None, name),
+            }
+        }
+        (None, name)
+    }
+
+    /// What a type is called, seen through qualifiers.
+    pub(super) fn type_name(&self, r#type: Metadata<'m>) -> String {
+        let (bare, name) = self.bare(r#type);
+        let own = bare.map(|bare| bare.type_name().into_owned()).unwrap_or_default();
+        if own.is_empty() { name } else { own }
+    }
+
+    /// Bytes of a type; 0 where it is not known.
+    pub(super) fn bytes(&self, r#type: Metadata<'m>) -> u64 {
+        self.bare(r#type).0.map_or(0, |bare| bare.size_bits() / 8)
+    }
+
+    /// Whether it has members.
+    pub(super) fn is_structure(&self, r#type: Metadata<'m>) -> bool {
+        let (bare, _) = self.bare(r#type);
+        matches!(bare.and_then(Metadata::tag), Some(tag::STRUCTURE | tag::CLASS | tag::UNION))
+    }
+
+    /// What a pointer or a reference points to.
+    pub(super) fn pointee(&self, r#type: Metadata<'m>) -> Option<Metadata<'m>> {
+        let bare = self.bare(r#type).0?;
+        matches!(bare.tag()?, tag::POINTER | tag::REFERENCE | tag::RVALUE_REFERENCE).then(|| bare.operand(self.base))?
+    }
+
+    /// What an array consists of; itself if it is none.
+    pub(super) fn element(&self, r#type: Metadata<'m>) -> Option<Metadata<'m>> {
+        let mut element = self.bare(r#type).0?;
+        for _ in 0..MAX_DEPTH {
+            if element.tag() != Some(tag::ARRAY) {
+                return Some(element);
+            }
+            element = self.bare(element.operand(self.base)?).0?;
+        }
+        None
+    }
+
+    /// The member at an offset in an object, of which `bytes` are accessed. Arrays of structures count as one of them.
+    pub(super) fn member(&mut self, object: Metadata<'m>, offset_bytes: u64, bytes: u64) -> Option<Member<'m>> {
+        let (bare, alias) = self.bare(object);
+        let is_array = bare?.tag() == Some(tag::ARRAY);
+        let structure = self.element(bare?)?;
+        if !self.is_structure(structure) {
+            return None;
+        }
+        let size = structure.size_bits() / 8;
+        let offset_bytes = offset_bytes.checked_rem(size).unwrap_or(offset_bytes);
+        let own = structure.type_name();
+        let name = match (own.is_empty(), is_array) {
+            (false, _) => own.into_owned(),
+            (true, false) => alias,
+            // The typedef of the elements, which `element` has looked through.
+            (true, true) => self.element_alias(object),
+        };
+        let mut field = String::new();
+        let mut room = size.saturating_sub(offset_bytes);
+        let r#type = self.descend(structure, offset_bytes, bytes, &mut field, &mut room);
+        if bytes > room || r#type.is_none() {
+            field.clear();
+        }
+        Some(Member { structure: name, field, offset_bytes, r#type })
+    }
+
+    /// The first name of an array's elements.
+    fn element_alias(&self, array: Metadata<'m>) -> String {
+        let mut element = Some(array);
+        for _ in 0..MAX_DEPTH {
+            let Some((bare, alias)) = element.map(|element| self.bare(element)) else { break };
+            match bare.filter(|bare| bare.tag() == Some(tag::ARRAY)) {
+                Some(array) => element = array.operand(self.base),
+                None => return alias,
+            }
+        }
+        String::new()
+    }
+
+    /// Follows members down to one without members. `room` becomes the bytes from the offset to the end of the last one
+    /// that has a name.
+    fn descend(
+        &mut self,
+        structure: Metadata<'m>,
+        mut offset_bytes: u64,
+        bytes: u64,
+        field: &mut String,
+        room: &mut u64,
+    ) -> Option<Metadata<'m>> {
+        let mut at = structure;
+        for _ in 0..MAX_DEPTH {
+            match at.tag() {
+                Some(tag::ARRAY) => {
+                    field.push_str("[]");
+                    let element = at.operand(self.base)?;
+                    offset_bytes = offset_bytes.checked_rem(self.bytes(element)).unwrap_or(0);
+                    at = self.bare(element).0?;
+                }
+                Some(tag::STRUCTURE | tag::CLASS | tag::UNION) => {
+                    let members = self.members(at);
+                    let holds = |member: &&Declared<'m>| {
+                        (member.from_bytes..member.from_bytes + member.bytes.max(1)).contains(&offset_bytes)
+                    };
+                    // Of a union the member that is as large as the access; else any.
+                    let exact = members.iter().filter(holds).find(|member| member.bytes == bytes);
+                    let member = match at.tag() {
+                        Some(tag::UNION) => exact.or_else(|| members.iter().find(holds))?,
+                        _ => members.iter().find(holds)?,
+                    };
+                    // Parents and anonymous members have no name: theirs are as if they were declared here.
+                    if !member.name.is_empty() {
+                        if !field.is_empty() {
+                            field.push('.');
+                        }
+                        field.push_str(&member.name);
+                    }
+                    offset_bytes -= member.from_bytes;
+                    *room = member.bytes.max(1).saturating_sub(offset_bytes);
+                    at = self.bare(member.r#type?).0?;
+                }
+                _ => return Some(at),
+            }
+        }
+        None
+    }
+
+    fn members(&mut self, structure: Metadata<'m>) -> Rc<[Declared<'m>]> {
+        if let Some(known) = self.members.get(&structure) {
+            return Rc::clone(known);
+        }
+        let elements = structure.operand(self.base + 1).map(Metadata::operands).unwrap_or_default();
+        let members = elements.into_iter().flatten().map(Value::as_metadata).filter_map(|member| {
+            let is_member = member.kind() == MetadataKind::DerivedType
+                && matches!(member.tag(), Some(tag::MEMBER | tag::INHERITANCE))
+                && !member.is_static_member();
+            let is_parent = member.tag() == Some(tag::INHERITANCE);
+            is_member.then(|| {
+                let r#type = member.operand(self.base);
+                // Parents have no size of their own.
+                let of_type = r#type.map_or(0, |r#type| self.bytes(r#type));
+                let first_bit = member.offset_bits();
+                let last_bit = first_bit + if is_parent { of_type * 8 } else { member.size_bits() };
+                Declared {
+                    name: if is_parent { String::new() } else { member.type_name().into_owned() },
+                    from_bytes: first_bit / 8,
+                    bytes: last_bit.div_ceil(8) - first_bit / 8,
+                    r#type,
+                }
+            })
+        });
+        let members: Rc<[_]> = members.collect();
+        self.members.insert(structure, Rc::clone(&members));
+        members
+    }
+}

@@ -1,0 +1,147 @@
+//! What is known of an access: where it was written, which variable, which member of which type.
+
+mod layout;
+mod object;
+mod position;
+
+use std::collections::HashMap;
+
+use slimline_trace::stream::sites::{ModuleBuilder, Site};
+
+use crate::llvm::{Expressions, Metadata, MetadataKind, Module, Opcode, Value};
+use layout::{Layouts, Member};
+use object::Told;
+use position::Positions;
+
+/// Answers for one module.
+pub(crate) struct Names<'m> {
+    positions: Positions<'m>,
+    layouts: Layouts<'m>,
+    told: HashMap<Value<'m>, Told<'m>>,
+    /// Types by the name that type-based aliasing gives them: identifiers in C++, names in C.
+    by_name: HashMap<String, Metadata<'m>>,
+    type_based_aliasing: u32,
+    heap_allocation_site: u32,
+}
+
+impl<'m> Names<'m> {
+    /// Reads the debug information of the module.
+    pub(crate) fn new(module: &'m Module<'_>) -> Self {
+        let layouts = Layouts::new(module);
+        let mut names = Self {
+            positions: Positions::new(module),
+            told: HashMap::new(),
+            by_name: HashMap::new(),
+            type_based_aliasing: module.metadata_kind("tbaa"),
+            heap_allocation_site: module.metadata_kind("heapallocsite"),
+            layouts,
+        };
+        names.read_variables(module);
+        names
+    }
+
+    /// The directory that the unit was compiled in.
+    pub(crate) fn directory(&self) -> &str {
+        self.positions.directory()
+    }
+
+    #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
+    fn read_variables(&mut self, module: &'m Module<'_>) {
+        let expressions = Expressions::new(module);
+        let mut seen = std::collections::HashSet::new();
+        let mut nodes = module.named_metadata(c"llvm.dbg.cu");
+        for function in module.defined_functions() {
+            nodes.extend(function.subprogram());
+            for instruction in function.blocks().into_iter().flat_map(|block| block.instructions()) {
+                for told in module.told_variables(instruction, &expressions) {
+                    nodes.push(told.variable);
+                    let variable = Told::new(told.variable, told.is_place);
+                    // The first is as good as the others: they are one value in several inlined functions.
+                    self.told.entry(told.value).or_insert(variable);
+                }
+            }
+        }
+        // All types that anything here refers to.
+        while let Some(node) = nodes.pop() {
+            if !seen.insert(node) {
+                continue;
+            }
+            if node.kind() == MetadataKind::CompositeType {
+                for name in self.layouts.names(node) {
+                    self.by_name.entry(name).or_insert(node);
+                }
+            }
+            nodes.extend(node.operands().into_iter().flatten().map(Value::as_metadata));
+        }
+    }
+
+    /// Fills in what is known of the access of `instruction` to `pointer`.
+    pub(crate) fn describe(
+        &mut self,
+        table: &mut ModuleBuilder,
+        site: &mut Site,
+        instruction: Value<'m>,
+        pointer: Option<Value<'m>>,
+    ) {
+        site.frame = instruction.location().and_then(|location| self.positions.frame(table, location));
+        let Some(pointer) = pointer else { return };
+        site.variable = table.name(&self.variable(pointer, 0).unwrap_or_default());
+        // As many bytes as are known to lie together; of copies and fills nobody knows.
+        let bytes = u64::from(site.size_bytes) * u64::from(site.lanes);
+        let member =
+            self.member_by_aliasing(instruction, bytes).or_else(|| self.member_by_debug_information(pointer, bytes));
+        if let Some(Member { structure, field, offset_bytes, .. }) = member {
+            site.structure = table.name(&structure);
+            site.field = table.name(&field);
+            site.offset_bytes = u32::try_from(offset_bytes).ok();
+        }
+    }
+
+    /// Fills in what is known of an allocation whose result is `block`.
+    pub(crate) fn describe_allocation(&mut self, table: &mut ModuleBuilder, site: &mut Site, call: Value<'m>) {
+        site.frame = call.location().and_then(|location| self.positions.frame(table, location));
+        let told = self.told.get(&call).map(|told| (told.name.clone(), told.r#type));
+        let (variable, of_variable) = told.or_else(|| self.stored_into(call)).unwrap_or_default();
+        site.variable = table.name(&variable);
+        let of_variable = of_variable.and_then(|pointer| self.layouts.pointee(pointer));
+        if let Some(r#type) = call.metadata(self.heap_allocation_site).or(of_variable) {
+            site.structure = table.name(&self.layouts.type_name(r#type));
+        }
+    }
+
+    /// The variable or the member that a value is stored into first, and its type.
+    fn stored_into(&mut self, value: Value<'m>) -> Option<(String, Option<Metadata<'m>>)> {
+        const VALUE: u32 = 0;
+        const PLACE: u32 = 1;
+        let is_stored = |user: &Value<'m>| user.opcode() == Some(Opcode::Store) && user.operand(VALUE) == Some(value);
+        // Users are listed from the last to the first.
+        let place = value.users().into_iter().rfind(is_stored)?.operand(PLACE)?;
+        let object = self.object(place, 0)?;
+        let name = self.variable(place, 0).unwrap_or_default();
+        let pointer_bytes = 8;
+        match self.layouts.member(object.r#type, object.offset_bytes, pointer_bytes) {
+            Some(member) => Some((format!("{name}.{}", member.field), member.r#type)),
+            None => Some((name, self.layouts.element(object.r#type))),
+        }
+    }
+
+    /// The member that the front end says is accessed: `!tbaa` is the type of the structure, of the access, and the offset.
+    fn member_by_aliasing(&mut self, instruction: Value<'m>, bytes: u64) -> Option<Member<'m>> {
+        let tag = instruction.metadata(self.type_based_aliasing)?;
+        let [base, access, offset] = *tag.operands().first_chunk::<3>()?;
+        let (base, access) = (base?.as_metadata(), access?.as_metadata());
+        if base == access {
+            return None;
+        }
+        let offset = u64::try_from(offset?.constant()?).ok()?;
+        // What has no name could be any structure without one.
+        let name = base.operand_text(0);
+        let r#type = *self.by_name.get(&*name).filter(|_| !name.is_empty())?;
+        self.layouts.member(r#type, offset, bytes)
+    }
+
+    fn member_by_debug_information(&mut self, pointer: Value<'m>, bytes: u64) -> Option<Member<'m>> {
+        let object = self.object(pointer, 0)?;
+        self.layouts.member(object.r#type, object.offset_bytes, bytes)
+    }
+}

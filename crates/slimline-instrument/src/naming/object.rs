@@ -1,0 +1,173 @@
+//! Which object a pointer points into: from variables through members, loads and merges.
+
+use crate::llvm::{Metadata, MetadataKind, Opcode, TypeKind, Value};
+
+use super::Names;
+
+/// Most steps from a pointer back to the variable that it comes from.
+const MAX_STEPS: u32 = 12;
+/// What a merge of several ways costs of them, as each has to be looked at.
+const MERGE_STEPS: u32 = 4;
+/// Most ways of a merge that are looked at.
+const MAX_WAYS: usize = 4;
+/// Most loads that are spelled out in the name of what a pointer came from.
+const MAX_LOADS: u32 = 3;
+
+/// A variable that debug information tells of.
+pub(crate) struct Told<'m> {
+    pub(super) name: String,
+    pub(super) r#type: Option<Metadata<'m>>,
+    /// The value is the place of the variable, not what it holds.
+    is_place: bool,
+}
+
+impl<'m> Told<'m> {
+    /// Of a description of a local variable.
+    pub(super) fn new(variable: Metadata<'m>, is_place: bool) -> Self {
+        const NAME: usize = 1;
+        const TYPE: usize = 3;
+        Self { name: variable.operand_text(NAME).into_owned(), r#type: variable.operand(TYPE), is_place }
+    }
+}
+
+/// A place in an object. Indices of arrays are left out.
+pub(super) struct Object<'m> {
+    pub(super) r#type: Metadata<'m>,
+    pub(super) offset_bytes: u64,
+}
+
+impl<'m> Names<'m> {
+    /// What `pointer` points into.
+    pub(super) fn object(&mut self, pointer: Value<'m>, steps: u32) -> Option<Object<'m>> {
+        if steps > MAX_STEPS {
+            return None;
+        }
+        let at = |r#type| Object { r#type, offset_bytes: 0 };
+        if let Some(Told { r#type: Some(r#type), is_place, .. }) = self.told.get(&pointer) {
+            let object = if *is_place { Some(*r#type) } else { self.layouts.pointee(*r#type) };
+            if object.is_some() {
+                return object.map(at);
+            }
+        }
+        if pointer.is_global_variable() {
+            return global_variable(pointer)?.operand(GLOBAL_TYPE).map(at);
+        }
+        match pointer.operation()? {
+            Opcode::ElementPointer => self.element(pointer, steps),
+            Opcode::Load => {
+                let object = self.object(pointer.operand(0)?, steps + 1)?;
+                let loaded = match self.layouts.member(object.r#type, object.offset_bytes, 8) {
+                    Some(member) => member.r#type?,
+                    None => self.layouts.element(object.r#type)?,
+                };
+                self.layouts.pointee(loaded).map(at)
+            }
+            Opcode::Phi => {
+                let ways = pointer.incoming();
+                let mut others = ways.into_iter().take(MAX_WAYS).filter(|way| *way != pointer);
+                others.find_map(|way| self.object(way, steps + MERGE_STEPS))
+            }
+            Opcode::Select => {
+                [1, 2].into_iter().find_map(|way| self.object(pointer.operand(way)?, steps + MERGE_STEPS))
+            }
+            Opcode::Freeze | Opcode::BitCast | Opcode::AddressSpaceCast => self.object(pointer.operand(0)?, steps + 1),
+            Opcode::Call => self.object(thread_local(pointer)?, steps + 1),
+            _ => None,
+        }
+    }
+
+    /// What an element pointer points into: constant indices add to the offset, others go over elements of an array.
+    fn element(&mut self, pointer: Value<'m>, steps: u32) -> Option<Object<'m>> {
+        let object = self.object(pointer.operand(0)?, steps + 1)?;
+        let size = self.layouts.element(object.r#type).map_or(0, |element| element.size_bits() / 8);
+        let mut r#type = pointer.element_type()?;
+        let mut offset = object.offset_bytes as i64;
+        for number in 1..pointer.operands() {
+            let index = pointer.operand(number)?;
+            if number > 1 {
+                match r#type.kind() {
+                    TypeKind::Struct => {
+                        let (from, member) = r#type.member(u32::try_from(index.constant()?).ok()?)?;
+                        offset = offset.wrapping_add(from as i64);
+                        r#type = member;
+                        continue;
+                    }
+                    _ => r#type = r#type.element()?,
+                }
+            }
+            let step = r#type.array_bytes()?;
+            match index.constant() {
+                Some(index) => offset = offset.wrapping_add(index.wrapping_mul(step as i64)),
+                // Bytes of a structure counted one by one: any member could be meant.
+                None if step < 4 && self.layouts.is_structure(object.r#type) && step != size => return None,
+                None => {}
+            }
+        }
+        // Elements of an array, and objects beside each other, are alike.
+        let offset_bytes = match size {
+            0 => u64::try_from(offset).ok()?,
+            _ => offset.rem_euclid(size as i64) as u64,
+        };
+        Some(Object { r#type: object.r#type, offset_bytes })
+    }
+
+    /// The variable that a pointer came from, spelled as in C: `list->next` for what was loaded from there.
+    pub(super) fn variable(&mut self, pointer: Value<'m>, loads: u32) -> Option<String> {
+        if loads > MAX_LOADS {
+            return Some("…".to_owned());
+        }
+        let mut at = pointer;
+        for _ in 0..MAX_STEPS {
+            if let Some(told) = self.told.get(&at) {
+                return Some(told.name.clone());
+            }
+            if at.is_global_variable() {
+                let told = global_variable(at).map(|variable| variable.operand_text(GLOBAL_NAME).into_owned());
+                return Some(told.filter(|name| !name.is_empty()).unwrap_or_else(|| at.name().into_owned()));
+            }
+            at = match at.operation()? {
+                Opcode::ElementPointer | Opcode::Freeze | Opcode::BitCast | Opcode::AddressSpaceCast => {
+                    at.operand(0)?
+                }
+                Opcode::Load => {
+                    let place = at.operand(0)?;
+                    let from = self.variable(place, loads + 1)?;
+                    // The value of a variable in memory is called as one in a register is.
+                    if place.is_global_variable() || self.told.get(&place).is_some_and(|told| told.is_place) {
+                        return Some(from);
+                    }
+                    let object = self.object(place, 0);
+                    let member = object.and_then(|it| self.layouts.member(it.r#type, it.offset_bytes, 8));
+                    return Some(match member.filter(|member| !member.field.is_empty()) {
+                        Some(member) => format!("{from}->{}", member.field),
+                        None => format!("*{from}"),
+                    });
+                }
+                Opcode::Phi => at.incoming().into_iter().find(|way| *way != at)?,
+                Opcode::Call | Opcode::Invoke => match thread_local(at) {
+                    Some(variable) => variable,
+                    None => {
+                        let called = at.called()?.name();
+                        return (!called.is_empty()).then(|| format!("{called}()"));
+                    }
+                },
+                _ => return None,
+            };
+        }
+        None
+    }
+}
+
+const GLOBAL_NAME: usize = 1;
+const GLOBAL_TYPE: usize = 3;
+
+/// The description of a global variable.
+fn global_variable(value: Value<'_>) -> Option<Metadata<'_>> {
+    let is_expression = |node: &Metadata<'_>| node.kind() == MetadataKind::GlobalVariableExpression;
+    value.global_metadata().into_iter().find(is_expression)?.operand(0)
+}
+
+/// The thread-local variable whose address a call gives.
+fn thread_local(call: Value<'_>) -> Option<Value<'_>> {
+    call.called()?.name().starts_with("llvm.threadlocal.address").then(|| call.operand(0))?
+}

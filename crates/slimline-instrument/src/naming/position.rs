@@ -1,0 +1,66 @@
+//! Where an instruction was written, through all functions that it was inlined into.
+
+use std::collections::HashMap;
+
+use slimline_trace::stream::sites::{Frame, ModuleBuilder};
+
+use crate::llvm::{Metadata, MetadataKind, Module};
+
+/// Most scopes around a position, and most calls inlined into each other, that are followed.
+const MAX_DEPTH: usize = 256;
+
+/// Frames of positions, each made once.
+pub(super) struct Positions<'m> {
+    directory: String,
+    frames: HashMap<Metadata<'m>, Option<u32>>,
+}
+
+impl<'m> Positions<'m> {
+    pub(super) fn new(module: &'m Module<'_>) -> Self {
+        let file = module.named_metadata(c"llvm.dbg.cu").into_iter().find_map(Metadata::file);
+        let directory = file.map(|(directory, _)| directory.into_owned()).unwrap_or_default();
+        Self { directory, frames: HashMap::new() }
+    }
+
+    pub(super) fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    /// The index of the frame of a position, with those of its callers before it.
+    pub(super) fn frame(&mut self, table: &mut ModuleBuilder, location: Metadata<'m>) -> Option<u32> {
+        let chain: Vec<_> = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_DEPTH).collect();
+        let mut caller = None;
+        for location in chain.into_iter().rev() {
+            if let Some(known) = self.frames.get(&location) {
+                caller = *known;
+                continue;
+            }
+            let Some((line, column)) = location.line_and_column() else { continue };
+            let scope = location.scope();
+            let function = table.name(&scope.map(function_of).unwrap_or_default());
+            let file = table.name(&scope.map(|scope| self.file(scope)).unwrap_or_default());
+            let frame = table.frame(Frame { function, file, line, column, caller });
+            self.frames.insert(location, Some(frame));
+            caller = Some(frame);
+        }
+        caller
+    }
+
+    /// The file of a scope: as the compiler was given it where it starts in the directory of compilation.
+    fn file(&self, scope: Metadata<'m>) -> String {
+        let Some((directory, name)) = scope.file() else { return String::new() };
+        if name.starts_with('/') || directory.is_empty() || *directory == *self.directory {
+            return name.into_owned();
+        }
+        format!("{directory}/{name}")
+    }
+}
+
+/// The name of the function that a scope is in.
+fn function_of(scope: Metadata<'_>) -> String {
+    const SCOPE: usize = 1;
+    const NAME: usize = 2;
+    let mut scopes = std::iter::successors(Some(scope), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
+    let function = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram);
+    function.map(|function| function.operand_text(NAME).into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,74 @@
+//! What a plan inserts.
+
+use slimline_trace::stream::record::Header;
+use slimline_trace::stream::sites::ModuleId;
+
+use super::plan::{Access, Plan, Step};
+use super::touch::Word;
+use crate::llvm::{Builder, Module, Room, Value};
+
+/// What all functions of a module share.
+pub(super) struct Emitter<'m> {
+    pub(super) module: &'m Module<'m>,
+    pub(super) id: ModuleId,
+    /// The place of the thread's cursor.
+    pub(super) cursor: Value<'m>,
+    pub(super) room: Room<'m>,
+}
+
+impl<'m> Emitter<'m> {
+    /// Carries out a plan. The cursor is a local variable, which a pass then makes a register.
+    pub(super) fn carry_out(&self, plan: &Plan<'m>) {
+        let Some(entry) = plan.function.blocks().first().and_then(|entry| entry.first_insertion()) else { return };
+        let Some(builder) = Builder::new(self.module, entry) else { return };
+        let place = if plan.is_in_memory {
+            self.cursor
+        } else {
+            let local = builder.pointer_variable(c"slimline.cursor");
+            builder.store(builder.load_pointer(self.cursor), local);
+            local
+        };
+        for step in &plan.steps {
+            match step {
+                Step::Segment { number, accesses } => self.segment(&builder, place, *number, accesses),
+                Step::Keep(_) | Step::Fetch(_) if plan.is_in_memory => {}
+                Step::Keep(before) => {
+                    builder.before(*before);
+                    builder.store(builder.load_pointer(place), self.cursor);
+                }
+                Step::Fetch(before) => {
+                    builder.before(*before);
+                    builder.store(builder.load_pointer(self.cursor), place);
+                }
+            }
+        }
+    }
+
+    fn segment(&self, builder: &Builder<'m>, place: Value<'m>, number: u32, accesses: &[Access<'m>]) {
+        let Some(first) = accesses.first() else { return };
+        builder.before(first.at);
+        let cursor = builder.call_room(self.room, builder.load_pointer(place));
+        builder.store(builder.constant(Header::new(self.id, number).word()), cursor);
+        let mut bytes = 8;
+        for access in accesses {
+            builder.before(access.at);
+            for word in &access.words {
+                // A word that can't be made would shift all that follow: zero keeps the record readable.
+                let value = self.word(builder, *word).unwrap_or_else(|| builder.constant(0));
+                builder.store(value, builder.offset(cursor, bytes));
+                bytes += 8;
+            }
+        }
+        builder.store(builder.offset(cursor, bytes), place);
+    }
+
+    fn word(&self, builder: &Builder<'m>, word: Word<'m>) -> Option<Value<'m>> {
+        match word {
+            Word::Value(value) => builder.word(value),
+            Word::Mask(mask) => builder.mask_word(mask),
+            Word::Lane(vector, lane) => builder.lane(vector, lane),
+            Word::Product(one, other) => builder.product(one, other),
+            Word::IfZero { status, place } => builder.pointer_if_zero(status, place),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The rewriter: bitcode in, bitcode out that writes down its accesses.
+//!
+//! What it puts in for a segment, where the cursor is in a register all the while:
+//!
+//! ```text
+//!   test  cursor, 1 << 18        room left in the chunk?
+//!   je    cold                   no: __slimline_next_chunk, which keeps all registers
+//!   mov   [cursor], header
+//!   mov   [cursor + 8], address  before each access
+//!   …
+//!   add   cursor, bytes
+//! ```
+//!
+//! The cursor lies in the thread-local `__slimline_cursor` wherever other code may run: it goes there before calls and
+//! returns and comes from there when the function begins and after calls.
+
+mod allocators;
+mod emit;
+mod plan;
+mod touch;
+
+use std::ffi::CStr;
+use std::path::Path;
+
+use slimline_trace::stream::record::MAX_SEGMENTS;
+use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
+
+use crate::llvm::{Llvm, LlvmError, Module};
+use emit::Emitter;
+use plan::Planner;
+
+/// Thread-local: where the next word goes.
+pub const CURSOR: &CStr = c"__slimline_cursor";
+/// Gives the cursor to go on with where the one that it is given has no room.
+pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
+/// What installs signal handlers, and what of the runtime does so in their place.
+const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
+    (c"sigaction", c"__slimline_sigaction"),
+    (c"signal", c"__slimline_signal"),
+    (c"bsd_signal", c"__slimline_signal"),
+    (c"ssignal", c"__slimline_signal"),
+    (c"__sysv_signal", c"__slimline_sysv_signal"),
+    (c"sysv_signal", c"__slimline_sysv_signal"),
+];
+/// Bit of the cursor that says that there is room for a segment. Null has it clear.
+pub const ROOM_BIT: u64 = 1 << 18;
+/// The section of site tables, as LLVM is given it.
+const SITES_SECTION: &CStr = c"slimline_sites";
+
+/// What the site table says of where it comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The object that is compiled.
+    pub object: String,
+    /// Compiler and version.
+    pub producer: String,
+}
+
+/// Why bitcode could not be rewritten.
+#[derive(Debug, thiserror::Error)]
+pub enum RewriteError {
+    /// LLVM refused.
+    #[error(transparent)]
+    Llvm(#[from] LlvmError),
+    /// It was rewritten before.
+    #[error("{0} is instrumented already")]
+    Twice(String),
+    /// Records are laid out for one sort of machine.
+    #[error("code for {0} can't be instrumented, only for x86_64 Linux")]
+    Target(String),
+    /// There are more segments than a header can number.
+    #[error("{0} has more than {MAX_SEGMENTS} basic blocks that access memory")]
+    TooLarge(String),
+}
+
+/// What was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rewritten {
+    /// Functions with accesses.
+    pub functions: usize,
+    /// Basic blocks, or parts of them between calls.
+    pub segments: usize,
+    /// Accesses and allocations.
+    pub sites: usize,
+}
+
+/// Rewrites the bitcode in `from` into `to`. Its functions keep doing what they do.
+pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, origin: &Origin) -> Result<Rewritten, RewriteError> {
+    debug_assert_eq!(SITES_SECTION.to_str(), Ok(SECTION));
+    let mut module = Module::read(llvm, from)?;
+    let target = module.target();
+    if !is_supported(&target) {
+        return Err(RewriteError::Target(target));
+    }
+    if module.has_global(CURSOR) {
+        return Err(RewriteError::Twice(module.source()));
+    }
+    module.tell_variables_by_calls(true);
+    module.split_invoke_edges();
+    for (name, instead) in INSTALL_HANDLERS {
+        module.redirect(name, instead);
+    }
+    let rewritten = insert(&module, origin)?;
+    module.tell_variables_by_calls(false);
+    if rewritten.segments > 0 {
+        // Before the passes: what they would make of broken code is anybody's guess.
+        module.verify()?;
+        module.run_passes(c"always-inline,function(mem2reg,instsimplify)")?;
+    }
+    module.write(to)?;
+    Ok(rewritten)
+}
+
+/// Whether this triple names x86-64 Linux with 64-bit pointers.
+fn is_supported(target: &str) -> bool {
+    let mut parts = target.split('-');
+    parts.next() == Some("x86_64") && target.contains("-linux") && !target.ends_with("x32")
+}
+
+fn insert(module: &Module<'_>, origin: &Origin) -> Result<Rewritten, RewriteError> {
+    let mut table = ModuleBuilder::new();
+    let mut planner = Planner::new(module, &mut table);
+    let functions = module.defined_functions();
+    let plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
+    let directory = planner.directory().to_owned();
+    let table = table.finish(&module.source(), &origin.object, &directory, &origin.producer);
+    let rewritten = Rewritten { functions: plans.len(), segments: table.segments.len(), sites: table.sites.len() };
+    if table.segments.len() > MAX_SEGMENTS {
+        return Err(RewriteError::TooLarge(module.source()));
+    }
+    if plans.is_empty() {
+        return Ok(rewritten);
+    }
+    let (id, blob) = table.encode();
+    let cursor = module.add_thread_local_pointer(CURSOR);
+    let emitter = Emitter { module, id, cursor, room: module.add_room(NEXT_CHUNK, ROOM_BIT) };
+    for plan in &plans {
+        emitter.carry_out(plan);
+    }
+    forget_memory_effects(module, &plans);
+    module.add_section(SITES_SECTION, &blob);
+    Ok(rewritten)
+}
+
+/// Functions that were said to write no memory do so now.
+#[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
+fn forget_memory_effects(module: &Module<'_>, plans: &[plan::Plan<'_>]) {
+    let kinds = ["memory", "speculatable", "nosync"].map(|name| module.attribute_kind(name));
+    let changed: std::collections::HashSet<_> = plans.iter().map(|plan| plan.function.value()).collect();
+    for plan in plans {
+        kinds.into_iter().for_each(|kind| plan.function.remove_attribute(kind));
+    }
+    for function in module.defined_functions() {
+        for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
+            if call.called().is_some_and(|called| changed.contains(&called)) {
+                kinds.into_iter().for_each(|kind| call.remove_call_attribute(kind));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_sort_of_machine() {
+        for target in ["x86_64-pc-linux-gnu", "x86_64-unknown-linux-musl"] {
+            assert!(is_supported(target), "{target}");
+        }
+        for target in
+            ["x86_64-pc-linux-gnux32", "i386-pc-linux-gnu", "aarch64-unknown-linux-gnu", "x86_64-apple-darwin", ""]
+        {
+            assert!(!is_supported(target), "{target}");
+        }
+    }
+}

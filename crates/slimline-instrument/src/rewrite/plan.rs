@@ -1,0 +1,321 @@
+//! What is to be done to a function, before anything is done.
+
+use std::collections::HashMap;
+
+use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
+use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
+
+use super::touch::{Attributes, Deed, Touch, Word};
+use crate::llvm::{Block, Function, Module, Opcode, Value};
+use crate::naming::Names;
+
+/// Words to be written before an instruction.
+pub(super) struct Access<'m> {
+    pub(super) at: Value<'m>,
+    pub(super) words: Vec<Word<'m>>,
+}
+
+/// What is inserted, in the order of the program.
+pub(super) enum Step<'m> {
+    /// A record: its room is asked for before its first access.
+    Segment { number: u32, accesses: Vec<Access<'m>> },
+    /// The cursor goes to its place before this instruction.
+    Keep(Value<'m>),
+    /// The cursor comes from its place before this instruction.
+    Fetch(Value<'m>),
+}
+
+/// A function and what is done to it.
+pub(super) struct Plan<'m> {
+    pub(super) function: Function<'m>,
+    pub(super) steps: Vec<Step<'m>>,
+    /// The cursor stays in its place in memory: a register would come back from `setjmp` as it was before.
+    pub(super) is_in_memory: bool,
+}
+
+/// Functions that return a second time, whatever their declaration says.
+const RETURN_TWICE: &[&str] =
+    &["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "savectx", "vfork", "getcontext"];
+
+/// Functions that the compiler calls by itself: where it does so, the cursor is in a register.
+fn is_called_by_compiler(name: &str) -> bool {
+    const MATH: &[&str] = &[
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "exp",
+        "exp2",
+        "exp10",
+        "log",
+        "log2",
+        "log10",
+        "pow",
+        "fmin",
+        "fmax",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "nearbyint",
+        "round",
+        "roundeven",
+        "lround",
+        "llround",
+        "lrint",
+        "llrint",
+        "fma",
+        "fmod",
+        "ldexp",
+        "frexp",
+        "copysign",
+        "sincos",
+    ];
+    let of_memory = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "bzero"].contains(&name);
+    let stem = name.strip_suffix(['f', 'l']).unwrap_or(name);
+    of_memory || MATH.contains(&name) || MATH.contains(&stem)
+}
+
+/// Plans functions one after the other, and fills the site table.
+pub(super) struct Planner<'m, 't> {
+    table: &'t mut ModuleBuilder,
+    names: Names<'m>,
+    attributes: Attributes,
+    returns_twice: u32,
+    naked: u32,
+    resolvers: Vec<Function<'m>>,
+}
+
+impl<'m, 't> Planner<'m, 't> {
+    pub(super) fn new(module: &'m Module<'_>, table: &'t mut ModuleBuilder) -> Self {
+        Self {
+            table,
+            names: Names::new(module),
+            attributes: Attributes::new(module),
+            returns_twice: module.attribute_kind("returns_twice"),
+            naked: module.attribute_kind("naked"),
+            resolvers: module.resolvers(),
+        }
+    }
+
+    /// The directory that the unit was compiled in.
+    pub(super) fn directory(&self) -> &str {
+        self.names.directory()
+    }
+
+    /// What to do to this function; nothing if it accesses no memory or must stay as it is.
+    pub(super) fn plan(&mut self, function: Function<'m>) -> Option<Plan<'m>> {
+        let name = function.value().name();
+        if let Some(reason) = self.reason_to_skip(function, &name) {
+            self.table.skip(&name, reason);
+            return None;
+        }
+        let blocks = function.blocks();
+        let mut gathered = Gathered::default();
+        for block in &blocks {
+            self.gather(*block, &mut gathered);
+        }
+        if gathered.accesses == 0 {
+            return None;
+        }
+        let mut steps = Vec::new();
+        for block in blocks {
+            self.block(&name, block, &mut gathered, &mut steps);
+        }
+        Some(Plan { function, steps, is_in_memory: gathered.returns_twice })
+    }
+
+    fn reason_to_skip(&self, function: Function<'m>, name: &str) -> Option<&'static str> {
+        if function.attribute(self.naked).is_some() {
+            Some("naked")
+        } else if self.resolvers.contains(&function) {
+            Some("the dynamic linker calls it to choose a function")
+        } else if is_called_by_compiler(name) {
+            Some("the compiler calls it by itself")
+        } else if name.starts_with("__slimline_") {
+            Some("of the runtime")
+        } else {
+            None
+        }
+    }
+
+    /// Looks at every instruction of a block once.
+    fn gather(&self, block: Block<'m>, gathered: &mut Gathered<'m>) {
+        for instruction in block.instructions() {
+            let deed = Deed::of(instruction, &self.attributes);
+            gathered.accesses += deed.before.len() + usize::from(deed.after.is_some());
+            if instruction.is_call() {
+                gathered.returns_twice |= self.returns_twice(instruction);
+            }
+            if deed.is_boundary
+                && let Some(ends) = instruction.invoke_ends()
+            {
+                for end in ends {
+                    gathered.heads.entry(end).or_default().fetch = true;
+                }
+                let after = deed.after.map(|touch| (instruction, touch));
+                gathered.heads.entry(ends[0]).or_default().told = after;
+            }
+        }
+    }
+
+    fn returns_twice(&self, call: Value<'m>) -> bool {
+        let Some(called) = call.called() else { return false };
+        call.call_has_attribute(self.returns_twice)
+            || called.as_function().is_some_and(|function| function.attribute(self.returns_twice).is_some())
+            || RETURN_TWICE.contains(&&*called.name())
+    }
+
+    fn block(&mut self, function: &str, block: Block<'m>, gathered: &mut Gathered<'m>, steps: &mut Vec<Step<'m>>) {
+        let instructions = block.instructions();
+        if let Some(head) = gathered.heads.remove(&block)
+            && let Some(first) = block.first_insertion()
+        {
+            if head.fetch {
+                steps.push(Step::Fetch(first));
+            }
+            if let Some((call, touch)) = head.told {
+                self.told_after(function, call, touch, first, steps);
+            }
+        }
+        let mut segment = Open::default();
+        // Whether the cursor's place holds what the register does.
+        let mut is_kept = false;
+        for (index, &instruction) in instructions.iter().enumerate() {
+            let deed = Deed::of(instruction, &self.attributes);
+            for touch in deed.before {
+                self.add(function, instruction, touch, &mut segment, steps);
+                is_kept = false;
+            }
+            let is_return = matches!(instruction.opcode(), Some(Opcode::Return | Opcode::Resume));
+            if !deed.is_boundary && !is_return {
+                continue;
+            }
+            self.close(&mut segment, steps);
+            if !is_kept {
+                steps.push(Step::Keep(instruction));
+            }
+            is_kept = deed.is_boundary;
+            if !deed.is_boundary || instruction.invoke_ends().is_some() {
+                continue;
+            }
+            let rest = &instructions[index + 1..];
+            let Some(&next) = rest.first() else { continue };
+            // Where nothing is left to do in this block but to return, the cursor is in its place: the call may become a
+            // jump, and one that must has nothing else but the return behind it.
+            let ends_here = rest
+                .iter()
+                .find(|next| !is_remark(**next))
+                .is_some_and(|next| matches!(next.opcode(), Some(Opcode::Return | Opcode::Unreachable)));
+            if instruction.is_must_tail() || ends_here && deed.after.is_none() {
+                continue;
+            }
+            steps.push(Step::Fetch(next));
+            if let Some(touch) = deed.after {
+                is_kept = false;
+                self.told_after(function, instruction, touch, next, steps);
+            }
+        }
+        self.close(&mut segment, steps);
+    }
+
+    /// Adds an access to the open segment, or to the next where that is full.
+    fn add(
+        &mut self,
+        function: &str,
+        instruction: Value<'m>,
+        touch: Touch<'m>,
+        segment: &mut Open<'m>,
+        steps: &mut Vec<Step<'m>>,
+    ) {
+        if segment.words + touch.words.len() > MAX_SEGMENT_WORDS {
+            self.close(segment, steps);
+        }
+        segment.words += touch.words.len();
+        let site = self.site(function, instruction, &touch);
+        segment.sites.push(site);
+        segment.accesses.push(Access { at: instruction, words: touch.words });
+    }
+
+    /// Tells what a call returned, in a segment of its own before `at`.
+    fn told_after(
+        &mut self,
+        function: &str,
+        call: Value<'m>,
+        touch: Touch<'m>,
+        at: Value<'m>,
+        steps: &mut Vec<Step<'m>>,
+    ) {
+        let site = self.site(function, call, &touch);
+        let number = self.table.segment([site]);
+        steps.push(Step::Segment { number, accesses: vec![Access { at, words: touch.words }] });
+    }
+
+    fn close(&mut self, segment: &mut Open<'m>, steps: &mut Vec<Step<'m>>) {
+        let Open { sites, accesses, .. } = std::mem::take(segment);
+        if !accesses.is_empty() {
+            steps.push(Step::Segment { number: self.table.segment(sites), accesses });
+        }
+    }
+
+    fn site(&mut self, function: &str, instruction: Value<'m>, touch: &Touch<'m>) -> Site {
+        let mut site = Site::new(touch.kind, u32::try_from(touch.bytes).unwrap_or(u32::MAX));
+        site.lanes = touch.lanes;
+        site.is_volatile = instruction.is_volatile();
+        site.is_atomic = instruction.is_atomic() || touch.kind == SiteKind::Update;
+        site.function = self.table.name(function);
+        site.detail = self.table.name(&touch.detail);
+        match touch.kind {
+            SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize => {
+                self.names.describe_allocation(self.table, &mut site, instruction);
+            }
+            _ => self.names.describe(self.table, &mut site, instruction, touch.pointer),
+        }
+        site
+    }
+}
+
+/// Whether an instruction only tells debuggers something.
+fn is_remark(instruction: Value<'_>) -> bool {
+    instruction.called().is_some_and(|called| called.name().starts_with("llvm.dbg."))
+}
+
+/// A segment that goes on.
+#[derive(Default)]
+struct Open<'m> {
+    words: usize,
+    sites: Vec<Site>,
+    accesses: Vec<Access<'m>>,
+}
+
+/// What a block begins with.
+#[derive(Default)]
+struct Head<'m> {
+    /// Something else ran before.
+    fetch: bool,
+    /// The `invoke` that returns here, and what is told of it.
+    told: Option<(Value<'m>, Touch<'m>)>,
+}
+
+/// What is known of a function once all of it was seen.
+#[derive(Default)]
+struct Gathered<'m> {
+    accesses: usize,
+    returns_twice: bool,
+    heads: HashMap<Block<'m>, Head<'m>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_the_compiler_calls() {
+        for name in ["memcpy", "bcmp", "sqrt", "sqrtf", "fmaxl", "lround", "sincosf"] {
+            assert!(is_called_by_compiler(name), "{name}");
+        }
+        for name in ["memcpy_fast", "f", "l", "sinus", "main"] {
+            assert!(!is_called_by_compiler(name), "{name}");
+        }
+    }
+}

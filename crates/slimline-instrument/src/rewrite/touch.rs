@@ -1,0 +1,281 @@
+//! What an instruction does to memory, and which words say so.
+
+use slimline_trace::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS};
+use slimline_trace::stream::sites::SiteKind;
+
+use super::allocators::Allocator;
+use crate::llvm::{Function, Module, Opcode, Value};
+
+/// A word of a record, as it is made of the program's values.
+#[derive(Clone, Copy)]
+pub(super) enum Word<'m> {
+    /// A pointer or an integer.
+    Value(Value<'m>),
+    /// The bits of a mask.
+    Mask(Value<'m>),
+    /// A lane of a vector of pointers.
+    Lane(Value<'m>, u64),
+    /// The product of two integers.
+    Product(Value<'m>, Value<'m>),
+    /// The pointer stored at a place, where a status is zero.
+    IfZero { status: Value<'m>, place: Value<'m> },
+}
+
+/// A site to be, and the words it writes.
+pub(super) struct Touch<'m> {
+    pub(super) kind: SiteKind,
+    /// Of one lane.
+    pub(super) bytes: u64,
+    pub(super) lanes: u16,
+    pub(super) words: Vec<Word<'m>>,
+    /// What names are looked up by.
+    pub(super) pointer: Option<Value<'m>>,
+    /// See [`Site::detail`](slimline_trace::stream::sites::Site::detail).
+    pub(super) detail: String,
+}
+
+/// What is done about an instruction.
+#[derive(Default)]
+pub(super) struct Deed<'m> {
+    /// Accesses, told before it runs.
+    pub(super) before: Vec<Touch<'m>>,
+    /// Code may run that writes records of its own, so the cursor must be in its place.
+    pub(super) is_boundary: bool,
+    /// What it returned, told after it.
+    pub(super) after: Option<Touch<'m>>,
+}
+
+/// Numbers of attributes, which differ between versions.
+pub(super) struct Attributes {
+    by_value: u32,
+    memory: u32,
+}
+
+impl Attributes {
+    pub(super) fn new(module: &Module<'_>) -> Self {
+        Self { by_value: module.attribute_kind("byval"), memory: module.attribute_kind("memory") }
+    }
+}
+
+impl<'m> Touch<'m> {
+    fn new(kind: SiteKind, bytes: u64, words: Vec<Word<'m>>, pointer: Value<'m>) -> Self {
+        Self { kind, bytes, lanes: 1, words, pointer: Some(pointer), detail: String::new() }
+    }
+
+    /// An access of a place, if it can be told.
+    fn access(kind: SiteKind, pointer: Value<'m>, bytes: Option<u64>) -> Self {
+        let Some(bytes) = bytes else { return Self::untraced("a type without a fixed size") };
+        Self::new(kind, bytes, vec![Word::Value(pointer)], pointer).in_default_space(pointer)
+    }
+
+    fn untraced(why: &str) -> Self {
+        let (kind, detail) = (SiteKind::Untraced, why.to_owned());
+        Self { kind, bytes: 0, lanes: 1, words: Vec::new(), pointer: None, detail }
+    }
+
+    /// Itself, or the reason why it can't be told: addresses in other spaces are relative to something.
+    fn in_default_space(self, pointer: Value<'m>) -> Self {
+        match pointer.r#type().address_space() {
+            Some(0) => self,
+            Some(space) => Self::untraced(&format!("address space {space}")),
+            None => Self::untraced("an address that is no pointer"),
+        }
+    }
+}
+
+impl<'m> Deed<'m> {
+    fn access(touch: Touch<'m>) -> Self {
+        Self { before: vec![touch], ..Self::default() }
+    }
+
+    /// What an instruction does.
+    pub(super) fn of(instruction: Value<'m>, attributes: &Attributes) -> Self {
+        let operand = |number| instruction.operand(number);
+        match instruction.opcode() {
+            Some(Opcode::Load) => operand(0).map_or_else(Self::default, |pointer| {
+                Self::access(Touch::access(SiteKind::Load, pointer, instruction.r#type().store_bytes()))
+            }),
+            Some(Opcode::Store) => match (operand(0), operand(1)) {
+                (Some(value), Some(pointer)) => {
+                    Self::access(Touch::access(SiteKind::Store, pointer, value.r#type().store_bytes()))
+                }
+                _ => Self::default(),
+            },
+            Some(Opcode::ReadModifyWrite | Opcode::CompareExchange) => match (operand(0), operand(1)) {
+                (Some(pointer), Some(value)) => {
+                    Self::access(Touch::access(SiteKind::Update, pointer, value.r#type().store_bytes()))
+                }
+                _ => Self::default(),
+            },
+            Some(Opcode::VaArg) => Self::access(Touch::untraced("va_arg")),
+            Some(Opcode::Call | Opcode::Invoke | Opcode::CallBranch) => Self::of_call(instruction, attributes),
+            _ => Self::default(),
+        }
+    }
+
+    fn of_call(call: Value<'m>, attributes: &Attributes) -> Self {
+        let Some(called) = call.called() else { return Self { is_boundary: true, ..Self::default() } };
+        if called.is_assembly() {
+            // What only computes can't call anything that writes records.
+            let is_boundary = called.has_side_effects() && call.opcode() == Some(Opcode::Call);
+            return Self { before: vec![Touch::untraced("inline assembly")], is_boundary, after: None };
+        }
+        let name = called.name();
+        if let Some(intrinsic) = name.strip_prefix("llvm.") {
+            let touches_memory = called.as_function().is_none_or(|function| touches_memory(function, attributes));
+            return intrinsic_touch(call, intrinsic, touches_memory).map_or_else(Self::default, Self::access);
+        }
+        let mut deed = Self { is_boundary: true, ..Self::default() };
+        for argument in 0..call.arguments() {
+            if let Some(r#type) = call.argument_type_attribute(argument, attributes.by_value)
+                && let Some(pointer) = call.operand(argument)
+            {
+                // Copied to where the callee's arguments are, which has no address yet.
+                let mut copied = Touch::access(SiteKind::Load, pointer, r#type.store_bytes());
+                copied.detail = "by value".to_owned();
+                deed.before.push(copied);
+            }
+        }
+        let is_declared = called.as_function().is_some_and(Function::is_declared);
+        deed.before.extend(library_touch(call, &name).filter(|_| is_declared));
+        if let Some(allocator) = Allocator::named(&name) {
+            match allocation_touch(call, allocator, &name) {
+                Some(touch) if touch.kind == SiteKind::Free => deed.before.push(touch),
+                // Nothing can stand between a call that takes its function's place and the return.
+                touch => deed.after = touch.filter(|_| !call.is_must_tail()),
+            }
+        }
+        deed
+    }
+}
+
+/// Whether an intrinsic may read or write memory that the program can name.
+fn touches_memory(intrinsic: Function<'_>, attributes: &Attributes) -> bool {
+    // Two bits each for what is reached through arguments, for what no program can name, and for everything else.
+    const INACCESSIBLE: u64 = 0b1100;
+    intrinsic.attribute(attributes.memory).is_none_or(|effects| effects & !INACCESSIBLE != 0)
+}
+
+/// Intrinsics that may access memory in ways that are not told, by the beginnings of their names.
+const UNTRACED: &[&str] =
+    &["x86.", "vp.", "experimental.vp.", "masked.", "va_", "matrix.", "aarch64.", "riscv.", "objc."];
+
+/// What an intrinsic does, whose name goes on with `name` after `llvm.`.
+fn intrinsic_touch<'m>(call: Value<'m>, name: &str, touches_memory: bool) -> Option<Touch<'m>> {
+    let is = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if is("memcpy") || is("memmove") {
+        return copy(call);
+    }
+    if is("memset") {
+        return fill(call);
+    }
+    let masked = if is("masked.load") {
+        masked_touch(call, SiteKind::MaskedLoad, call.operand(0)?, call)
+    } else if is("masked.store") {
+        masked_touch(call, SiteKind::MaskedStore, call.operand(1)?, call.operand(0)?)
+    } else if is("masked.gather") {
+        masked_touch(call, SiteKind::Gather, call.operand(0)?, call)
+    } else if is("masked.scatter") {
+        masked_touch(call, SiteKind::Scatter, call.operand(1)?, call.operand(0)?)
+    } else {
+        None
+    };
+    if masked.is_some() {
+        return masked;
+    }
+    let is_untraced = touches_memory && UNTRACED.iter().any(|prefix| name.starts_with(prefix));
+    is_untraced.then(|| Touch::untraced(&format!("llvm.{name}")))
+}
+
+/// What a function of the C library does to memory that it is given, if it is one that copies or fills.
+fn library_touch<'m>(call: Value<'m>, name: &str) -> Option<Touch<'m>> {
+    if call.arguments() < 3 {
+        return None;
+    }
+    match name {
+        "memcpy" | "memmove" | "mempcpy" | "__memcpy_chk" | "__memmove_chk" | "__mempcpy_chk" => copy(call),
+        "memset" | "__memset_chk" => fill(call),
+        _ => None,
+    }
+}
+
+fn copy(call: Value<'_>) -> Option<Touch<'_>> {
+    let [to, from, bytes] = [call.operand(0)?, call.operand(1)?, call.operand(2)?];
+    let words = [to, from, bytes].map(Word::Value).to_vec();
+    Some(Touch::new(SiteKind::Copy, 0, words, to).in_default_space(to).and_space_of(from))
+}
+
+fn fill(call: Value<'_>) -> Option<Touch<'_>> {
+    let [to, bytes] = [call.operand(0)?, call.operand(2)?];
+    Some(Touch::new(SiteKind::Fill, 0, vec![Word::Value(to), Word::Value(bytes)], to).in_default_space(to))
+}
+
+impl<'m> Touch<'m> {
+    fn and_space_of(self, other: Value<'m>) -> Self {
+        if self.kind == SiteKind::Untraced { self } else { self.in_default_space(other) }
+    }
+}
+
+/// An access of the lanes that a mask says. The mask is the operand of one bit a lane, wherever it stands.
+fn masked_touch<'m>(call: Value<'m>, kind: SiteKind, place: Value<'m>, data: Value<'m>) -> Option<Touch<'m>> {
+    let r#type = data.r#type();
+    let is_mask = |value: &Value<'m>| {
+        let element = value.r#type().element();
+        value.r#type().lanes().is_some() && element.is_some_and(|element| element.integer_bits() == Some(1))
+    };
+    let untraced = |why| Some(Touch::untraced(why));
+    let Some(lanes) = r#type.lanes() else { return untraced("a vector without a fixed size") };
+    // The data of a vector of bits would look like its mask: no machine has such accesses.
+    let mask =
+        (0..call.arguments()).filter_map(|number| call.operand(number)).find(|value| is_mask(value) && *value != data);
+    let (Some(mask), Some(bytes)) = (mask, r#type.element()?.store_bytes()) else {
+        return untraced("a masked access without a mask");
+    };
+    let lanes_each = matches!(kind, SiteKind::Gather | SiteKind::Scatter);
+    if lanes > u32::from(MAX_LANES) || lanes_each && lanes as usize >= MAX_SEGMENT_WORDS {
+        return untraced("a vector of too many lanes");
+    }
+    let words = if lanes_each {
+        let address = place.r#type().element()?.address_space();
+        if address != Some(0) {
+            return untraced("another address space");
+        }
+        let lane = |lane| Word::Lane(place, u64::from(lane));
+        std::iter::once(Word::Mask(mask)).chain((0..lanes).map(lane)).collect()
+    } else {
+        vec![Word::Value(place), Word::Mask(mask)]
+    };
+    let touch = Touch { lanes: lanes as u16, ..Touch::new(kind, bytes, words, place) };
+    Some(if lanes_each { touch } else { touch.in_default_space(place) })
+}
+
+/// What a call of an allocator says, if it is called as one is.
+fn allocation_touch<'m>(call: Value<'m>, allocator: Allocator, name: &str) -> Option<Touch<'m>> {
+    let argument = |number: u32| call.operand(number).filter(|_| number < call.arguments());
+    let pointer = |value: Value<'m>| Some(value).filter(|value| value.r#type().address_space() == Some(0));
+    let number = |value: Value<'m>| Some(value).filter(|value| value.r#type().integer_bits() == Some(64));
+    let words = match allocator {
+        Allocator::Allocate { bytes } => vec![Word::Value(pointer(call)?), Word::Value(number(argument(bytes)?)?)],
+        Allocator::AllocateZeroed { count, bytes } => {
+            let [count, bytes] = [number(argument(count)?)?, number(argument(bytes)?)?];
+            vec![Word::Value(pointer(call)?), Word::Value(count), Word::Value(bytes)]
+        }
+        Allocator::AllocateInto { place, bytes } => {
+            call.r#type().integer_bits()?;
+            let place = pointer(argument(place)?)?;
+            vec![Word::IfZero { status: call, place }, Word::Value(number(argument(bytes)?)?)]
+        }
+        Allocator::Resize { block, bytes } => {
+            let [block, bytes] = [pointer(argument(block)?)?, number(argument(bytes)?)?];
+            vec![Word::Value(pointer(call)?), Word::Value(block), Word::Value(bytes)]
+        }
+        Allocator::ResizeElements { block, count, bytes } => {
+            let [count, bytes] = [number(argument(count)?)?, number(argument(bytes)?)?];
+            let block = pointer(argument(block)?)?;
+            vec![Word::Value(pointer(call)?), Word::Value(block), Word::Product(count, bytes)]
+        }
+        Allocator::Free { block } => vec![Word::Value(pointer(argument(block)?)?)],
+    };
+    let of = if let Allocator::Free { block } = allocator { argument(block)? } else { call };
+    Some(Touch { detail: name.to_owned(), ..Touch::new(allocator.kind(), 0, words, of) })
+}

@@ -1,0 +1,84 @@
+//! What sites are called: variables, structures, members, and functions that were inlined.
+
+use slimline_trace::stream::sites::SiteKind::*;
+
+use crate::harness::{Trace, trace_c, trace_cpp};
+
+/// How often a member was accessed, by `structure.field`.
+fn members(trace: &Trace, is_load: bool, name: &str) -> usize {
+    trace.count(|site| {
+        (site.kind == if is_load { Load } else { Store }) && format!("{}.{}", site.structure, site.field) == name
+    })
+}
+
+#[test]
+fn members_of_c_structures() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+typedef struct { short x, y; } point;
+struct shape { int id; point corner[3]; struct { double width, height; } size; union { long number; float ratio; } extra; };
+static struct shape shapes[50];
+static struct shape *chosen[50];
+__attribute__((noinline)) static void set(struct shape *s, int n) {
+    for (int i = 0; i < n; i++) { s[i].id = i; s[i].corner[1].y = 2; s[i].size.height = 3; s[i].extra.ratio = 4; }
+}
+__attribute__((noinline)) static double ask(int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += chosen[i]->size.height + shapes[i].id;
+    return sum;
+}
+__attribute__((noinline)) static short read_point(const point *p) { return p->y; }
+int main(int count, char **arguments) {
+    (void)arguments;
+    set(shapes, 50);
+    for (int i = 0; i < 50; i++) chosen[i] = &shapes[49 - i];
+    printf("%g %d\n", ask(50), read_point(&chosen[count]->corner[1]));
+}
+"#;
+    for level in ["-O0", "-O1", "-O2"] {
+        let trace = trace_c(SOURCE, &[level, "-fno-vectorize"]);
+        let [loads, stores] = [true, false].map(|is_load| move |trace: &Trace, name| members(trace, is_load, name));
+        assert_eq!(stores(&trace, "shape.id"), 50, "{level}");
+        assert_eq!(stores(&trace, "shape.corner[].y"), 50, "{level}");
+        assert_eq!(stores(&trace, "shape.size.height"), 50, "{level}");
+        assert_eq!(stores(&trace, "shape.extra.ratio"), 50, "{level}");
+        assert_eq!(loads(&trace, "shape.size.height"), 50, "{level}");
+        assert_eq!(loads(&trace, "shape.id"), 50, "{level}");
+        assert_eq!(loads(&trace, "point.y"), 1, "{level}");
+        let through =
+            trace.count(|site| site.is(Load, "ask") && site.variable == "*chosen" && site.field == "size.height");
+        assert_eq!(through, 50, "{level}");
+    }
+}
+
+#[test]
+fn members_and_inlined_functions_of_cpp() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+#include <memory>
+#include <vector>
+namespace geometry {
+struct base { long tag = 1; virtual ~base() = default; };
+template <typename T> struct vec : base { T x, y; T dot(const vec &o) const { return x * o.x + y * o.y; } };
+}
+using point = geometry::vec<double>;
+[[gnu::noinline]] static double sum(const std::vector<std::unique_ptr<point>> &points) {
+    double total = 0;
+    for (const auto &p : points) total += p->dot(*p) + p->tag;
+    return total;
+}
+int main() {
+    std::vector<std::unique_ptr<point>> points;
+    for (int i = 0; i < 100; i++) { auto p = std::make_unique<point>(); p->x = i; p->y = 1; points.push_back(std::move(p)); }
+    std::printf("%g\n", sum(points));
+}
+"#;
+    let trace = trace_cpp(SOURCE, &["-O2", "-fno-vectorize", "-fno-slp-vectorize"]);
+    assert_eq!(trace.count(|site| site.is(Load, "dot") && site.field == "x" && site.structure == "vec<double>"), 100);
+    assert_eq!(trace.count(|site| site.is(Load, "dot") && site.field == "y" && site.inlined_into == "sum"), 100);
+    assert_eq!(trace.count(|site| site.kind == Load && site.field == "tag" && site.linked.contains("sum")), 100);
+    assert_eq!(trace.count(|site| site.kind == Allocate && site.structure == "vec<double>"), 100);
+    let line = trace.words(|site| site.is(Load, "dot") && site.line == 7);
+    assert_eq!(line.len(), 200);
+}

@@ -1,0 +1,226 @@
+//! What a full trace says, as `slimline trace` shows it.
+
+use serde::Serialize;
+use slimline_analyze::full_trace::Accesses;
+use slimline_analyze::full_trace::checks::Violations;
+use slimline_analyze::full_trace::findings::{HeapRow, NameRow, Place, SiteRow, TraceFindings};
+
+/// Version of the JSON. 1: the first.
+pub const TRACE_SCHEMA: u32 = 1;
+
+/// Everything `slimline trace` shows, and its JSON. Rows: most accesses first.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TraceReport {
+    /// [`TRACE_SCHEMA`].
+    pub schema: u32,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Each process, or program that it ran.
+    pub processes: Vec<TracedProcess>,
+    /// What is missing, in words; empty where nothing is.
+    pub missing: Vec<String>,
+    /// All accesses.
+    pub total: Counts,
+    /// Those to blocks of the heap.
+    pub heap_total: Counts,
+    /// By allocation site.
+    pub heap: Vec<HeapGroup>,
+    /// By variable.
+    pub variables: Vec<Named>,
+    /// By type and field.
+    pub fields: Vec<Named>,
+    /// By function.
+    pub functions: Vec<Named>,
+    /// By line.
+    pub lines: Vec<Named>,
+    /// By instruction.
+    pub sites: Vec<SiteCount>,
+}
+
+/// A process that was traced.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TracedProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Path of its program.
+    pub program: String,
+    /// Threads that wrote anything.
+    pub threads: u64,
+    /// Words of its trace.
+    pub words: u64,
+    /// How long its threads waited for the analysis, together.
+    pub waited_ns: u64,
+}
+
+/// Loads, stores and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Loads; an atomic update is a load and a store.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Bytes loaded.
+    pub loaded_bytes: u64,
+    /// Bytes stored.
+    pub stored_bytes: u64,
+}
+
+/// What all that has one name accessed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Named {
+    /// The name; `None` for all that has none.
+    pub name: Option<String>,
+    /// How much.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, Serialize)]
+pub struct SiteCount {
+    /// Where.
+    #[serde(flatten)]
+    pub position: Position,
+    /// `load`, `store`, `copy` …
+    pub kind: &'static str,
+    /// What it accesses, where that is known.
+    pub variable: Option<String>,
+    /// Type and field, where they are known.
+    pub field: Option<String>,
+    /// Times that it ran.
+    pub executions: u64,
+    /// How much.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// A position in the source.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Position {
+    /// The function, where it is known.
+    pub function: Option<String>,
+    /// The file, where it is known.
+    pub file: Option<String>,
+    /// From 1.
+    pub line: Option<u32>,
+    /// From 1.
+    pub column: Option<u32>,
+}
+
+/// What was allocated at one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeapGroup {
+    /// Where.
+    #[serde(flatten)]
+    pub position: Position,
+    /// The function that was called.
+    pub allocator: Option<String>,
+    /// The type, where it is known.
+    pub type_name: Option<String>,
+    /// Blocks allocated.
+    pub blocks: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// The most that lived at a time.
+    pub peak_bytes: u64,
+    /// Accesses to them.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// By type and field.
+    pub fields: Vec<Named>,
+}
+
+impl TraceReport {
+    /// The report of these findings. `missing` says what the run lacks; what the trace itself tells is added.
+    pub fn new(
+        command: Vec<String>,
+        processes: Vec<TracedProcess>,
+        mut missing: Vec<String>,
+        findings: &TraceFindings,
+        violations: &Violations,
+    ) -> Self {
+        let mut add = |count: u64, what: &str| {
+            if count > 0 {
+                missing.push(what.replace('#', &count.to_string()));
+            }
+        };
+        add(findings.untraced_instructions, "inline assembly and the like ran # times; what it accessed is not known");
+        add(findings.skipped_functions, "# functions were left as they were by the compiler");
+        add(findings.unknown_frees, "# blocks were freed whose allocation was not traced");
+        add(violations.bad_addresses, "# addresses that no program has: the trace is damaged");
+        add(violations.sequence_gaps, "# gaps in the order of chunks: the trace is damaged");
+        add(violations.short_records, "# records without all of their words: the trace is damaged");
+        Self {
+            schema: TRACE_SCHEMA,
+            command,
+            processes,
+            missing,
+            total: findings.total.into(),
+            heap_total: findings.heap_total.into(),
+            heap: findings.heap.iter().map(HeapGroup::from).collect(),
+            variables: named(&findings.variables),
+            fields: named(&findings.fields),
+            functions: named(&findings.functions),
+            lines: named(&findings.lines),
+            sites: findings.sites.iter().map(SiteCount::from).collect(),
+        }
+    }
+
+    /// As JSON, indented, with a line end.
+    pub fn json(&self) -> String {
+        crate::pretty(self)
+    }
+}
+
+fn named(rows: &[NameRow]) -> Vec<Named> {
+    rows.iter().map(|row| Named { name: known(&row.name), counts: row.accesses.into() }).collect()
+}
+
+fn known(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl From<Accesses> for Counts {
+    fn from(accesses: Accesses) -> Self {
+        let Accesses { loads, stores, loaded_bytes, stored_bytes } = accesses;
+        Self { accesses: accesses.count(), loads, stores, loaded_bytes, stored_bytes }
+    }
+}
+
+impl From<&Place> for Position {
+    fn from(place: &Place) -> Self {
+        let number = |number: u32| (number != 0).then_some(number);
+        let Place { function, file, line, column } = place;
+        Self { function: known(function), file: known(file), line: number(*line), column: number(*column) }
+    }
+}
+
+impl From<&SiteRow> for SiteCount {
+    fn from(row: &SiteRow) -> Self {
+        Self {
+            position: (&row.place).into(),
+            kind: row.kind.name(),
+            variable: known(&row.variable),
+            field: known(&row.field),
+            executions: row.visits,
+            counts: row.accesses.into(),
+        }
+    }
+}
+
+impl From<&HeapRow> for HeapGroup {
+    fn from(row: &HeapRow) -> Self {
+        Self {
+            position: (&row.place).into(),
+            allocator: known(&row.allocator),
+            type_name: known(&row.type_name),
+            blocks: row.blocks,
+            allocated_bytes: row.bytes,
+            peak_bytes: row.peak_bytes,
+            counts: row.accesses.into(),
+            fields: named(&row.fields),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Full traces as text.
+
+use std::fmt::{self, Write};
+
+use slimline_trace::escape::plain;
+
+use super::number::{bytes, count, duration, percent, plural};
+use super::table::{Column, Rows, shorten_path};
+use super::{HEADING, STRONG};
+use crate::full_trace::{Counts, HeapGroup, Named, Position, SiteCount, TraceReport};
+
+/// Columns of a position.
+const POSITION_COLUMNS: usize = 36;
+/// Columns of a name.
+const NAME_COLUMNS: usize = 28;
+/// Fields shown of a heap group.
+const MOST_FIELDS: usize = 8;
+
+/// Writes the report; at most so many rows a table.
+///
+/// # Errors
+/// As `out`.
+pub fn trace(out: &mut impl Write, report: &TraceReport, rows: usize) -> fmt::Result {
+    head(out, report)?;
+    if report.total.accesses == 0 {
+        return Ok(());
+    }
+    heap(out, report, rows)?;
+    names(out, "Types and fields", "field", &report.fields, report, rows)?;
+    names(out, "Variables", "variable", &report.variables, report, rows)?;
+    names(out, "Functions", "function", &report.functions, report, rows)?;
+    names(out, "Lines", "line", &report.lines, report, rows)?;
+    sites(out, report, rows)
+}
+
+fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
+    let total = &report.total;
+    let threads: u64 = report.processes.iter().map(|process| process.threads).sum();
+    writeln!(
+        out,
+        "{STRONG}{}{STRONG:#} accesses: {} loads ({}), {} stores ({}); {}, {}",
+        count(total.accesses),
+        count(total.loads),
+        bytes(total.loaded_bytes),
+        count(total.stores),
+        bytes(total.stored_bytes),
+        plural_of(report.processes.len() as u64, "process", "processes"),
+        plural(threads, "thread"),
+    )?;
+    if report.heap_total.accesses > 0 {
+        let share = percent(share(report.heap_total.accesses, total.accesses));
+        writeln!(out, "{share} of them to blocks of the heap whose allocation was traced")?;
+    }
+    let waited_ns: u64 = report.processes.iter().map(|process| process.waited_ns).sum();
+    if waited_ns > 0 {
+        writeln!(out, "Threads waited {} for the analysis, together", duration(waited_ns))?;
+    }
+    for missing in &report.missing {
+        writeln!(out, "Missing: {}", plain(missing))?;
+    }
+    Ok(())
+}
+
+fn plural_of(n: u64, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{} {many}", count(n)) }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Cells that every table ends with.
+fn numbers(counts: &Counts, total: &Counts) -> [String; 4] {
+    let bytes_moved = counts.loaded_bytes.saturating_add(counts.stored_bytes);
+    [percent(share(counts.accesses, total.accesses)), count(counts.loads), count(counts.stores), bytes(bytes_moved)]
+}
+
+const NUMBERS: [Column; 4] =
+    [Column::Number("share"), Column::Number("loads"), Column::Number("stores"), Column::Number("bytes")];
+
+fn position(position: &Position) -> String {
+    let Position { function, file, line, .. } = position;
+    match (file, line) {
+        (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), POSITION_COLUMNS),
+        _ => function.as_deref().map_or_else(|| "(not known)".to_owned(), plain),
+    }
+}
+
+fn names(
+    out: &mut impl Write,
+    title: &str,
+    column: &'static str,
+    named: &[Named],
+    report: &TraceReport,
+    most: usize,
+) -> fmt::Result {
+    // One row of what has no name says nothing.
+    if named.iter().all(|row| row.name.is_none()) {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}{title}{HEADING:#}")?;
+    let mut rows = Rows::new(&[&[Column::Shortened(column, 44)], &NUMBERS[..]].concat(), false);
+    for row in named.iter().take(most) {
+        let name = row.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
+        rows.push([&[name], &numbers(&row.counts, &report.total)[..]].concat());
+    }
+    rows.write(out, 2)?;
+    more(out, named.len(), most)
+}
+
+fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result {
+    match all.checked_sub(most) {
+        None | Some(0) => Ok(()),
+        Some(left) => writeln!(out, "  … {} more (--rows)", count(left as u64)),
+    }
+}
+
+fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
+    if report.heap.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}Heap, by allocation site{HEADING:#}")?;
+    let columns = [
+        Column::Shortened("allocated at", POSITION_COLUMNS),
+        Column::Shortened("type", 16),
+        Column::Number("blocks"),
+        Column::Number("peak"),
+    ];
+    let mut rows = Rows::new(&[&columns[..], &NUMBERS[..3]].concat(), false);
+    for group in report.heap.iter().take(most) {
+        let own = [
+            position(&group.position),
+            group.type_name.as_deref().map_or_else(String::new, plain),
+            count(group.blocks),
+            bytes(group.peak_bytes),
+        ];
+        rows.push([&own[..], &numbers(&group.counts, &report.total)[..3]].concat());
+    }
+    rows.write(out, 2)?;
+    more(out, report.heap.len(), most)?;
+    let with_fields = |group: &&HeapGroup| group.fields.iter().any(|field| field.name.is_some());
+    for group in report.heap.iter().take(most).filter(with_fields) {
+        writeln!(out, "\n{HEADING}Fields of what {} allocates{HEADING:#}", position(&group.position))?;
+        let mut rows = Rows::new(&[&[Column::Shortened("field", 44)], &NUMBERS[..]].concat(), false);
+        for field in group.fields.iter().take(MOST_FIELDS.min(most)) {
+            let name = field.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
+            rows.push([&[name], &numbers(&field.counts, &group.counts)[..]].concat());
+        }
+        rows.write(out, 2)?;
+        more(out, group.fields.len(), MOST_FIELDS.min(most))?;
+    }
+    Ok(())
+}
+
+fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
+    writeln!(out, "\n{HEADING}Instructions{HEADING:#}")?;
+    let columns = [
+        Column::Shortened("at", POSITION_COLUMNS),
+        Column::Text("does"),
+        Column::Shortened("to", NAME_COLUMNS),
+        Column::Number("share"),
+        Column::Number("times"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for site in report.sites.iter().take(most) {
+        let SiteCount { variable, field, .. } = site;
+        rows.push(vec![
+            position(&site.position),
+            site.kind.to_owned(),
+            field.as_deref().or(variable.as_deref()).map_or_else(String::new, plain),
+            percent(share(site.counts.accesses, report.total.accesses)),
+            count(site.executions),
+        ]);
+    }
+    rows.write(out, 2)?;
+    more(out, report.sites.len(), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::full_trace::TracedProcess;
+
+    fn counts(loads: u64, stores: u64) -> Counts {
+        Counts { accesses: loads + stores, loads, stores, loaded_bytes: loads * 8, stored_bytes: stores * 8 }
+    }
+
+    fn named(name: &str, loads: u64, stores: u64) -> Named {
+        Named { name: (!name.is_empty()).then(|| name.to_owned()), counts: counts(loads, stores) }
+    }
+
+    #[test]
+    fn a_small_report() {
+        let at = |line| Position {
+            function: Some("walk".to_owned()),
+            file: Some("list.c".to_owned()),
+            line: Some(line),
+            column: Some(3),
+        };
+        let report = TraceReport {
+            processes: vec![TracedProcess { pid: 7, threads: 2, waited_ns: 1_500_000, ..TracedProcess::default() }],
+            missing: vec!["7 chunks were thrown away".to_owned()],
+            total: counts(1_500_000, 500_000),
+            heap_total: counts(1_000_000, 0),
+            heap: vec![HeapGroup {
+                position: at(2),
+                allocator: Some("malloc".to_owned()),
+                type_name: Some("node".to_owned()),
+                blocks: 1000,
+                allocated_bytes: 64_000,
+                peak_bytes: 64_000,
+                counts: counts(1_000_000, 0),
+                fields: vec![named("node.next", 900_000, 0), named("", 100_000, 0)],
+            }],
+            variables: vec![named("list", 1_500_000, 0), named("", 0, 500_000)],
+            sites: vec![SiteCount {
+                position: at(7),
+                kind: "load",
+                variable: Some("list".to_owned()),
+                field: Some("node.next".to_owned()),
+                executions: 900_000,
+                counts: counts(900_000, 0),
+            }],
+            ..TraceReport::default()
+        };
+        let mut out = String::new();
+        trace(&mut out, &report, 1).unwrap();
+        insta::assert_snapshot!(anstream_plain(&out));
+    }
+
+    /// Without styles.
+    fn anstream_plain(text: &str) -> String {
+        let mut plain = String::new();
+        let mut is_inside = false;
+        for character in text.chars() {
+            match character {
+                '\x1b' => is_inside = true,
+                'm' if is_inside => is_inside = false,
+                _ if is_inside => {}
+                _ => plain.push(character),
+            }
+        }
+        plain
+    }
+}

@@ -1,0 +1,174 @@
+//! The symbols that instrumented code refers to.
+//!
+//! All have default visibility. The runtime is linked into the executable and into each shared object; the dynamic
+//! linker binds all of them to the first copy, which then is the process's.
+#![allow(unsafe_code)] // assembly: thread-local storage, and a calling convention that Rust does not have
+
+use core::arch::{asm, global_asm};
+use core::sync::atomic::AtomicU8;
+
+use crate::thread::{ThreadState, next_chunk};
+use crate::{process, thread};
+
+/// 0: nothing is recorded, and instrumented code need not try.
+#[unsafe(no_mangle)]
+pub(crate) static __slimline_gate: AtomicU8 = AtomicU8::new(0);
+
+global_asm!(
+    ".pushsection .tbss.slimline, \"awT\", @nobits",
+    // Where the thread's next word goes; 0 before its first.
+    ".globl __slimline_cursor",
+    ".type __slimline_cursor, @object",
+    ".size __slimline_cursor, 8",
+    ".p2align 3",
+    "__slimline_cursor: .zero 8",
+    ".hidden slimline_thread",
+    ".globl slimline_thread",
+    ".type slimline_thread, @object",
+    ".size slimline_thread, {thread_bytes}",
+    ".p2align 3",
+    "slimline_thread: .zero {thread_bytes}",
+    ".popsection",
+    ".pushsection .bss.slimline_saved, \"aw\", @nobits",
+    // Which parts of its state the processor saves: those that are enabled of x87, SSE, AVX and AVX-512. Uppermost bit:
+    // it has no xsave. 0: not known yet.
+    ".p2align 2",
+    "slimline_saved: .zero 4",
+    ".popsection",
+    // `preserve_all`: all registers but rax are as they were. rdi: the cursor; rax: the one to go on with.
+    ".pushsection .text.slimline_next_chunk, \"ax\", @progbits",
+    ".globl __slimline_next_chunk",
+    ".type __slimline_next_chunk, @function",
+    ".p2align 4",
+    "__slimline_next_chunk:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "push rbx",
+    "push rcx",
+    "push rdx",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r9",
+    "push r10",
+    "push r11",
+    // 512 bytes of old state, a header of 64, then AVX and AVX-512: 2688 in all where there is most.
+    "sub rsp, 2688",
+    "and rsp, -64",
+    "mov eax, dword ptr [rip + slimline_saved]",
+    "test eax, eax",
+    "jnz 2f",
+    "mov eax, 1",
+    "xor ecx, ecx",
+    "cpuid",
+    "mov eax, 0x80000000",
+    "bt ecx, 27", // xsave, enabled by the kernel
+    "jnc 1f",
+    "xor ecx, ecx",
+    "xgetbv",
+    "and eax, 0xe7",
+    "1:",
+    "mov dword ptr [rip + slimline_saved], eax",
+    "2:",
+    "mov ebx, eax",
+    "test eax, eax",
+    "js 3f",
+    // What xsave does not write of its header must be zero.
+    "xor ecx, ecx",
+    "mov [rsp + 512], rcx",
+    "mov [rsp + 520], rcx",
+    "mov [rsp + 528], rcx",
+    "mov [rsp + 536], rcx",
+    "mov [rsp + 544], rcx",
+    "mov [rsp + 552], rcx",
+    "mov [rsp + 560], rcx",
+    "mov [rsp + 568], rcx",
+    "xor edx, edx",
+    "xsave64 [rsp]",
+    "call {next_chunk}",
+    "mov rcx, rax",
+    "mov eax, ebx",
+    "xor edx, edx",
+    "xrstor64 [rsp]",
+    "jmp 4f",
+    "3:",
+    "fxsave64 [rsp]",
+    "call {next_chunk}",
+    "mov rcx, rax",
+    "fxrstor64 [rsp]",
+    "4:",
+    "mov rax, rcx",
+    "lea rsp, [rbp - 72]",
+    "pop r11",
+    "pop r10",
+    "pop r9",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    "pop rdx",
+    "pop rcx",
+    "pop rbx",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size __slimline_next_chunk, . - __slimline_next_chunk",
+    ".popsection",
+    // Each copy tells the process's one that its object was loaded. Sorted before the object's own constructors.
+    ".pushsection .text.slimline_loaded, \"ax\", @progbits",
+    ".type slimline_loaded, @function",
+    "slimline_loaded:",
+    ".cfi_startproc",
+    "lea rdi, [rip + slimline_loaded]",
+    "jmp __slimline_loaded@PLT",
+    ".cfi_endproc",
+    ".size slimline_loaded, . - slimline_loaded",
+    ".popsection",
+    ".pushsection .init_array.00001, \"aw\", @init_array",
+    ".p2align 3",
+    ".quad slimline_loaded",
+    ".popsection",
+    thread_bytes = const size_of::<ThreadState>(),
+    next_chunk = sym next_chunk,
+);
+
+/// An object with instrumented code was loaded: the one that `inside` lies in.
+#[unsafe(no_mangle)]
+extern "C" fn __slimline_loaded(inside: usize) {
+    process::object_loaded(inside);
+}
+
+/// The calling thread's cursor.
+pub(crate) fn cursor() -> usize {
+    let cursor: usize;
+    // SAFETY: the offset of a thread-local of this name from the thread pointer, which is in fs.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + __slimline_cursor@GOTTPOFF]", "mov {0}, fs:[{0}]", out(reg) cursor,
+            options(nostack, preserves_flags));
+    }
+    cursor
+}
+
+/// Sets it.
+pub(crate) fn set_cursor(cursor: usize) {
+    // SAFETY: as above; instrumented code writes there only where the cursor is in memory that is the thread's.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + __slimline_cursor@GOTTPOFF]", "mov fs:[{0}], {1}", out(reg) _, in(reg) cursor,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// The calling thread's state: zeros at first.
+pub(crate) fn thread_state() -> *mut thread::ThreadState {
+    let state: *mut ThreadState;
+    // SAFETY: as in `cursor`; the thread's own address is at fs:0.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "add {0}, fs:[0]", out(reg) state,
+            options(nostack));
+    }
+    state
+}

@@ -1,0 +1,285 @@
+//! System calls without libc's wrappers: they leave the program's `errno` alone, are no cancellation points, and go past
+//! any function of the same name that the program may have, which may be instrumented.
+#![allow(unsafe_code)] // system calls are instructions
+
+use core::arch::asm;
+use core::ffi::CStr;
+use core::sync::atomic::AtomicU32;
+
+/// One system call. Returns what the kernel does: a value, or minus an `errno`.
+///
+/// # Safety
+/// As the call itself: pointers must be valid for what the kernel does with them.
+#[inline]
+unsafe fn call(number: i64, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the kernel changes rax, rcx and r11 only, and memory as the caller promised.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// The value; none where it is an `errno`.
+fn check(result: isize) -> Option<usize> {
+    if (-4095..0).contains(&result) { None } else { Some(result as usize) }
+}
+
+/// Private memory, zero, that takes no room until it is touched; its address, or none where the kernel refuses.
+pub(crate) fn map(bytes: usize) -> Option<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+    check(unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, usize::MAX, 0]) })
+}
+
+/// Maps `bytes` of a file, shared, at a multiple of `alignment`, a power of two.
+pub(crate) fn map_file(file: i32, bytes: usize, alignment: usize) -> Option<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let reserved_bytes = bytes + alignment;
+    // SAFETY: as in `map`.
+    let reserved = check(unsafe {
+        call(libc::SYS_mmap, [0, reserved_bytes, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0])
+    })?;
+    let start = (reserved + alignment - 1) & !(alignment - 1);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    // SAFETY: it replaces a part of what was just reserved.
+    let mapped =
+        check(unsafe { call(libc::SYS_mmap, [start, bytes, protection as usize, flags as usize, file as usize, 0]) });
+    let end = start + bytes;
+    // SAFETY: what is left of the reservation, or all of it, is nobody else's; the advice changes no content.
+    unsafe {
+        if mapped.is_none() {
+            unmap(reserved, reserved_bytes);
+            return None;
+        }
+        unmap(reserved, start - reserved);
+        unmap(end, reserved + reserved_bytes - end);
+        call(libc::SYS_madvise, [start, bytes, libc::MADV_DONTDUMP as usize, 0, 0, 0]);
+    }
+    Some(start)
+}
+
+/// Gives memory back; nothing where `bytes` is 0.
+///
+/// # Safety
+/// The range must be the runtime's own, and nothing may use it any more.
+pub(crate) unsafe fn unmap(start: usize, bytes: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
+}
+
+/// Puts private memory in the place of a mapping, so that nobody sees what is still written there; gives it back where
+/// there is no such memory.
+///
+/// # Safety
+/// The range must be the runtime's own, and nothing but stray writes may use it any more.
+pub(crate) unsafe fn bury(start: usize, bytes: usize) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: promised by the caller.
+    let mapped =
+        check(unsafe { call(libc::SYS_mmap, [start, bytes, protection as usize, flags as usize, usize::MAX, 0]) });
+    if mapped.is_none() {
+        // SAFETY: promised by the caller.
+        unsafe { unmap(start, bytes) };
+    }
+}
+
+/// Whether pages of a mapping could be given memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Populated {
+    Yes,
+    No,
+    /// The kernel knows no such call (before Linux 5.14).
+    Unknown,
+}
+
+/// Gives whole pages of a shared mapping their memory now: where there is none left, writing to them later would end the
+/// process.
+pub(crate) fn populate(start: usize, bytes: usize) -> Populated {
+    const MADV_POPULATE_WRITE: usize = 23;
+    loop {
+        // SAFETY: the advice changes no content.
+        match unsafe { call(libc::SYS_madvise, [start, bytes, MADV_POPULATE_WRITE, 0, 0, 0]) } {
+            0 => return Populated::Yes,
+            error if error == -libc::EINVAL as isize => return Populated::Unknown,
+            error if error == -libc::EINTR as isize || error == -libc::EAGAIN as isize => {}
+            _ => return Populated::No,
+        }
+    }
+}
+
+/// The same by the file, which takes the room; true also where the file system has no such thing.
+pub(crate) fn allocate(file: i32, offset: usize, bytes: usize) -> bool {
+    // SAFETY: no memory is involved; the descriptor is ours.
+    let result = unsafe { call(libc::SYS_fallocate, [file as usize, 0, offset, bytes, 0, 0]) };
+    result == 0 || result == -libc::EOPNOTSUPP as isize || result == -libc::ENOSYS as isize
+}
+
+/// Gives a file its size.
+pub(crate) fn truncate(file: i32, bytes: usize) -> bool {
+    // SAFETY: no memory is involved; the descriptor is ours.
+    unsafe { call(libc::SYS_ftruncate, [file as usize, bytes, 0, 0, 0, 0]) == 0 }
+}
+
+/// Opens a file; the `errno` where that fails.
+pub(crate) fn open(path: &CStr, flags: i32) -> Result<i32, i32> {
+    const MODE: usize = 0o600;
+    let flags = flags | libc::O_CLOEXEC;
+    let at = libc::AT_FDCWD as usize;
+    // SAFETY: a path ends in NUL.
+    let result = unsafe { call(libc::SYS_openat, [at, path.as_ptr() as usize, flags as usize, MODE, 0, 0]) };
+    if result < 0 { Err(-result as i32) } else { Ok(result as i32) }
+}
+
+/// Closes a descriptor that [`open`] returned.
+pub(crate) fn close(file: i32) {
+    // SAFETY: no memory is involved; the descriptor is ours.
+    unsafe { call(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Removes a file of ours.
+pub(crate) fn unlink(path: &CStr) {
+    // SAFETY: a path ends in NUL.
+    unsafe { call(libc::SYS_unlink, [path.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads up to the buffer's length; 0 at the end, and where it can't be read.
+pub(crate) fn read(file: i32, into: &mut [u8]) -> usize {
+    loop {
+        // SAFETY: the kernel writes at most the buffer's length into it.
+        let result = unsafe { call(libc::SYS_read, [file as usize, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) };
+        if result != -libc::EINTR as isize {
+            return check(result).unwrap_or(0).min(into.len());
+        }
+    }
+}
+
+/// Whether somebody holds an exclusive lock on the file or directory at `path`.
+pub(crate) fn is_locked(path: &CStr) -> bool {
+    let Ok(file) = open(path, libc::O_RDONLY | libc::O_DIRECTORY) else { return false };
+    let operation = (libc::LOCK_SH | libc::LOCK_NB) as usize;
+    // SAFETY: no memory is involved; the descriptor is ours.
+    let result = unsafe { call(libc::SYS_flock, [file as usize, operation, 0, 0, 0, 0]) };
+    // With it goes the lock, if we got it.
+    close(file);
+    result == -libc::EWOULDBLOCK as isize
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let clock = libc::CLOCK_MONOTONIC as usize;
+    // SAFETY: the kernel writes to `time` only.
+    unsafe { call(libc::SYS_clock_gettime, [clock, &raw mut time as usize, 0, 0, 0, 0]) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Waits until `word` is no more what was `seen`, somebody wakes us, a signal comes or so many milliseconds are over.
+/// False where it was the time.
+pub(crate) fn wait(word: &AtomicU32, seen: u32, milliseconds: u32) -> bool {
+    let time = libc::timespec {
+        tv_sec: (milliseconds / 1000) as libc::time_t,
+        tv_nsec: (milliseconds % 1000) as libc::c_long * 1_000_000,
+    };
+    let operation = libc::FUTEX_WAIT as usize; // not private: who wakes us is another process
+    // SAFETY: the kernel reads the word and the time.
+    let result = unsafe {
+        call(libc::SYS_futex, [word.as_ptr() as usize, operation, seen as usize, &raw const time as usize, 0, 0])
+    };
+    result != -libc::ETIMEDOUT as isize
+}
+
+/// Process id, as the kernel has it.
+pub(crate) fn process_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// Parent's process id.
+pub(crate) fn parent_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_getppid, [0; 6]) as u32 }
+}
+
+/// Kernel's number of the calling thread.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// The limit on the size of files.
+pub(crate) fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let resource = libc::RLIMIT_FSIZE as usize;
+    // SAFETY: the kernel writes to `limit` only.
+    unsafe { call(libc::SYS_prlimit64, [0, resource, 0, &raw mut limit as usize, 0, 0]) };
+    limit.rlim_cur
+}
+
+/// Whether the calling thread uses the stack that it has for signals.
+pub(crate) fn is_on_alternate_stack() -> bool {
+    let mut stack = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: the kernel writes to `stack` only.
+    unsafe { call(libc::SYS_sigaltstack, [0, &raw mut stack as usize, 0, 0, 0, 0]) };
+    stack.ss_flags & libc::SS_ONSTACK != 0
+}
+
+/// Lets other threads run.
+pub(crate) fn yield_now() {
+    // SAFETY: no memory is involved.
+    unsafe { call(libc::SYS_sched_yield, [0; 6]) };
+}
+
+/// Signals that wait until this is dropped.
+pub(crate) struct Signals {
+    before: u64,
+}
+
+impl Signals {
+    /// Blocks all but those that faults raise.
+    pub(crate) fn block() -> Self {
+        const FAULTS: u64 = 1 << (libc::SIGSEGV - 1)
+            | 1 << (libc::SIGBUS - 1)
+            | 1 << (libc::SIGFPE - 1)
+            | 1 << (libc::SIGILL - 1)
+            | 1 << (libc::SIGTRAP - 1);
+        Self { before: set_mask(!FAULTS) }
+    }
+
+    /// Lets them through while `wait` runs.
+    pub(crate) fn let_through(&self, wait: impl FnOnce()) {
+        let ours = set_mask(self.before);
+        wait();
+        set_mask(ours);
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        set_mask(self.before);
+    }
+}
+
+/// Sets the calling thread's signal mask; the one before.
+fn set_mask(mask: u64) -> u64 {
+    let mut old = 0_u64;
+    let how = libc::SIG_SETMASK as usize;
+    // SAFETY: the kernel reads and writes 8 bytes each.
+    unsafe {
+        call(libc::SYS_rt_sigprocmask, [how, &raw const mask as usize, &raw mut old as usize, 8, 0, 0]);
+    }
+    old
+}
+
+/// Ends the process by an undefined instruction.
+#[cfg(all(feature = "archive", not(test)))]
+pub(crate) fn abort() -> ! {
+    // SAFETY: it never comes back.
+    unsafe { asm!("ud2", options(noreturn, nostack)) }
+}

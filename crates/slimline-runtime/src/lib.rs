@@ -1,0 +1,41 @@
+//! What is linked into instrumented programs: it hands out the chunks that their code writes into.
+//!
+//! ```text
+//!   instrumented code ── the chunk is full ──► entry ──► thread ──► ring ──► <directory>/<pid>-<n>.trace
+//!                                                          │
+//!                                                          └─ nobody reads ──► scratch
+//! ```
+//!
+//! Instrumented code writes records at its thread's cursor (`__slimline_cursor`) by itself, and calls
+//! `__slimline_next_chunk` where the cursor's [`ROOM_BIT`](slimline_trace::stream::ring::ROOM_BIT) is clear: at a
+//! thread's first record, and at the end of each chunk. That is all that ever runs of this crate, but for what is done
+//! when the process or a library begins, a thread ends, a child is forked or a signal handler runs.
+//!
+//! Rules of the house: the program behaves as it would alone. No allocation from its heap, no output, no change of
+//! `errno`, no descriptor that stays open; signals wait while a chunk is exchanged. No function of
+//! another library is called but a few of the C library's, when the process or a thread begins and for the program's
+//! own signal handlers: whatever else is called might be instrumented, and come back. Nothing has to be done when the process ends, however it does: the
+//! reader finds what is in chunks that were not published.
+//!
+//! Built as an archive with the feature `archive`; without it nothing is exported.
+#![no_std]
+#![cfg_attr(not(feature = "archive"), allow(dead_code))] // the entry points are what uses the rest
+
+#[cfg(test)]
+extern crate std;
+
+#[cfg(feature = "archive")]
+mod entry;
+#[cfg(feature = "archive")]
+mod handlers;
+mod kernel;
+mod objects;
+#[cfg(all(feature = "archive", not(test)))]
+mod panic;
+#[cfg(feature = "archive")]
+mod process;
+mod ring;
+mod scratch;
+mod stream;
+#[cfg(feature = "archive")]
+mod thread;

@@ -1,0 +1,198 @@
+//! The process: whether it is traced, and what happens when it begins and forks.
+#![allow(unsafe_code)] // the C library's functions, and statics that are written once
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_void};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+
+use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
+
+use crate::entry::__slimline_gate;
+use crate::objects::{self, Path};
+use crate::ring::Ring;
+use crate::{kernel, thread};
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// Nobody has asked yet, or a child was just forked.
+const UNKNOWN: u32 = 0;
+/// A thread is finding out.
+const BUSY: u32 = 1;
+/// It is traced, or not.
+const KNOWN: u32 = 2;
+
+static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+/// Address of the ring; 0 where there is none.
+static RING: AtomicUsize = AtomicUsize::new(0);
+/// In a forked child that has no ring yet: its parent's.
+static PARENTS: AtomicUsize = AtomicUsize::new(0);
+/// The process that the ring is of: a `vfork` child has our memory but is another.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// 1 + the key whose destructor ends threads; 0 where there is none.
+static KEY: AtomicU32 = AtomicU32::new(0);
+/// Whether [`watch`] was called; children inherit what it asked for.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
+struct Paths {
+    directory: Path,
+    file: Path,
+}
+
+struct ObjectCell(UnsafeCell<Path>);
+// SAFETY: used while an object's constructors run, of which the dynamic linker runs one after the other.
+unsafe impl Sync for ObjectCell {}
+
+/// Of the object that is being loaded. Not on the stack, where it would have to be cleared by `memset`.
+static OBJECT: ObjectCell = ObjectCell(UnsafeCell::new(Path::new()));
+
+struct PathsCell(UnsafeCell<Paths>);
+// SAFETY: written by the one thread that has set `STATE` to `BUSY`, read once it is `KNOWN`.
+unsafe impl Sync for PathsCell {}
+
+static PATHS: PathsCell = PathsCell(UnsafeCell::new(Paths { directory: Path::new(), file: Path::new() }));
+
+/// The ring to write into, if the process is traced. Signals must be blocked.
+pub(crate) fn ring() -> Option<Ring> {
+    loop {
+        match STATE.load(Acquire) {
+            KNOWN => break,
+            UNKNOWN if STATE.compare_exchange(UNKNOWN, BUSY, AcqRel, Relaxed).is_ok() => {
+                // SAFETY: see `PathsCell`.
+                let ring = begin(unsafe { &mut *PATHS.0.get() });
+                RING.store(ring.map_or(0, Ring::address), Relaxed);
+                __slimline_gate.store(ring.is_some().into(), Relaxed);
+                PROCESS.store(kernel::process_id(), Relaxed);
+                STATE.store(KNOWN, Release);
+                break;
+            }
+            _ => kernel::yield_now(),
+        }
+    }
+    // SAFETY: it is unmapped in forked children only, which have another one by then, or none.
+    unsafe { Ring::at(RING.load(Relaxed)) }
+}
+
+/// Whether the caller is the process that the ring is of.
+pub(crate) fn is_ours() -> bool {
+    PROCESS.load(Relaxed) == kernel::process_id()
+}
+
+/// The directory of rings, and this one's file. After [`ring`] returned one.
+pub(crate) fn paths() -> (Option<&'static CStr>, Option<&'static CStr>) {
+    // SAFETY: see `PathsCell`.
+    let paths = unsafe { &*PATHS.0.get() };
+    (paths.directory.get(), paths.file.get())
+}
+
+/// The key whose destructor is to end the calling thread; none where it would need memory from the heap.
+pub(crate) fn key() -> Option<libc::pthread_key_t> {
+    KEY.load(Relaxed).checked_sub(1)
+}
+
+fn begin(paths: &mut Paths) -> Option<Ring> {
+    watch();
+    if paths.directory.get().is_none() && !find_directory(&mut paths.directory) {
+        return None;
+    }
+    // SAFETY: a look into the auxiliary vector: 16 bytes that the kernel has chosen for this program.
+    let image = unsafe {
+        let random = libc::getauxval(libc::AT_RANDOM) as *const u64;
+        if random.is_null() { 0 } else { random.read_unaligned() }
+    };
+    let ring = Ring::create(paths.directory.bytes(), image, &mut paths.file);
+    // SAFETY: in a forked child it stays mapped up to here.
+    if let Some(parents) = unsafe { Ring::at(PARENTS.swap(0, Relaxed)) } {
+        match ring {
+            Some(ring) => ring.inherit_objects(parents),
+            None => {
+                parents.header().untraced_children.fetch_add(1, Relaxed);
+            }
+        }
+        // SAFETY: nothing in this process leads there any more but cursors in registers, of what a handler that forked has
+        // interrupted.
+        unsafe { parents.leave(thread::is_in_handler()) };
+    }
+    ring.inspect(|ring| ring.begin())
+}
+
+/// Has us told of threads that end and of forks.
+fn watch() {
+    /// Those below have their place in the thread's own memory.
+    const KEYS_WITHOUT_HEAP: u32 = 32;
+    if IS_WATCHED.swap(true, Relaxed) {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: plain functions, which live as long as the object that they are in.
+    unsafe {
+        if libc::pthread_key_create(&raw mut key, Some(at_thread_end)) == 0 && key < KEYS_WITHOUT_HEAP {
+            KEY.store(key + 1, Relaxed);
+        }
+        libc::pthread_atfork(None, None, Some(in_forked_child));
+    }
+}
+
+unsafe extern "C" fn at_thread_end(_: *mut c_void) {
+    thread::end();
+}
+
+unsafe extern "C" fn in_forked_child() {
+    let signals = kernel::Signals::block();
+    thread::forget();
+    PARENTS.store(RING.swap(0, Relaxed), Relaxed);
+    STATE.store(UNKNOWN, Release);
+    drop(signals);
+}
+
+/// Finds the value of [`DIRECTORY_VARIABLE`]. Whether the process has it and may follow it.
+fn find_directory(directory: &mut Path) -> bool {
+    // A program with more rights than its caller: what the caller wrote is not to be followed.
+    // SAFETY: a look into the auxiliary vector.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return false;
+    }
+    // SAFETY: the C library's array of strings, ended by null, which the program does not change at this moment.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            if let Some(value) = value_of(*at) {
+                directory.push_all(value);
+                return value.first() == Some(&b'/') && directory.get().is_some();
+            }
+            at = at.add(1);
+        }
+    }
+    false
+}
+
+/// What is behind the `=` where `entry` is of our variable. Not by the C library, whose functions a program may replace.
+///
+/// # Safety
+/// `entry` must be a string that lives on.
+unsafe fn value_of(entry: *const c_char) -> Option<&'static [u8]> {
+    // SAFETY: promised by the caller; each byte is read before the next one.
+    unsafe {
+        let entry: *const u8 = entry.cast();
+        let name = DIRECTORY_VARIABLE.as_bytes().iter().chain(b"=");
+        if !(0..).zip(name).all(|(at, &byte)| *entry.add(at) == byte) {
+            return None;
+        }
+        let value = entry.add(DIRECTORY_VARIABLE.len() + 1);
+        let length = (0..objects::PATH_BYTES).find(|&at| value.add(at).read_volatile() == 0)?;
+        Some(core::slice::from_raw_parts(value, length))
+    }
+}
+
+/// An object with instrumented code was loaded, which lies around `inside`.
+pub(crate) fn object_loaded(inside: usize) {
+    let _signals = kernel::Signals::block();
+    let Some(ring) = ring() else { return };
+    // SAFETY: see `ObjectCell`.
+    let path = unsafe { &mut *OBJECT.0.get() };
+    path.clear();
+    objects::find(inside, path);
+    ring.add_object(path.bytes());
+}

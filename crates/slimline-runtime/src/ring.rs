@@ -1,0 +1,353 @@
+//! The process's ring: a file that slimline reads.
+#![allow(unsafe_code)] // shared memory
+
+use core::ffi::CStr;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU8, AtomicU32};
+
+use slimline_trace::stream::ring::{
+    CHUNK_BYTES, FILE_BYTES, FILE_EXTENSION, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES,
+    RingHeader, RingState, SLOT_BYTES, SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+};
+
+use crate::kernel::{self, Populated};
+use crate::objects::Path;
+
+/// How long a thread waits for the reader before it looks whether there still is one.
+const PATIENCE_MS: u32 = 20;
+
+/// A mapped ring. It stays mapped as long as the process, but for a forked child's parent's.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring {
+    start: usize,
+}
+
+/// A slot that a thread has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) slot: u32,
+    /// Address of its chunk.
+    pub(crate) chunk: usize,
+}
+
+impl Ring {
+    /// Makes a file in `directory`, whose path is left in `path`, and maps it. None where that can't be done.
+    pub(crate) fn create(directory: &[u8], image: u64, path: &mut Path) -> Option<Self> {
+        let pid = kernel::process_id();
+        let file = (0..u32::MAX).find_map(|number| {
+            path.clear();
+            path.push_all(directory);
+            path.push(b'/');
+            path.push_number(pid);
+            path.push(b'-');
+            path.push_number(number);
+            path.push(b'.');
+            path.push_all(FILE_EXTENSION.as_bytes());
+            let Some(path) = path.get() else { return Some(None) };
+            match kernel::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL) {
+                Err(libc::EEXIST) => None,
+                opened => Some(opened.ok()),
+            }
+        })??;
+        // Left empty: so the reader knows why there is none.
+        if kernel::file_size_limit() < FILE_BYTES as u64 {
+            kernel::close(file);
+            return None;
+        }
+        let is_whole = kernel::truncate(file, FILE_BYTES) && kernel::allocate(file, 0, OBJECTS_OFFSET + OBJECTS_BYTES);
+        let start = if is_whole { kernel::map_file(file, FILE_BYTES, SLOT_BYTES) } else { None };
+        kernel::close(file);
+        let Some(start) = start else {
+            if let Some(path) = path.get() {
+                kernel::unlink(path);
+            }
+            return None;
+        };
+        let ring = Self { start };
+        let header = ring.header();
+        header.magic.store(MAGIC, Relaxed);
+        header.version.store(VERSION, Relaxed);
+        header.pid.store(pid, Relaxed);
+        header.parent_pid.store(kernel::parent_id(), Relaxed);
+        header.image.store(image, Relaxed);
+        header.started_ns.store(kernel::now_ns(), Relaxed);
+        Some(ring)
+    }
+
+    /// The ring at an address that [`Self::address`] gave; none for 0.
+    ///
+    /// # Safety
+    /// It must still be mapped.
+    pub(crate) unsafe fn at(start: usize) -> Option<Self> {
+        (start != 0).then_some(Self { start })
+    }
+
+    pub(crate) fn address(self) -> usize {
+        self.start
+    }
+
+    /// Shows it to the reader.
+    pub(crate) fn begin(self) {
+        self.header().state.store(RingState::Running as u32, Release);
+    }
+
+    pub(crate) fn header<'a>(self) -> &'a RingHeader {
+        // SAFETY: mapped as long as there is a `Ring`, aligned, and made of atomics, for which every pattern is valid.
+        unsafe { &*(self.start as *const RingHeader) }
+    }
+
+    /// A slot, whatever the number.
+    fn slot<'a>(self, number: usize) -> &'a Slot {
+        let offset = SLOTS_OFFSET + (number % SLOTS) * size_of::<Slot>();
+        // SAFETY: as in `header`; the number is one of a slot.
+        unsafe { &*((self.start + offset) as *const Slot) }
+    }
+
+    pub(crate) fn is_stopped(self) -> bool {
+        self.header().stop.load(Relaxed) != 0
+    }
+
+    /// Whether as many chunks wait to be read as may.
+    pub(crate) fn is_backed_up(self) -> bool {
+        self.header().full.load(Acquire) >= MOST_FULL
+    }
+
+    /// Waits until a chunk may have been read, for a while; where there is no reader any more, which `directory` tells, that is
+    /// noted.
+    pub(crate) fn wait_for_reader(self, directory: Option<&CStr>) {
+        let header = self.header();
+        let freed = header.freed.load(Acquire);
+        header.waiting.fetch_add(1, AcqRel);
+        let is_over = if self.is_backed_up() && !self.is_stopped() {
+            let began_ns = kernel::now_ns();
+            let is_awake = kernel::wait(&header.freed, freed, PATIENCE_MS);
+            header.waits.fetch_add(1, Relaxed);
+            header.waited_ns.fetch_add(kernel::now_ns().saturating_sub(began_ns), Relaxed);
+            !is_awake
+        } else {
+            false
+        };
+        header.waiting.fetch_sub(1, AcqRel);
+        if is_over && !directory.is_some_and(kernel::is_locked) {
+            header.stop.store(1, Relaxed);
+        }
+    }
+
+    /// Takes the first free slot, so that few are ever touched. None where there is none, or no memory for it.
+    pub(crate) fn take(self, stream: u32, tid: u32, sequence: u64, path: Option<&CStr>) -> Option<Taken> {
+        let (free, owned) = (SlotState::Free as u32, SlotState::Owned as u32);
+        let number = (0..SLOTS).find(|&number| {
+            let state = &self.slot(number).state;
+            state.load(Relaxed) == free && state.compare_exchange(free, owned, Acquire, Relaxed).is_ok()
+        })?;
+        let slot = self.slot(number);
+        let chunk = self.start + chunk_offset(number);
+        if slot.is_backed.load(Relaxed) == 0 {
+            if !back(chunk, chunk_offset(number), path) {
+                slot.state.store(free, Release);
+                return None;
+            }
+            slot.is_backed.store(1, Relaxed);
+        }
+        slot.stream.store(stream, Relaxed);
+        slot.tid.store(tid, Relaxed);
+        slot.sequence.store(sequence, Relaxed);
+        slot.bytes.store(UNKNOWN_BYTES, Relaxed);
+        slot.last_ns.store(0, Relaxed);
+        slot.first_ns.store(kernel::now_ns(), Release);
+        Some(Taken { slot: number as u32, chunk })
+    }
+
+    /// Hands a slot to the reader. The number of bytes is none where nobody knows it.
+    pub(crate) fn publish(self, slot: u32, bytes: Option<u32>) {
+        let slot = self.slot(slot as usize);
+        slot.bytes.store(bytes.unwrap_or(UNKNOWN_BYTES), Relaxed);
+        slot.last_ns.store(kernel::now_ns(), Relaxed);
+        // Before the slot is full: the reader takes it off again.
+        self.header().full.fetch_add(1, AcqRel);
+        slot.state.store(SlotState::Full as u32, Release);
+    }
+
+    /// Tells the reader of an object. Only one thread may do so at a time, as the dynamic linker sees to.
+    pub(crate) fn add_object(self, path: &[u8]) {
+        let header = self.header();
+        let used = header.objects_bytes.load(Relaxed) as usize;
+        if path.is_empty() || used + path.len() + 1 > OBJECTS_BYTES {
+            header.untold_objects.fetch_add(1, Relaxed);
+            return;
+        }
+        for (at, &byte) in (used..).zip(path.iter().chain(&[0])) {
+            self.object_byte(at).store(byte, Relaxed);
+        }
+        header.objects_bytes.store((used + path.len() + 1) as u32, Release);
+    }
+
+    /// Tells of all that another ring tells of.
+    pub(crate) fn inherit_objects(self, from: Self) {
+        let used = (from.header().objects_bytes.load(Acquire) as usize).min(OBJECTS_BYTES);
+        for at in 0..used {
+            self.object_byte(at).store(from.object_byte(at).load(Relaxed), Relaxed);
+        }
+        self.header().objects_bytes.store(used as u32, Release);
+    }
+
+    fn object_byte<'a>(self, at: usize) -> &'a AtomicU8 {
+        // SAFETY: as in `header`; inside the area of paths.
+        unsafe { &*((self.start + OBJECTS_OFFSET + at.min(OBJECTS_BYTES - 1)) as *const AtomicU8) }
+    }
+
+    /// A number for a stream.
+    pub(crate) fn new_stream(self) -> u32 {
+        self.header().streams.fetch_add(1, Relaxed)
+    }
+
+    /// Unmaps it; or, where cursors in registers may still lead there, has what they write go nowhere.
+    ///
+    /// # Safety
+    /// No thread may use it any more, but by such cursors.
+    pub(crate) unsafe fn leave(self, is_written: bool) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if is_written { kernel::bury(self.start, FILE_BYTES) } else { kernel::unmap(self.start, FILE_BYTES) }
+        };
+    }
+}
+
+/// Reserves a chunk's memory: without that the first write to a full file system would end the process.
+fn back(chunk: usize, offset: usize, path: Option<&CStr>) -> bool {
+    match kernel::populate(chunk, CHUNK_BYTES + OVERFLOW_BYTES) {
+        Populated::Yes => true,
+        Populated::No => false,
+        Populated::Unknown => {
+            let Some(Ok(file)) = path.map(|path| kernel::open(path, libc::O_RDWR)) else { return false };
+            let is_backed = kernel::allocate(file, offset, CHUNK_BYTES + OVERFLOW_BYTES);
+            kernel::close(file);
+            is_backed
+        }
+    }
+}
+
+// The words that the kernel waits on.
+const _: () = assert!(offset_of!(RingHeader, freed) % align_of::<AtomicU32>() == 0);
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::fs::File;
+    use std::os::unix::ffi::OsStrExt;
+    use std::string::String;
+    use std::thread;
+
+    use super::*;
+
+    struct Place {
+        directory: std::path::PathBuf,
+    }
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let directory = std::env::temp_dir().join(std::format!("slimline-runtime-{}-{name}", std::process::id()));
+            std::fs::create_dir(&directory).unwrap();
+            Self { directory }
+        }
+
+        fn ring(&self) -> Ring {
+            Ring::create(self.directory.as_os_str().as_bytes(), 7, &mut Path::new()).unwrap()
+        }
+
+        fn path(&self) -> CString {
+            CString::new(self.directory.as_os_str().as_bytes()).unwrap()
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+
+    #[test]
+    fn files_have_numbers_of_their_own() {
+        let place = Place::new("files");
+        let (mut first, mut second) = (Path::new(), Path::new());
+        let directory = place.directory.as_os_str().as_bytes();
+        let rings = [Ring::create(directory, 7, &mut first).unwrap(), Ring::create(directory, 7, &mut second).unwrap()];
+        let name = |path: &Path| String::from_utf8(path.bytes().rsplit(|&b| b == b'/').next().unwrap().into()).unwrap();
+        let pid = std::process::id();
+        assert_eq!([name(&first), name(&second)], [std::format!("{pid}-0.trace"), std::format!("{pid}-1.trace")]);
+        for ring in rings {
+            assert_eq!(ring.header().magic.load(Relaxed), MAGIC);
+            assert_eq!(ring.start % SLOT_BYTES, 0);
+            // SAFETY: not used again.
+            unsafe { ring.leave(false) };
+        }
+        assert!(Ring::create(b"/nowhere", 7, &mut Path::new()).is_none());
+    }
+
+    #[test]
+    fn slots_are_taken_filled_and_published() {
+        let place = Place::new("slots");
+        let ring = place.ring();
+        let [first, second] = [0, 1].map(|sequence| ring.take(3, 33, sequence, None).unwrap());
+        assert_eq!([first.slot, second.slot], [0, 1]);
+        // SAFETY: the last word that may be written of the chunk.
+        unsafe { ((first.chunk + CHUNK_BYTES + OVERFLOW_BYTES - 8) as *mut u64).write(1) };
+        ring.publish(first.slot, Some(64));
+        ring.publish(second.slot, None);
+        let slots = [0, 1].map(|slot| (ring.slot(slot).state.load(Relaxed), ring.slot(slot).bytes.load(Relaxed)));
+        assert_eq!(slots, [(SlotState::Full as u32, 64), (SlotState::Full as u32, UNKNOWN_BYTES)]);
+        assert_eq!(ring.header().full.load(Relaxed), 2);
+        ring.slot(0).state.store(SlotState::Free as u32, Relaxed);
+        assert_eq!(ring.take(3, 33, 2, None).unwrap().slot, 0);
+        let others = (2..SLOTS).filter(|_| ring.take(4, 34, 0, None).is_some()).count();
+        assert_eq!((others, ring.take(4, 34, 0, None)), (SLOTS - 2, None));
+        // SAFETY: not used again.
+        unsafe { ring.leave(false) };
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_a_chunk_was_read_and_when_nobody_reads() {
+        let place = Place::new("waiting");
+        let ring = place.ring();
+        let reader = File::open(&place.directory).unwrap();
+        reader.lock().unwrap();
+        ring.header().full.store(MOST_FULL, Relaxed);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                while ring.is_backed_up() {
+                    ring.wait_for_reader(Some(&place.path()));
+                }
+            });
+            ring.header().full.store(MOST_FULL - 1, Release);
+            ring.header().freed.fetch_add(1, Release);
+            waiting.join().unwrap();
+        });
+        assert!(!ring.is_stopped());
+        ring.header().full.store(MOST_FULL, Relaxed);
+        drop(reader);
+        while !ring.is_stopped() {
+            ring.wait_for_reader(Some(&place.path()));
+        }
+        // SAFETY: not used again.
+        unsafe { ring.leave(false) };
+    }
+
+    #[test]
+    fn objects_are_told_until_there_is_no_room() {
+        let place = Place::new("objects");
+        let [ring, child] = [place.ring(), place.ring()];
+        ring.add_object(b"/a");
+        ring.add_object(b"/bc");
+        child.inherit_objects(ring);
+        let told: std::vec::Vec<u8> = (0..7).map(|at| child.object_byte(at).load(Relaxed)).collect();
+        assert_eq!((told.as_slice(), child.header().objects_bytes.load(Relaxed)), (&b"/a\0/bc\0"[..], 7));
+        ring.add_object(&[b'x'; OBJECTS_BYTES]);
+        assert_eq!(ring.header().untold_objects.load(Relaxed), 1);
+        // SAFETY: not used again.
+        unsafe {
+            ring.leave(false);
+            child.leave(false);
+        }
+    }
+}

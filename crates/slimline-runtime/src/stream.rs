@@ -1,0 +1,74 @@
+//! A sequence of chunks that one piece of code after the other writes: a thread's, or its signal handlers'.
+
+use core::cell::Cell;
+
+use slimline_trace::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES, ROOM_BIT};
+
+use crate::ring::{Ring, Taken};
+
+/// Zeros at first.
+#[repr(C)]
+pub(crate) struct Stream {
+    /// Address of the chunk that is written; 0: none, or one that nobody reads.
+    chunk: Cell<usize>,
+    /// Where the next word goes, while the thread's cursor is in another stream.
+    kept: Cell<usize>,
+    /// Number of the next chunk.
+    sequence: Cell<u64>,
+    slot: Cell<u32>,
+    /// 1 + its number in the ring; 0: none yet.
+    number: Cell<u32>,
+}
+
+impl Stream {
+    pub(crate) fn has_chunk(&self) -> bool {
+        self.chunk.get() != 0
+    }
+
+    /// Remembers where to go on.
+    pub(crate) fn keep(&self, cursor: usize) {
+        self.kept.set(cursor);
+    }
+
+    /// Where to go on; 0 where there is no chunk.
+    pub(crate) fn kept(&self) -> usize {
+        if self.has_chunk() { self.kept.get() } else { 0 }
+    }
+
+    pub(crate) fn has_room(&self, at: usize) -> bool {
+        at & ROOM_BIT != 0 && self.bytes_up_to(at).is_some()
+    }
+
+    /// Bytes of the chunk up to there; none where that is not in it.
+    pub(crate) fn bytes_up_to(&self, at: usize) -> Option<u32> {
+        let bytes = at.checked_sub(self.chunk.get())?;
+        (bytes <= CHUNK_BYTES + OVERFLOW_BYTES).then_some(bytes as u32)
+    }
+
+    /// Publishes the chunk, which is filled up to `at`; where that is another one, nobody knows how far.
+    pub(crate) fn give_up(&self, ring: Ring, at: usize) {
+        if self.has_chunk() {
+            ring.publish(self.slot.get(), self.bytes_up_to(at));
+            self.chunk.set(0);
+        }
+    }
+
+    /// Takes a chunk; its address.
+    pub(crate) fn take(&self, ring: Ring, tid: u32, path: Option<&core::ffi::CStr>) -> Option<usize> {
+        if self.number.get() == 0 {
+            self.number.set(ring.new_stream() + 1);
+        }
+        let Taken { slot, chunk } = ring.take(self.number.get() - 1, tid, self.sequence.get(), path)?;
+        self.sequence.set(self.sequence.get() + 1);
+        self.slot.set(slot);
+        self.chunk.set(chunk);
+        Some(chunk)
+    }
+
+    /// In a forked child: what was its is its parent's.
+    pub(crate) fn forget(&self) {
+        self.chunk.set(0);
+        self.sequence.set(0);
+        self.number.set(0);
+    }
+}

@@ -1,0 +1,267 @@
+//! A thread's chunks: giving one up and taking the next, and which of its streams is written.
+//!
+//! Code may have its cursor in a register, ahead of the one in memory. A signal handler that went on from there would
+//! write over records, and have its own written over. So each handler that [`handlers`](crate::handlers) knows writes a
+//! stream of its own while it runs, and the interrupted code finds its cursor where it left it.
+#![allow(unsafe_code)] // the thread's own memory
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::entry::{cursor, set_cursor, thread_state};
+use crate::kernel::Signals;
+use crate::ring::Ring;
+use crate::stream::Stream;
+use crate::{kernel, process, scratch};
+
+/// Streams of a thread: its own, and those of handlers that interrupt each other. Deeper ones go untraced.
+const STREAMS: usize = 4;
+
+/// What a thread has; in its thread-local storage, zeros at first. Only looked at while signals are blocked.
+#[repr(C)]
+pub(crate) struct ThreadState {
+    streams: [Stream; STREAMS],
+    /// Which one is written; [`STREAMS`]: none.
+    current: Cell<usize>,
+    /// What handlers have interrupted that run, or were left by a jump: the first `depth`.
+    interrupted: [Cell<Interrupted>; STREAMS],
+    depth: Cell<usize>,
+    /// Address of its own chunk that nobody reads; 0: none.
+    scratch: Cell<usize>,
+    /// 0: not known yet.
+    tid: Cell<u32>,
+    /// Whether its end will be told.
+    is_watched: Cell<bool>,
+}
+
+/// Where a signal handler began.
+#[derive(Clone, Copy)]
+struct Interrupted {
+    /// The stream that was written before.
+    stream: usize,
+    cursor: usize,
+    stack: Stack,
+}
+
+/// How far the stack goes at some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stack {
+    pub(crate) pointer: usize,
+    /// It is the one for signals.
+    pub(crate) is_alternate: bool,
+}
+
+impl Stack {
+    /// That of the caller.
+    pub(crate) fn now() -> Self {
+        let here = 0_u8;
+        Self { pointer: (&raw const here).addr(), is_alternate: kernel::is_on_alternate_stack() }
+    }
+
+    /// Whether what began here is over where a handler begins with the stack at `now`: then it was left by a jump.
+    fn is_left(self, now: Self) -> bool {
+        // From the stack for signals handlers do not go back to the other one. The other way round nobody can tell.
+        if self.is_alternate == now.is_alternate { self.pointer <= now.pointer } else { self.is_alternate }
+    }
+}
+
+/// A signal handler that runs.
+pub(crate) struct Handler {
+    /// How many ran below it; none where it writes what it interrupted does.
+    depth: Option<usize>,
+}
+
+fn state<'a>() -> &'a ThreadState {
+    // SAFETY: the thread's own, which nobody else leads to; zeros are valid for each field.
+    unsafe { &*thread_state() }
+}
+
+/// The cursor to go on with. `cursor` is where the thread's next word would go: at the end of its chunk, or 0.
+pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
+    let signals = Signals::block();
+    let next = state().next(cursor, &signals);
+    // Handlers that nobody told us of go on from here.
+    set_cursor(next);
+    next
+}
+
+/// A signal handler begins.
+pub(crate) fn enter_handler(stack: Stack) -> Handler {
+    let _signals = Signals::block();
+    state().enter(stack, cursor())
+}
+
+/// It returns.
+pub(crate) fn leave_handler(handler: Handler) {
+    let _signals = Signals::block();
+    state().leave(&handler);
+}
+
+/// The calling thread ends; it may come back, as its other destructors may be instrumented.
+pub(crate) fn end() {
+    let _signals = Signals::block();
+    let state = state();
+    state.is_watched.set(false);
+    if process::is_ours()
+        && let Some(ring) = process::ring()
+    {
+        state.keep_current();
+        state.streams.iter().for_each(|stream| stream.give_up(ring, stream.kept()));
+    }
+    set_cursor(0);
+    let scratch = state.scratch.replace(0);
+    if scratch != 0 {
+        // SAFETY: its own, and the cursor does not lead there any more.
+        unsafe { scratch::free(scratch) };
+    }
+}
+
+/// In a forked child: what was the thread's is its parent's.
+pub(crate) fn forget() {
+    let state = state();
+    state.streams.iter().for_each(Stream::forget);
+    state.tid.set(0);
+    for place in &state.interrupted {
+        place.set(Interrupted { cursor: 0, ..place.get() });
+    }
+    set_cursor(0);
+}
+
+/// Whether the calling thread is in a signal handler: then what that interrupted may have its cursor in a register.
+pub(crate) fn is_in_handler() -> bool {
+    state().depth.get() > 0
+}
+
+impl ThreadState {
+    fn next(&self, at: usize, signals: &Signals) -> usize {
+        let Some(ring) = process::ring() else { return self.scratch(None) };
+        if !process::is_ours() {
+            // A child that was forked without the C library, or by `vfork`.
+            return scratch::shared();
+        }
+        if self.current.get() == STREAMS {
+            // Perhaps the handlers that were too deep have been left.
+            self.forget_left(Stack::now());
+            self.current.set(self.free_stream());
+        }
+        loop {
+            let Some(stream) = self.streams.get(self.current.get()) else { return self.scratch(Some(ring)) };
+            if stream.has_chunk() {
+                // What is kept in memory is behind while the cursor is in a register. It counts only where `at` is of
+                // another chunk: then a handler that nobody told us of has exchanged that one meanwhile, and went on up
+                // to here.
+                let is_here = stream.bytes_up_to(at).is_some();
+                let goes_on = if is_here { at } else { cursor() };
+                if stream.has_room(goes_on) {
+                    return goes_on;
+                }
+                stream.give_up(ring, at);
+            }
+            if ring.is_stopped() {
+                return self.scratch(Some(ring));
+            }
+            if !ring.is_backed_up() {
+                return self.take(stream, ring).unwrap_or_else(|| self.scratch(Some(ring)));
+            }
+            // Handlers that run meanwhile find no chunk, and take one.
+            set_cursor(0);
+            signals.let_through(|| ring.wait_for_reader(process::paths().0));
+        }
+    }
+
+    fn take(&self, stream: &Stream, ring: Ring) -> Option<usize> {
+        if self.tid.get() == 0 {
+            self.tid.set(kernel::thread_id());
+        }
+        let chunk = stream.take(ring, self.tid.get(), process::paths().1)?;
+        self.watch();
+        Some(chunk)
+    }
+
+    /// Changes to a stream that nobody else writes.
+    fn enter(&self, stack: Stack, cursor: usize) -> Handler {
+        self.forget_left(stack);
+        let depth = self.depth.get();
+        let Some(place) = self.interrupted.get(depth) else { return Handler { depth: None } };
+        place.set(Interrupted { stream: self.current.get(), cursor, stack });
+        self.depth.set(depth + 1);
+        let free = self.free_stream();
+        self.current.set(free);
+        set_cursor(self.streams.get(free).map_or(0, Stream::kept));
+        Handler { depth: Some(depth) }
+    }
+
+    /// A stream that nothing interrupted goes on with; [`STREAMS`] if there is none.
+    fn free_stream(&self) -> usize {
+        let interrupted = &self.interrupted[..self.depth.get()];
+        (0..STREAMS).find(|stream| interrupted.iter().all(|place| place.get().stream != *stream)).unwrap_or(STREAMS)
+    }
+
+    /// Changes back.
+    fn leave(&self, handler: &Handler) {
+        // A handler of this depth that was left by a jump may have been taken for over, where it was not: then its place
+        // is another's, or nobody's.
+        let Some(depth) = handler.depth.filter(|depth| *depth < self.depth.get()) else { return };
+        // Those above were left by a jump to this one.
+        self.give_up_down_to(depth + 1);
+        self.keep_current();
+        let Interrupted { stream, cursor, .. } = self.interrupted[depth].get();
+        self.depth.set(depth);
+        self.current.set(stream);
+        set_cursor(cursor);
+    }
+
+    /// Notes where the current stream goes on.
+    fn keep_current(&self) {
+        if let Some(stream) = self.streams.get(self.current.get()) {
+            stream.keep(cursor());
+        }
+    }
+
+    /// Handlers that were left by a jump are over, and nobody returns to what they interrupted.
+    fn forget_left(&self, now: Stack) {
+        let depth = self.depth.get();
+        let live = self.interrupted[..depth].iter().rposition(|place| !place.get().stack.is_left(now));
+        self.give_up_down_to(live.map_or(0, |last| last + 1));
+    }
+
+    /// Gives up the streams of what was interrupted from this depth on, to which nobody returns. How far those were
+    /// written nobody knows: the cursor may have been in a register.
+    fn give_up_down_to(&self, depth: usize) {
+        for place in &self.interrupted[depth..self.depth.get()] {
+            let left = place.get().stream;
+            if let (Some(stream), Some(ring)) = (self.streams.get(left), process::ring()) {
+                stream.give_up(ring, 0);
+            }
+        }
+        self.depth.set(depth);
+    }
+
+    /// Has us told when the thread ends.
+    fn watch(&self) {
+        if let Some(key) = process::key()
+            && !self.is_watched.get()
+        {
+            // SAFETY: the key is ours, and the value is nowhere followed.
+            let result = unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance::<c_void>(1)) };
+            self.is_watched.set(result == 0);
+        }
+    }
+
+    /// A chunk that nobody reads.
+    fn scratch(&self, ring: Option<Ring>) -> usize {
+        if let Some(ring) = ring {
+            ring.header().untraced_chunks.fetch_add(1, Relaxed);
+        }
+        self.watch();
+        // Where nobody would give it back there is one for all.
+        if self.scratch.get() == 0 && self.is_watched.get() {
+            self.scratch.set(scratch::private().unwrap_or(0));
+        }
+        match self.scratch.get() {
+            0 => scratch::shared(),
+            scratch => scratch,
+        }
+    }
+}

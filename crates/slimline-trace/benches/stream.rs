@@ -1,0 +1,141 @@
+//! What reading a full trace costs, and what it takes on disk: of a loop nest and of a walk along a list.
+//!
+//! `cargo bench -p slimline-trace --bench stream`. Times depend on the machine: beside each is how often the sum of the
+//! chunk's words fits into it.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::recording::{RecordedChunk, Recording, RecordingWriter};
+use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
+
+/// Words of a chunk.
+const CHUNK_WORDS: usize = 32_768;
+const CHUNKS: u64 = 64;
+const ROUNDS: u32 = 5;
+
+fn main() {
+    let mut builder = ModuleBuilder::new();
+    let site = |kind| Site::new(kind, 8);
+    // c[i][j] += a[i][k] * b[k][j], with c in a register; then the row's end.
+    builder.segment([site(SiteKind::Load), site(SiteKind::Load)]);
+    builder.segment([site(SiteKind::Load), site(SiteKind::Store)]);
+    // sum += node->key; node = node->next
+    builder.segment([site(SiteKind::Load), site(SiteKind::Load)]);
+    let (_, blob) = builder.finish("bench.c", "bench.o", "/", "bench").encode();
+    let mut program = Program::new();
+    for (id, module) in Module::read_section(&blob).unwrap() {
+        program.add(id, module);
+    }
+    let headers: Vec<u64> = program.segments().iter().map(|segment| segment.header).collect();
+    println!(
+        "| trace | sum ns/access | decode ns/access | decode ÷ sum | bytes/access | write ns/access | read ns/access |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    measure("loop nest", &program, &blob, loop_nest(&headers));
+    measure("pointer chase", &program, &blob, pointer_chase(&headers));
+}
+
+/// Multiplies matrices of 300 × 300.
+fn loop_nest(headers: &[u64]) -> Vec<Vec<u64>> {
+    const N: u64 = 300;
+    let [a, b, c] = [0x7f00_0000_0000, 0x7f00_0010_0000, 0x7f00_0020_0000];
+    let mut words = Vec::new();
+    'all: for i in 0..N {
+        for j in 0..N {
+            for k in 0..N {
+                words.extend([headers[0], a + 8 * (i * N + k), b + 8 * (k * N + j)]);
+            }
+            words.extend([headers[1], c + 8 * (i * N + j), c + 8 * (i * N + j)]);
+            if words.len() as u64 > CHUNKS * CHUNK_WORDS as u64 {
+                break 'all;
+            }
+        }
+    }
+    chunks(&words)
+}
+
+/// Walks along a list of a million nodes of 64 bytes, in no order.
+fn pointer_chase(headers: &[u64]) -> Vec<Vec<u64>> {
+    const NODES: u64 = 1 << 20;
+    let mut words = Vec::new();
+    let mut node = 1_u64;
+    while (words.len() as u64) < CHUNKS * CHUNK_WORDS as u64 {
+        // A full period (Knuth, TAOCP 2, 3.2.1.2), whose lower bits are too regular for memory: they are mixed.
+        node = (node * 0x9_e37d + 12_345) % NODES;
+        let mixed = (node ^ node >> 7 ^ node << 9) % NODES;
+        let address = 0x5555_0000_0000 + 64 * mixed;
+        words.extend([headers[2], address, address + 8]);
+    }
+    chunks(&words)
+}
+
+fn chunks(words: &[u64]) -> Vec<Vec<u64>> {
+    words.chunks(CHUNK_WORDS / 3 * 3).map(<[u64]>::to_vec).collect()
+}
+
+fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
+    let accesses = chunks.iter().map(|chunk| chunk.len() / 3 * 2).sum::<usize>() as f64;
+    let per_access = |time: Duration| time.as_nanos() as f64 / accesses;
+    let sum = best(|| {
+        for chunk in &chunks {
+            black_box(chunk.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word)));
+        }
+    });
+    let (mut decoder, mut visits) = (Decoder::new(), Vec::new());
+    let decode = best(|| {
+        for chunk in &chunks {
+            decoder.decode(program, chunk, false, &mut visits);
+            black_box(&visits);
+        }
+    });
+    assert_eq!(decoder.undecoded().words, 0);
+
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("trace");
+    let mut writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
+    writer.object(0, "bench", blob).unwrap();
+    let recorded: Vec<RecordedChunk> = (0..)
+        .zip(&chunks)
+        .map(|(sequence, words)| RecordedChunk {
+            process: 0,
+            thread: 0,
+            tid: 1,
+            sequence,
+            first_ns: sequence,
+            last_ns: sequence + 1,
+            words: words.clone(),
+            is_open: false,
+        })
+        .collect();
+    let start = Instant::now();
+    recorded.iter().for_each(|chunk| writer.chunk(program, chunk).unwrap());
+    let written = start.elapsed();
+    let totals = writer.finish(true).unwrap();
+    let recording = Recording::open(&directory).unwrap();
+    let start = Instant::now();
+    let mut read = 0;
+    recording.read(program, |chunk| read += chunk.words.len()).unwrap();
+    let reading = start.elapsed();
+    assert_eq!(read as u64, totals.words);
+    println!(
+        "| {name} | {:.2} | {:.2} | {:.1} | {:.3} | {:.1} | {:.1} |",
+        per_access(sum),
+        per_access(decode),
+        decode.as_secs_f64() / sum.as_secs_f64(),
+        totals.bytes as f64 / accesses,
+        per_access(written),
+        per_access(reading),
+    );
+}
+
+/// The shortest of some rounds: what the machine does besides only adds.
+fn best(mut run: impl FnMut()) -> Duration {
+    let time = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..ROUNDS).map(time).min().unwrap_or_default()
+}

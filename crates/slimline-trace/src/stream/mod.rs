@@ -1,0 +1,16 @@
+//! The trace of an instrumented program: every access, as the program itself wrote it.
+//!
+//! - [`record`]: the words that instrumented code writes. `no_std`.
+//! - [`ring`]: the memory that it writes them into. `no_std`.
+//! - `sites` (with the feature `session`): what those words mean, a table that the compiler left in the object.
+//! - `decode` (likewise): from words to the segments that ran.
+//! - `recording` (likewise): a trace on disk.
+
+#[cfg(feature = "session")]
+pub mod decode;
+pub mod record;
+#[cfg(feature = "session")]
+pub mod recording;
+pub mod ring;
+#[cfg(feature = "session")]
+pub mod sites;

@@ -1,0 +1,215 @@
+//! The words that instrumented code writes.
+//!
+//! A trace is a sequence of 64-bit words in native order. A *segment* is the accesses of one basic block between two
+//! calls; each time it runs it writes one record:
+//!
+//! ```text
+//!   63 62                    24 23             0
+//!  ┌──┬────────────────────────┬────────────────┐
+//!  │ 1│ module                 │ segment        │  Header
+//!  ├──┴────────────────────────┴────────────────┤
+//!  │ words of the segment's first site          │  SiteKind::words of them
+//!  │ words of its second site                   │
+//!  │ …                                          │
+//!  └────────────────────────────────────────────┘
+//! ```
+//!
+//! How many words follow, and what they are, is said by the site table of the module (`stream::sites`) alone. Addresses
+//! have bit 63 clear. Numbers of bytes and masks may have it set, so a record can't be found by looking for headers:
+//! a reader walks from the first word of a chunk.
+
+/// Bit that every header has and no address.
+pub const HEADER_MARK: u64 = 1 << 63;
+/// Bits of a header that number the segment.
+pub const SEGMENT_BITS: u32 = 24;
+/// Bits of a header that name the module.
+pub const MODULE_BITS: u32 = 63 - SEGMENT_BITS;
+/// Segments that a module can have.
+pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
+/// Most words of a segment, its header not counted.
+pub const MAX_SEGMENT_WORDS: usize = 60;
+/// Most lanes of a masked, gathering or scattering access: as many as its mask has bits.
+pub const MAX_LANES: u16 = 64;
+
+/// Names a translation unit: the upper bits of a hash of its site table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct ModuleId(u64);
+
+impl ModuleId {
+    /// The module whose site table has this hash.
+    pub const fn from_hash(hash: u64) -> Self {
+        Self(hash >> (64 - MODULE_BITS))
+    }
+
+    /// The module of this number; none if it has more than [`MODULE_BITS`] bits.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        if number >> MODULE_BITS == 0 { Some(Self(number)) } else { None }
+    }
+
+    /// Its number, of [`MODULE_BITS`] bits.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// The first word of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(transparent)]
+pub struct Header(u64);
+
+impl Header {
+    /// The header of this segment; only its lowest [`SEGMENT_BITS`] bits count.
+    pub const fn new(module: ModuleId, segment: u32) -> Self {
+        Self(HEADER_MARK | module.0 << SEGMENT_BITS | segment as u64 & (MAX_SEGMENTS as u64 - 1))
+    }
+
+    /// This word as a header; none if it can't be one.
+    pub const fn from_word(word: u64) -> Option<Self> {
+        if word & HEADER_MARK != 0 { Some(Self(word)) } else { None }
+    }
+
+    /// As it is written.
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Whose segment.
+    pub const fn module(self) -> ModuleId {
+        ModuleId((self.0 & !HEADER_MARK) >> SEGMENT_BITS)
+    }
+
+    /// Which of the module's segments.
+    pub const fn segment(self) -> u32 {
+        (self.0 & (MAX_SEGMENTS as u64 - 1)) as u32
+    }
+}
+
+/// Defines the kinds with their names and numbers, which are in objects: never given out anew.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal => $name:literal,)+) => {
+        /// What an instruction does to memory, and so which words it writes.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum SiteKind {
+            $($(#[$doc])* $kind = $number,)+
+        }
+
+        impl SiteKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: [Self; [$($number),+].len()] = [$(Self::$kind),+];
+
+            /// The name in reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// The kind of this number.
+            pub const fn from_number(number: u8) -> Option<Self> {
+                match number { $($number => Some(Self::$kind),)+ _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// `[address]`, then the value if it is kept.
+    Load = 0 => "load",
+    /// `[address]`, then the value if it is kept.
+    Store = 1 => "store",
+    /// Both at once, atomically (read-modify-write, compare-exchange): `[address]`.
+    Update = 2 => "update",
+    /// `memcpy`, `memmove`: `[to, from, bytes]`.
+    Copy = 3 => "copy",
+    /// `memset`: `[to, bytes]`.
+    Fill = 4 => "fill",
+    /// Lanes of a vector at consecutive addresses: `[address of lane 0, mask]`; bit n of the mask is lane n.
+    MaskedLoad = 5 => "masked load",
+    /// As [`Self::MaskedLoad`].
+    MaskedStore = 6 => "masked store",
+    /// Each lane at an address of its own: `[mask, address of lane 0, …]`; addresses of lanes that the mask leaves out
+    /// mean nothing, and may have bit 63 set.
+    Gather = 7 => "gather",
+    /// As [`Self::Gather`].
+    Scatter = 8 => "scatter",
+    /// A new block: `[block, bytes]`. The block is 0 where the allocator had none to give.
+    Allocate = 9 => "allocate",
+    /// A new block of zeros: `[block, count, bytes of one]`.
+    AllocateZeroed = 10 => "allocate zeroed",
+    /// `realloc`: `[new, old, bytes]`. Where `new` is 0 and `bytes` is not, the old block stays.
+    Resize = 11 => "resize",
+    /// `[block]`, which may be 0.
+    Free = 12 => "free",
+    /// The function begins: `[]`.
+    Enter = 13 => "enter",
+    /// The function returns: `[]`.
+    Leave = 14 => "leave",
+    /// Something that may access memory, nobody knows where (inline assembly, `va_arg`): `[]`. It is counted only.
+    Untraced = 15 => "untraced",
+}
+
+impl SiteKind {
+    /// Words that a site of this kind writes, given its lanes and the words of value after its address.
+    pub const fn words(self, lanes: u16, value_words: u16) -> usize {
+        let own = match self {
+            Self::Enter | Self::Leave | Self::Untraced => 0,
+            Self::Load | Self::Store | Self::Update | Self::Free => 1,
+            Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate => 2,
+            Self::Copy | Self::AllocateZeroed | Self::Resize => 3,
+            Self::Gather | Self::Scatter => 1 + lanes as usize,
+        };
+        own + value_words as usize
+    }
+
+    /// Whether it reads memory that the program names.
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Load | Self::Update | Self::Copy | Self::MaskedLoad | Self::Gather)
+    }
+
+    /// Whether it writes memory that the program names.
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Store | Self::Update | Self::Copy | Self::Fill | Self::MaskedStore | Self::Scatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_is_mark_module_and_segment() {
+        let module = ModuleId::from_number(0x12_3456_789a).unwrap();
+        let header = Header::new(module, 0xab_cdef);
+        assert_eq!(header.word(), 0x9234_5678_9aab_cdef);
+        assert_eq!(Header::from_word(header.word()), Some(header));
+        assert_eq!((header.module(), header.segment()), (module, 0xab_cdef));
+        assert_eq!(Header::from_word(0x7fff_ffff_ffff_fff8), None);
+    }
+
+    #[test]
+    fn a_module_has_39_bits() {
+        assert_eq!(ModuleId::from_hash(u64::MAX).number(), 0x7f_ffff_ffff);
+        assert_eq!(ModuleId::from_number(1 << MODULE_BITS), None);
+        let last = Header::new(ModuleId::from_hash(u64::MAX), MAX_SEGMENTS as u32 - 1);
+        assert_eq!(last.word(), u64::MAX);
+    }
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        for (number, kind) in (0..).zip(SiteKind::ALL) {
+            assert_eq!(kind as u8, number);
+            assert_eq!(SiteKind::from_number(number), Some(kind));
+        }
+        assert_eq!(SiteKind::from_number(SiteKind::ALL.len() as u8), None);
+    }
+
+    #[test]
+    fn words_by_kind() {
+        assert_eq!(SiteKind::Load.words(1, 0), 1);
+        assert_eq!(SiteKind::Store.words(1, 2), 3);
+        assert_eq!(SiteKind::Copy.words(1, 0), 3);
+        assert_eq!(SiteKind::MaskedLoad.words(8, 0), 2);
+        assert_eq!(SiteKind::Gather.words(8, 0), 9);
+        assert_eq!(SiteKind::Untraced.words(1, 0), 0);
+    }
+}

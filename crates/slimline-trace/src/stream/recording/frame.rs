@@ -1,0 +1,120 @@
+//! Frames: pieces of a file that are whole or not there.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use super::FORMAT;
+
+/// First bytes of every file of frames.
+const FILE_MAGIC: [u8; 8] = *b"slimfram";
+const FILE_HEAD_BYTES: usize = 12;
+const HEAD_BYTES: usize = 56;
+/// Most that a frame may hold: site tables of the largest programs. Guards against lengths that nobody wrote.
+const MOST_BYTES: u32 = 1 << 30;
+/// Fast enough to keep up with a program; higher levels gain little on columns.
+const LEVEL: i32 = 1;
+
+/// What a frame holds, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum FrameKind {
+    /// Numbers: process, bytes of the path. Path and section.
+    Object = 1,
+    /// Numbers: words, sequence, first and last time, bit 0: the chunk was open. Columns.
+    Columns = 2,
+    /// The same. The words as they are.
+    Words = 3,
+}
+
+/// A frame that was read.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) kind: FrameKind,
+    pub(super) numbers: [u64; 5],
+    pub(super) content: Vec<u8>,
+}
+
+/// Begins a file.
+pub(super) fn write_head(out: &mut impl Write) -> io::Result<()> {
+    out.write_all(&FILE_MAGIC)?;
+    out.write_all(&FORMAT.to_le_bytes())
+}
+
+/// Writes a frame in one go; the bytes that it takes.
+pub(super) fn write(out: &mut impl Write, kind: FrameKind, numbers: [u64; 5], content: &[u8]) -> io::Result<u64> {
+    let too_long = |_| io::Error::other("a frame of more than 4 GiB");
+    let mut bytes = vec![0; HEAD_BYTES];
+    bytes.extend(zstd::bulk::compress(content, LEVEL)?);
+    let stored = u32::try_from(bytes.len() - HEAD_BYTES).map_err(too_long)?;
+    let length = u32::try_from(content.len()).map_err(too_long)?;
+    for (at, number) in (4..).step_by(4).zip([stored, length, kind as u32]) {
+        bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+    for (at, number) in (16..).step_by(8).zip(numbers) {
+        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    let checksum = crc32fast::hash(&bytes[4..]);
+    bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+    out.write_all(&bytes)?;
+    Ok(bytes.len() as u64)
+}
+
+/// Reads the beginning of a file; false where it is not one of frames of this format.
+pub(super) fn read_head(file: &mut File) -> io::Result<bool> {
+    let mut head = [0; FILE_HEAD_BYTES];
+    let length = read_up_to(file, &mut head)?;
+    Ok(length == head.len() && head[..8] == FILE_MAGIC && head[8..] == FORMAT.to_le_bytes())
+}
+
+/// What there is at this place of a file.
+#[derive(Debug)]
+pub(super) enum Found {
+    Frame(Frame),
+    End,
+    /// Not a whole frame.
+    Cut,
+}
+
+/// Reads the next frame.
+pub(super) fn read(file: &mut File) -> io::Result<Found> {
+    let mut head = [0; HEAD_BYTES];
+    match read_up_to(file, &mut head)? {
+        0 => return Ok(Found::End),
+        HEAD_BYTES => {}
+        _ => return Ok(Found::Cut),
+    }
+    let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let [checksum, stored, length, kind] = [0, 4, 8, 12].map(u32_at);
+    let numbers = [16, 24, 32, 40, 48].map(|at| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32);
+    let kinds = [FrameKind::Object, FrameKind::Columns, FrameKind::Words];
+    let Some(kind) = kinds.into_iter().find(|known| *known as u32 == kind) else { return Ok(Found::Cut) };
+    if stored > MOST_BYTES || length > MOST_BYTES {
+        return Ok(Found::Cut);
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(u64::from(stored)).read_to_end(&mut bytes)?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&head[4..]);
+    crc.update(&bytes);
+    if read != stored as usize || crc.finalize() != checksum {
+        return Ok(Found::Cut);
+    }
+    match zstd::bulk::decompress(&bytes, length as usize) {
+        Ok(content) if content.len() == length as usize => Ok(Found::Frame(Frame { kind, numbers, content })),
+        _ => Ok(Found::Cut),
+    }
+}
+
+/// Fills the buffer as far as the file goes.
+fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}

@@ -1,0 +1,262 @@
+//! A full trace on disk.
+//!
+//! A directory holds
+//!
+//! - `trace.json`: what ran, and what is missing ([`TraceInfo`]);
+//! - `objects`: the site tables of the files that wrote the trace;
+//! - `p<process>-s<stream>.chunks`: what each stream holds, chunk by chunk, compressed.
+//!
+//! Files are made of frames, each with its length and a checksum: what was cut off, as where the writer was killed, can be
+//! read up to the last whole frame.
+//!
+//! ```text
+//!    0 ┌──────────────────────────┐
+//!      │ FILE_MAGIC, FORMAT       │  12 bytes; numbers are little-endian
+//!   12 ├──────────────────────────┤
+//!      │ CRC-32 of the rest       │  u32                          ┐
+//!      │ bytes that are stored    │  u32                          │
+//!      │ bytes when decompressed  │  u32                          │ a frame
+//!      │ kind                     │  u32: object, columns, words  │
+//!      │ five numbers of the kind │  u64 each                     │
+//!      │ stored bytes             │  zstd                         ┘
+//!      └──────────────────────────┘
+//! ```
+//!
+//! Chunks are stored as columns (`columns`), a chunk with words that are no known records as it is.
+
+mod columns;
+mod frame;
+mod reader;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use reader::{RecordedChunk, RecordedObject, Recording};
+pub use writer::{RecordedTotals, RecordingWriter};
+
+/// Version of the files. Version 1: the first.
+pub const FORMAT: u32 = 1;
+/// Name of the file with the [`TraceInfo`].
+pub const INFO_FILE: &str = "trace.json";
+
+/// What `trace.json` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceInfo {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Whether the run came to its end, and all of it was written.
+    pub complete: bool,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Each process, or program that it ran.
+    pub processes: Vec<ProcessInfo>,
+}
+
+/// A process of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessInfo {
+    /// From 0.
+    pub number: u32,
+    /// As the system had it.
+    pub pid: u32,
+    /// Of the process that made it; 0 where that is not known.
+    pub parent_pid: u32,
+    /// Path of its program.
+    pub program: String,
+    /// When tracing began (`CLOCK_MONOTONIC`).
+    pub started_ns: u64,
+    /// How long its threads waited for slimline.
+    pub waited_ns: u64,
+    /// What is missing of it, in words.
+    pub missing: Vec<String>,
+}
+
+/// Why a recorded trace can't be written or read. Each displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The directory holds something else.
+    #[error("{}: exists and holds no trace: name another directory", .0.display())]
+    InTheWay(PathBuf),
+    /// There is no such file in it.
+    #[error("{}: holds no recorded trace (it has no {INFO_FILE})", .0.display())]
+    NoTrace(PathBuf),
+    /// Written by another version.
+    #[error("{}: a trace of format {found}, this slimline reads format {FORMAT}", path.display())]
+    Format {
+        /// The directory.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Not what it should be.
+    #[error("{}: damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        reason: String,
+    },
+    /// The system refused.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl RecordingError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |error| Self::Io { path: path.to_owned(), error }
+    }
+
+    fn damaged(path: &Path, reason: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), reason: reason.into() }
+    }
+}
+
+/// Whether the directory holds a recorded trace.
+pub fn is_recording(directory: &Path) -> bool {
+    directory.join(INFO_FILE).is_file()
+}
+
+const OBJECTS_FILE: &str = "objects";
+
+fn chunk_file(process: u32, stream: u32) -> String {
+    format!("p{process}-s{stream}.chunks")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::stream::decode::Program;
+    use crate::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
+
+    fn sites() -> Vec<u8> {
+        let mut builder = ModuleBuilder::new();
+        builder.segment([Site::new(SiteKind::Load, 8)]);
+        builder.segment(vec![Site::new(SiteKind::Load, 8); 2]);
+        builder.finish("a.c", "a.o", "/", "test").encode().1
+    }
+
+    fn program() -> Program {
+        let mut program = Program::new();
+        for (id, module) in Module::read_section(&sites()).unwrap() {
+            program.add(id, module);
+        }
+        program
+    }
+
+    fn chunk(stream: u32, sequence: u64, last_ns: u64, words: &[u64]) -> RecordedChunk {
+        RecordedChunk {
+            process: 0,
+            stream,
+            tid: 70 + stream,
+            sequence,
+            first_ns: 1,
+            last_ns,
+            words: words.to_vec(),
+            is_open: false,
+        }
+    }
+
+    fn write(directory: &Path, chunks: &[RecordedChunk]) -> RecordedTotals {
+        let mut writer = RecordingWriter::create(directory, vec!["a".to_owned()]).unwrap();
+        writer.begin(ProcessInfo { number: 0, pid: 7, ..ProcessInfo::default() }).unwrap();
+        writer.object(0, "/a", &sites()).unwrap();
+        chunks.iter().for_each(|chunk| writer.chunk(&program(), chunk).unwrap());
+        writer.finish(true).unwrap()
+    }
+
+    fn read(directory: &Path) -> (Recording, Vec<RecordedChunk>) {
+        let recording = Recording::open(directory).unwrap();
+        let mut chunks = Vec::new();
+        recording.read(&program(), |chunk| chunks.push(chunk)).unwrap();
+        (recording, chunks)
+    }
+
+    fn three(h: &[u64]) -> [RecordedChunk; 3] {
+        let walk: Vec<u64> = (0..1000).flat_map(|i| [h[0], 0x1000 + i * 8]).collect();
+        [chunk(0, 0, 10, &walk), chunk(1, 0, 20, &[h[1], 8, 16]), chunk(0, 1, 30, &[h[0], 5, 99, h[0], 6])]
+    }
+
+    fn headers() -> Vec<u64> {
+        program().segments().iter().map(|segment| segment.header).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_the_order_of_time() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let chunks = three(&headers());
+        let totals = write(&directory, &[chunks[1].clone(), chunks[0].clone(), chunks[2].clone()]);
+        let (recording, read) = read(&directory);
+        assert_eq!(read, chunks);
+        assert_eq!(totals.words, 2008);
+        assert!(recording.info().complete && recording.cut().is_empty());
+        assert_eq!(recording.info().processes[0].pid, 7);
+        let [object] = recording.objects() else { panic!() };
+        assert_eq!((object.path.as_str(), object.section.as_slice()), ("/a", sites().as_slice()));
+    }
+
+    #[test]
+    fn open_chunks_end_where_their_records_do() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let h = headers();
+        let open = RecordedChunk { is_open: true, ..chunk(0, 0, 0, &[h[1], 8, 16, h[0], 24, 0, 0, 0]) };
+        write(&directory, std::slice::from_ref(&open));
+        let (_, read) = read(&directory);
+        assert_eq!(read, [RecordedChunk { words: open.words[..5].to_vec(), ..open }]);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_read_up_to_its_last_whole_chunk() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let chunks = three(&headers());
+        write(&directory, &chunks);
+        let path = directory.join("p0-t0.chunks");
+        let whole = fs::read(&path).unwrap();
+        let mut counts = Vec::new();
+        for length in 12..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let (recording, read) = read(&directory);
+            assert!(read.iter().all(|chunk| chunks.contains(chunk)));
+            assert_eq!(recording.cut().len(), usize::from(length != 12 && counts.last() == Some(&read.len())));
+            counts.push(read.len());
+        }
+        counts.dedup();
+        assert_eq!(counts, [1, 2], "the other stream's, and the first of this one");
+        // Damage in the middle ends it there, too.
+        let mut damaged = whole.clone();
+        damaged[40] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        assert_eq!(read(&directory).1.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let error = |directory: &Path| Recording::open(directory).unwrap_err().to_string();
+        assert!(error(scratch.path()).contains("holds no recorded trace"));
+        fs::write(scratch.path().join("mine"), "").unwrap();
+        let refused = RecordingWriter::create(scratch.path(), Vec::new()).unwrap_err().to_string();
+        assert!(refused.contains("exists and holds no trace"), "{refused}");
+        let directory = scratch.path().join("trace");
+        write(&directory, &[]);
+        write(&directory, &[]);
+        assert!(is_recording(&scratch.path().join("trace.old")));
+        let newer = TraceInfo { format: FORMAT + 1, ..TraceInfo::default() };
+        fs::write(directory.join(INFO_FILE), serde_json::to_string(&newer).unwrap()).unwrap();
+        assert!(error(&directory).contains("a trace of format 2"));
+        fs::write(directory.join(INFO_FILE), "{").unwrap();
+        assert!(error(&directory).contains("damaged"));
+    }
+}

@@ -1,0 +1,139 @@
+//! Writing a recorded trace.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::frame::{self, FrameKind};
+use super::{
+    FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordedChunk, RecordingError, TraceInfo, chunk_file, columns,
+    is_recording,
+};
+use crate::stream::decode::{Decoder, Program, Visit};
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedTotals {
+    /// Words of all chunks.
+    pub words: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+}
+
+/// A trace that is being written. Each chunk goes to its file at once: nothing is lost but what comes after.
+#[derive(Debug)]
+pub struct RecordingWriter {
+    directory: PathBuf,
+    info: TraceInfo,
+    totals: RecordedTotals,
+    visits: Vec<Visit>,
+    content: Vec<u8>,
+}
+
+impl RecordingWriter {
+    /// Makes the directory. A trace that is there becomes `<directory>.old`; anything else is in the way.
+    pub fn create(directory: &Path, command: Vec<String>) -> Result<Self, RecordingError> {
+        let is_empty = fs::read_dir(directory).map(|mut entries| entries.next().is_none());
+        match is_empty {
+            Ok(true) => {}
+            Ok(false) if is_recording(directory) => {
+                let mut old = directory.as_os_str().to_owned();
+                old.push(".old");
+                let old = PathBuf::from(old);
+                if is_recording(&old) {
+                    fs::remove_dir_all(&old).map_err(RecordingError::io(&old))?;
+                }
+                fs::rename(directory, &old).map_err(RecordingError::io(&old))?;
+            }
+            Ok(false) => return Err(RecordingError::InTheWay(directory.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(RecordingError::io(directory)(error)),
+        }
+        fs::create_dir_all(directory).map_err(RecordingError::io(directory))?;
+        let info = TraceInfo { format: FORMAT, command, ..TraceInfo::default() };
+        let writer = Self {
+            directory: directory.to_owned(),
+            info,
+            totals: RecordedTotals::default(),
+            visits: Vec::new(),
+            content: Vec::new(),
+        };
+        writer.write_info().map_err(RecordingError::io(directory))?;
+        Ok(writer)
+    }
+
+    /// A process begins.
+    pub fn begin(&mut self, process: ProcessInfo) -> io::Result<()> {
+        self.info.processes.push(process);
+        self.write_info()
+    }
+
+    /// A process ends: what is known of it by now.
+    pub fn end(&mut self, number: u32, waited_ns: u64, missing: Vec<String>) -> io::Result<()> {
+        if let Some(process) = self.info.processes.iter_mut().find(|process| process.number == number) {
+            process.waited_ns = waited_ns;
+            process.missing = missing;
+        }
+        self.write_info()
+    }
+
+    /// A process loaded a file with this section of site tables.
+    pub fn object(&mut self, process: u32, path: &str, section: &[u8]) -> io::Result<()> {
+        let content = [path.as_bytes(), section].concat();
+        let numbers = [process.into(), path.len() as u64, 0, 0, 0];
+        self.append(OBJECTS_FILE, FrameKind::Object, numbers, &content).map(drop)
+    }
+
+    /// A stream's next chunk, written by the objects of `program`.
+    pub fn chunk(&mut self, program: &Program, chunk: &RecordedChunk) -> io::Result<()> {
+        let mut decoder = Decoder::new();
+        decoder.decode(program, &chunk.words, chunk.is_open, &mut self.visits);
+        let end_of = |visit: &Visit| (visit.at + program.segments()[visit.segment.0 as usize].words) as usize;
+        let records_end = self.visits.last().map_or(0, end_of);
+        let undecoded = decoder.undecoded();
+        let is_whole = undecoded.words == 0 && (chunk.is_open || records_end == chunk.words.len());
+        let mut content = std::mem::take(&mut self.content);
+        content.clear();
+        let (kind, words) = if is_whole {
+            columns::encode(program, &chunk.words, &self.visits, &mut content);
+            (FrameKind::Columns, records_end)
+        } else {
+            let words = chunk.words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
+            let words = if chunk.is_open { words } else { chunk.words.len() };
+            content.extend(chunk.words[..words].iter().flat_map(|word| word.to_le_bytes()));
+            (FrameKind::Words, words)
+        };
+        let RecordedChunk { process, stream, tid, sequence, first_ns, last_ns, is_open, .. } = *chunk;
+        let numbers = [words as u64 | u64::from(tid) << 32, sequence, first_ns, last_ns, is_open.into()];
+        let written = self.append(&chunk_file(process, stream), kind, numbers, &content);
+        self.content = content;
+        self.totals.words += words as u64;
+        self.totals.bytes += written?;
+        Ok(())
+    }
+
+    /// The last `trace.json`.
+    pub fn finish(mut self, complete: bool) -> io::Result<RecordedTotals> {
+        self.info.complete = complete;
+        self.write_info()?;
+        Ok(self.totals)
+    }
+
+    /// Opened for each frame: there may be more streams than descriptors.
+    fn append(&self, name: &str, kind: FrameKind, numbers: [u64; 5], content: &[u8]) -> io::Result<u64> {
+        let path = self.directory.join(name);
+        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        if file.metadata()?.len() == 0 {
+            frame::write_head(&mut file)?;
+        }
+        frame::write(&mut file, kind, numbers, content)
+    }
+
+    /// In one step: nobody sees half a file.
+    fn write_info(&self) -> io::Result<()> {
+        let path = self.directory.join(INFO_FILE);
+        let temporary = self.directory.join("trace.json.tmp");
+        serde_json::to_writer_pretty(File::create(&temporary)?, &self.info)?;
+        fs::rename(temporary, path)
+    }
+}

@@ -1,0 +1,192 @@
+//! Where instrumented code writes: memory that a traced process shares with slimline.
+//!
+//! One file a process, made by the runtime that is linked into the program, in the private directory that slimline names
+//! in [`DIRECTORY_VARIABLE`]:
+//!
+//! ```text
+//!            0 ┌──────────────────────────┐
+//!              │ RingHeader               │  one page
+//!              ├──────────────────────────┤  SLOTS_OFFSET
+//!              │ Slot × SLOTS             │  state of a chunk each
+//!              ├──────────────────────────┤  OBJECTS_OFFSET
+//!              │ paths of objects         │  those that have site tables, each ended by NUL
+//!              ├──────────────────────────┤  SLOT_BYTES
+//!              │ (nothing)  │ chunk 0     │  SLOT_BYTES: a lower half, and an upper half, the chunk
+//!              ├────────────┼─────────────┤
+//!              │ (nothing)  │ chunk 1     │
+//!              └────────────┴─────────────┘  FILE_BYTES, sparse: only touched pages exist
+//! ```
+//!
+//! The file is mapped at a multiple of [`SLOT_BYTES`]. So one bit of a pointer, [`ROOM_BIT`], says whether it points into
+//! a chunk: instrumented code tests it before each record. A record that begins in a chunk may end beyond it, in the
+//! next slot's lower half, by less than [`OVERFLOW_BYTES`].
+//!
+//! A slot is taken by a thread ([`SlotState::Owned`]), filled, published ([`SlotState::Full`]), read, and made free again
+//! by the reader, which leaves zeros in it. As each record begins with a word that is not zero, what a killed process left
+//! in a slot that it owned ends where a record would have to begin and there is a zero.
+//!
+//! Both ends run on one machine from one build, so integers are in native order. A reader must not trust what it reads:
+//! the program can scribble over its own mapping.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Environment variable that names the directory of rings (absolute path).
+pub const DIRECTORY_VARIABLE: &str = "SLIMLINE_TRACE";
+/// How the name of a ring's file ends; the whole is `<pid>-<n>.trace` with the first `n` that is free.
+pub const FILE_EXTENSION: &str = "trace";
+
+/// First bytes of the file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
+/// Layout version of everything in this module. Version 1: the first.
+pub const VERSION: u32 = 1;
+
+/// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
+/// exchange costs is nothing.
+pub const CHUNK_BYTES: usize = 1 << 18;
+/// Set in pointers into a chunk; clear beyond its end, and in null.
+pub const ROOM_BIT: usize = CHUNK_BYTES;
+/// From one chunk to the next, and what the mapping's address is a multiple of.
+pub const SLOT_BYTES: usize = 2 * CHUNK_BYTES;
+/// The last record of a chunk ends less than this beyond it.
+pub const OVERFLOW_BYTES: usize = 4096;
+/// Chunks in a file: more than the threads that are expected to run at a time. Those beyond go untraced, and are counted.
+pub const SLOTS: usize = 512;
+/// Most chunks that wait to be read. A thread that would publish another one waits: 8 MiB are what the last-level caches
+/// of most machines hold.
+pub const MOST_FULL: u32 = 32;
+
+/// Offset of the slots' states.
+pub const SLOTS_OFFSET: usize = 4096;
+/// Offset of the objects' paths.
+pub const OBJECTS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
+/// Room for them. An object whose path does not fit is not told.
+pub const OBJECTS_BYTES: usize = 64 << 10;
+/// Size of a ring's file. Sparse.
+pub const FILE_BYTES: usize = SLOT_BYTES * (1 + SLOTS) + OVERFLOW_BYTES;
+/// The same in MiB, rounded up: for users.
+pub const FILE_MIB: usize = FILE_BYTES.div_ceil(1 << 20);
+
+const _: () = assert!(OBJECTS_OFFSET + OBJECTS_BYTES <= SLOT_BYTES);
+
+/// Offset of a slot's chunk.
+pub const fn chunk_offset(slot: usize) -> usize {
+    SLOT_BYTES * (1 + slot) + CHUNK_BYTES
+}
+
+/// The first page of the file.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RingHeader {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// A [`RingState`]; written last.
+    pub state: AtomicU32,
+    /// The process, as it knows itself.
+    pub pid: AtomicU32,
+    /// Its parent at that time.
+    pub parent_pid: AtomicU32,
+    /// Differs between the programs that one process ran, by `exec`.
+    pub image: AtomicU64,
+    /// When the ring was made (`CLOCK_MONOTONIC`).
+    pub started_ns: AtomicU64,
+    /// 1: nobody reads any more. Set by the reader; the program goes on untraced.
+    pub stop: AtomicU32,
+    /// Counts chunks that were made free; threads that wait for one wait for it to change (a futex).
+    pub freed: AtomicU32,
+    /// Threads that wait for `freed`.
+    pub waiting: AtomicU32,
+    /// Chunks that wait to be read.
+    pub full: AtomicU32,
+    /// Streams that ever took a chunk.
+    pub streams: AtomicU32,
+    /// Bytes of the objects' paths.
+    pub objects_bytes: AtomicU32,
+    /// Times that a thread waited for the reader …
+    pub waits: AtomicU64,
+    /// … and how long, together.
+    pub waited_ns: AtomicU64,
+    /// Chunks that were filled and thrown away: nobody read, or no slot was free.
+    pub untraced_chunks: AtomicU64,
+    /// Forked children that could not make a ring.
+    pub untraced_children: AtomicU32,
+    /// Objects with site tables whose path did not fit.
+    pub untold_objects: AtomicU32,
+}
+
+const _: () = assert!(size_of::<RingHeader>() == 96);
+
+/// How far the runtime has come with its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RingState {
+    /// Not filled in yet.
+    Starting = 0,
+    /// It can be read.
+    Running = 1,
+}
+
+/// State of a chunk.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Slot {
+    /// A [`SlotState`].
+    pub state: AtomicU32,
+    /// Bytes of its records, once it is full; [`UNKNOWN_BYTES`]: up to the first word that begins none.
+    pub bytes: AtomicU32,
+    /// Number of the stream, from 0, in the order in which they took their first chunk: a thread has one, and others
+    /// for its signal handlers. Never used again.
+    pub stream: AtomicU32,
+    /// The kernel's number of it.
+    pub tid: AtomicU32,
+    /// Number of the stream's chunk, from 0.
+    pub sequence: AtomicU64,
+    /// When it was taken (`CLOCK_MONOTONIC`).
+    pub first_ns: AtomicU64,
+    /// When it was published.
+    pub last_ns: AtomicU64,
+    /// 1 once its memory was reserved; a slot without is touched by nobody. Written by the runtime.
+    pub is_backed: AtomicU32,
+    /// Zero.
+    pub reserved: [AtomicU32; 5],
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+/// Who may touch a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SlotState {
+    /// Nobody; any thread may take it.
+    Free = 0,
+    /// The thread that took it.
+    Owned = 1,
+    /// The reader.
+    Full = 2,
+}
+
+/// A chunk that was given up by somebody who did not know how much is in it.
+pub const UNKNOWN_BYTES: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_the_bit_and_what_follows_them_does_not() {
+        for slot in [0, 1, SLOTS - 1] {
+            let start = chunk_offset(slot);
+            assert!(start & ROOM_BIT != 0 && (start + CHUNK_BYTES - 8) & ROOM_BIT != 0);
+            assert!(
+                (start + CHUNK_BYTES) & ROOM_BIT == 0 && (start + CHUNK_BYTES + OVERFLOW_BYTES - 8) & ROOM_BIT == 0
+            );
+            assert!(start + CHUNK_BYTES + OVERFLOW_BYTES <= FILE_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_record_fits_beyond_the_end() {
+        const { assert!((1 + super::super::record::MAX_SEGMENT_WORDS) * 8 < OVERFLOW_BYTES) }
+    }
+}

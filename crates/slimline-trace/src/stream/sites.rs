@@ -1,0 +1,177 @@
+//! Site tables: what the words of a trace mean.
+//!
+//! Each translation unit that was compiled with instrumentation has one table, a blob without relocations in the
+//! section [`SECTION`] of its object. Linkers concatenate sections, so a linked file has the blobs of all of its units
+//! one after the other; [`Module::read_section`] takes them apart again.
+//!
+//! ```text
+//!   0 ┌──────────────────────────┐
+//!     │ MAGIC                    │  8 bytes
+//!   8 │ VERSION                  │  u32, little-endian, as all numbers of the head
+//!  12 │ zero                     │  u32
+//!  16 │ bytes of the whole blob  │  u64, a multiple of 8
+//!  24 │ module                   │  u64, ModuleId::from_hash(xxh64 of all that follows)
+//!  32 ├──────────────────────────┤
+//!     │ numbers, LEB128          │  counts, names, frames, segments, sites
+//!     │ zeros up to the length   │
+//!     └──────────────────────────┘
+//! ```
+//!
+//! Anybody may have written such a section: a reader trusts no count, no index and no length.
+
+mod builder;
+mod codec;
+
+pub use super::record::{ModuleId, SiteKind};
+pub use builder::ModuleBuilder;
+pub use codec::{SECTION, SitesError, VERSION};
+
+/// The table of one translation unit.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Module {
+    /// Every name that the table uses; see [`Self::name`].
+    pub names: Vec<String>,
+    /// The source file, as the compiler was given it.
+    pub source: Name,
+    /// The object that was compiled, as the compiler was given it.
+    pub object: Name,
+    /// The directory of compilation: relative names of files start there.
+    pub directory: Name,
+    /// What compiled it: compiler and version.
+    pub producer: Name,
+    /// Positions in the source. A frame's caller stands before it.
+    pub frames: Vec<Frame>,
+    /// In the order of their numbers, which are in the records' headers.
+    pub segments: Vec<Segment>,
+    /// Sites of the first segment, then of the second, and so on.
+    pub sites: Vec<Site>,
+    /// Functions that were left as they were.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A name of its [`Module`]; [`Name::NONE`] is the empty one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Name(pub u32);
+
+impl Name {
+    /// Nothing is known.
+    pub const NONE: Self = Self(0);
+
+    /// Whether nothing is known.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// A position in the source, and where the function around it was inlined.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Frame {
+    /// The function as in the source, without arguments.
+    pub function: Name,
+    /// Its file.
+    pub file: Name,
+    /// From 1; 0 where the compiler made it up.
+    pub line: u32,
+    /// From 1; 0 where it is not known.
+    pub column: u32,
+    /// Index in [`Module::frames`] of the call that was inlined.
+    pub caller: Option<u32>,
+}
+
+/// The accesses of one basic block between two calls.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Segment {
+    /// Index of its first site in [`Module::sites`].
+    pub first_site: u32,
+    /// How many sites it has.
+    pub sites: u32,
+    /// Words of its record, the header not counted; at most [`MAX_SEGMENT_WORDS`](super::record::MAX_SEGMENT_WORDS).
+    pub words: u32,
+}
+
+/// One instruction that accesses memory, or does something else that the trace tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Site {
+    /// What it does, and so which words it writes.
+    pub kind: SiteKind,
+    /// It is atomic.
+    pub is_atomic: bool,
+    /// It is volatile.
+    pub is_volatile: bool,
+    /// Bytes of the access; of one lane where there are lanes; 0 where words say it.
+    pub size_bytes: u32,
+    /// Lanes of a masked, gathering or scattering access; else 1.
+    pub lanes: u16,
+    /// Words of value behind its address: 0 where values are not kept.
+    pub value_words: u16,
+    /// The function that it was compiled into, as linked.
+    pub function: Name,
+    /// Index in [`Module::frames`] of its position.
+    pub frame: Option<u32>,
+    /// The variable that it accesses, or that its pointer came from: `list`, `list->next` (a member that was loaded).
+    pub variable: Name,
+    /// The structure that it accesses a member of; of an allocation the type that is allocated.
+    pub structure: Name,
+    /// The member, with those within it after dots: `position.x`.
+    pub field: Name,
+    /// Offset of the access from the structure's beginning.
+    pub offset_bytes: Option<u32>,
+    /// Of an allocation the function that was called, of what is not traced why not.
+    pub detail: Name,
+}
+
+impl Site {
+    /// A site of this kind and size of which nothing else is known.
+    pub const fn new(kind: SiteKind, size_bytes: u32) -> Self {
+        Self {
+            kind,
+            is_atomic: false,
+            is_volatile: false,
+            size_bytes,
+            lanes: 1,
+            value_words: 0,
+            function: Name::NONE,
+            frame: None,
+            variable: Name::NONE,
+            structure: Name::NONE,
+            field: Name::NONE,
+            offset_bytes: None,
+            detail: Name::NONE,
+        }
+    }
+
+    /// Words that it writes.
+    pub const fn words(&self) -> usize {
+        self.kind.words(self.lanes, self.value_words)
+    }
+}
+
+/// A function that was not instrumented.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Skipped {
+    /// As linked.
+    pub function: Name,
+    /// Why.
+    pub reason: Name,
+}
+
+impl Module {
+    /// The text of a name; empty where the module does not have it.
+    pub fn name(&self, name: Name) -> &str {
+        self.names.get(name.0 as usize).map_or("", String::as_str)
+    }
+
+    /// The sites of a segment; none where the module does not have it.
+    pub fn sites_of(&self, segment: u32) -> &[Site] {
+        let Some(segment) = self.segments.get(segment as usize) else { return &[] };
+        let first = segment.first_site as usize;
+        self.sites.get(first..first + segment.sites as usize).unwrap_or(&[])
+    }
+
+    /// Where a site stands: the function that it was written in first, the one that it was compiled into last.
+    pub fn frames_of(&self, site: &Site) -> impl Iterator<Item = &Frame> {
+        let frame = |index: u32| self.frames.get(index as usize);
+        // A caller stands before what it calls, so this ends.
+        std::iter::successors(site.frame.and_then(frame), move |inner| inner.caller.and_then(frame))
+    }
+}

@@ -1,0 +1,492 @@
+//! Blobs of site tables, written and read.
+
+use twox_hash::XxHash64;
+
+use super::{Frame, Module, ModuleId, Name, Segment, Site, SiteKind, Skipped};
+use crate::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
+
+/// Name of the section that holds the blobs.
+pub const SECTION: &str = "slimline_sites";
+/// First bytes of a blob.
+const MAGIC: [u8; 8] = *b"slimsite";
+/// Version of the blob and of the records that it describes. Version 1: the first.
+pub const VERSION: u32 = 1;
+/// Bytes of the head.
+const HEAD_BYTES: usize = 32;
+/// Blobs begin and end at multiples of it.
+const ALIGNMENT: usize = 8;
+
+const ATOMIC: u8 = 1 << 0;
+const VOLATILE: u8 = 1 << 1;
+const LANES: u8 = 1 << 2;
+const VALUE: u8 = 1 << 3;
+const FRAME: u8 = 1 << 4;
+const OFFSET: u8 = 1 << 5;
+
+/// Why a section holds no site tables that can be read. Positions are bytes from the section's beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SitesError {
+    /// Something else is in the section.
+    #[error("no site table at byte {0} of section {SECTION}")]
+    Magic(usize),
+    /// Instrumented by another version of slimline.
+    #[error("site table of version {found}, this is for version {VERSION}: compile the program anew")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// The section ends before the blob does.
+    #[error("site table at byte {0} is cut off")]
+    CutOff(usize),
+    /// The hash is another, or a number names what does not exist.
+    #[error("site table at byte {0} is damaged")]
+    Damaged(usize),
+}
+
+impl Module {
+    /// The blob of this table, and the module's identity, which follows from it. What names what does not exist, has
+    /// more segments than [`MAX_SEGMENTS`] or more words than [`MAX_SEGMENT_WORDS`] in one can't be read again.
+    pub fn encode(&self) -> (ModuleId, Vec<u8>) {
+        let mut out = Writer(vec![0; HEAD_BYTES]);
+        for name in [self.source, self.object, self.directory, self.producer] {
+            out.number(name.0);
+        }
+        out.count(self.names.len());
+        for name in &self.names {
+            out.count(name.len());
+            out.0.extend_from_slice(name.as_bytes());
+        }
+        out.count(self.frames.len());
+        for frame in &self.frames {
+            for number in [frame.function.0, frame.file.0, frame.line, frame.column] {
+                out.number(number);
+            }
+            out.number(frame.caller.map_or(0, |caller| caller + 1));
+        }
+        out.count(self.sites.len());
+        for site in &self.sites {
+            out.site(site);
+        }
+        out.count(self.segments.len());
+        for segment in &self.segments {
+            out.number(segment.sites);
+        }
+        out.count(self.skipped.len());
+        for skipped in &self.skipped {
+            out.number(skipped.function.0);
+            out.number(skipped.reason.0);
+        }
+        let mut blob = out.0;
+        blob.resize(blob.len().next_multiple_of(ALIGNMENT), 0);
+        let module = identity(&blob[HEAD_BYTES..]);
+        let length = blob.len() as u64;
+        blob[..8].copy_from_slice(&MAGIC);
+        blob[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        blob[16..24].copy_from_slice(&length.to_le_bytes());
+        blob[24..32].copy_from_slice(&module.number().to_le_bytes());
+        (module, blob)
+    }
+
+    /// The tables in a section [`SECTION`] of a linked file or an object, each once.
+    pub fn read_section(section: &[u8]) -> Result<Vec<(ModuleId, Self)>, SitesError> {
+        let mut modules: Vec<(ModuleId, Self)> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        let mut at = 0;
+        while let Some(rest) = section.get(at..).filter(|rest| !rest.is_empty()) {
+            // Linkers fill with zeros between what objects bring.
+            if rest[0] == 0 {
+                at += 1;
+                continue;
+            }
+            let (module, blob) = blob(rest, at)?;
+            if seen.insert(module) {
+                let table = Reader(&blob[HEAD_BYTES..]).module().ok_or(SitesError::Damaged(at))?;
+                modules.push((module, table));
+            }
+            at += blob.len();
+        }
+        Ok(modules)
+    }
+}
+
+/// The blob that `rest` begins with, once its head and its hash are right.
+fn blob(rest: &[u8], at: usize) -> Result<(ModuleId, &[u8]), SitesError> {
+    if !MAGIC.starts_with(&rest[..rest.len().min(MAGIC.len())]) {
+        return Err(SitesError::Magic(at));
+    }
+    let head = rest.first_chunk::<HEAD_BYTES>().ok_or(SitesError::CutOff(at))?;
+    let number = |from: usize| u64::from_le_bytes(std::array::from_fn(|byte| head[from + byte]));
+    let found = number(8) as u32;
+    if found != VERSION {
+        return Err(SitesError::Version { found });
+    }
+    let length = usize::try_from(number(16)).map_err(|_| SitesError::CutOff(at))?;
+    if length < HEAD_BYTES || !length.is_multiple_of(ALIGNMENT) || number(8) >> 32 != 0 {
+        return Err(SitesError::Damaged(at));
+    }
+    let blob = rest.get(..length).ok_or(SitesError::CutOff(at))?;
+    let module = identity(&blob[HEAD_BYTES..]);
+    if module.number() != number(24) {
+        return Err(SitesError::Damaged(at));
+    }
+    Ok((module, blob))
+}
+
+fn identity(body: &[u8]) -> ModuleId {
+    ModuleId::from_hash(XxHash64::oneshot(0, body))
+}
+
+/// Writes numbers as LEB128.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, mut number: u32) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn count(&mut self, count: usize) {
+        // A table of 4 GiB would fit into no object.
+        self.number(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    fn site(&mut self, site: &Site) {
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let flags = flag(site.is_atomic, ATOMIC)
+            | flag(site.is_volatile, VOLATILE)
+            | flag(site.lanes != 1, LANES)
+            | flag(site.value_words != 0, VALUE)
+            | flag(site.frame.is_some(), FRAME)
+            | flag(site.offset_bytes.is_some(), OFFSET);
+        self.0.extend_from_slice(&[site.kind as u8, flags]);
+        self.number(site.size_bytes);
+        for name in [site.function, site.variable, site.structure, site.field, site.detail] {
+            self.number(name.0);
+        }
+        if site.lanes != 1 {
+            self.number(u32::from(site.lanes));
+        }
+        if site.value_words != 0 {
+            self.number(u32::from(site.value_words));
+        }
+        for number in [site.frame, site.offset_bytes].into_iter().flatten() {
+            self.number(number);
+        }
+    }
+}
+
+/// Reads them back. Nothing where the bytes end too early or are not what a [`Writer`] writes.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn module(&mut self) -> Option<Module> {
+        let [source, object, directory, producer] = self.numbers()?.map(Name);
+        let mut module = Module { source, object, directory, producer, ..Module::default() };
+        let names = self.count(1)?;
+        module.names = (0..names).map(|_| self.text()).collect::<Option<_>>()?;
+        if module.names.first().is_none_or(|none| !none.is_empty()) {
+            return None;
+        }
+        let is_name = |name: Name| (name.0 as usize) < module.names.len();
+        let frames = self.count(5)?;
+        module.frames.reserve_exact(frames);
+        for index in 0..frames as u32 {
+            let [function, file, line, column, caller] = self.numbers()?;
+            let frame =
+                Frame { function: Name(function), file: Name(file), line, column, caller: caller.checked_sub(1) };
+            let is_before = frame.caller.is_none_or(|caller| caller < index);
+            if !is_before || !is_name(frame.function) || !is_name(frame.file) {
+                return None;
+            }
+            module.frames.push(frame);
+        }
+        let sites = self.count(8)?;
+        module.sites.reserve_exact(sites);
+        for _ in 0..sites {
+            let site = self.site()?;
+            let names = [site.function, site.variable, site.structure, site.field, site.detail];
+            let has_frame = site.frame.is_none_or(|frame| (frame as usize) < frames);
+            if !has_frame || !names.into_iter().all(is_name) {
+                return None;
+            }
+            module.sites.push(site);
+        }
+        module.segments = self.segments(&module.sites)?;
+        let skipped = self.count(2)?;
+        for _ in 0..skipped {
+            let [function, reason] = self.numbers()?.map(Name);
+            module.skipped.push(Skipped { function, reason });
+        }
+        let named = [module.source, module.object, module.directory, module.producer];
+        let skipped = module.skipped.iter().flat_map(|skipped| [skipped.function, skipped.reason]);
+        let is_whole = named.into_iter().chain(skipped).all(is_name) && self.is_padding();
+        is_whole.then_some(module)
+    }
+
+    fn segments(&mut self, sites: &[Site]) -> Option<Vec<Segment>> {
+        let count = self.count(1)?;
+        if count > MAX_SEGMENTS {
+            return None;
+        }
+        let mut segments = Vec::with_capacity(count);
+        let mut first = 0_usize;
+        for _ in 0..count {
+            let number = self.number()?;
+            let of_it = sites.get(first..first.checked_add(number as usize)?)?;
+            let words: usize = of_it.iter().map(Site::words).sum();
+            if words > MAX_SEGMENT_WORDS {
+                return None;
+            }
+            segments.push(Segment { first_site: first as u32, sites: number, words: words as u32 });
+            first += number as usize;
+        }
+        (first == sites.len()).then_some(segments)
+    }
+
+    fn site(&mut self) -> Option<Site> {
+        let &[kind, flags, ref rest @ ..] = self.0 else { return None };
+        self.0 = rest;
+        if flags & !(ATOMIC | VOLATILE | LANES | VALUE | FRAME | OFFSET) != 0 {
+            return None;
+        }
+        let mut site = Site::new(SiteKind::from_number(kind)?, self.number()?);
+        site.is_atomic = flags & ATOMIC != 0;
+        site.is_volatile = flags & VOLATILE != 0;
+        [site.function, site.variable, site.structure, site.field, site.detail] = self.numbers()?.map(Name);
+        let mut number_if = |flag: u8| if flags & flag != 0 { self.number().map(Some) } else { Some(None) };
+        if let Some(lanes) = number_if(LANES)? {
+            site.lanes = u16::try_from(lanes).ok().filter(|lanes| *lanes <= MAX_LANES)?;
+        }
+        if let Some(words) = number_if(VALUE)? {
+            site.value_words = u16::try_from(words).ok().filter(|words| usize::from(*words) <= MAX_SEGMENT_WORDS)?;
+        }
+        site.frame = number_if(FRAME)?;
+        site.offset_bytes = number_if(OFFSET)?;
+        Some(site)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let mut number = 0_u64;
+        for shift in [0, 7, 14, 21, 28] {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(number).ok();
+            }
+        }
+        None
+    }
+
+    fn numbers<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = self.number()?;
+        }
+        Some(numbers)
+    }
+
+    /// A count of things that take at least this many bytes each, so that no count makes a reader ask for memory that
+    /// the file does not have.
+    fn count(&mut self, least_bytes: usize) -> Option<usize> {
+        let count = self.number()? as usize;
+        (count.checked_mul(least_bytes)? <= self.0.len()).then_some(count)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = self.count(1)?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(std::str::from_utf8(text).ok()?.to_owned())
+    }
+
+    /// Whether only zeros are left, and no more than alignment takes.
+    fn is_padding(&self) -> bool {
+        self.0.len() < ALIGNMENT && self.0.iter().all(|byte| *byte == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// `next->price` of line 7, inlined into line 20 of main, behind an `asm` that is counted only.
+    fn example() -> Module {
+        let names =
+            ["", "walk.c", "walk.o", "/home", "clang", "sum", "main", "next", "item", "price", "inline assembly"];
+        let load = Site {
+            function: Name(6),
+            frame: Some(1),
+            variable: Name(7),
+            structure: Name(8),
+            field: Name(9),
+            offset_bytes: Some(8),
+            is_volatile: true,
+            ..Site::new(SiteKind::Load, 4)
+        };
+        let untraced = Site { function: Name(6), detail: Name(10), ..Site::new(SiteKind::Untraced, 0) };
+        let gather = Site { lanes: 4, value_words: 2, ..Site::new(SiteKind::Gather, 4) };
+        Module {
+            names: names.map(str::to_owned).to_vec(),
+            source: Name(1),
+            object: Name(2),
+            directory: Name(3),
+            producer: Name(4),
+            frames: vec![
+                Frame { function: Name(6), file: Name(1), line: 20, column: 3, caller: None },
+                Frame { function: Name(5), file: Name(1), line: 7, column: 300, caller: Some(0) },
+            ],
+            segments: vec![
+                Segment { first_site: 0, sites: 2, words: 1 },
+                Segment { first_site: 2, sites: 1, words: 7 },
+            ],
+            sites: vec![untraced, load, gather],
+            skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (id, blob) = example().encode();
+        assert_eq!(blob.len() % 8, 0);
+        let modules = Module::read_section(&blob).unwrap();
+        assert_eq!(modules, [(id, example())]);
+        let module = &modules[0].1;
+        let lines: Vec<_> = module.frames_of(&module.sites_of(0)[1]).map(|frame| frame.line).collect();
+        assert_eq!(lines, [7, 20]);
+        assert_eq!(module.name(module.sites[1].field), "price");
+        assert!(module.sites_of(2).is_empty());
+    }
+
+    #[test]
+    fn a_linked_section_has_the_blobs_of_all_units_with_gaps_between() {
+        let (first, one) = example().encode();
+        let other = Module { object: Name(1), ..example() };
+        let (second, two) = other.encode();
+        assert_ne!(first, second);
+        let section = [&one[..], &[0; 24], &two, &one, &[0; 8]].concat();
+        assert_eq!(Module::read_section(&section).unwrap(), [(first, example()), (second, other)]);
+        assert_eq!(Module::read_section(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let (_, blob) = example().encode();
+        let section = [&blob[..], b"stranger"].concat();
+        assert_eq!(Module::read_section(&section), Err(SitesError::Magic(blob.len())));
+        assert_eq!(Module::read_section(&blob[..20]), Err(SitesError::CutOff(0)));
+        assert_eq!(Module::read_section(&blob[..blob.len() - 8]), Err(SitesError::CutOff(0)));
+        let mut newer = blob.clone();
+        newer[8] = 9;
+        assert_eq!(Module::read_section(&newer), Err(SitesError::Version { found: 9 }));
+        let mut scribbled = blob.clone();
+        scribbled[40] ^= 1;
+        assert_eq!(Module::read_section(&scribbled), Err(SitesError::Damaged(0)));
+        let mut huge = blob;
+        huge[16..24].fill(0xff);
+        huge[16] = 0xf8;
+        assert_eq!(Module::read_section(&huge), Err(SitesError::CutOff(0)));
+    }
+
+    /// Puts a right head before a wrong body.
+    fn forged(body: &[u8]) -> Vec<u8> {
+        let mut blob = vec![0; HEAD_BYTES];
+        blob.extend_from_slice(body);
+        blob.resize(blob.len().next_multiple_of(ALIGNMENT), 0);
+        let length = blob.len() as u64;
+        let id = identity(&blob[HEAD_BYTES..]).number();
+        blob[..8].copy_from_slice(&MAGIC);
+        blob[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        blob[16..24].copy_from_slice(&length.to_le_bytes());
+        blob[24..32].copy_from_slice(&id.to_le_bytes());
+        blob
+    }
+
+    #[test]
+    fn forged_references_are_refused() {
+        let damaged = |change: &dyn Fn(&mut Module)| {
+            let mut module = example();
+            change(&mut module);
+            assert_eq!(Module::read_section(&module.encode().1), Err(SitesError::Damaged(0)));
+        };
+        damaged(&|module| module.source = Name(11));
+        damaged(&|module| module.names[0] = "not empty".to_owned());
+        damaged(&|module| module.names.clear());
+        damaged(&|module| module.frames[0].caller = Some(0));
+        damaged(&|module| module.frames[1].file = Name(99));
+        damaged(&|module| module.sites[1].frame = Some(2));
+        damaged(&|module| module.sites[1].structure = Name(11));
+        damaged(&|module| module.sites[2].lanes = MAX_LANES + 1);
+        damaged(&|module| module.sites[2].lanes = 60);
+        damaged(&|module| module.segments[1].sites = 2);
+        damaged(&|module| module.segments.truncate(1));
+        damaged(&|module| module.skipped[0].reason = Name(11));
+        // Names: a count that no file could hold.
+        assert_eq!(
+            Module::read_section(&forged(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f])),
+            Err(SitesError::Damaged(0))
+        );
+    }
+
+    fn arbitrary_module() -> impl Strategy<Value = Module> {
+        let names = prop::collection::vec(".{0,9}", 1..6);
+        let frames = prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..6);
+        let site = (0..16_u8, any::<[u32; 8]>(), any::<[bool; 4]>(), 1..=20_u16, 0..3_u16);
+        let segments = prop::collection::vec(prop::collection::vec(site, 0..2), 0..6);
+        (names, frames, segments).prop_map(|(mut names, frames, segments)| {
+            names[0].clear();
+            let name = |number: u32| Name(number % names.len() as u32);
+            let mut module = Module { source: name(1), object: name(2), ..Module::default() };
+            for (index, (function, file, line, column, caller)) in (0..).zip(frames) {
+                let caller = caller.checked_rem(index);
+                module.frames.push(Frame { function: name(function), file: name(file), line, column, caller });
+            }
+            let frames = module.frames.len() as u32;
+            for of_segment in segments {
+                let first_site = module.sites.len() as u32;
+                for (kind, n, [is_atomic, is_volatile, has_frame, has_offset], lanes, value_words) in of_segment {
+                    let mut site = Site::new(SiteKind::from_number(kind).unwrap(), n[0]);
+                    (site.is_atomic, site.is_volatile, site.lanes, site.value_words) =
+                        (is_atomic, is_volatile, lanes, value_words);
+                    (site.function, site.variable, site.structure) = (name(n[1]), name(n[2]), name(n[3]));
+                    (site.field, site.detail) = (name(n[4]), name(n[5]));
+                    site.frame = n[6].checked_rem(frames).filter(|_| has_frame);
+                    site.offset_bytes = has_offset.then_some(n[7]);
+                    module.sites.push(site);
+                }
+                let own = &module.sites[first_site as usize..];
+                let words = own.iter().map(Site::words).sum::<usize>() as u32;
+                module.segments.push(Segment { first_site, sites: own.len() as u32, words });
+            }
+            module.names = names;
+            module
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(module in arbitrary_module()) {
+            let (id, blob) = module.encode();
+            prop_assert_eq!(Module::read_section(&blob).unwrap(), [(id, module)]);
+        }
+
+        #[test]
+        fn no_body_breaks_the_reader(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Module::read_section(&forged(&body));
+            let _ = Module::read_section(&body);
+        }
+
+        #[test]
+        fn no_change_breaks_the_reader(module in arbitrary_module(), at: prop::sample::Index, byte: u8) {
+            let mut body = module.encode().1[HEAD_BYTES..].to_vec();
+            let at = at.index(body.len());
+            body[at] = byte;
+            let _ = Module::read_section(&forged(&body));
+        }
+    }
+}

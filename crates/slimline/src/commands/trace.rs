@@ -1,0 +1,109 @@
+//! `slimline trace`
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use slimline_collect::{Event, TraceOutcome, TraceSink};
+use slimline_report::full_trace::TraceReport;
+use slimline_report::text;
+use slimline_trace::escape::shell_word;
+use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter};
+
+use super::print;
+use crate::cli::{self, Format};
+use crate::say;
+use crate::tracing::{Live, Recorder, missing_of};
+
+/// Runs the program, analyzes or writes what it tells while it runs, and ends as it ended. Or shows what was written.
+pub(crate) fn run(options: &cli::Trace) -> anyhow::Result<u8> {
+    match (&options.replay, &options.output) {
+        (Some(directory), _) => replay(options, directory),
+        (None, Some(directory)) => record(options, directory),
+        (None, None) => live(options),
+    }
+}
+
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn live(options: &cli::Trace) -> anyhow::Result<u8> {
+    let mut live = Live::default();
+    let outcome = slimline_collect::trace(&options.command, &mut live)?;
+    if has_any(&outcome) {
+        show(options, &live.report(words(&options.command)))?;
+    }
+    outcome.exit()
+}
+
+fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
+    let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
+    let outcome = slimline_collect::trace(&options.command, &mut recorder)?;
+    let stopped = outcome.stopped_early.as_ref();
+    let written = recorder.finish(stopped.is_none());
+    if has_any(&outcome) {
+        let place = shell_word(&directory.to_string_lossy());
+        let RecordedTotals { words, bytes } = *written.as_ref().unwrap_or(&RecordedTotals::default());
+        say(format_args!(
+            "slimline: {}: {words} words of trace in {} bytes (slimline trace --replay {place})",
+            directory.display(),
+            bytes
+        ));
+    }
+    let failed = stopped.or(written.as_ref().err());
+    if let Some(error) = failed {
+        say(format_args!(
+            "slimline: {}: recording stopped early: {error}; kept is what was written before",
+            directory.display()
+        ));
+    }
+    outcome.exit()
+}
+
+/// Whether anything was traced; says so if not.
+fn has_any(outcome: &TraceOutcome) -> bool {
+    if outcome.processes == 0 {
+        say("slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc)");
+    }
+    outcome.processes > 0
+}
+
+fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
+    let recording = Recording::open(directory)?;
+    let mut live = Live::default();
+    if !recording.info().complete {
+        live.miss("what came after recording stopped: the run was not recorded to its end".to_owned());
+    }
+    for path in recording.cut() {
+        live.miss(format!("what {} held behind its last whole chunk", path.display()));
+    }
+    for process in &recording.info().processes {
+        live.begin(process);
+        process.missing.iter().for_each(|missing| live.miss(missing_of(process.pid, missing)));
+    }
+    for object in recording.objects() {
+        live.object(&object.path, Ok(&object.section));
+    }
+    let program = live.program();
+    recording.read(&program, |chunk| live.recorded_chunk(&chunk))?;
+    show(options, &live.report(recording.info().command.clone()))?;
+    Ok(0)
+}
+
+fn show(options: &cli::Trace, report: &TraceReport) -> anyhow::Result<()> {
+    match options.format {
+        Format::Json => print(&report.json()),
+        Format::Text => {
+            let mut out = String::new();
+            text::trace(&mut out, report, options.rows)?;
+            print(&out)
+        }
+    }
+}
+
+impl TraceSink for Live {
+    fn take(&mut self, event: Event<'_>) -> std::io::Result<()> {
+        self.event(event);
+        Ok(())
+    }
+}

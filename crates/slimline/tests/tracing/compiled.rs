@@ -1,0 +1,195 @@
+//! Programs that are compiled with tracing, run and counted: what they do is known in closed form.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::Value;
+use slimline_instrument::driver::{Language, compile};
+use tempfile::TempDir;
+
+use super::{report, slimline, text};
+
+/// Neither vectors nor copies of loop bodies: one access each in the source is one in the code.
+const SCALAR: [&str; 5] = ["-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-pthread"];
+
+/// Compiles `source` in a directory; the program.
+fn compiled(scratch: &TempDir, source: &str) -> PathBuf {
+    let (file, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
+    fs::write(&file, source).unwrap();
+    let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
+    all.extend(["-o".into(), program.clone().into(), file.into()]);
+    assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME).unwrap(), 0);
+    program
+}
+
+/// Compiles `source` and traces it with these arguments.
+fn traced(source: &str, arguments: &[&str]) -> (Output, Value) {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, source);
+    let output =
+        slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).args(arguments).output().unwrap();
+    assert!(output.status.code().is_none_or(|status| status == 0), "{}", text(&output.stderr));
+    let value = report(&output);
+    (output, value)
+}
+
+/// Loads and stores of the row of this name.
+fn named(rows: &Value, name: &str) -> (u64, u64) {
+    let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name);
+    row.map_or((0, 0), |row| (row["loads"].as_u64().unwrap(), row["stores"].as_u64().unwrap()))
+}
+
+const LOOPS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+enum { N = 70, M = 30, K = 11 };
+static double a[N][K], b[K][M];
+__attribute__((noinline)) static void fill(void) {
+    for (int i = 0; i < N; i++) for (int k = 0; k < K; k++) a[i][k] = i + k;
+    for (int k = 0; k < K; k++) for (int j = 0; j < M; j++) b[k][j] = k - j;
+}
+__attribute__((noinline)) static void *multiply(void *result) {
+    double (*c)[M] = result;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < M; j++) {
+            double sum = 0;
+            for (int k = 0; k < K; k++) sum += a[i][k] * b[k][j];
+            c[i][j] = sum;
+        }
+    return NULL;
+}
+static double results[4][N][M];
+int main(int argc, char **argv) {
+    fill();
+    if (!strcmp(argv[1], "threads")) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, multiply, results[i]);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    } else if (!strcmp(argv[1], "fork")) {
+        if (fork() == 0) { multiply(results[0]); _exit(0); }
+        wait(NULL);
+        multiply(results[1]);
+    } else if (!strcmp(argv[1], "exec")) {
+        multiply(results[0]);
+        execl("/proc/self/exe", "program", "once", NULL);
+    } else if (!strcmp(argv[1], "kill")) {
+        multiply(results[0]);
+        kill(getpid(), SIGKILL);
+    } else {
+        multiply(results[0]);
+    }
+}
+"#;
+
+#[test]
+fn loop_nests_threads_and_processes_have_their_closed_form() {
+    let (n, m, k) = (70, 30, 11);
+    for (mode, multiplied, filled, processes) in
+        [("once", 1, 1, 1), ("threads", 4, 1, 1), ("fork", 2, 1, 2), ("exec", 2, 2, 2), ("kill", 1, 1, 1)]
+    {
+        let (_, report) = traced(LOOPS, &[mode]);
+        assert_eq!(named(&report["functions"], "fill"), (0, filled * (n * k + k * m)), "{mode}");
+        assert_eq!(named(&report["functions"], "multiply"), (multiplied * 2 * n * m * k, multiplied * n * m), "{mode}");
+        let expected = (multiplied * n * m * k, filled * n * k);
+        assert_eq!(named(&report["variables"], "a"), expected, "{mode}");
+        assert_eq!(report["missing"], Value::Array(Vec::new()), "{mode}");
+        assert_eq!(report["processes"].as_array().unwrap().len(), processes, "{mode}");
+    }
+}
+
+/// A timer interrupts a loop that keeps its cursor in a register: both are counted to the last access.
+#[test]
+fn signal_handlers_are_counted_beside_what_they_interrupt() {
+    const SOURCE: &str = r#"
+#define _DEFAULT_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static struct pair { long ticked, walked; } pairs[1000];
+static volatile sig_atomic_t ticks;
+__attribute__((noinline)) static void tick(int signal) {
+    for (int i = 0; i < 1000; i++) pairs[i].ticked += signal;
+    ticks++;
+}
+__attribute__((noinline)) static long walk(long sum) {
+    for (int i = 0; i < 1000; i++) sum += pairs[i].walked ^ i;
+    return sum;
+}
+int main(void) {
+    signal(SIGALRM, tick);
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    long rounds = 0, sum = 0;
+    for (; ticks < 200; rounds++) sum = walk(sum);
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("%ld %d %d\n", rounds, (int)ticks, sum > 0);
+    return 0;
+}
+"#;
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, SOURCE);
+    let output = slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).output().unwrap();
+    let (said, report) = text(&output.stdout).split_once('\n').unwrap();
+    let said: Vec<u64> = said.split(' ').map(|number| number.parse().unwrap()).collect();
+    let report: Value = serde_json::from_str(report).unwrap();
+    assert_eq!(named(&report["fields"], "pair.walked"), (said[0] * 1000, 0));
+    assert_eq!(named(&report["fields"], "pair.ticked"), (said[1] * 1000, said[1] * 1000));
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+    assert_eq!(report["processes"][0]["threads"], 1);
+}
+
+#[test]
+fn accesses_to_the_heap_have_their_allocation_and_field() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct node { long key; struct node *next; long cold[6]; };
+__attribute__((noinline)) static struct node *make(int n) {
+    struct node *list = NULL;
+    for (int i = 0; i < n; i++) {
+        struct node *node = malloc(sizeof *node);
+        node->key = i;
+        node->next = list;
+        list = node;
+    }
+    return list;
+}
+__attribute__((noinline)) static long sum(struct node *list, long round) {
+    long sum = 0;
+    for (struct node *at = list; at; at = at->next) sum += at->key ^ round;
+    return sum;
+}
+int main(void) {
+    struct node *list = make(1000);
+    long all = 0;
+    for (int i = 0; i < 10; i++) all += sum(list, i);
+    printf("%ld\n", all);
+    while (list) { struct node *next = list->next; free(list); list = next; }
+    return 0;
+}
+"#;
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, SOURCE);
+    let output = slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).output().unwrap();
+    let (sum, report) = text(&output.stdout).split_once('\n').unwrap();
+    assert_eq!(sum, (0..10).flat_map(|i| (0..1000).map(move |key: i64| key ^ i)).sum::<i64>().to_string());
+    let report: Value = serde_json::from_str(report).unwrap();
+    let [group] = report["heap"].as_array().unwrap().as_slice() else { panic!("{}", report["heap"]) };
+    assert_eq!((&group["blocks"], &group["peak_bytes"]), (&1000.into(), &64_000.into()));
+    assert_eq!(group["function"], "make");
+    let field = |name: &str| {
+        let rows = group["fields"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["name"].as_str().is_some_and(|found| found.ends_with(name))).unwrap();
+        (row["loads"].as_u64().unwrap(), row["stores"].as_u64().unwrap())
+    };
+    assert_eq!(field("node.key"), (10_000, 1000));
+    assert_eq!(field("node.next"), (11_000, 1000));
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+}

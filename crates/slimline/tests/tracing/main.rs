@@ -1,0 +1,175 @@
+//! `slimline trace`, on a program that writes its trace by hand.
+
+mod compiled;
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use slimline_trace::stream::sites::{Frame, ModuleBuilder, Site, SiteKind};
+use tempfile::TempDir;
+
+/// The program, compiled once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    &PROGRAM
+        .get_or_init(|| {
+            let scratch = tempfile::tempdir().unwrap();
+            let program = compile(scratch.path());
+            (scratch, program)
+        })
+        .1
+}
+
+fn compile(scratch: &Path) -> PathBuf {
+    let mut builder = ModuleBuilder::new();
+    let [main, file, node, key, next, list] =
+        ["main", "list.c", "node", "key", "next", "list"].map(|text| builder.name(text));
+    let frame = Some(builder.frame(Frame { function: main, file, line: 7, column: 3, caller: None }));
+    let site =
+        Site { function: main, frame, variable: list, structure: node, field: key, ..Site::new(SiteKind::Load, 8) };
+    builder.segment([site]);
+    builder.segment([Site { field: next, ..site }, Site { kind: SiteKind::Store, size_bytes: 4, ..site }]);
+    builder.segment(vec![Site::new(SiteKind::Load, 8); 60]);
+    let (id, blob) = builder.finish("list.c", "list.o", "/", "by hand").encode();
+    let (sites, archive, program) = (scratch.join("sites"), scratch.join("runtime.a"), scratch.join("writes"));
+    fs::write(&sites, blob).unwrap();
+    fs::write(&archive, slimline_collect::RUNTIME).unwrap();
+    let status = Command::new("clang-19")
+        .args(["-O1", "-pthread", "-Wl,--export-dynamic-symbol=__slimline_*", "-o"])
+        .arg(&program)
+        .arg(format!("-DMODULE={}ul", id.number()))
+        .arg(format!("-DSITES=\"{}\"", sites.display()))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../slimline-collect/tests/instrumented/writes.c"))
+        .arg(&archive)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    program
+}
+
+fn slimline() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_slimline"))
+}
+
+fn trace(options: &[&str], arguments: &[&str]) -> Output {
+    slimline().arg("trace").args(options).arg("--").arg(program()).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// The report behind the program's own output.
+fn report(output: &Output) -> Value {
+    serde_json::from_str(text(&output.stdout).trim_start_matches("done\n")).unwrap()
+}
+
+/// Loads and stores of `many(n)`.
+fn many(n: u64) -> (u64, u64) {
+    (2 * n + n / 16 * 60, n)
+}
+
+#[test]
+fn a_live_report_counts_every_access() {
+    let output = trace(&["--live", "--format", "json"], &["plain", "100000"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = report(&output);
+    let (loads, stores) = many(100_000);
+    assert_eq!((&report["total"]["loads"], &report["total"]["stores"]), (&loads.into(), &stores.into()));
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+    let fields: Vec<(&str, u64)> = report["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["name"].as_str().unwrap_or(""), row["accesses"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(fields, [("", 375_000), ("node.key", 200_000), ("node.next", 100_000)]);
+    assert_eq!(report["lines"][1]["name"], "list.c:7");
+    let output = trace(&["--live"], &["plain", "100000"]);
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("done\n675,000 accesses: 575,000 loads"), "{shown}");
+    assert!(shown.contains("node.key") && !shown.contains("Missing"), "{shown}");
+}
+
+#[test]
+fn a_recorded_trace_gives_the_same_report() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("run.trace");
+    let place = directory.to_str().unwrap();
+    let recorded = trace(&["-o", place], &["threads", "20000"]);
+    assert_eq!((recorded.status.code(), text(&recorded.stdout)), (Some(0), "done\n"), "{}", text(&recorded.stderr));
+    let replayed = slimline().args(["trace", "--format", "json", "--replay", place]).output().unwrap();
+    let live = trace(&["--live", "--format", "json"], &["threads", "20000"]);
+    let [replayed, live] = [&replayed, &live].map(report);
+    for part in ["total", "fields", "sites", "missing"] {
+        assert_eq!(replayed[part], live[part], "{part}");
+    }
+    let refused = slimline().args(["report", place]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("is a full trace, not a session of samples: slimline trace --replay"));
+}
+
+#[test]
+fn it_ends_as_the_program_ends() {
+    let output = trace(&["--live"], &["_exit", "1000"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stdout).starts_with("6,720 accesses"), "{}", text(&output.stdout));
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(trace(&["--live"], &["kill", "1000"]).status.signal(), Some(9));
+}
+
+#[test]
+fn a_program_without_instrumentation_runs_and_that_is_said() {
+    let output = slimline().args(["trace", "--live", "--", "sh", "-c", "echo hello; exit 4"]).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(4), "hello\n"));
+    assert!(text(&output.stderr).contains("nothing was traced"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_can_not_be_written_or_read_is_one_line() {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("mine"), "").unwrap();
+    let place = scratch.path().to_str().unwrap();
+    for output in [
+        trace(&["-o", place], &["plain"]),
+        trace(&["-o", "/proc/no"], &["plain"]),
+        slimline().args(["trace", "--replay", place]).output().unwrap(),
+        slimline().args(["trace", "--live", "--", "/not/there"]).output().unwrap(),
+    ] {
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn when_slimline_is_killed_the_program_goes_on() {
+    let mut traced = slimline()
+        .args(["trace", "--live", "--"])
+        .arg(program())
+        .args(["plain", "20000000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = traced.stdout.take().unwrap();
+    // Until the program has begun: its trace is far more than may wait to be read.
+    let prefix = format!("slimline-{}-", traced.id());
+    let has_begun = || {
+        let named = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        let mut ours = named.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+        ours.any(|entry| fs::read_dir(entry.path()).is_ok_and(|mut rings| rings.next().is_some()))
+    };
+    while !has_begun() {
+        assert!(traced.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::yield_now();
+    }
+    traced.kill().unwrap();
+    traced.wait().unwrap();
+    let mut output = String::new();
+    stdout.read_to_string(&mut output).unwrap();
+    assert_eq!(output, "done\n");
+}
