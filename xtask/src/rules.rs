@@ -19,6 +19,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
     ("slimline-analyze", &["slimline-trace", "slimline-attribute"]),
+    ("slimline-simulate", &[]),
     ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze"]),
     (
         "slimline",
@@ -37,7 +38,12 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that do no I/O and never print.
-const PURE: &[&str] = &["crates/slimline-analyze/", "crates/slimline-attribute/", "crates/slimline-emulate/"];
+const PURE: &[&str] = &[
+    "crates/slimline-analyze/",
+    "crates/slimline-attribute/",
+    "crates/slimline-emulate/",
+    "crates/slimline-simulate/",
+];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::process", "println!", "eprintln!", "print!(", "eprint!("];
 
 /// Where `unsafe` may be allowed outside tests and benches. A directory ends in `/`; a file is one named module, which

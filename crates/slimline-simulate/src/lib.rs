@@ -1,0 +1,7 @@
+//! Machine models as data, and the simulation of caches, TLBs and memories over a stream of accesses.
+//!
+//! [`machine`] says what a machine is: caches, TLBs, memories, which cores share what. Nothing here does I/O, prints, or
+//! needs another crate of slimline.
+#![forbid(unsafe_code)]
+
+pub mod machine;
