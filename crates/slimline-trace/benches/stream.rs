@@ -100,7 +100,7 @@ fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
         .zip(&chunks)
         .map(|(sequence, words)| RecordedChunk {
             process: 0,
-            thread: 0,
+            stream: 0,
             tid: 1,
             sequence,
             first_ns: sequence,
