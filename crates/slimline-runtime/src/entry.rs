@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicU8;
 use crate::thread::{ThreadState, next_chunk};
 use crate::{process, thread};
 
-/// 0: nothing is recorded, and instrumented code need not try.
+/// Whether anything is recorded. Instrumented functions ask when they begin; 0: they run as if they were not instrumented.
 #[unsafe(no_mangle)]
 pub(crate) static __slimline_gate: AtomicU8 = AtomicU8::new(0);
 

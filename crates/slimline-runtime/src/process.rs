@@ -80,6 +80,11 @@ pub(crate) fn is_ours() -> bool {
     PROCESS.load(Relaxed) == kernel::process_id()
 }
 
+/// Nothing is to be recorded any more: functions that begin from now on do not try.
+pub(crate) fn close_gate() {
+    __slimline_gate.store(0, Relaxed);
+}
+
 /// The directory of rings, and this one's file. After [`ring`] returned one.
 pub(crate) fn paths() -> (Option<&'static CStr>, Option<&'static CStr>) {
     // SAFETY: see `PathsCell`.

@@ -159,6 +159,7 @@ impl ThreadState {
                 stream.give_up(ring, at);
             }
             if ring.is_stopped() {
+                process::close_gate();
                 return self.scratch(Some(ring));
             }
             if !ring.is_backed_up() {

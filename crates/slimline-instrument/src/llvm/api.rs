@@ -31,7 +31,8 @@ opaque!(
     ErrorRaw,
     MetadataEntries,
     DiagnosticInfo,
-    UseRaw
+    UseRaw,
+    ComdatRaw
 );
 
 pub(super) type Value = *mut ValueRaw;
@@ -104,6 +105,18 @@ api! {
         LLVMAddGlobal(*mut ModuleRaw, Type, *const c_char) -> Value;
         LLVMDeleteGlobal(Value);
         LLVMAddFunction(*mut ModuleRaw, *const c_char, Type) -> Value;
+        LLVMGlobalGetValueType(Value) -> Type;
+        LLVMIsFunctionVarArg(Type) -> Bool;
+        LLVMHasPrefixData(Value) -> Bool;
+        LLVMHasPrologueData(Value) -> Bool;
+        LLVMGetComdat(Value) -> *mut ComdatRaw;
+        LLVMSetComdat(Value, *mut ComdatRaw);
+        LLVMGetVisibility(Value) -> c_int;
+        LLVMSetVisibility(Value, c_int);
+        LLVMGetUnnamedAddress(Value) -> c_int;
+        LLVMSetUnnamedAddress(Value, c_int);
+        LLVMGetSection(Value) -> *const c_char;
+        LLVMGetAlignment(Value) -> c_uint;
         LLVMGetFirstFunction(*mut ModuleRaw) -> Value;
         LLVMGetNextFunction(Value) -> Value;
         LLVMGetFirstGlobalIFunc(*mut ModuleRaw) -> Value;
@@ -120,8 +133,12 @@ api! {
         LLVMSetAlignment(Value, c_uint);
         LLVMSetThreadLocalMode(Value, c_int);
         LLVMSetFunctionCallConv(Value, c_uint);
+        LLVMGetFunctionCallConv(Value) -> c_uint;
         LLVMSetInstructionCallConv(Value, c_uint);
+        LLVMSetTailCallKind(Value, c_int);
+        LLVMSetVolatile(Value, Bool);
         LLVMIsDeclaration(Value) -> Bool;
+        LLVMCountParams(Value) -> c_uint;
         LLVMGetParam(Value, c_uint) -> Value;
         LLVMGetFirstBasicBlock(Value) -> Block;
         LLVMGetNextBasicBlock(Block) -> Block;
@@ -141,6 +158,7 @@ api! {
         LLVMIsAGlobalVariable(Value) -> Value;
         LLVMIsAFunction(Value) -> Value;
         LLVMIsAInlineAsm(Value) -> Value;
+        LLVMIsABlockAddress(Value) -> Value;
         LLVMGetInstructionOpcode(Value) -> c_int;
         LLVMGetConstOpcode(Value) -> c_int;
         LLVMConstIntGetSExtValue(Value) -> i64;
@@ -185,6 +203,9 @@ api! {
         LLVMGetEnumAttributeKindForName(*const c_char, usize) -> c_uint;
         LLVMCreateEnumAttribute(*mut Context, c_uint, u64) -> *mut AttributeRaw;
         LLVMAddAttributeAtIndex(Value, c_uint, *mut AttributeRaw);
+        LLVMAddCallSiteAttribute(Value, c_uint, *mut AttributeRaw);
+        LLVMGetAttributeCountAtIndex(Value, c_uint) -> c_uint;
+        LLVMGetAttributesAtIndex(Value, c_uint, *mut *mut AttributeRaw);
         LLVMGetEnumAttributeAtIndex(Value, c_uint, c_uint) -> *mut AttributeRaw;
         LLVMRemoveEnumAttributeAtIndex(Value, c_uint, c_uint);
         LLVMGetCallSiteEnumAttribute(Value, c_uint, c_uint) -> *mut AttributeRaw;
@@ -214,6 +235,7 @@ api! {
         LLVMBuildBr(*mut BuilderRaw, Block) -> Value;
         LLVMBuildCondBr(*mut BuilderRaw, Value, Block, Block) -> Value;
         LLVMBuildRet(*mut BuilderRaw, Value) -> Value;
+        LLVMBuildRetVoid(*mut BuilderRaw) -> Value;
         LLVMGetMDKindIDInContext(*mut Context, *const c_char, c_uint) -> c_uint;
         LLVMGetMetadata(Value, c_uint) -> Value;
         LLVMSetMetadata(Value, c_uint, Value);
@@ -224,7 +246,9 @@ api! {
         LLVMGetMDNodeNumOperands(Value) -> c_uint;
         LLVMGetMDNodeOperands(Value, *mut Value);
         LLVMGetMDString(Value, *mut c_uint) -> *const c_char;
+        LLVMGlobalSetMetadata(Value, c_uint, Metadata);
         LLVMGlobalCopyAllMetadata(Value, *mut usize) -> *mut MetadataEntries;
+        LLVMValueMetadataEntriesGetKind(*mut MetadataEntries, c_uint) -> c_uint;
         LLVMValueMetadataEntriesGetMetadata(*mut MetadataEntries, c_uint) -> Metadata;
         LLVMDisposeValueMetadataEntries(*mut MetadataEntries);
         LLVMGetMetadataKind(Metadata) -> c_int;
@@ -242,11 +266,17 @@ api! {
         LLVMDILocationGetInlinedAt(Metadata) -> Metadata;
         LLVMInstructionGetDebugLoc(Value) -> Metadata;
         LLVMGetSubprogram(Value) -> Metadata;
+        LLVMSetSubprogram(Value, Metadata);
+        LLVMDISubprogramGetLine(Metadata) -> c_uint;
+        LLVMReplaceMDNodeOperandWith(Value, c_uint, Metadata);
         LLVMCreateDIBuilder(*mut ModuleRaw) -> *mut DiBuilder;
         LLVMDisposeDIBuilder(*mut DiBuilder);
         LLVMDIBuilderCreateExpression(*mut DiBuilder, *mut u64, usize) -> Metadata;
         LLVMDIBuilderCreateBasicType(*mut DiBuilder, *const c_char, usize, u64, c_uint, c_int) -> Metadata;
         LLVMDIBuilderCreateQualifiedType(*mut DiBuilder, c_uint, Metadata) -> Metadata;
+        LLVMDIBuilderCreateSubroutineType(*mut DiBuilder, Metadata, *mut Metadata, c_uint, c_int) -> Metadata;
+        LLVMDIBuilderCreateFunction(*mut DiBuilder, Metadata, *const c_char, usize, *const c_char, usize, Metadata, c_uint, Metadata, Bool, Bool, c_uint, c_int, Bool) -> Metadata;
+        LLVMDIBuilderCreateDebugLocation(*mut Context, c_uint, c_uint, Metadata, Metadata) -> Metadata;
         LLVMModuleCreateWithNameInContext(*const c_char, *mut Context) -> *mut ModuleRaw;
         LLVMCreatePassBuilderOptions() -> *mut PassOptions;
         LLVMDisposePassBuilderOptions(*mut PassOptions);

@@ -7,16 +7,16 @@ use super::{Block, Function, Module, Opcode, TypeKind, Value, api};
 
 const INITIAL_EXEC: i32 = 3;
 const PRIVATE: i32 = 9;
-const INTERNAL: i32 = 8;
+pub(super) const INTERNAL: i32 = 8;
 const APPENDING: i32 = 7;
-const INTEGER_EQUAL: i32 = 32;
+pub(super) const INTEGER_EQUAL: i32 = 32;
 /// The calling convention `preserve_all`: a call keeps every register but the result's and r11.
 const PRESERVE_ALL: u32 = 15;
 
 /// Puts instructions in before others.
 pub struct Builder<'m> {
-    module: &'m Module<'m>,
-    raw: *mut api::BuilderRaw,
+    pub(super) module: &'m Module<'m>,
+    pub(super) raw: *mut api::BuilderRaw,
 }
 
 impl Drop for Builder<'_> {
@@ -92,13 +92,7 @@ impl<'m> Builder<'m> {
         if bytes == 0 || pointer.r#type().kind() != TypeKind::Pointer {
             return pointer;
         }
-        let api = self.module.api();
-        let mut index = [self.constant(bytes).raw];
-        // SAFETY: the builder stands somewhere; a pointer and one index.
-        self.value(unsafe {
-            let byte = self.module.integer(8);
-            (api.LLVMBuildInBoundsGEP2)(self.raw, byte, pointer.raw, index.as_mut_ptr(), 1, c"".as_ptr())
-        })
+        self.value(self.module.further(self.raw, pointer.raw, bytes))
     }
 
     /// What a call of `function` with this pointer returns, both as [`Module::add_room`] makes them.
@@ -183,7 +177,7 @@ impl<'m> Builder<'m> {
 /// The function that gives a cursor with room behind it.
 #[derive(Clone, Copy)]
 pub struct Room<'m> {
-    function: Function<'m>,
+    pub(super) function: Function<'m>,
 }
 
 impl Module<'_> {
@@ -197,7 +191,7 @@ impl Module<'_> {
         unsafe { (self.api().LLVMIntTypeInContext)(self.context, bits) }
     }
 
-    fn constant(&self, bits: u32, number: u64) -> api::Value {
+    pub(super) fn constant(&self, bits: u32, number: u64) -> api::Value {
         // SAFETY: an integer type.
         unsafe { (self.api().LLVMConstInt)(self.integer(bits), number, 0) }
     }
@@ -209,13 +203,29 @@ impl Module<'_> {
         unsafe { (self.api().LLVMFunctionType)(self.pointer(), parameters.as_mut_ptr(), 1, 0) }
     }
 
-    fn call(&self, builder: *mut api::BuilderRaw, function: api::Value, argument: api::Value) -> api::Value {
+    pub(super) fn call(&self, builder: *mut api::BuilderRaw, function: api::Value, argument: api::Value) -> api::Value {
         let mut arguments = [argument];
         // SAFETY: a function of this type, and its one argument.
         unsafe {
             let r#type = self.pointer_to_pointer();
             (self.api().LLVMBuildCall2)(builder, r#type, function, arguments.as_mut_ptr(), 1, c"".as_ptr())
         }
+    }
+
+    /// The pointer `bytes` further. The builder stands somewhere, and it is a pointer.
+    pub(super) fn further(&self, builder: *mut api::BuilderRaw, pointer: api::Value, bytes: u64) -> api::Value {
+        let mut index = [self.constant(64, bytes)];
+        // SAFETY: a pointer and one index.
+        unsafe {
+            let byte = self.integer(8);
+            (self.api().LLVMBuildInBoundsGEP2)(builder, byte, pointer, index.as_mut_ptr(), 1, c"".as_ptr())
+        }
+    }
+
+    /// An attribute without a value.
+    pub(super) fn attribute(&self, name: &str) -> *mut api::AttributeRaw {
+        // SAFETY: a living context and a kind that is known.
+        unsafe { (self.api().LLVMCreateEnumAttribute)(self.context, self.attribute_kind(name), 0) }
     }
 
     /// Whether the module has a variable or a function of this name.
@@ -250,11 +260,8 @@ impl Module<'_> {
     pub fn add_room(&self, next: &CStr, room: u64) -> Room<'_> {
         let api = self.api();
         let attribute = |function, name: &str| {
-            // SAFETY: a function and a kind that is known.
-            unsafe {
-                let made = (api.LLVMCreateEnumAttribute)(self.context, self.attribute_kind(name), 0);
-                (api.LLVMAddAttributeAtIndex)(function, OF_FUNCTION, made);
-            }
+            // SAFETY: a function and an attribute.
+            unsafe { (api.LLVMAddAttributeAtIndex)(function, OF_FUNCTION, self.attribute(name)) };
         };
         // SAFETY: everything is of this module and of the types that the functions ask for; the builder is ours.
         unsafe {

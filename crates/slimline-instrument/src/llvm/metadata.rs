@@ -61,7 +61,7 @@ impl<'m> Metadata<'m> {
         (!raw.is_null()).then_some(Self { module, raw })
     }
 
-    fn number(self) -> i32 {
+    pub(super) fn number(self) -> i32 {
         // SAFETY: any metadata.
         unsafe { (self.module.api().LLVMGetMetadataKind)(self.raw) }
     }

@@ -26,7 +26,7 @@ macro_rules! numbered {
 numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
-        Return = 1, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
+        Return = 1, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
         BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 50, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
@@ -393,6 +393,23 @@ impl<'m> Function<'m> {
             // SAFETY: a function that has it.
             unsafe { (self.0.module.api().LLVMRemoveEnumAttributeAtIndex)(self.0.raw, OF_FUNCTION, kind) };
         }
+    }
+
+    /// Whether calls of it can be inlined: then another function can become a copy of it.
+    pub fn can_be_inlined(self) -> bool {
+        let Value { module, raw } = self.0;
+        let api = module.api();
+        // SAFETY: a function, whose type is a function's.
+        let is_plain = unsafe {
+            (api.LLVMIsFunctionVarArg)((api.LLVMGlobalGetValueType)(raw)) == 0
+                && (api.LLVMHasPrefixData)(raw) == 0
+                && (api.LLVMHasPrologueData)(raw) == 0
+        };
+        // Computed jumps: the other copy would jump into this one.
+        let jumps = |block: Block<'_>| block.instructions().last().is_some_and(|it| it.does(&[Opcode::IndirectBranch]));
+        is_plain
+            && !self.0.users().into_iter().any(|user| user.is(|api| api.LLVMIsABlockAddress))
+            && !self.blocks().into_iter().any(jumps)
     }
 
     /// Its description in debug information.

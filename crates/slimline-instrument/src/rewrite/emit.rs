@@ -1,11 +1,14 @@
 //! What a plan inserts.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use slimline_trace::stream::record::Header;
 use slimline_trace::stream::sites::ModuleId;
 
 use super::plan::{Access, Plan, Step};
 use super::touch::Word;
-use crate::llvm::{Builder, Module, Room, Value};
+use crate::llvm::{Builder, Gate, Module, Room, Segment, Value};
 
 /// What all functions of a module share.
 pub(super) struct Emitter<'m> {
@@ -14,6 +17,9 @@ pub(super) struct Emitter<'m> {
     /// The place of the thread's cursor.
     pub(super) cursor: Value<'m>,
     pub(super) room: Room<'m>,
+    pub(super) gate: Gate<'m>,
+    /// What writes a record if the gate is open, by its number of words.
+    pub(super) segments: RefCell<HashMap<usize, Segment<'m>>>,
 }
 
 impl<'m> Emitter<'m> {
@@ -30,6 +36,9 @@ impl<'m> Emitter<'m> {
         };
         for step in &plan.steps {
             match step {
+                Step::Segment { number, accesses } if plan.asks_gate => {
+                    self.segment_if_open(&builder, place, *number, accesses);
+                }
                 Step::Segment { number, accesses } => self.segment(&builder, place, *number, accesses),
                 Step::Keep(_) | Step::Fetch(_) if plan.is_in_memory => {}
                 Step::Keep(before) => {
@@ -60,6 +69,19 @@ impl<'m> Emitter<'m> {
             }
         }
         builder.store(builder.offset(cursor, bytes), place);
+    }
+
+    /// Writes all words at once, at the last access.
+    fn segment_if_open(&self, builder: &Builder<'m>, place: Value<'m>, number: u32, accesses: &[Access<'m>]) {
+        let Some(last) = accesses.last() else { return };
+        builder.before(last.at);
+        let mut words = vec![builder.constant(Header::new(self.id, number).word())];
+        for word in accesses.iter().flat_map(|access| &access.words) {
+            words.push(self.word(builder, *word).unwrap_or_else(|| builder.constant(0)));
+        }
+        let mut segments = self.segments.borrow_mut();
+        let segment = *segments.entry(words.len()).or_insert_with(|| self.gate.add_segment(self.room, words.len()));
+        builder.store(builder.call_segment(segment, builder.load_pointer(place), &words), place);
     }
 
     fn word(&self, builder: &Builder<'m>, word: Word<'m>) -> Option<Value<'m>> {

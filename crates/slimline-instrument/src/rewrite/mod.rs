@@ -17,22 +17,28 @@
 mod allocators;
 mod emit;
 mod plan;
+mod rules;
 mod touch;
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::path::Path;
 
 use slimline_trace::stream::record::MAX_SEGMENTS;
 use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
 
-use crate::llvm::{Llvm, LlvmError, Module};
+use crate::llvm::{Llvm, LlvmError, Module, Traced};
 use emit::Emitter;
 use plan::Planner;
+use rules::Rules;
 
 /// Thread-local: where the next word goes.
 pub const CURSOR: &CStr = c"__slimline_cursor";
 /// Gives the cursor to go on with where the one that it is given has no room.
 pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
+/// A byte: whether anything is recorded.
+pub const GATE: &CStr = c"__slimline_gate";
 /// What installs signal handlers, and what of the runtime does so in their place.
 const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
     (c"sigaction", c"__slimline_sigaction"),
@@ -95,12 +101,16 @@ pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, origin: &Origin) -> Result<R
     if module.has_global(CURSOR) {
         return Err(RewriteError::Twice(module.source()));
     }
+    let rules = Rules::new(&module);
+    let functions = module.defined_functions().into_iter().filter(|function| rules.has_two_versions(*function));
+    let functions: Vec<String> = functions.map(|function| function.value().name().into_owned()).collect();
+    let traced = module.put_behind(GATE, &functions)?;
     module.tell_variables_by_calls(true);
     module.split_invoke_edges();
     for (name, instead) in INSTALL_HANDLERS {
         module.redirect(name, instead);
     }
-    let rewritten = insert(&module, origin)?;
+    let rewritten = insert(&module, &traced, origin)?;
     module.tell_variables_by_calls(false);
     if rewritten.segments > 0 {
         // Before the passes: what they would make of broken code is anybody's guess.
@@ -117,9 +127,9 @@ fn is_supported(target: &str) -> bool {
     parts.next() == Some("x86_64") && target.contains("-linux") && !target.ends_with("x32")
 }
 
-fn insert(module: &Module<'_>, origin: &Origin) -> Result<Rewritten, RewriteError> {
+fn insert(module: &Module<'_>, traced: &[Traced], origin: &Origin) -> Result<Rewritten, RewriteError> {
     let mut table = ModuleBuilder::new();
-    let mut planner = Planner::new(module, &mut table);
+    let mut planner = Planner::new(module, traced, &mut table);
     let functions = module.defined_functions();
     let plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
     let directory = planner.directory().to_owned();
@@ -133,23 +143,27 @@ fn insert(module: &Module<'_>, origin: &Origin) -> Result<Rewritten, RewriteErro
     }
     let (id, blob) = table.encode();
     let cursor = module.add_thread_local_pointer(CURSOR);
-    let emitter = Emitter { module, id, cursor, room: module.add_room(NEXT_CHUNK, ROOM_BIT) };
+    let room = module.add_room(NEXT_CHUNK, ROOM_BIT);
+    let emitter = Emitter { module, id, cursor, room, gate: module.add_gate(GATE), segments: RefCell::default() };
     for plan in &plans {
         emitter.carry_out(plan);
     }
-    forget_memory_effects(module, &plans);
+    forget_memory_effects(module, &plans, traced);
     module.add_section(SITES_SECTION, &blob);
     Ok(rewritten)
 }
 
 /// Functions that were said to write no memory do so now.
 #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
-fn forget_memory_effects(module: &Module<'_>, plans: &[plan::Plan<'_>]) {
+fn forget_memory_effects(module: &Module<'_>, plans: &[plan::Plan<'_>], traced: &[Traced]) {
     let kinds = ["memory", "speculatable", "nosync"].map(|name| module.attribute_kind(name));
-    let changed: std::collections::HashSet<_> = plans.iter().map(|plan| plan.function.value()).collect();
-    for plan in plans {
-        kinds.into_iter().for_each(|kind| plan.function.remove_attribute(kind));
+    let chosen: HashSet<_> = traced.iter().map(|traced| &*traced.function).collect();
+    let chosen = module.defined_functions().into_iter().filter(|it| chosen.contains(&*it.value().name()));
+    let changed: Vec<_> = plans.iter().map(|plan| plan.function).chain(chosen).collect();
+    for function in &changed {
+        kinds.into_iter().for_each(|kind| function.remove_attribute(kind));
     }
+    let changed: HashSet<_> = changed.into_iter().map(|function| function.value()).collect();
     for function in module.defined_functions() {
         for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
             if call.called().is_some_and(|called| changed.contains(&called)) {

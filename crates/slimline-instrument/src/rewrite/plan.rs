@@ -1,12 +1,14 @@
 //! What is to be done to a function, before anything is done.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
 
-use super::touch::{Attributes, Deed, Touch, Word};
-use crate::llvm::{Block, Function, Module, Opcode, Value};
+use super::rules::Rules;
+use super::touch::{Deed, Touch, Word};
+use crate::llvm::{Block, Function, Module, Opcode, Traced, Value};
 use crate::naming::Names;
 
 /// Words to be written before an instruction.
@@ -29,72 +31,31 @@ pub(super) enum Step<'m> {
 pub(super) struct Plan<'m> {
     pub(super) function: Function<'m>,
     pub(super) steps: Vec<Step<'m>>,
+    /// It is the function's only version: each segment asks the gate.
+    pub(super) asks_gate: bool,
     /// The cursor stays in its place in memory: a register would come back from `setjmp` as it was before.
     pub(super) is_in_memory: bool,
-}
-
-/// Functions that return a second time, whatever their declaration says.
-const RETURN_TWICE: &[&str] =
-    &["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "savectx", "vfork", "getcontext"];
-
-/// Functions that the compiler calls by itself: where it does so, the cursor is in a register.
-fn is_called_by_compiler(name: &str) -> bool {
-    const MATH: &[&str] = &[
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "exp",
-        "exp2",
-        "exp10",
-        "log",
-        "log2",
-        "log10",
-        "pow",
-        "fmin",
-        "fmax",
-        "floor",
-        "ceil",
-        "trunc",
-        "rint",
-        "nearbyint",
-        "round",
-        "roundeven",
-        "lround",
-        "llround",
-        "lrint",
-        "llrint",
-        "fma",
-        "fmod",
-        "ldexp",
-        "frexp",
-        "copysign",
-        "sincos",
-    ];
-    let of_memory = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "bzero"].contains(&name);
-    let stem = name.strip_suffix(['f', 'l']).unwrap_or(name);
-    of_memory || MATH.contains(&name) || MATH.contains(&stem)
 }
 
 /// Plans functions one after the other, and fills the site table.
 pub(super) struct Planner<'m, 't> {
     table: &'t mut ModuleBuilder,
     names: Names<'m>,
-    attributes: Attributes,
-    returns_twice: u32,
-    naked: u32,
-    resolvers: Vec<Function<'m>>,
+    rules: Rules<'m>,
+    /// Functions that have a version of their own for being traced, by the name of that version.
+    traced: HashMap<&'t str, &'t Traced>,
+    /// Their other versions.
+    untraced: HashSet<&'t str>,
 }
 
 impl<'m, 't> Planner<'m, 't> {
-    pub(super) fn new(module: &'m Module<'_>, table: &'t mut ModuleBuilder) -> Self {
+    pub(super) fn new(module: &'m Module<'_>, traced: &'t [Traced], table: &'t mut ModuleBuilder) -> Self {
         Self {
             table,
             names: Names::new(module),
-            attributes: Attributes::new(module),
-            returns_twice: module.attribute_kind("returns_twice"),
-            naked: module.attribute_kind("naked"),
-            resolvers: module.resolvers(),
+            rules: Rules::new(module),
+            traced: traced.iter().map(|traced| (&*traced.name, traced)).collect(),
+            untraced: traced.iter().map(|traced| &*traced.function).collect(),
         }
     }
 
@@ -106,7 +67,12 @@ impl<'m, 't> Planner<'m, 't> {
     /// What to do to this function; nothing if it accesses no memory or must stay as it is.
     pub(super) fn plan(&mut self, function: Function<'m>) -> Option<Plan<'m>> {
         let name = function.value().name();
-        if let Some(reason) = self.reason_to_skip(function, &name) {
+        if self.untraced.contains(&*name) {
+            return None;
+        }
+        let traced = self.traced.get(&*name).copied();
+        let name = traced.map_or(name, |traced| Cow::Borrowed(&traced.function));
+        if let Some(reason) = self.rules.reason_to_skip(function, &name) {
             self.table.skip(&name, reason);
             return None;
         }
@@ -122,30 +88,17 @@ impl<'m, 't> Planner<'m, 't> {
         for block in blocks {
             self.block(&name, block, &mut gathered, &mut steps);
         }
-        Some(Plan { function, steps, is_in_memory: gathered.returns_twice })
-    }
-
-    fn reason_to_skip(&self, function: Function<'m>, name: &str) -> Option<&'static str> {
-        if function.attribute(self.naked).is_some() {
-            Some("naked")
-        } else if self.resolvers.contains(&function) {
-            Some("the dynamic linker calls it to choose a function")
-        } else if is_called_by_compiler(name) {
-            Some("the compiler calls it by itself")
-        } else if name.starts_with("__slimline_") {
-            Some("of the runtime")
-        } else {
-            None
-        }
+        let asks_gate = traced.is_none_or(|traced| traced.is_alone);
+        Some(Plan { function, steps, asks_gate, is_in_memory: gathered.returns_twice })
     }
 
     /// Looks at every instruction of a block once.
     fn gather(&self, block: Block<'m>, gathered: &mut Gathered<'m>) {
         for instruction in block.instructions() {
-            let deed = Deed::of(instruction, &self.attributes);
+            let deed = Deed::of(instruction, &self.rules.attributes);
             gathered.accesses += deed.before.len() + usize::from(deed.after.is_some());
             if instruction.is_call() {
-                gathered.returns_twice |= self.returns_twice(instruction);
+                gathered.returns_twice |= self.rules.returns_twice(instruction);
             }
             if deed.is_boundary
                 && let Some(ends) = instruction.invoke_ends()
@@ -157,13 +110,6 @@ impl<'m, 't> Planner<'m, 't> {
                 gathered.heads.entry(ends[0]).or_default().told = after;
             }
         }
-    }
-
-    fn returns_twice(&self, call: Value<'m>) -> bool {
-        let Some(called) = call.called() else { return false };
-        call.call_has_attribute(self.returns_twice)
-            || called.as_function().is_some_and(|function| function.attribute(self.returns_twice).is_some())
-            || RETURN_TWICE.contains(&&*called.name())
     }
 
     fn block(&mut self, function: &str, block: Block<'m>, gathered: &mut Gathered<'m>, steps: &mut Vec<Step<'m>>) {
@@ -182,7 +128,7 @@ impl<'m, 't> Planner<'m, 't> {
         // Whether the cursor's place holds what the register does.
         let mut is_kept = false;
         for (index, &instruction) in instructions.iter().enumerate() {
-            let deed = Deed::of(instruction, &self.attributes);
+            let deed = Deed::of(instruction, &self.rules.attributes);
             for touch in deed.before {
                 self.add(function, instruction, touch, &mut segment, steps);
                 is_kept = false;
@@ -303,19 +249,4 @@ struct Gathered<'m> {
     accesses: usize,
     returns_twice: bool,
     heads: HashMap<Block<'m>, Head<'m>>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_that_the_compiler_calls() {
-        for name in ["memcpy", "bcmp", "sqrt", "sqrtf", "fmaxl", "lround", "sincosf"] {
-            assert!(is_called_by_compiler(name), "{name}");
-        }
-        for name in ["memcpy_fast", "f", "l", "sinus", "main"] {
-            assert!(!is_called_by_compiler(name), "{name}");
-        }
-    }
 }

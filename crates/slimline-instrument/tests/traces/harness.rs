@@ -76,7 +76,10 @@ pub(crate) fn trace_files(sources: &[(&str, &str)], options: &[&str]) -> Trace {
     let status = driver::compile(language, &arguments(&traced), runtime()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(status, 0);
     let expected = Command::new(&plain).output().unwrap();
+    let closed = Command::new(&traced).env("UNTRACED", "").env("TRACE", place("untraced")).output().unwrap();
+    assert_eq!((closed.status, &closed.stdout), (expected.status, &expected.stdout));
     let trace = run_traced(directory, &traced);
+    assert!(!trace.directory.path().join("untraced.0").exists(), "nothing is written while the gate is closed");
     assert_eq!(trace.output.status, expected.status, "{}", String::from_utf8_lossy(&trace.output.stderr));
     assert_eq!(String::from_utf8_lossy(&trace.output.stdout), String::from_utf8_lossy(&expected.stdout));
     trace

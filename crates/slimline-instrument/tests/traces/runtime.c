@@ -11,6 +11,8 @@
 #define CHUNK (1ul << 18)
 
 __thread char *__slimline_cursor __attribute__((tls_model("initial-exec")));
+/* Open unless UNTRACED is set; read when the program begins. */
+char __slimline_gate = 1;
 static __thread char *chunk;
 static __thread int file;
 static int threads;
@@ -71,6 +73,10 @@ __asm__(
     "mov %rax, %rbx; mov $0xe7, %eax; xor %edx, %edx; xrstor64 (%rsp); mov %rbx, %rax;"
     "lea -80(%rbp), %rsp; pop %rbx; pop %rbx; pop %r11; pop %r10; pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx;"
     "pop %rbp; ret; .size __slimline_next_chunk, . - __slimline_next_chunk");
+
+__attribute__((constructor(101))) static void process_begins(void) {
+    if (getenv("UNTRACED")) __slimline_gate = 0;
+}
 
 __attribute__((destructor)) static void process_ends(void) {
     if (chunk) write_out(__slimline_cursor);
