@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cache, Holds, Machine, MachineError, Replacement, Tlb};
+use super::{Cache, Counting, Holds, Inclusion, Machine, MachineError, Prefetch, Replacement, Tlb};
 
 /// More cores than any machine of today has.
 pub const MOST_CORES: u32 = 1024;
@@ -41,6 +41,7 @@ impl Machine {
         if self.caches.iter().any(|cache| cache.holds == Holds::Instructions) {
             self.check_path(true, "instructions")?;
         }
+        self.check_counting()?;
         for tlb in &self.tlbs {
             check_tlb(tlb)?;
         }
@@ -133,6 +134,25 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// Cachegrind knows one core, whose caches only take in what they are asked for.
+    fn check_counting(&self) -> Result<(), MachineError> {
+        if self.counting == Counting::Lines {
+            return Ok(());
+        }
+        if self.cores > 1 {
+            return wrong(format!("counting as Cachegrind is of one core, not of {}", self.cores));
+        }
+        let is_other = |cache: &&Cache| cache.inclusion != Inclusion::Neither || cache.prefetch != Prefetch::None;
+        match self.caches.iter().find(is_other) {
+            Some(cache) => wrong(format!(
+                "cache {}: counting as Cachegrind is of caches that are neither inclusive nor exclusive, and fetch \
+                 nothing unasked",
+                cache.name
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_tlb_levels(&self) -> Result<(), MachineError> {

@@ -71,6 +71,7 @@ fn what_is_wrong_is_told_in_one_line() {
     let cases = [
         ("cores = 4", "cores = 0", "cores = 0: not 1 to 1024"),
         ("cores = 4", "core = 4", "line 2: unknown field `core`, expected one of"),
+        ("cores = 4", "cores = 4\ncounting = \"cachegrind\"", "counting as Cachegrind is of one core, not of 4"),
         ("level = 2", "level = 1", "cache L2: a second one of level 1 for data"),
         ("level = 2", "level = 3", "cache L2: level 3, but no cache of level 2 for data"),
         ("name = \"L2\"", "name = \"L1\"", "L1: two have this name"),

@@ -1,0 +1,124 @@
+//! `cargo bench -p slimline-simulate`: three levels with counts by key against a plain pass over the same accesses, on one
+//! core.
+//!
+//! The ratio of the two is what to watch: it does not depend on the machine as the times do.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use slimline_simulate::machine::{Counting, Machine};
+use slimline_simulate::simulation::{Access, AccessKind, Options, Simulation};
+
+/// As many as a pass takes at a time.
+const BATCH: usize = 1 << 12;
+const ACCESSES: usize = 1 << 21;
+const RUNS: usize = 3;
+const KEYS: u32 = 1000;
+
+fn main() {
+    let one = three_levels(1);
+    let plain = Options::default();
+    let classes = Options { classes: true, ..Options::default() };
+    for (name, accesses) in [("loops", loops(1)), ("random chase", chase())] {
+        let bare = best(|| accesses.chunks(BATCH).map(sum).fold(0u64, u64::wrapping_add));
+        println!("{name}: {ACCESSES} accesses, best of {RUNS}");
+        show("plain pass", bare, bare);
+        show("three levels", best(|| simulate(&one, &plain, &accesses)), bare);
+        show("with a TLB", best(|| simulate(&with_tlb(&one), &plain, &accesses)), bare);
+        show("with classes", best(|| simulate(&one, &classes, &accesses)), bare);
+    }
+    let accesses = loops(4);
+    let bare = best(|| accesses.chunks(BATCH).map(sum).fold(0u64, u64::wrapping_add));
+    println!("loops of four cores");
+    show("plain pass", bare, bare);
+    show("coherent", best(|| simulate(&three_levels(4), &plain, &accesses)), bare);
+}
+
+fn show(what: &str, time: Duration, bare: Duration) {
+    let rate = ACCESSES as f64 / time.as_secs_f64() / 1e6;
+    println!("  {what:<14} {rate:8.1} M/s {:8.1} times the plain pass", time.as_secs_f64() / bare.as_secs_f64());
+}
+
+fn best(mut run: impl FnMut() -> u64) -> Duration {
+    let time = |()| {
+        let start = Instant::now();
+        black_box(run());
+        start.elapsed()
+    };
+    [(); RUNS].map(time).into_iter().min().unwrap_or_default()
+}
+
+/// Reads every column once.
+fn sum(accesses: &[Access]) -> u64 {
+    let one = |access: &Access| {
+        access.address ^ u64::from(access.key) << 32 ^ u64::from(access.bytes + access.core) ^ access.kind as u64
+    };
+    accesses.iter().map(one).fold(0, u64::wrapping_add)
+}
+
+fn simulate(machine: &Machine, options: &Options, accesses: &[Access]) -> u64 {
+    let mut simulation = Simulation::new(machine, options).expect("a machine as it should be");
+    accesses.chunks(BATCH).for_each(|batch| simulation.run(batch));
+    simulation.finish().total().cycles
+}
+
+/// As many machines of today have them.
+fn three_levels(cores: u32) -> Machine {
+    let text = format!(
+        r#"
+        name = "three levels"
+        cores = {cores}
+        cache = [
+            {{ name = "L1", level = 1, holds = "data", size = "32 KiB", line = 64, ways = 8, latency = 4 }},
+            {{ name = "L2", level = 2, size = "1 MiB", line = 64, ways = 16, latency = 14 }},
+            {{ name = "L3", level = 3, size = 37486592, line = 64, ways = 11, latency = 50, shared_by = "all" }},
+        ]
+        memory = [{{ name = "DRAM", latency = 200 }}]
+        "#
+    );
+    Machine::parse(&text).expect("a machine as it should be")
+}
+
+fn with_tlb(machine: &Machine) -> Machine {
+    let tlbs = Machine::named("dinero-i5").map(|machine| machine.tlbs).unwrap_or_default();
+    Machine { tlbs, counting: Counting::Lines, ..machine.clone() }
+}
+
+fn access(address: u64, key: u32, kind: AccessKind) -> Access {
+    Access { address, key: key % KEYS, bytes: 8, core: 0, kind }
+}
+
+/// Passes over arrays of 64 KiB to 4 MiB with three fields of elements of 24 bytes each, and a sum on the stack.
+fn loops(cores: u32) -> Vec<Access> {
+    let mut accesses = Vec::with_capacity(ACCESSES);
+    let mut pass = 0_u32;
+    while accesses.len() < ACCESSES {
+        let array = u64::from(pass % 7);
+        let core = pass % cores;
+        for element in 0..(64_u64 << 10 << array) / 24 {
+            let at = (array << 32) + element * 24;
+            let four = [
+                access(at, pass * 4, AccessKind::Load),
+                access(at + 8, pass * 4 + 1, AccessKind::Load),
+                access(at + 16, pass * 4 + 2, AccessKind::Store),
+                access((99 << 32) + u64::from(core) * 4096, pass * 4 + 3, AccessKind::Store),
+            ];
+            accesses.extend(four.map(|access| Access { core, ..access }));
+        }
+        pass += 1;
+    }
+    accesses.truncate(ACCESSES);
+    accesses
+}
+
+/// Elements of 64 bytes anywhere in 256 MiB.
+fn chase() -> Vec<Access> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % limit
+    };
+    (0..ACCESSES).map(|_| access(random(4 << 20) * 64, 7, AccessKind::Load)).collect()
+}

@@ -1,0 +1,287 @@
+//! What is counted, of all accesses and by key.
+
+use crate::machine::Machine;
+
+/// Misses of a cache: by kind of access, and by class. What is in no class was replaced: for lack of room where classes
+/// were not asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// Of loads.
+    pub loads: u64,
+    /// Of stores.
+    pub stores: u64,
+    /// Of instruction fetches.
+    pub fetches: u64,
+    /// The cache had never held the line, nor been asked for it.
+    pub cold: u64,
+    /// A fully associative cache of as many lines, replaced by recency, would have missed, too.
+    pub capacity: u64,
+    /// That one would have hit.
+    pub conflict: u64,
+    /// Another core's store took the line, and of the bytes accessed now one was written by others since.
+    pub coherence_true: u64,
+    /// Another core's store took the line, and only other bytes were written since.
+    pub coherence_false: u64,
+}
+
+impl Misses {
+    /// Of all kinds.
+    pub fn total(&self) -> u64 {
+        self.loads + self.stores + self.fetches
+    }
+
+    /// For lack of room: of capacity and of conflict together.
+    pub fn replaced(&self) -> u64 {
+        self.total() - self.cold - self.coherence_true - self.coherence_false
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.fetches += other.fetches;
+        self.cold += other.cold;
+        self.capacity += other.capacity;
+        self.conflict += other.conflict;
+        self.coherence_true += other.coherence_true;
+        self.coherence_false += other.coherence_false;
+    }
+}
+
+/// Why a line was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Cold,
+    Replaced,
+    Capacity,
+    Conflict,
+    CoherenceTrue,
+    CoherenceFalse,
+}
+
+/// What an access does to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reference {
+    Load = 0,
+    Store = 1,
+    Fetch = 2,
+}
+
+/// Counts of a key, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Instruction fetches; none where the machine has no cache for instructions.
+    pub fetches: u64,
+    /// Lines that were looked up beyond the first of each access.
+    pub further_lines: u64,
+    /// Cycles that accesses took, one after the other.
+    pub cycles: u64,
+    /// Misses of each cache, in the machine's order.
+    pub misses: Vec<Misses>,
+    /// Misses of each TLB, in the machine's order.
+    pub tlb_misses: Vec<u64>,
+    /// Walks of the page table: no TLB held the page.
+    pub page_walks: u64,
+    /// Lines that each memory served, in the machine's order.
+    pub served_by_memory: Vec<u64>,
+    /// Those of them that were not served by the memory near to the core.
+    pub served_from_afar: u64,
+    /// Lines that came into first-level data caches and the bytes of them that were used while they were there, where
+    /// that was asked for.
+    pub fetched_lines: u64,
+    /// See there.
+    pub used_bytes: u64,
+}
+
+/// What accesses of a key did, but for misses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    /// By [`Reference`].
+    references: [u64; 3],
+    further_lines: [u64; 3],
+    /// Beyond those of first-level hits.
+    extra_cycles: u64,
+}
+
+/// Counts of all keys. Memory grows with the largest key.
+#[derive(Debug)]
+pub(super) struct Counters {
+    caches: usize,
+    tlbs: usize,
+    memories: usize,
+    rows: Vec<Row>,
+    /// By key, then cache.
+    misses: Vec<Misses>,
+    /// By key: TLBs' misses, walks, each memory's lines, those from afar, lines fetched, bytes of them used.
+    rest: Vec<u64>,
+    /// By [`Reference`]: cycles of a hit in the first level.
+    hit_cycles: [u64; 3],
+}
+
+impl Counters {
+    pub(super) fn new(machine: &Machine) -> Self {
+        let first = |instructions| {
+            machine.path(instructions).first().map_or(0, |&cache| u64::from(machine.caches[cache].latency_cycles))
+        };
+        Self {
+            caches: machine.caches.len(),
+            tlbs: machine.tlbs.len(),
+            memories: machine.memories.len(),
+            rows: Vec::new(),
+            misses: Vec::new(),
+            rest: Vec::new(),
+            hit_cycles: [first(false), first(false), first(true)],
+        }
+    }
+
+    pub(super) fn hit_cycles(&self, kind: Reference) -> u64 {
+        self.hit_cycles[kind as usize]
+    }
+
+    fn width(&self) -> usize {
+        self.tlbs + self.memories + 4
+    }
+
+    #[cold]
+    fn grow(&mut self, key: u32) {
+        let keys = (key as usize + 1).max(self.rows.len() * 2);
+        self.rows.resize(keys, Row::default());
+        self.misses.resize(keys * self.caches, Misses::default());
+        self.rest.resize(keys * self.width(), 0);
+    }
+
+    /// An access; all other counts of its key come after it.
+    #[inline(always)]
+    pub(super) fn access(&mut self, key: u32, kind: Reference) {
+        if key as usize >= self.rows.len() {
+            self.grow(key);
+        }
+        self.rows[key as usize].references[kind as usize] += 1;
+    }
+
+    pub(super) fn further_line(&mut self, key: u32, kind: Reference) {
+        self.rows[key as usize].further_lines[kind as usize] += 1;
+    }
+
+    pub(super) fn extra_cycles(&mut self, key: u32, cycles: u64) {
+        self.rows[key as usize].extra_cycles += cycles;
+    }
+
+    pub(super) fn miss(&mut self, key: u32, cache: usize, kind: Reference, class: Class) {
+        let misses = &mut self.misses[key as usize * self.caches + cache];
+        match kind {
+            Reference::Load => misses.loads += 1,
+            Reference::Store => misses.stores += 1,
+            Reference::Fetch => misses.fetches += 1,
+        }
+        match class {
+            Class::Cold => misses.cold += 1,
+            Class::Replaced => {}
+            Class::Capacity => misses.capacity += 1,
+            Class::Conflict => misses.conflict += 1,
+            Class::CoherenceTrue => misses.coherence_true += 1,
+            Class::CoherenceFalse => misses.coherence_false += 1,
+        }
+    }
+
+    fn rest(&mut self, key: u32, column: usize) -> &mut u64 {
+        let width = self.width();
+        &mut self.rest[key as usize * width + column]
+    }
+
+    pub(super) fn tlb_miss(&mut self, key: u32, tlb: usize) {
+        *self.rest(key, tlb) += 1;
+    }
+
+    pub(super) fn page_walk(&mut self, key: u32) {
+        *self.rest(key, self.tlbs) += 1;
+    }
+
+    pub(super) fn memory(&mut self, key: u32, memory: usize, is_near: bool) {
+        *self.rest(key, self.tlbs + 1 + memory) += 1;
+        *self.rest(key, self.tlbs + 1 + self.memories) += u64::from(!is_near);
+    }
+
+    pub(super) fn line_left(&mut self, key: u32, used_bytes: u64) {
+        *self.rest(key, self.tlbs + self.memories + 2) += 1;
+        *self.rest(key, self.tlbs + self.memories + 3) += used_bytes;
+    }
+
+    /// One more than the largest key.
+    pub(super) fn keys(&self) -> u32 {
+        let is_used = |row: &Row| row.references != [0; 3];
+        self.rows.iter().rposition(is_used).map_or(0, |last| last as u32 + 1)
+    }
+
+    /// Of one key; nothing of one that had no access.
+    pub(super) fn of_key(&self, key: u32) -> Counts {
+        let mut counts = self.none();
+        if (key as usize) < self.rows.len() {
+            self.add(&mut counts, key as usize);
+        }
+        counts
+    }
+
+    /// Of all keys.
+    pub(super) fn total(&self) -> Counts {
+        let mut counts = self.none();
+        (0..self.keys() as usize).for_each(|key| self.add(&mut counts, key));
+        counts
+    }
+
+    fn none(&self) -> Counts {
+        Counts {
+            misses: vec![Misses::default(); self.caches],
+            tlb_misses: vec![0; self.tlbs],
+            served_by_memory: vec![0; self.memories],
+            ..Counts::default()
+        }
+    }
+
+    fn add(&self, counts: &mut Counts, key: usize) {
+        let row = &self.rows[key];
+        let [loads, stores, fetches] = row.references;
+        counts.loads += loads;
+        counts.stores += stores;
+        counts.fetches += fetches;
+        counts.further_lines += row.further_lines.iter().sum::<u64>();
+        let hits = row.references.iter().zip(&row.further_lines).zip(&self.hit_cycles);
+        counts.cycles += row.extra_cycles + hits.map(|((first, further), hit)| (first + further) * hit).sum::<u64>();
+        for (sum, misses) in counts.misses.iter_mut().zip(&self.misses[key * self.caches..]) {
+            sum.add(misses);
+        }
+        let rest = &self.rest[key * self.width()..][..self.width()];
+        let (tlbs, rest) = rest.split_at(self.tlbs);
+        let (memories, last) = rest[1..].split_at(self.memories);
+        counts.page_walks += rest[0];
+        for (sum, n) in counts.tlb_misses.iter_mut().zip(tlbs) {
+            *sum += n;
+        }
+        for (sum, n) in counts.served_by_memory.iter_mut().zip(memories) {
+            *sum += n;
+        }
+        counts.served_from_afar += last[0];
+        counts.fetched_lines += last[1];
+        counts.used_bytes += last[2];
+    }
+}
+
+/// What happened in all caches of a kind, whoever's access it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Lines that left for another that came.
+    pub evictions: u64,
+    /// Changed lines that were written to a farther cache or to memory: on leaving, and when another core asked for them.
+    pub write_backs: u64,
+    /// Lines that another core's store took.
+    pub invalidations: u64,
+    /// Lines that left because a farther cache that includes this one lost them.
+    pub back_invalidations: u64,
+    /// Lines fetched unasked.
+    pub prefetches: u64,
+    /// Those of them that were used before they left.
+    pub used_prefetches: u64,
+}

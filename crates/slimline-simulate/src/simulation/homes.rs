@@ -1,0 +1,58 @@
+//! Which memory a page lives in: the one near to the core that touches it first, while there is room.
+
+use rustc_hash::FxHashMap;
+
+use crate::machine::{Machine, SMALL_PAGE_BYTES};
+
+/// Pages and their memories.
+#[derive(Debug)]
+pub(super) struct Homes {
+    pages: FxHashMap<u64, u32>,
+    /// Pages that still fit.
+    room: Vec<u64>,
+    /// By memory that a core is near to: all memories, nearest first, then by latency.
+    order: Vec<Vec<u32>>,
+    memory_of_core: Vec<usize>,
+    /// By memory, then by the memory that the core is near to.
+    latency_cycles: Vec<Vec<u64>>,
+}
+
+impl Homes {
+    pub(super) fn new(machine: &Machine) -> Self {
+        let memories = machine.memories.len();
+        let order = |near: usize| {
+            let mut order: Vec<u32> = (0..memories as u32).collect();
+            let cycles = |memory: u32| machine.memories[memory as usize].latency_cycles[near];
+            order.sort_by_key(|&memory| (memory as usize != near, cycles(memory)));
+            order
+        };
+        Self {
+            pages: FxHashMap::default(),
+            room: machine.memories.iter().map(|m| m.bytes.map_or(u64::MAX, |bytes| bytes / SMALL_PAGE_BYTES)).collect(),
+            order: (0..memories).map(order).collect(),
+            memory_of_core: machine.memory_of_core(),
+            latency_cycles: machine
+                .memories
+                .iter()
+                .map(|memory| memory.latency_cycles.iter().map(|&cycles| u64::from(cycles)).collect())
+                .collect(),
+        }
+    }
+
+    /// The memory that serves this address, its cycles, and whether it is near to the core.
+    pub(super) fn serve(&mut self, core: usize, address: u64) -> (usize, u64, bool) {
+        let near = self.memory_of_core[core];
+        let home = if self.room.len() == 1 { 0 } else { self.home(near, address / SMALL_PAGE_BYTES) };
+        (home, self.latency_cycles[home][near], home == near)
+    }
+
+    fn home(&mut self, near: usize, page: u64) -> usize {
+        *self.pages.entry(page).or_insert_with(|| {
+            let fitting = self.order[near].iter().copied().find(|&memory| self.room[memory as usize] > 0);
+            let home = fitting.unwrap_or(near as u32);
+            let room = &mut self.room[home as usize];
+            *room = room.saturating_sub(1);
+            home
+        }) as usize
+    }
+}

@@ -1,0 +1,215 @@
+//! One pass of accesses through the caches, TLBs and memories of a machine.
+//!
+//! What is simulated is what a machine does to each line, not when: no two misses overlap, no buffer between caches, and
+//! cycles are a sum of latencies. Stores allocate their lines, and changed lines are written back when they leave.
+
+mod array;
+mod counters;
+mod directory;
+mod hierarchy;
+mod homes;
+mod prefetcher;
+mod seen;
+mod shadow;
+mod tlb;
+mod used_bytes;
+
+pub use counters::{Counts, Events, Misses};
+pub use hierarchy::MachineEvents;
+pub use tlb::LargePages;
+
+use array::LINE_BITS;
+use counters::Reference;
+use hierarchy::{Hierarchy, Lookup};
+use tlb::Tlbs;
+
+use crate::machine::{Counting, Machine, MachineError};
+
+/// One access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// First byte. Its top four bits do not count: nobody's addresses differ in them alone.
+    pub address: u64,
+    /// Who is told what it cost: any number, best a small one, as memory grows with the largest.
+    pub key: u32,
+    /// How many bytes; 0 counts as 1.
+    pub bytes: u32,
+    /// The core, modulo the machine's cores.
+    pub core: u32,
+    /// What it does.
+    pub kind: AccessKind,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Reads data.
+    Load,
+    /// Writes data.
+    Store,
+    /// Reads and writes the same data: one load and one store, or as [`Counting`] says.
+    Modify,
+    /// Fetches an instruction. Nothing where the first level has no cache for instructions.
+    Fetch,
+}
+
+/// What to tell besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Tell misses of capacity and of conflict apart. Costs a fully associative cache beside each.
+    pub classes: bool,
+    /// Tell which part of each line was used in first-level data caches. Costs a look-up for each access.
+    pub used_bytes: bool,
+    /// Which addresses lie on large pages.
+    pub large_pages: LargePages,
+}
+
+/// A machine while it is used. Where several machines are wanted in one pass, each gets each batch.
+#[derive(Debug)]
+pub struct Simulation {
+    machine: Machine,
+    hierarchy: Hierarchy,
+    /// By core; none where the machine has no TLB.
+    tlbs: Vec<Tlbs>,
+    large_pages: LargePages,
+    line_shift: u32,
+    is_cachegrind: bool,
+    /// Whether the most recent line of a set may be passed over quickly.
+    has_quick_hits: bool,
+}
+
+impl Simulation {
+    /// All caches are empty.
+    ///
+    /// # Errors
+    /// As [`Machine::check`].
+    pub fn new(machine: &Machine, options: &Options) -> Result<Self, MachineError> {
+        machine.check()?;
+        let hierarchy = Hierarchy::new(machine, options.classes, options.used_bytes);
+        let cores = if machine.tlbs.is_empty() { 0 } else { machine.cores };
+        Ok(Self {
+            tlbs: (0..cores).map(|_| Tlbs::new(machine)).collect(),
+            large_pages: options.large_pages.clone(),
+            line_shift: machine.line_bytes().trailing_zeros(),
+            is_cachegrind: machine.counting == Counting::Cachegrind,
+            has_quick_hits: hierarchy.is_first_by_recency() && !options.used_bytes,
+            hierarchy,
+            machine: machine.clone(),
+        })
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Does these accesses, in their order.
+    pub fn run(&mut self, accesses: &[Access]) {
+        for access in accesses {
+            match access.kind {
+                AccessKind::Load => self.reference(access, Reference::Load),
+                AccessKind::Store => self.reference(access, Reference::Store),
+                AccessKind::Modify => {
+                    self.reference(access, Reference::Load);
+                    if !self.is_cachegrind {
+                        self.reference(access, Reference::Store);
+                    }
+                }
+                AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, Reference::Fetch),
+                AccessKind::Fetch => {}
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn reference(&mut self, access: &Access, kind: Reference) {
+        let core =
+            (if access.core < self.machine.cores { access.core } else { access.core % self.machine.cores }) as usize;
+        let first = access.address & ((1 << LINE_BITS) - 1);
+        let last = first + u64::from(access.bytes.max(1) - 1);
+        let key = access.key;
+        let (line, last_line) = (first >> self.line_shift, last >> self.line_shift);
+        self.hierarchy.counters.access(key, kind);
+        if kind != Reference::Fetch && !self.tlbs.is_empty() {
+            self.tlbs[core].access(first, last, &self.large_pages, key, &mut self.hierarchy.counters);
+        }
+        let lookup = Lookup { core, line, kind, key, bytes: 0 };
+        if line == last_line && self.has_quick_hits && self.hierarchy.is_used_quietly(&lookup) {
+            return;
+        }
+        self.look_up(lookup, first, last);
+    }
+
+    /// Looks up all lines of the bytes from `first` to `last`.
+    fn look_up(&mut self, lookup: Lookup, first: u64, last: u64) {
+        let mut last_line = last >> self.line_shift;
+        if self.is_cachegrind && last_line > lookup.line {
+            // Cachegrind takes longer accesses as if they were of one line's size.
+            last_line = (first + (1 << self.line_shift) - 1).min(last) >> self.line_shift;
+            if last_line > lookup.line {
+                return self.hierarchy.access_pair(&lookup, last_line);
+            }
+        }
+        for line in lookup.line..=last_line {
+            let start = first.max(line << self.line_shift);
+            let end = last.min((line << self.line_shift) + (1 << self.line_shift) - 1);
+            self.hierarchy.access(&Lookup { line, bytes: self.mask(start, end), ..lookup });
+            if line > lookup.line {
+                self.hierarchy.counters.further_line(lookup.key, lookup.kind);
+            }
+        }
+    }
+
+    /// These bytes of one line as a mask; longer lines than 64 bytes have several bytes a bit.
+    fn mask(&self, first: u64, last: u64) -> u64 {
+        let shift = self.line_shift.saturating_sub(6);
+        let within = |address: u64| (address & ((1 << self.line_shift) - 1)) >> shift;
+        let (first, last) = (within(first), within(last));
+        (u64::MAX >> (63 - (last - first))) << first
+    }
+
+    /// Ends the pass: lines that are still there are counted as if they left now, where used bytes are counted.
+    pub fn finish(mut self) -> Outcome {
+        self.hierarchy.end();
+        Outcome { machine: self.machine, hierarchy: self.hierarchy }
+    }
+}
+
+/// What was counted in a pass.
+#[derive(Debug)]
+pub struct Outcome {
+    machine: Machine,
+    hierarchy: Hierarchy,
+}
+
+impl Outcome {
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Of all accesses.
+    pub fn total(&self) -> Counts {
+        self.hierarchy.counters.total()
+    }
+
+    /// One more than the largest key.
+    pub fn keys(&self) -> u32 {
+        self.hierarchy.counters.keys()
+    }
+
+    /// Of the accesses of one key.
+    pub fn of_key(&self, key: u32) -> Counts {
+        self.hierarchy.counters.of_key(key)
+    }
+
+    /// By cache, in the machine's order.
+    pub fn events(&self) -> &[Events] {
+        &self.hierarchy.events
+    }
+
+    /// Of the machine.
+    pub fn machine_events(&self) -> MachineEvents {
+        self.hierarchy.machine_events
+    }
+}

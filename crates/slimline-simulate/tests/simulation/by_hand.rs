@@ -1,0 +1,157 @@
+//! Small streams whose counts anybody can follow.
+
+use slimline_simulate::machine::Machine;
+use slimline_simulate::simulation::{Access, AccessKind, LargePages, Options};
+
+use crate::{access, outcome};
+
+use AccessKind::{Load, Store};
+
+/// Two cores with a first level of two lines of 64 bytes, and a second level of eight for both.
+fn two_cores(more: &str) -> Machine {
+    let text = format!(
+        r#"
+        name = "two cores"
+        cores = 2
+        {more}
+        cache = [
+            {{ name = "L1", level = 1, holds = "data", size = 128, line = 64, ways = 2, latency = 4 }},
+            {{ name = "L2", level = 2, size = 512, line = 64, ways = 8, latency = 20, shared_by = "all" }},
+        ]
+        memory = [{{ name = "DRAM", latency = 100 }}]
+        "#
+    );
+    Machine::parse(&text).unwrap()
+}
+
+/// Core 0 counts in the first eight bytes of a line, core 1 in the second.
+#[test]
+fn neighbours_in_a_line_share_it_falsely() {
+    let accesses: Vec<Access> =
+        (0..20).map(|turn| access(turn % 2, AccessKind::Modify, u64::from(turn % 2) * 8, 8)).collect();
+    let outcome = outcome(&two_cores("transfer = 70"), &Options::default(), &accesses);
+    let total = outcome.total();
+    let l1 = total.misses[0];
+    // The first of each core is cold; each of the other 18 loads finds its line taken by the other's store.
+    assert_eq!((l1.loads, l1.stores, l1.cold, l1.coherence_false, l1.coherence_true), (20, 0, 2, 18, 0));
+    // Each core's but the very first access has to ask the other one, which has changed the line.
+    assert_eq!((outcome.machine_events().transfers, outcome.machine_events().upgrades), (19, 19));
+    assert_eq!((outcome.events()[0].invalidations, total.misses[1].total()), (19, 1));
+    // One load from memory, 19 from the other core, 20 stores that hit.
+    assert_eq!(total.cycles, 100 + 19 * 70 + 20 * 4);
+}
+
+/// One counter for both.
+#[test]
+fn a_counter_is_shared_truly() {
+    let accesses: Vec<Access> = (0..20).map(|turn| access(turn % 2, AccessKind::Modify, 0, 8)).collect();
+    let l1 = outcome(&two_cores(""), &Options::default(), &accesses).total().misses[0];
+    assert_eq!((l1.total(), l1.cold, l1.coherence_true, l1.coherence_false), (20, 2, 18, 0));
+}
+
+/// Three lines in turn through a cache of two: all miss. In a cache of one way and two sets 0 and 2 push each other out,
+/// and a full associative one of two lines would keep them.
+#[test]
+fn capacity_and_conflict() {
+    let machine = |ways: u32| {
+        let text = format!(
+            r#"
+            name = "small"
+            cache = [{{ name = "L1", level = 1, holds = "data", size = 128, line = 64, ways = {ways}, latency = 1 }}]
+            memory = [{{ name = "DRAM", latency = 100 }}]
+            "#
+        );
+        Machine::parse(&text).unwrap()
+    };
+    let options = Options { classes: true, ..Options::default() };
+    let in_turn = |lines: &[u64]| -> Vec<Access> {
+        (0..4).flat_map(|_| lines).map(|line| access(0, Load, line * 64, 4)).collect()
+    };
+    let l1 = outcome(&machine(2), &options, &in_turn(&[0, 1, 2])).total().misses[0];
+    assert_eq!((l1.total(), l1.cold, l1.capacity, l1.conflict), (12, 3, 9, 0));
+    let l1 = outcome(&machine(1), &options, &in_turn(&[0, 2])).total().misses[0];
+    assert_eq!((l1.total(), l1.cold, l1.capacity, l1.conflict), (8, 2, 0, 6));
+}
+
+/// An access of 8 bytes at 60 touches two lines.
+#[test]
+fn a_straddling_access_touches_both_lines() {
+    let found = outcome(&two_cores(""), &Options::default(), &[access(0, Load, 60, 8), access(0, Load, 64, 4)]).total();
+    assert_eq!((found.loads, found.further_lines, found.misses[0].loads), (2, 1, 2));
+    let as_cachegrind = Machine::named("valgrind").unwrap();
+    let once = outcome(&as_cachegrind, &Options::default(), &[access(0, Load, 60, 8), access(0, Load, 64, 4)]).total();
+    assert_eq!((once.loads, once.misses[1].loads, once.misses[2].loads), (2, 1, 1));
+}
+
+/// Elements of 64 bytes of which one field of 8 is read.
+#[test]
+fn an_eighth_of_each_line_is_used() {
+    let accesses: Vec<Access> = (0..10).map(|n| access(0, Load, n * 64 + 16, 8)).collect();
+    let options = Options { used_bytes: true, ..Options::default() };
+    let total = outcome(&two_cores(""), &options, &accesses).total();
+    assert_eq!((total.fetched_lines, total.used_bytes), (10, 80));
+}
+
+/// 20 MiB page by page through a TLB of 128 entries: each page misses; of 2 MiB pages there are ten. Where
+/// half of it lies on large ones, the small ones push them out.
+#[test]
+fn large_pages_miss_less() {
+    let machine = Machine::named("dinero-i5").unwrap();
+    let accesses: Vec<Access> = (0..2).flat_map(|_| 0..5120).map(|page| access(0, Store, page << 12, 8)).collect();
+    let misses = |large_pages| {
+        outcome(&machine, &Options { large_pages, ..Options::default() }, &accesses).total().tlb_misses[0]
+    };
+    assert_eq!(misses(LargePages::None), 10_240);
+    assert_eq!(misses(LargePages::All), 10);
+    assert_eq!(misses(LargePages::Ranges(vec![0..4096, 4096..10 << 20])), 2 * (2560 + 5));
+}
+
+/// A walk over lines is foreseen up to the border of each page.
+#[test]
+fn the_next_line_is_there_already() {
+    let machine = |prefetch: &str| {
+        let text = format!(
+            r#"
+            name = "small"
+            cache = [{{ name = "L1", level = 1, size = "32 KiB", line = 64, ways = 8, latency = 1, prefetch = "{prefetch}" }}]
+            memory = [{{ name = "DRAM", latency = 100 }}]
+            "#
+        );
+        Machine::parse(&text).unwrap()
+    };
+    let walk: Vec<Access> = (0..256).map(|line| access(0, Load, line * 64, 8)).collect();
+    let misses = |prefetch| outcome(&machine(prefetch), &Options::default(), &walk).total().misses[0].total();
+    // Of each page of 64 lines the first misses; where strides are learned, three of the first page do, and one of each
+    // other, as the stride is known.
+    assert_eq!((misses("none"), misses("next-line"), misses("stride")), (256, 4, 3 + 3));
+}
+
+/// What core 1 has touched first lives near it.
+#[test]
+fn pages_live_where_they_were_touched_first() {
+    let text = r#"
+        name = "two nodes"
+        cores = 2
+        cache = [{ name = "L1", level = 1, size = 64, line = 64, ways = 1, latency = 1 }]
+        memory = [
+            { name = "node0", cores = "0", latency = [100, 300] },
+            { name = "node1", cores = "1", latency = [300, 100] },
+        ]
+    "#;
+    let accesses = [(1, 0), (0, 64), (0, 4096), (1, 128)].map(|(core, address)| access(core, Load, address, 8));
+    let total = outcome(&Machine::parse(text).unwrap(), &Options::default(), &accesses).total();
+    assert_eq!((total.served_by_memory, total.served_from_afar, total.cycles), (vec![1, 3], 1, 100 + 300 + 100 + 100));
+}
+
+/// Addresses at the end of what there is, empty and long accesses, a core that the machine has not got.
+#[test]
+fn nothing_is_out_of_bounds() {
+    let any = |address, bytes, core| Access { address, key: 3, bytes, core, kind: Store };
+    let accesses = [any(u64::MAX, 64, 9), any(0, 0, 1), any(1 << 48, 1 << 20, 0), any(u64::MAX - 7, 8, 0)];
+    for name in slimline_simulate::machine::NAMES {
+        let found = outcome(&Machine::named(name).unwrap(), &Options::default(), &accesses);
+        assert_eq!((found.total().stores, found.keys(), found.of_key(2).stores), (4, 4, 0), "{name}");
+    }
+    let none = outcome(&two_cores(""), &Options::default(), &[]);
+    assert_eq!((none.keys(), none.total().cycles, none.of_key(7).loads), (0, 0, 0));
+}
