@@ -4,6 +4,7 @@ use serde::Serialize;
 use slimline_analyze::full_trace::Accesses;
 use slimline_analyze::full_trace::checks::Violations;
 use slimline_analyze::full_trace::findings::{HeapRow, NameRow, Place, SiteRow, TraceFindings};
+use slimline_analyze::full_trace::splitting::{StructureFindings, Verdict};
 
 /// Version of the JSON. 1: the first.
 pub const TRACE_SCHEMA: u32 = 1;
@@ -29,12 +30,50 @@ pub struct TraceReport {
     pub variables: Vec<Named>,
     /// By type and field.
     pub fields: Vec<Named>,
+    /// Structures with the accesses to their fields, and which to split.
+    pub structures: Vec<StructureCounts>,
     /// By function.
     pub functions: Vec<Named>,
     /// By line.
     pub lines: Vec<Named>,
     /// By instruction.
     pub sites: Vec<SiteCount>,
+}
+
+/// A structure and the accesses to its fields.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StructureCounts {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u32,
+    /// Accesses, counted for each field that they touch.
+    pub accesses: u64,
+    /// Those of them that are no field's: of the whole, and of paddings.
+    pub elsewhere: u64,
+    /// `split`, or why not: `nothing_cold`, `little_cold`, `one_field`, `small`, `not_live`.
+    pub verdict: &'static str,
+    /// In their order.
+    pub fields: Vec<FieldAccesses>,
+    /// The definitions after the split; empty where there is none.
+    pub code: String,
+}
+
+/// A field of a structure.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FieldAccesses {
+    /// Its name; of those that share bytes all of them.
+    pub name: String,
+    /// Its type.
+    pub type_name: String,
+    /// From the structure's beginning.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// Loads and stores that touch it.
+    pub accesses: u64,
+    /// It is accessed far less than the others.
+    pub cold: bool,
 }
 
 /// A process that was traced.
@@ -162,6 +201,7 @@ impl TraceReport {
             heap: findings.heap.iter().map(HeapGroup::from).collect(),
             variables: named(&findings.variables),
             fields: named(&findings.fields),
+            structures: findings.structures.iter().map(StructureCounts::from).collect(),
             functions: named(&findings.functions),
             lines: named(&findings.lines),
             sites: findings.sites.iter().map(SiteCount::from).collect(),
@@ -186,6 +226,36 @@ impl From<Accesses> for Counts {
     fn from(accesses: Accesses) -> Self {
         let Accesses { loads, stores, loaded_bytes, stored_bytes } = accesses;
         Self { accesses: accesses.count(), loads, stores, loaded_bytes, stored_bytes }
+    }
+}
+
+impl From<&StructureFindings> for StructureCounts {
+    fn from(found: &StructureFindings) -> Self {
+        let verdict = match found.verdict {
+            Verdict::Split => "split",
+            Verdict::NotLive => "not_live",
+            Verdict::Small => "small",
+            Verdict::OneField => "one_field",
+            Verdict::NothingCold => "nothing_cold",
+            Verdict::LittleCold => "little_cold",
+        };
+        let fields = found.fields.iter().map(|field| FieldAccesses {
+            name: field.name.clone(),
+            type_name: field.type_name.clone(),
+            offset: field.offset_bytes,
+            bytes: field.bytes,
+            accesses: field.accesses,
+            cold: field.is_cold,
+        });
+        Self {
+            name: found.name.clone(),
+            bytes: found.bytes,
+            accesses: found.accesses,
+            elsewhere: found.elsewhere,
+            verdict,
+            fields: fields.collect(),
+            code: found.code.clone(),
+        }
     }
 }
 

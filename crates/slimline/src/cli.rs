@@ -196,6 +196,12 @@ pub(crate) struct Trace {
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
+    /// Fields are cold below this percentage of what their structure's have on average
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percentage_or_none)]
+    pub(crate) cold: f64,
+    /// Structures are split above this percentage of what structures have on average
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percentage_or_none)]
+    pub(crate) hot: f64,
     /// Program and its arguments
     #[arg(
         required_unless_present = "replay",

@@ -5,6 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use slimline_analyze::full_trace::findings::findings;
+use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess};
@@ -101,7 +102,7 @@ impl Live {
     }
 
     /// What was found.
-    pub(crate) fn report(mut self, command: Vec<String>) -> TraceReport {
+    pub(crate) fn report(mut self, command: Vec<String>, rules: &SplitRules) -> TraceReport {
         let Undecoded { words, places, unknown_headers, cut_records } = self.decoder.undecoded();
         if words > 0 {
             self.missing.push(format!(
@@ -113,7 +114,7 @@ impl Live {
         if cut_records > 0 {
             self.missing.push(format!("{cut_records} records that were not whole when their thread was killed"));
         }
-        let found = findings(&self.program, &self.analysis);
+        let found = findings(&self.program, &self.analysis, rules);
         let processes = self.processes.into_values().map(|traced| TracedProcess {
             pid: traced.pid,
             program: traced.program,

@@ -229,7 +229,7 @@ fn structure(code: &mut String, subject: &Subject<'_>, name: &str, fields: &[Dec
 
 /// A declaration as C writes it: `double *` and `next` → `double *next`, `int[4]` → `int edge[4]`, `void (*)(int)` →
 /// `void (*call)(int)`.
-fn declarator(type_name: &str, name: &str) -> String {
+pub(crate) fn declarator(type_name: &str, name: &str) -> String {
     if name.is_empty() || type_name.ends_with('}') {
         return format!("{type_name} {name}").trim_end().to_owned();
     }

@@ -11,7 +11,7 @@
 //! time is saved by which the loop waits for longer than it computes, at best all; half-way is expected.
 
 mod caches;
-mod definition;
+pub(crate) mod definition;
 mod lines;
 mod order;
 mod placing;

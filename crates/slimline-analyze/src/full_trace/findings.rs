@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
 
+use super::splitting::{SplitRules, StructureFindings, splitting};
 use super::{Accesses, TraceAnalysis};
 
 /// Where a site stands.
@@ -68,7 +69,7 @@ pub struct HeapRow {
 }
 
 /// What a full trace says. All rows: most accesses first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceFindings {
     /// All accesses.
     pub total: Accesses,
@@ -80,6 +81,8 @@ pub struct TraceFindings {
     pub variables: Vec<NameRow>,
     /// By type and field.
     pub fields: Vec<NameRow>,
+    /// Structures with the accesses to their fields.
+    pub structures: Vec<StructureFindings>,
     /// By function as in the source, what was inlined into it not counted.
     pub functions: Vec<NameRow>,
     /// By line, `file:line`.
@@ -94,8 +97,8 @@ pub struct TraceFindings {
     pub unknown_frees: u64,
 }
 
-/// Puts names to what was counted.
-pub fn findings(program: &Program, analysis: &TraceAnalysis) -> TraceFindings {
+/// Puts names to what was counted, and tells which structures to split by these rules.
+pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules) -> TraceFindings {
     let mut findings = TraceFindings::default();
     let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
     for (id, visits, accesses) in analysis.counts().sites(program) {
@@ -120,6 +123,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis) -> TraceFindings {
     });
     findings.variables = variables.rows();
     findings.fields = fields.rows();
+    findings.structures = splitting(program, analysis, rules);
     findings.functions = functions.rows();
     findings.lines = lines.rows();
     findings.heap = heap(program, analysis);
@@ -242,7 +246,7 @@ mod tests {
         let mut analysis = TraceAnalysis::new();
         let batch = TraceBatch { process: 0, stream: 0, sequence: 0, visits: &visits, words: &words };
         analysis.update(&program, &batch);
-        let found = findings(&program, &analysis);
+        let found = findings(&program, &analysis, &SplitRules::default());
 
         let accesses =
             |loads: u64, stores: u64| Accesses { loads, stores, loaded_bytes: loads * 8, stored_bytes: stores * 4 };

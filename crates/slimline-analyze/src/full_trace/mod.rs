@@ -14,6 +14,7 @@ pub mod checks;
 pub mod counts;
 pub mod findings;
 pub mod heap;
+pub mod splitting;
 
 use slimline_trace::stream::decode::{Program, Visit};
 

@@ -12,10 +12,12 @@ const MAX_DEPTH: usize = 32;
 mod tag {
     pub(super) const ARRAY: u16 = 0x01;
     pub(super) const CLASS: u16 = 0x02;
+    pub(super) const ENUMERATION: u16 = 0x04;
     pub(super) const MEMBER: u16 = 0x0d;
     pub(super) const POINTER: u16 = 0x0f;
     pub(super) const REFERENCE: u16 = 0x10;
     pub(super) const STRUCTURE: u16 = 0x13;
+    pub(super) const SUBROUTINE: u16 = 0x15;
     pub(super) const TYPEDEF: u16 = 0x16;
     pub(super) const UNION: u16 = 0x17;
     pub(super) const INHERITANCE: u16 = 0x1c;
@@ -36,14 +38,17 @@ pub(super) struct Member<'m> {
     pub(super) offset_bytes: u64,
     /// The member's type.
     pub(super) r#type: Option<Metadata<'m>>,
+    /// The outermost structure.
+    pub(super) of: Metadata<'m>,
 }
 
 /// A structure's member as it was declared.
-struct Declared<'m> {
-    name: String,
-    from_bytes: u64,
-    bytes: u64,
-    r#type: Option<Metadata<'m>>,
+pub(super) struct Declared<'m> {
+    /// Empty for parents, and for what has no name.
+    pub(super) name: String,
+    pub(super) from_bytes: u64,
+    pub(super) bytes: u64,
+    pub(super) r#type: Option<Metadata<'m>>,
 }
 
 /// Layouts of a module's types, each read once.
@@ -90,6 +95,44 @@ impl<'m> Layouts<'m> {
         let (bare, name) = self.bare(r#type);
         let own = bare.map(|bare| bare.type_name().into_owned()).unwrap_or_default();
         if own.is_empty() { name } else { own }
+    }
+
+    /// A type as C spells it where no name stands in it: `struct node *`, `char[16]`. Structures without a name are not
+    /// written out.
+    pub(super) fn spelled(&self, r#type: Option<Metadata<'m>>) -> String {
+        let mut at = r#type;
+        let (mut after, mut bounds) = (String::new(), String::new());
+        for _ in 0..MAX_DEPTH {
+            let Some(of) = at else { break };
+            let inner = of.operand(self.base);
+            match of.tag() {
+                Some(tag::POINTER) => after.insert(0, '*'),
+                Some(tag::REFERENCE) => after.insert(0, '&'),
+                Some(tag::RVALUE_REFERENCE) => after.insert_str(0, "&&"),
+                Some(tag::ARRAY) => {
+                    let elements = inner.map_or(0, |inner| of.size_bits() / 8 / self.bytes(inner).max(1));
+                    bounds = format!("[{elements}]{bounds}");
+                }
+                // What a pointer points to may be changed or not: for its layout that is all one.
+                Some(tag::CONST | tag::VOLATILE | tag::RESTRICT | tag::ATOMIC) => {}
+                Some(tag::SUBROUTINE) => return format!("void (*)(){bounds}"),
+                tag => {
+                    let keyword = match tag {
+                        Some(tag::STRUCTURE) => "struct ",
+                        Some(tag::UNION) => "union ",
+                        Some(tag::ENUMERATION) => "enum ",
+                        _ => "",
+                    };
+                    let name = of.type_name();
+                    let name = if name.is_empty() { "{ … }" } else { &*name };
+                    let space = if after.is_empty() { "" } else { " " };
+                    return format!("{keyword}{name}{space}{after}{bounds}");
+                }
+            }
+            at = inner;
+        }
+        let space = if after.is_empty() { "" } else { " " };
+        format!("void{space}{after}{bounds}")
     }
 
     /// Bytes of a type; 0 where it is not known.
@@ -144,7 +187,7 @@ impl<'m> Layouts<'m> {
         if bytes > room || r#type.is_none() {
             field.clear();
         }
-        Some(Member { structure: name, field, offset_bytes, r#type })
+        Some(Member { structure: name, field, offset_bytes, r#type, of: structure })
     }
 
     /// The first name of an array's elements.
@@ -207,7 +250,8 @@ impl<'m> Layouts<'m> {
         None
     }
 
-    fn members(&mut self, structure: Metadata<'m>) -> Rc<[Declared<'m>]> {
+    /// The members of a structure, in their order.
+    pub(super) fn members(&mut self, structure: Metadata<'m>) -> Rc<[Declared<'m>]> {
         if let Some(known) = self.members.get(&structure) {
             return Rc::clone(known);
         }

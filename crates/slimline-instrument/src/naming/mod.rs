@@ -6,7 +6,7 @@ mod position;
 
 use std::collections::HashMap;
 
-use slimline_trace::stream::sites::{ModuleBuilder, Site};
+use slimline_trace::stream::sites::{self, ModuleBuilder, Site};
 
 use crate::llvm::{Expressions, Metadata, MetadataKind, Module, Opcode, Value};
 use layout::{Layouts, Member};
@@ -90,11 +90,30 @@ impl<'m> Names<'m> {
         let bytes = u64::from(site.size_bytes) * u64::from(site.lanes);
         let member =
             self.member_by_aliasing(instruction, bytes).or_else(|| self.member_by_debug_information(pointer, bytes));
-        if let Some(Member { structure, field, offset_bytes, .. }) = member {
+        if let Some(Member { structure, field, offset_bytes, of, .. }) = member {
             site.structure = table.name(&structure);
             site.field = table.name(&field);
             site.offset_bytes = u32::try_from(offset_bytes).ok();
+            self.describe_structure(table, site.structure, of);
         }
+    }
+
+    /// Adds a structure's declaration, unless there is one of that name.
+    fn describe_structure(&mut self, table: &mut ModuleBuilder, name: sites::Name, structure: Metadata<'m>) {
+        if name.is_none() || table.has_structure(name) {
+            return;
+        }
+        let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let members = self.layouts.members(structure);
+        let member = |member: &layout::Declared<'m>| sites::Member {
+            name: table.name(&member.name),
+            type_name: table.name(&self.layouts.spelled(member.r#type)),
+            offset_bytes: bytes(member.from_bytes),
+            size_bytes: bytes(member.bytes),
+        };
+        let members = members.iter().map(member).collect();
+        let is_alias = structure.type_name().is_empty();
+        table.structure(sites::Structure { name, is_alias, size_bytes: bytes(self.layouts.bytes(structure)), members });
     }
 
     /// Fills in what is known of an allocation whose result is `block`.

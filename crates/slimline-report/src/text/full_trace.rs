@@ -7,12 +7,16 @@ use slimline_trace::escape::plain;
 use super::number::{bytes, count, duration, percent, plural};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG};
-use crate::full_trace::{Counts, HeapGroup, Named, Position, SiteCount, TraceReport};
+use crate::full_trace::{Counts, FieldAccesses, HeapGroup, Named, Position, SiteCount, StructureCounts, TraceReport};
 
 /// Columns of a position.
 const POSITION_COLUMNS: usize = 36;
 /// Columns of a name.
 const NAME_COLUMNS: usize = 28;
+/// Columns of the longest bar.
+const BAR_COLUMNS: usize = 24;
+/// Structures whose fields are charted.
+const MOST_STRUCTURES: usize = 4;
 /// Fields shown of a heap group.
 const MOST_FIELDS: usize = 8;
 
@@ -27,6 +31,7 @@ pub fn trace(out: &mut impl Write, report: &TraceReport, rows: usize) -> fmt::Re
     }
     heap(out, report, rows)?;
     names(out, "Types and fields", "field", &report.fields, report, rows)?;
+    structures(out, report, rows)?;
     names(out, "Variables", "variable", &report.variables, report, rows)?;
     names(out, "Functions", "function", &report.functions, report, rows)?;
     names(out, "Lines", "line", &report.lines, report, rows)?;
@@ -106,6 +111,78 @@ fn names(
     }
     rows.write(out, 2)?;
     more(out, named.len(), most)
+}
+
+/// Charts of the structures that have fields to tell apart, and the definitions of those to be split.
+fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
+    let is_charted = |found: &&StructureCounts| ["split", "nothing_cold", "little_cold"].contains(&found.verdict);
+    let charted: Vec<&StructureCounts> = report.structures.iter().filter(is_charted).collect();
+    for found in charted.iter().take(MOST_STRUCTURES.min(most)) {
+        writeln!(
+            out,
+            "\n{HEADING}{}, {}: {} accesses to its fields{HEADING:#}",
+            plain(&found.name),
+            bytes(found.bytes.into()),
+            count(found.accesses)
+        )?;
+        chart(out, found, most)?;
+        let cold = || found.fields.iter().filter(|field| field.cold);
+        let bytes = cold().map(|field| u64::from(field.bytes)).sum::<u64>();
+        let part = percent(share(cold().map(|field| field.accesses).sum(), found.accesses));
+        match found.verdict {
+            "split" => {
+                writeln!(out, "  {bytes} of {} bytes are cold, with {part} of the accesses; split so:", found.bytes)?;
+                for line in found.code.lines() {
+                    writeln!(out, "      {}", plain(line))?;
+                }
+            }
+            "little_cold" => {
+                writeln!(out, "  Only {bytes} of {} bytes are cold: a pointer to them is as large", found.bytes)?;
+            }
+            _ => writeln!(out, "  No field is cold")?,
+        }
+    }
+    match charted.len().saturating_sub(MOST_STRUCTURES.min(most)) {
+        0 => Ok(()),
+        left => writeln!(out, "  … {} more structures (--format json)", count(left as u64)),
+    }
+}
+
+/// A bar for each field, in their order; those without accesses are put together at the end.
+fn chart(out: &mut impl Write, found: &StructureCounts, most: usize) -> fmt::Result {
+    let columns = [
+        Column::Number("offset"),
+        Column::Shortened("field", NAME_COLUMNS),
+        Column::Number("share"),
+        Column::Text(""),
+        Column::Text(""),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    let mut row = |offset: String, name: String, accesses: u64, temper: &str| {
+        let part = share(accesses, found.accesses);
+        let bar = "█".repeat((part * BAR_COLUMNS as f64).round() as usize);
+        rows.push(vec![offset, name, percent(part), bar, temper.to_owned()]);
+    };
+    // The most accessed ones, in the order of the structure.
+    let mut shown: Vec<&FieldAccesses> = found.fields.iter().filter(|field| field.accesses > 0).collect();
+    shown.sort_by_key(|field| std::cmp::Reverse(field.accesses));
+    shown.truncate(most);
+    shown.sort_by_key(|field| field.offset);
+    for field in &shown {
+        let temper = if field.cold { "cold" } else { "" };
+        row(field.offset.to_string(), plain(&field.name), field.accesses, temper);
+    }
+    let of_shown: u64 = shown.iter().map(|field| field.accesses).sum();
+    let others = found.fields.len() - shown.len();
+    if others > 0 {
+        let left = found.accesses.saturating_sub(of_shown).saturating_sub(found.elsewhere);
+        let name = if others == 1 { "(1 other field)".to_owned() } else { format!("({others} other fields)") };
+        row(String::new(), name, left, "");
+    }
+    if found.elsewhere > 0 {
+        row(String::new(), "(no single field)".to_owned(), found.elsewhere, "");
+    }
+    rows.write(out, 2)
 }
 
 fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result {
@@ -189,6 +266,18 @@ mod tests {
         Named { name: (!name.is_empty()).then(|| name.to_owned()), counts: counts(loads, stores) }
     }
 
+    fn field(name: &str, offset: u32, accesses: u64) -> FieldAccesses {
+        let bytes = if name == "note" { 48 } else { 8 };
+        FieldAccesses {
+            name: name.to_owned(),
+            offset,
+            bytes,
+            accesses,
+            cold: accesses == 0,
+            ..FieldAccesses::default()
+        }
+    }
+
     #[test]
     fn a_small_report() {
         let at = |line| Position {
@@ -211,6 +300,15 @@ mod tests {
                 peak_bytes: 64_000,
                 counts: counts(1_000_000, 0),
                 fields: vec![named("node.next", 900_000, 0), named("", 100_000, 0)],
+            }],
+            structures: vec![StructureCounts {
+                name: "node".to_owned(),
+                bytes: 64,
+                accesses: 1_000_000,
+                elsewhere: 50_000,
+                verdict: "split",
+                fields: vec![field("key", 0, 50_000), field("next", 8, 900_000), field("note", 16, 0)],
+                code: "struct node_cold {\n    char note[48];\n};\n".to_owned(),
             }],
             variables: vec![named("list", 1_500_000, 0), named("", 0, 500_000)],
             sites: vec![SiteCount {

@@ -12,7 +12,7 @@
 //!  16 │ bytes of the whole blob  │  u64, a multiple of 8
 //!  24 │ module                   │  u64, ModuleId::from_hash(xxh64 of all that follows)
 //!  32 ├──────────────────────────┤
-//!     │ numbers, LEB128          │  counts, names, frames, segments, sites
+//!     │ numbers, LEB128          │  counts, names, frames, structures, sites, segments
 //!     │ zeros up to the length   │
 //!     └──────────────────────────┘
 //! ```
@@ -41,6 +41,8 @@ pub struct Module {
     pub producer: Name,
     /// Positions in the source. A frame's caller stands before it.
     pub frames: Vec<Frame>,
+    /// Structures that sites access members of, as they are declared; one of each name.
+    pub structures: Vec<Structure>,
     /// In the order of their numbers, which are in the records' headers.
     pub segments: Vec<Segment>,
     /// Sites of the first segment, then of the second, and so on.
@@ -76,6 +78,32 @@ pub struct Frame {
     pub column: u32,
     /// Index in [`Module::frames`] of the call that was inlined.
     pub caller: Option<u32>,
+}
+
+/// A structure, class or union.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Structure {
+    /// As [`Site::structure`] has it.
+    pub name: Name,
+    /// The name is a `typedef`'s: the structure itself has none.
+    pub is_alias: bool,
+    /// Its size.
+    pub size_bytes: u32,
+    /// In the order of their declarations.
+    pub members: Vec<Member>,
+}
+
+/// A member of a structure.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Member {
+    /// Empty where it has none.
+    pub name: Name,
+    /// Its type, as C spells it.
+    pub type_name: Name,
+    /// From the structure's beginning.
+    pub offset_bytes: u32,
+    /// Its size; of bit fields that of the bytes that they lie in.
+    pub size_bytes: u32,
 }
 
 /// The accesses of one basic block between two calls.

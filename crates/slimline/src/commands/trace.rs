@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_collect::{Event, TraceOutcome, TraceSink};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
@@ -23,6 +24,10 @@ pub(crate) fn run(options: &cli::Trace) -> anyhow::Result<u8> {
     }
 }
 
+fn rules(options: &cli::Trace) -> SplitRules {
+    SplitRules { live: options.hot / 100.0, cold: options.cold / 100.0, ..SplitRules::default() }
+}
+
 fn words(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
@@ -31,7 +36,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = Live::default();
     let outcome = slimline_collect::trace(&options.command, &mut live)?;
     if has_any(&outcome) {
-        show(options, &live.report(words(&options.command)))?;
+        show(options, &live.report(words(&options.command), &rules(options)))?;
     }
     outcome.exit()
 }
@@ -86,7 +91,7 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     }
     let program = live.program();
     recording.read(&program, |chunk| live.recorded_chunk(&chunk))?;
-    show(options, &live.report(recording.info().command.clone()))?;
+    show(options, &live.report(recording.info().command.clone(), &rules(options)))?;
     Ok(0)
 }
 

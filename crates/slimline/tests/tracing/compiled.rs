@@ -191,5 +191,15 @@ int main(void) {
     };
     assert_eq!(field("node.key"), (10_000, 1000));
     assert_eq!(field("node.next"), (11_000, 1000));
+    let structure = &report["structures"][0];
+    assert_eq!(
+        (&structure["name"], &structure["bytes"], &structure["verdict"]),
+        (&"node".into(), &64.into(), &"split".into())
+    );
+    let counts: Vec<_> = structure["fields"].as_array().unwrap().iter().map(|field| &field["accesses"]).collect();
+    assert_eq!(counts, [11_000, 12_000, 0]);
+    let code = "struct node_cold {\n    long cold[6];\n};\nstruct node {\n    long key;\n    struct node *next;\n    \
+                struct node_cold *cold;\n};\n";
+    assert_eq!(structure["code"], code);
     assert_eq!(report["missing"], Value::Array(Vec::new()));
 }

@@ -1,8 +1,8 @@
 //! Putting a site table together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Frame, Module, Name, Segment, Site, Skipped};
+use super::{Frame, Module, Name, Segment, Site, Skipped, Structure};
 
 /// A [`Module`] that is being filled: each name and each frame is kept once.
 #[derive(Debug)]
@@ -10,12 +10,14 @@ pub struct ModuleBuilder {
     module: Module,
     names: HashMap<String, Name>,
     frames: HashMap<Frame, u32>,
+    structures: HashSet<Name>,
 }
 
 impl Default for ModuleBuilder {
     fn default() -> Self {
         let module = Module { names: vec![String::new()], ..Module::default() };
-        Self { module, names: HashMap::from([(String::new(), Name::NONE)]), frames: HashMap::new() }
+        let names = HashMap::from([(String::new(), Name::NONE)]);
+        Self { module, names, frames: HashMap::new(), structures: HashSet::new() }
     }
 }
 
@@ -47,6 +49,18 @@ impl ModuleBuilder {
             self.module.frames.push(frame);
             self.module.frames.len() as u32 - 1
         })
+    }
+
+    /// Whether a structure of this name was added.
+    pub fn has_structure(&self, name: Name) -> bool {
+        self.structures.contains(&name)
+    }
+
+    /// Adds a structure, unless there is one of its name.
+    pub fn structure(&mut self, structure: Structure) {
+        if self.structures.insert(structure.name) {
+            self.module.structures.push(structure);
+        }
     }
 
     /// Adds a segment of these sites and gives its number.
@@ -95,12 +109,18 @@ mod tests {
         let at = builder.frame(outer);
         let inner = builder.frame(Frame { line: 9, caller: Some(at), ..outer });
         assert_eq!((builder.frame(outer), inner), (at, 1));
+        let node = Structure { name: main, size_bytes: 8, ..Structure::default() };
+        assert!(!builder.has_structure(main));
+        builder.structure(node.clone());
+        builder.structure(Structure { size_bytes: 16, ..node.clone() });
+        assert!(builder.has_structure(main));
         let copy = Site { frame: Some(inner), ..Site::new(SiteKind::Copy, 0) };
         assert_eq!(builder.segment([copy, Site::new(SiteKind::Load, 8)]), 0);
         assert_eq!(builder.segment([Site::new(SiteKind::Fill, 0)]), 1);
         let module = builder.finish("a.c", "a.o", "/", "clang");
         assert_eq!(module.segments[1], Segment { first_site: 2, sites: 1, words: 2 });
         assert_eq!(module.segments[0].words, 4);
+        assert_eq!(module.structures, [node]);
         assert_eq!(Module::read_section(&module.encode().1).unwrap()[0].1, module);
     }
 }

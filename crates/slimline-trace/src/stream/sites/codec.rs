@@ -2,15 +2,15 @@
 
 use twox_hash::XxHash64;
 
-use super::{Frame, Module, ModuleId, Name, Segment, Site, SiteKind, Skipped};
+use super::{Frame, Member, Module, ModuleId, Name, Segment, Site, SiteKind, Skipped, Structure};
 use crate::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 
 /// Name of the section that holds the blobs.
 pub const SECTION: &str = "slimline_sites";
 /// First bytes of a blob.
 const MAGIC: [u8; 8] = *b"slimsite";
-/// Version of the blob and of the records that it describes. Version 1: the first.
-pub const VERSION: u32 = 1;
+/// Version of the blob and of the records that it describes. Version 1: the first. 2: structures.
+pub const VERSION: u32 = 2;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -62,6 +62,18 @@ impl Module {
                 out.number(number);
             }
             out.number(frame.caller.map_or(0, |caller| caller + 1));
+        }
+        out.count(self.structures.len());
+        for structure in &self.structures {
+            out.number(structure.name.0);
+            out.number(u32::from(structure.is_alias));
+            out.number(structure.size_bytes);
+            out.count(structure.members.len());
+            for member in &structure.members {
+                for number in [member.name.0, member.type_name.0, member.offset_bytes, member.size_bytes] {
+                    out.number(number);
+                }
+            }
         }
         out.count(self.sites.len());
         for site in &self.sites {
@@ -203,6 +215,16 @@ impl<'a> Reader<'a> {
             }
             module.frames.push(frame);
         }
+        let structures = self.count(4)?;
+        module.structures.reserve_exact(structures);
+        for _ in 0..structures {
+            let structure = self.structure()?;
+            let names = structure.members.iter().flat_map(|member| [member.name, member.type_name]);
+            if !names.chain([structure.name]).all(is_name) {
+                return None;
+            }
+            module.structures.push(structure);
+        }
         let sites = self.count(8)?;
         module.sites.reserve_exact(sites);
         for _ in 0..sites {
@@ -244,6 +266,17 @@ impl<'a> Reader<'a> {
             first += number as usize;
         }
         (first == sites.len()).then_some(segments)
+    }
+
+    fn structure(&mut self) -> Option<Structure> {
+        let [name, is_alias, size_bytes] = self.numbers()?;
+        let members = self.count(4)?;
+        let member = |_| {
+            let [name, type_name, offset_bytes, size_bytes] = self.numbers()?;
+            Some(Member { name: Name(name), type_name: Name(type_name), offset_bytes, size_bytes })
+        };
+        let members = (0..members).map(member).collect::<Option<_>>()?;
+        (is_alias <= 1).then_some(Structure { name: Name(name), is_alias: is_alias == 1, size_bytes, members })
     }
 
     fn site(&mut self) -> Option<Site> {
@@ -341,6 +374,15 @@ mod tests {
                 Frame { function: Name(6), file: Name(1), line: 20, column: 3, caller: None },
                 Frame { function: Name(5), file: Name(1), line: 7, column: 300, caller: Some(0) },
             ],
+            structures: vec![Structure {
+                name: Name(8),
+                is_alias: true,
+                size_bytes: 16,
+                members: vec![
+                    Member { name: Name(7), type_name: Name(8), offset_bytes: 0, size_bytes: 8 },
+                    Member { name: Name(9), type_name: Name(5), offset_bytes: 8, size_bytes: 4 },
+                ],
+            }],
             segments: vec![
                 Segment { first_site: 0, sites: 2, words: 1 },
                 Segment { first_site: 2, sites: 1, words: 7 },
@@ -419,6 +461,8 @@ mod tests {
         damaged(&|module| module.names.clear());
         damaged(&|module| module.frames[0].caller = Some(0));
         damaged(&|module| module.frames[1].file = Name(99));
+        damaged(&|module| module.structures[0].name = Name(11));
+        damaged(&|module| module.structures[0].members[1].type_name = Name(11));
         damaged(&|module| module.sites[1].frame = Some(2));
         damaged(&|module| module.sites[1].structure = Name(11));
         damaged(&|module| module.sites[2].lanes = MAX_LANES + 1);
@@ -438,13 +482,25 @@ mod tests {
         let frames = prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..6);
         let site = (0..16_u8, any::<[u32; 8]>(), any::<[bool; 4]>(), 1..=20_u16, 0..3_u16);
         let segments = prop::collection::vec(prop::collection::vec(site, 0..2), 0..6);
-        (names, frames, segments).prop_map(|(mut names, frames, segments)| {
+        let structure = (any::<(u32, bool, u32)>(), prop::collection::vec(any::<(u32, u32, u32, u32)>(), 0..4));
+        let structures = prop::collection::vec(structure, 0..4);
+        (names, frames, segments, structures).prop_map(|(mut names, frames, segments, structures)| {
             names[0].clear();
             let name = |number: u32| Name(number % names.len() as u32);
             let mut module = Module { source: name(1), object: name(2), ..Module::default() };
             for (index, (function, file, line, column, caller)) in (0..).zip(frames) {
                 let caller = caller.checked_rem(index);
                 module.frames.push(Frame { function: name(function), file: name(file), line, column, caller });
+            }
+            for ((of, is_alias, size_bytes), members) in structures {
+                let member = |(of, r#type, offset_bytes, size_bytes)| Member {
+                    name: name(of),
+                    type_name: name(r#type),
+                    offset_bytes,
+                    size_bytes,
+                };
+                let members = members.into_iter().map(member).collect();
+                module.structures.push(Structure { name: name(of), is_alias, size_bytes, members });
             }
             let frames = module.frames.len() as u32;
             for of_segment in segments {

@@ -1,0 +1,324 @@
+//! Hot and cold fields by counts (after T. Chilimbi, B. Davidson and J. Larus, PLDI 1999).
+//!
+//! A structure is *live* if it has more than a hundredth of the accesses that structures have on average. A field of it
+//! is *cold* if it is accessed less than half as often as its fields are on average. The cold fields are worth a
+//! structure of their own, behind a pointer, where they are larger than the pointer.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::sites::{Module, Site, Structure};
+
+use super::TraceAnalysis;
+use crate::advise::definition::declarator;
+
+/// When fields are cold, and when that matters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SplitRules {
+    /// A structure is live where it has more than this part of what structures have on average.
+    pub live: f64,
+    /// A field is cold where it has less than this part of what the structure's fields have on average.
+    pub cold: f64,
+    /// Structures up to this size stay as they are.
+    pub small_bytes: u32,
+    /// Size of the pointer to the cold part.
+    pub pointer_bytes: u32,
+}
+
+impl Default for SplitRules {
+    fn default() -> Self {
+        Self { live: 0.01, cold: 0.5, small_bytes: 8, pointer_bytes: 8 }
+    }
+}
+
+/// Whether a structure is to be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its cold fields are to be moved.
+    Split,
+    /// It is hardly accessed.
+    NotLive,
+    /// It is no larger than a pointer.
+    Small,
+    /// There is nothing to take apart.
+    OneField,
+    /// No field is cold.
+    NothingCold,
+    /// The pointer would be as large as what it replaces.
+    LittleCold,
+}
+
+/// A structure and what was accessed of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StructureFindings {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u32,
+    /// Accesses, counted for each field that they touch.
+    pub accesses: u64,
+    /// Those of them that are no field's: copies of the whole, paddings.
+    pub elsewhere: u64,
+    /// In their order; those that share bytes are one.
+    pub fields: Vec<FieldCount>,
+    /// What to do with it.
+    pub verdict: Verdict,
+    /// The two definitions; empty where it is not to be split.
+    pub code: String,
+}
+
+/// A field and how often it was accessed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldCount {
+    /// Its name; of those that share bytes all of them.
+    pub name: String,
+    /// Its type, as C spells it; of those that share bytes that of the first.
+    pub type_name: String,
+    /// From the structure's beginning.
+    pub offset_bytes: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// Loads and stores that touch it.
+    pub accesses: u64,
+    /// It is cold.
+    pub is_cold: bool,
+}
+
+/// Structures that were accessed, most accesses first.
+pub fn splitting(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules) -> Vec<StructureFindings> {
+    let mut structures: BTreeMap<Declaration, StructureFindings> = BTreeMap::new();
+    for (id, _, accesses) in analysis.counts().sites(program) {
+        let (module, site) = program.site(id);
+        let count = accesses.count();
+        if count == 0 {
+            continue;
+        }
+        let Some(declared) = module.structures.iter().find(|found| found.name == site.structure) else { continue };
+        let declaration = Declaration::of(module, declared);
+        let found = structures.entry(declaration).or_insert_with_key(Declaration::not_accessed);
+        add(found, site, count);
+    }
+    let total: u64 = structures.values().map(|structure| structure.accesses).sum();
+    let average = total as f64 / structures.len().max(1) as f64;
+    let judged = structures.into_iter().map(|(declaration, mut found)| {
+        found.verdict = judge(&mut found, average, rules);
+        if found.verdict == Verdict::Split {
+            found.code = definitions(&found, declaration.is_alias);
+        }
+        found
+    });
+    let mut found: Vec<_> = judged.collect();
+    // Names are in order already.
+    found.sort_by_key(|structure| std::cmp::Reverse(structure.accesses));
+    found
+}
+
+/// What makes a structure one: units that see another one of its name have another structure.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Declaration {
+    name: String,
+    is_alias: bool,
+    bytes: u32,
+    /// Name, type, offset and size.
+    members: Vec<(String, String, u32, u32)>,
+}
+
+impl Declaration {
+    fn of(module: &Module, declared: &Structure) -> Self {
+        let member = |member: &slimline_trace::stream::sites::Member| {
+            let text = |name| module.name(name).to_owned();
+            (text(member.name), text(member.type_name), member.offset_bytes, member.size_bytes)
+        };
+        Self {
+            name: module.name(declared.name).to_owned(),
+            is_alias: declared.is_alias,
+            bytes: declared.size_bytes,
+            members: declared.members.iter().map(member).collect(),
+        }
+    }
+
+    fn not_accessed(&self) -> StructureFindings {
+        let mut fields: Vec<FieldCount> = Vec::new();
+        for (name, type_name, offset_bytes, bytes) in &self.members {
+            let name = if name.is_empty() { type_name } else { name };
+            match fields.last_mut() {
+                // Bit fields, and members of a union.
+                Some(last) if *offset_bytes < last.offset_bytes.saturating_add(last.bytes) => {
+                    last.name = format!("{}, {name}", last.name);
+                    let end = offset_bytes.saturating_add(*bytes).saturating_sub(last.offset_bytes);
+                    last.bytes = last.bytes.max(end);
+                }
+                _ => fields.push(FieldCount {
+                    name: name.clone(),
+                    type_name: type_name.clone(),
+                    offset_bytes: *offset_bytes,
+                    bytes: *bytes,
+                    accesses: 0,
+                    is_cold: false,
+                }),
+            }
+        }
+        StructureFindings {
+            name: self.name.clone(),
+            bytes: self.bytes,
+            accesses: 0,
+            elsewhere: 0,
+            fields,
+            verdict: Verdict::NotLive,
+            code: String::new(),
+        }
+    }
+}
+
+/// Counts an access for each field that it touches.
+fn add(found: &mut StructureFindings, site: &Site, count: u64) {
+    let bytes = site.size_bytes.saturating_mul(site.lanes.into());
+    let touched = site.offset_bytes.filter(|_| bytes > 0).map(|from| (from, from.saturating_add(bytes)));
+    let mut is_any = false;
+    for field in &mut found.fields {
+        let end = field.offset_bytes.saturating_add(field.bytes.max(1));
+        if touched.is_some_and(|(from, to)| from < end && field.offset_bytes < to) {
+            field.accesses = field.accesses.saturating_add(count);
+            found.accesses = found.accesses.saturating_add(count);
+            is_any = true;
+        }
+    }
+    if !is_any {
+        found.elsewhere = found.elsewhere.saturating_add(count);
+        found.accesses = found.accesses.saturating_add(count);
+    }
+}
+
+/// Tells which fields are cold, where that matters. `average` is of the accesses of structures.
+fn judge(found: &mut StructureFindings, average: f64, rules: &SplitRules) -> Verdict {
+    if found.fields.len() < 2 {
+        return Verdict::OneField;
+    }
+    if found.bytes <= rules.small_bytes {
+        return Verdict::Small;
+    }
+    if found.accesses as f64 <= average * rules.live {
+        return Verdict::NotLive;
+    }
+    let least = found.accesses as f64 / found.fields.len() as f64 * rules.cold;
+    let mut cold_bytes = 0;
+    for field in &mut found.fields {
+        field.is_cold = (field.accesses as f64) < least;
+        cold_bytes += if field.is_cold { field.bytes } else { 0 };
+    }
+    match cold_bytes {
+        0 => Verdict::NothingCold,
+        bytes if bytes <= rules.pointer_bytes => Verdict::LittleCold,
+        _ => Verdict::Split,
+    }
+}
+
+/// The cold fields in a structure of their own, and the others with a pointer to it.
+fn definitions(found: &StructureFindings, is_alias: bool) -> String {
+    let name = found.name.rsplit("::").next().unwrap_or_default();
+    let cold_name = format!("{name}_cold");
+    let mut code = String::new();
+    let mut write = |name: &str, is_cold: bool, pointer: Option<String>| {
+        let _ = writeln!(code, "{}struct {name} {{", if is_alias { "typedef " } else { "" });
+        for field in found.fields.iter().filter(|field| field.is_cold == is_cold) {
+            let _ = match field.name.contains(", ") {
+                // Bit fields or a union's: their widths are not known here.
+                true => writeln!(code, "    /* {}: as they are declared */", field.name),
+                false => writeln!(code, "    {};", declarator(&field.type_name, &field.name)),
+            };
+        }
+        if let Some(pointer) = pointer {
+            let _ = writeln!(code, "    {pointer};");
+        }
+        let _ = writeln!(code, "}}{};", if is_alias { format!(" {name}") } else { String::new() });
+    };
+    write(&cold_name, true, None);
+    let keyword = if is_alias { "" } else { "struct " };
+    write(name, false, Some(format!("{keyword}{cold_name} *cold")));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::sites::{Member, ModuleBuilder, SiteKind};
+
+    use super::super::TraceBatch;
+    use super::super::tests::visits_of;
+    use super::*;
+
+    /// What is found where a `node { key; value; next; char note[20]; flags }` and a `pair { a; b }` are accessed so often.
+    fn found(times: &[(&str, u32, u32, u64)]) -> Vec<StructureFindings> {
+        let mut builder = ModuleBuilder::new();
+        let mut member = |name: &str, type_name: &str, offset_bytes, size_bytes| Member {
+            name: builder.name(name),
+            type_name: builder.name(type_name),
+            offset_bytes,
+            size_bytes,
+        };
+        let node = vec![
+            member("key", "long", 0, 8),
+            member("value", "long", 8, 8),
+            member("next", "struct node *", 16, 8),
+            member("note", "char[20]", 24, 20),
+            member("is_old", "unsigned int", 44, 1),
+            member("is_new", "unsigned int", 44, 1),
+        ];
+        let pair = vec![member("a", "int", 0, 4), member("b", "int", 4, 4)];
+        for (name, is_alias, size_bytes, members) in [("node", false, 48, node), ("pair", true, 8, pair)] {
+            let name = builder.name(name);
+            builder.structure(Structure { name, is_alias, size_bytes, members });
+        }
+        let mut words = Vec::new();
+        for (segment, (structure, offset, bytes, count)) in (0..).zip(times) {
+            let structure = builder.name(structure);
+            let site = Site { structure, offset_bytes: Some(*offset), ..Site::new(SiteKind::Load, *bytes) };
+            builder.segment([site]);
+            words.extend((0..*count).map(|_| (segment, vec![0x1000])));
+        }
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let (words, visits) = visits_of(&program, &words);
+        let mut analysis = TraceAnalysis::new();
+        let batch = TraceBatch { process: 0, stream: 0, sequence: 0, visits: &visits, words: &words };
+        analysis.update(&program, &batch);
+        splitting(&program, &analysis, &SplitRules::default())
+    }
+
+    #[test]
+    fn cold_fields_go_behind_a_pointer() {
+        // 100 accesses to five fields: cold are those with less than ten.
+        let found = found(&[("node", 0, 8, 50), ("node", 16, 8, 31), ("node", 8, 8, 10), ("node", 30, 1, 9)]);
+        let [node] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((node.accesses, node.elsewhere, node.verdict), (100, 0, Verdict::Split));
+        let fields: Vec<_> = node.fields.iter().map(|f| (f.name.as_str(), f.accesses, f.is_cold)).collect();
+        let expected = [("key", 50, false), ("value", 10, false), ("next", 31, false), ("note", 9, true)];
+        assert_eq!(fields, [&expected[..], &[("is_old, is_new", 0, true)]].concat());
+        assert_eq!(
+            node.code,
+            "struct node_cold {\n    char note[20];\n    /* is_old, is_new: as they are declared */\n};\n\
+             struct node {\n    long key;\n    long value;\n    struct node *next;\n    struct node_cold *cold;\n};\n"
+        );
+    }
+
+    #[test]
+    fn an_access_counts_for_each_field_that_it_touches() {
+        let found = found(&[("node", 0, 16, 2), ("node", 45, 2, 3)]);
+        assert_eq!((found[0].accesses, found[0].elsewhere), (7, 3));
+        assert_eq!([0, 1, 2].map(|field| found[0].fields[field].accesses), [2, 2, 0]);
+    }
+
+    #[test]
+    fn verdicts() {
+        let verdict = |times: &[_], name: &str| found(times).iter().find(|s| s.name == name).unwrap().verdict;
+        let even = [("node", 0, 8, 9), ("node", 8, 8, 9), ("node", 16, 8, 9), ("node", 24, 8, 9), ("node", 44, 1, 9)];
+        assert_eq!(verdict(&even, "node"), Verdict::NothingCold);
+        let but_one = [("node", 0, 8, 9), ("node", 16, 8, 9), ("node", 24, 8, 9), ("node", 44, 1, 9)];
+        assert_eq!(verdict(&but_one, "node"), Verdict::LittleCold);
+        assert_eq!(verdict(&[("pair", 0, 4, 9)], "pair"), Verdict::Small);
+        assert_eq!(verdict(&[("node", 0, 8, 1), ("pair", 0, 4, 399)], "node"), Verdict::NotLive);
+        assert_eq!(verdict(&[("node", 0, 8, 3), ("pair", 0, 4, 399)], "node"), Verdict::Split);
+        assert!(found(&[]).is_empty());
+    }
+}
