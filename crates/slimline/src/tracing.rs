@@ -9,7 +9,7 @@ use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess};
-use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visit};
+use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
 use slimline_trace::stream::recording::{ProcessInfo, RecordedChunk, RecordedTotals, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
@@ -19,7 +19,7 @@ pub(crate) struct Live {
     program: Rc<Program>,
     decoder: Decoder,
     analysis: TraceAnalysis,
-    visits: Vec<Visit>,
+    visits: Vec<Visits>,
     processes: BTreeMap<u32, Traced>,
     missing: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Live {
     }
 
     /// What was written to a stream.
-    pub(crate) fn recorded_chunk(&mut self, chunk: &RecordedChunk) {
+    pub(crate) fn recorded_chunk(&mut self, chunk: &RecordedChunk<'_>) {
         self.decoder.decode(&self.program, &chunk.words, chunk.is_open, &mut self.visits);
         let RecordedChunk { process, stream, sequence, tid, words, .. } = chunk;
         self.update((*process, *stream, *sequence), *tid, words);
@@ -73,8 +73,8 @@ impl Live {
     fn update(&mut self, (process, stream, sequence): (u32, u32, u64), tid: u32, words: &[u64]) {
         if let Some(traced) = self.processes.get_mut(&process) {
             traced.threads.insert(tid);
-            let end_of = |visit: &Visit| visit.at + self.program.segments()[visit.segment.0 as usize].words;
-            traced.words += u64::from(self.visits.last().map_or(0, end_of));
+            let end_of = |last: &Visits| last.end(self.program.segments()[last.segment.0 as usize].words);
+            traced.words += self.visits.last().map_or(0, end_of) as u64;
         }
         let batch = TraceBatch { process, stream, sequence, visits: &self.visits, words };
         self.analysis.update(&self.program, &batch);
@@ -162,7 +162,7 @@ impl TraceSink for Recorder {
                     sequence: chunk.sequence,
                     first_ns: chunk.first_ns,
                     last_ns: chunk.last_ns,
-                    words: chunk.words.to_vec(),
+                    words: chunk.words.into(),
                     is_open: chunk.is_open,
                 };
                 self.writer.chunk(&self.program, &chunk)

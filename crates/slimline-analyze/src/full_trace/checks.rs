@@ -1,7 +1,7 @@
 //! Whether a trace can be one: the checker of what all other analyses rely on.
 
 use rustc_hash::FxHashMap;
-use slimline_trace::stream::decode::{Program, SegmentId};
+use slimline_trace::stream::decode::{Program, SegmentId, Visits};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::TraceBatch;
@@ -45,14 +45,15 @@ impl Checks {
         let next = self.next.entry((batch.process, batch.stream)).or_insert(0);
         self.violations.sequence_gaps += u64::from(batch.sequence != *next);
         *next = batch.sequence.wrapping_add(1);
-        for visit in batch.visits {
-            let index = visit.segment.0 as usize;
-            let words = batch.words_of(*visit, program.segments()[index].words);
-            self.violations.short_records += u64::from(words.len() != program.segments()[index].words as usize);
+        if is_beyond_doubt(program, batch) {
+            return;
+        }
+        for visits in batch.visits {
+            let index = visits.segment.0 as usize;
+            let count = program.segments()[index].words;
             let is_address = self.addresses[index];
-            // Most records have addresses only, and all are good: one comparison.
-            let all = words.iter().fold(0, |all, word| all | word);
-            if all >= ADDRESSES_END {
+            for words in batch.words_of_each(*visits, count) {
+                self.violations.short_records += u64::from(words.len() != count as usize);
                 let is_bad = |(at, word): &(usize, &u64)| is_address >> at & 1 != 0 && **word >= ADDRESSES_END;
                 self.violations.bad_addresses += words.iter().enumerate().filter(is_bad).count() as u64;
             }
@@ -63,6 +64,23 @@ impl Checks {
     pub fn violations(&self) -> Violations {
         self.violations
     }
+}
+
+/// Whether all words of a chunk but its headers are below [`ADDRESSES_END`], as in most chunks: what no header is has no
+/// mark, and there are no more marks than headers. That needs no look at records.
+fn is_beyond_doubt(program: &Program, batch: &TraceBatch<'_>) -> bool {
+    let end_of = |last: &Visits| last.end(program.segments()[last.segment.0 as usize].words);
+    if batch.visits.last().map_or(0, end_of) > batch.words.len() {
+        return false;
+    }
+    let headers: u64 = batch.visits.iter().map(|visits| u64::from(visits.times)).sum();
+    let (mut marks, mut others) = (0, 0);
+    for word in batch.words {
+        let mark = word >> 63;
+        marks += mark;
+        others |= word & mark.wrapping_sub(1);
+    }
+    marks == headers && others < ADDRESSES_END
 }
 
 fn address_words(program: &Program, segment: SegmentId) -> u64 {
@@ -98,6 +116,26 @@ mod tests {
         let mut checks = Checks::default();
         checks.update(run.program(), &run.batch());
         assert_eq!(checks.violations(), Violations { bad_addresses: 3, ..Violations::default() });
+    }
+
+    #[test]
+    fn an_address_is_no_header() {
+        let mut run = Run::new(&[&[Site::new(SiteKind::Load, 8)]]);
+        run.visit(0, &[ADDRESSES_END - 1]);
+        let found = |run: &Run| {
+            let mut checks = Checks::default();
+            checks.update(run.program(), &run.batch());
+            checks.violations()
+        };
+        assert_eq!(found(&run), Violations::default());
+        let header = run.program().segments()[0].header;
+        run.visit(0, &[header]);
+        assert_eq!(found(&run), Violations { bad_addresses: 1, ..Violations::default() });
+        let batch = run.batch();
+        let short = TraceBatch { words: &batch.words[..3], ..batch };
+        let mut checks = Checks::default();
+        checks.update(run.program(), &short);
+        assert_eq!(checks.violations(), Violations { short_records: 1, ..Violations::default() });
     }
 
     #[test]

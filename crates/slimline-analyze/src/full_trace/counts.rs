@@ -60,19 +60,20 @@ fn lanes_mask(lanes: u16) -> u64 {
 impl SiteCounts {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.make_room(program);
-        for visit in batch.visits {
-            let index = visit.segment.0 as usize;
-            self.visits[index] += 1;
+        for visits in batch.visits {
+            let index = visits.segment.0 as usize;
+            self.visits[index] += u64::from(visits.times);
             if !self.varies[index] {
                 continue;
             }
-            let words = batch.words_of(*visit, program.segments()[index].words);
-            let mut at = 0;
-            for (id, site) in program.sites_of(visit.segment) {
-                if !is_fixed(site.kind) {
-                    self.varying[id.0 as usize].add(accesses(site, words.get(at..).unwrap_or(&[])));
+            for words in batch.words_of_each(*visits, program.segments()[index].words) {
+                let mut at = 0;
+                for (id, site) in program.sites_of(visits.segment) {
+                    if !is_fixed(site.kind) {
+                        self.varying[id.0 as usize].add(accesses(site, words.get(at..).unwrap_or(&[])));
+                    }
+                    at += site.words();
                 }
-                at += site.words();
             }
         }
     }

@@ -135,7 +135,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
 
 fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {
     let mut accesses: BTreeMap<SiteId, (Accesses, Sums)> = BTreeMap::new();
-    for (site, group, sum) in analysis.heap().accesses() {
+    for (site, group, sum) in analysis.heap().accesses(program) {
         let (module, site) = program.site(site);
         let (total, fields) = accesses.entry(group).or_insert_with(|| (Accesses::default(), Sums::new()));
         total.add(sum);

@@ -16,7 +16,7 @@ pub mod findings;
 pub mod heap;
 pub mod splitting;
 
-use slimline_trace::stream::decode::{Program, Visit};
+use slimline_trace::stream::decode::{Program, Visits};
 
 use self::checks::Checks;
 use self::counts::SiteCounts;
@@ -32,16 +32,15 @@ pub struct TraceBatch<'a> {
     /// Number of the stream's chunk.
     pub sequence: u64,
     /// What ran, in order.
-    pub visits: &'a [Visit],
-    /// What [`Visit::at`] are indexes of.
+    pub visits: &'a [Visits],
+    /// What [`Visits::at`] are indexes of.
     pub words: &'a [u64],
 }
 
 impl TraceBatch<'_> {
-    /// The words of a visit, of which its segment has so many; those that are missing are left out.
-    fn words_of(&self, visit: Visit, words: u32) -> &[u64] {
-        let at = visit.at as usize;
-        self.words.get(at..at + words as usize).unwrap_or(&[])
+    /// The words of each visit, of which its segment has so many; none where some are missing.
+    fn words_of_each(&self, visits: Visits, words: u32) -> impl Iterator<Item = &[u64]> {
+        visits.places(words).map(move |at| self.words.get(at..at + words as usize).unwrap_or(&[]))
     }
 }
 
@@ -127,7 +126,7 @@ impl TraceAnalysis {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use slimline_trace::stream::decode::{Decoder, Program, Visit};
+    use slimline_trace::stream::decode::{Decoder, Program, Visits};
     use slimline_trace::stream::sites::{ModuleBuilder, Site};
 
     use super::TraceBatch;
@@ -136,7 +135,7 @@ pub(crate) mod tests {
     pub(crate) struct Run {
         program: Program,
         words: Vec<u64>,
-        visits: Vec<Visit>,
+        visits: Vec<Visits>,
     }
 
     impl Run {
@@ -168,7 +167,7 @@ pub(crate) mod tests {
     }
 
     /// The words and the visits of these segments.
-    pub(crate) fn visits_of(program: &Program, run: &[(u32, Vec<u64>)]) -> (Vec<u64>, Vec<Visit>) {
+    pub(crate) fn visits_of(program: &Program, run: &[(u32, Vec<u64>)]) -> (Vec<u64>, Vec<Visits>) {
         let mut words = Vec::new();
         for (segment, own) in run {
             words.push(program.segments()[*segment as usize].header);

@@ -1,10 +1,11 @@
 //! Rings of instrumented programs as the collector sees them: shared memory that another process writes while we read.
 //!
-//! All access goes through atomics, so whatever the program does to its mapping, what is read here is some value, never
-//! undefined behaviour; every value is then checked. Chunks are copied before anything looks at them. Where a program
+//! All access goes through atomics, and assembly where whole chunks are copied, so whatever the program does to its mapping,
+//! what is read here is some value, never undefined behaviour; every value is then checked. Chunks are copied before anything looks at them. Where a program
 //! cuts the file off, zeros are read ([`cut_files`](crate::cut_files)).
-#![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics
+#![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics, two copy and clear those
 
+use std::arch::asm;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
@@ -197,13 +198,9 @@ impl RingFile {
     /// Copies a chunk into `words` (cleared first), and makes its slot free, with zeros in it. Up to two zeros behind each
     /// other, or all of it, where nobody knows how far it is filled.
     pub(super) fn take(&self, chunk: &ChunkHead, words: &mut Vec<u64>) {
-        words.clear();
         let source = self.words(chunk_offset(chunk.slot), chunk.words.unwrap_or(CHUNK_WORDS));
-        words.extend(source.iter().map(|word| {
-            let value = word.load(Ordering::Relaxed);
-            word.store(0, Ordering::Relaxed);
-            value
-        }));
+        copy(source, words);
+        clear(source);
         let full = self.half(offset_of!(RingHeader, full));
         // The program can scribble here.
         let _ = full.fetch_update(Ordering::AcqRel, Ordering::Acquire, |full| full.checked_sub(1));
@@ -214,9 +211,7 @@ impl RingFile {
 
     /// Copies a chunk that its thread still has, or had when it ended.
     pub(super) fn peek(&self, chunk: &ChunkHead, words: &mut Vec<u64>) {
-        words.clear();
-        let source = self.words(chunk_offset(chunk.slot), CHUNK_WORDS);
-        words.extend(source.iter().map(|word| word.load(Ordering::Relaxed)));
+        copy(self.words(chunk_offset(chunk.slot), CHUNK_WORDS), words);
     }
 
     /// Paths of the objects that have site tables, from byte `from` of their area on; and where that ends.
@@ -234,5 +229,25 @@ impl RingFile {
             .collect();
         let paths = bytes[from..end].split(|&byte| byte == 0).filter(|path| !path.is_empty());
         (paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect(), end)
+    }
+}
+
+/// Makes `to` what `from` has. In assembly, as compilers copy atomics word by word only: whatever the program writes
+/// meanwhile, what is read is some bytes.
+fn copy(from: &[AtomicU64], to: &mut Vec<u64>) {
+    to.resize(from.len(), 0);
+    // SAFETY: both have this many words, and are apart: `to` is ours alone. The direction flag is clear, as everywhere.
+    unsafe {
+        asm!("rep movsq", inout("rcx") from.len() => _, inout("rsi") from.as_ptr() => _, inout("rdi") to.as_mut_ptr() => _,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// Leaves zeros.
+fn clear(words: &[AtomicU64]) {
+    // SAFETY: as in `copy`; atomics may be written through a shared reference.
+    unsafe {
+        asm!("rep stosq", inout("rcx") words.len() => _, inout("rdi") words.as_ptr() => _, in("rax") 0_u64,
+            options(nostack, preserves_flags));
     }
 }

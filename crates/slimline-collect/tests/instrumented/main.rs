@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use slimline_collect::{Event, Process, ProcessEnd, RUNTIME, TraceSink};
 use slimline_trace::session::End;
-use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visit};
+use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
 use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
 /// The program, compiled once.
@@ -54,7 +54,7 @@ struct Seen {
     ends: Vec<ProcessEnd>,
     program: Program,
     decoder: Decoder,
-    visits: Vec<Visit>,
+    visits: Vec<Visits>,
     /// Segments that ran, by process.
     counts: BTreeMap<u32, [u64; 3]>,
     /// Of all addresses, by process.
@@ -81,10 +81,10 @@ impl TraceSink for Seen {
                 self.decoder.decode(&self.program, chunk.words, chunk.is_open, &mut self.visits);
                 let counts = self.counts.entry(chunk.process).or_default();
                 let sum = self.sums.entry(chunk.process).or_default();
-                for visit in &self.visits {
-                    counts[visit.segment.0 as usize] += 1;
-                    let words = self.program.segments()[visit.segment.0 as usize].words as usize;
-                    *sum += chunk.words[visit.at as usize..][..words].iter().sum::<u64>();
+                for visits in &self.visits {
+                    counts[visits.segment.0 as usize] += u64::from(visits.times);
+                    let words = self.program.segments()[visits.segment.0 as usize].words;
+                    *sum += visits.places(words).flat_map(|at| &chunk.words[at..][..words as usize]).sum::<u64>();
                 }
                 if let Some(left) = &mut self.limit {
                     *left = left.checked_sub(1).ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;

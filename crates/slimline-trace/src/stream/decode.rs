@@ -1,8 +1,10 @@
 //! From a chunk's words to the segments that ran.
 //!
-//! The inner loop looks each header up in a direct-mapped table of the segments that ran last: hot code has few. What it
-//! gives are positions only ([`Visit`]), a batch a chunk; whoever needs the addresses takes them from the words, by the
-//! segment's sites.
+//! A record's header says how long it is, so the next one can be read only once it was looked up. Two guesses take that out
+//! of the inner loop's way: that a segment runs again (loops of one block), and that it is followed by the one that followed
+//! it the last time. Other headers are looked up in a direct-mapped table of the segments that ran last: hot code has few.
+//! What comes out are positions only ([`Visits`]), a batch a chunk; whoever needs the addresses takes them from the words,
+//! by the segment's sites.
 
 use std::collections::HashMap;
 
@@ -105,13 +107,27 @@ impl Program {
     }
 }
 
-/// A segment ran.
+/// A segment ran, so many times one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Visit {
+pub struct Visits {
     /// Which one.
     pub segment: SegmentId,
-    /// Index of its first word, the one behind the header.
+    /// Index of the first visit's first word, the one behind the header.
     pub at: u32,
+    /// How often, at least once.
+    pub times: u32,
+}
+
+impl Visits {
+    /// Index of each visit's first word, of a segment with so many words.
+    pub fn places(self, words: u32) -> impl Iterator<Item = usize> + Clone {
+        (0..self.times as usize).map(move |visit| self.at as usize + visit * (1 + words as usize))
+    }
+
+    /// Index behind the last visit's words.
+    pub fn end(self, words: u32) -> usize {
+        self.at as usize + self.times as usize * (1 + words as usize) - 1
+    }
 }
 
 /// What was not understood of the chunks so far.
@@ -140,8 +156,15 @@ pub struct Decoder {
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     header: u64,
-    words: u32,
+    /// Words of the record, the header counted.
+    length: u32,
     segment: SegmentId,
+    /// Where in the table the segment is that followed the last time.
+    next: u16,
+}
+
+fn place_of(header: u64) -> usize {
+    (header ^ header >> 24) as usize % CACHED
 }
 
 impl Default for Decoder {
@@ -154,7 +177,7 @@ impl Decoder {
     /// Has decoded nothing.
     pub fn new() -> Self {
         // No header is 0.
-        let empty = Cached { header: 0, words: 0, segment: SegmentId(0) };
+        let empty = Cached { header: 0, length: 0, segment: SegmentId(0), next: 0 };
         Self { cache: Box::new([empty; CACHED]), undecoded: Undecoded::default() }
     }
 
@@ -165,36 +188,54 @@ impl Decoder {
 
     /// Puts the segments that ran into `visits` (cleared first), in order. Where a chunk is open it ends at the first word of
     /// 0 in a header's place.
-    pub fn decode(&mut self, program: &Program, words: &[u64], is_open: bool, visits: &mut Vec<Visit>) {
+    pub fn decode(&mut self, program: &Program, words: &[u64], is_open: bool, visits: &mut Vec<Visits>) {
         visits.clear();
         let mut at = 0;
         let mut is_lost = false;
+        let (mut before, mut expected) = (0, 0);
         while let Some(&word) = words.get(at) {
-            let place = (word ^ word >> 24) as usize % CACHED;
-            let mut cached = self.cache[place];
+            let mut cached = self.cache[expected];
             if cached.header != word || word == 0 {
-                let Some(&segment) = program.by_header.get(&word) else {
-                    if is_open && word == 0 {
-                        break;
-                    }
-                    self.undecoded.words += 1;
-                    self.undecoded.places += u64::from(!is_lost);
-                    self.undecoded.unknown_headers += u64::from(!is_lost && word & HEADER_MARK != 0);
-                    is_lost = true;
-                    at += 1;
-                    continue;
-                };
-                cached = Cached { header: word, words: program.segments[segment.0 as usize].words, segment };
-                self.cache[place] = cached;
+                let place = place_of(word);
+                if self.cache[place].header != word || word == 0 {
+                    let Some(&segment) = program.by_header.get(&word) else {
+                        if is_open && word == 0 {
+                            break;
+                        }
+                        self.undecoded.words += 1;
+                        self.undecoded.places += u64::from(!is_lost);
+                        self.undecoded.unknown_headers += u64::from(!is_lost && word & HEADER_MARK != 0);
+                        is_lost = true;
+                        at += 1;
+                        continue;
+                    };
+                    let length = program.segments[segment.0 as usize].words + 1;
+                    self.cache[place] = Cached { header: word, length, segment, next: 0 };
+                }
+                cached = self.cache[place];
+                self.cache[before].next = place as u16;
+                expected = place;
             }
             is_lost = false;
-            let end = at + 1 + cached.words as usize;
-            if end > words.len() {
+            let length = cached.length as usize;
+            let first = at;
+            let mut times = 1;
+            at += length;
+            while words.get(at) == Some(&word) {
+                times += 1;
+                at += length;
+            }
+            let is_cut = at > words.len();
+            times -= u32::from(is_cut);
+            if times > 0 {
+                visits.push(Visits { segment: cached.segment, at: first as u32 + 1, times });
+            }
+            if is_cut {
                 self.undecoded.cut_records += 1;
                 break;
             }
-            visits.push(Visit { segment: cached.segment, at: at as u32 + 1 });
-            at = end;
+            before = expected;
+            expected = usize::from(cached.next);
         }
         if is_open {
             self.drop_unfinished(program, words, visits);
@@ -203,16 +244,18 @@ impl Decoder {
 
     /// The last record of a thread that was killed may not have all of its words: those that it lacks are 0. No access
     /// is at address 0.
-    fn drop_unfinished(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visit>) {
-        let Some(last) = visits.last() else { return };
-        let mut at = last.at as usize;
+    fn drop_unfinished(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visits>) {
+        let Some(last) = visits.last_mut() else { return };
+        let length = program.segments[last.segment.0 as usize].words;
+        let mut at = last.end(length) - length as usize;
         let is_unfinished = program.sites_of(last.segment).any(|(_, site)| {
             let first = words.get(at).copied().unwrap_or(0);
             at += site.words();
             matches!(site.kind, SiteKind::Load | SiteKind::Store | SiteKind::Update) && first == 0
         });
         if is_unfinished {
-            visits.pop();
+            last.times -= 1;
+            visits.pop_if(|last| last.times == 0);
             self.undecoded.cut_records += 1;
         }
     }
@@ -240,9 +283,53 @@ mod tests {
     }
 
     fn decode(program: &Program, words: &[u64], is_open: bool) -> (Vec<(u32, u32)>, Undecoded) {
-        let (mut decoder, mut visits) = (Decoder::new(), Vec::new());
+        let mut decoder = Decoder::new();
+        let visits = decode_with(&mut decoder, program, words, is_open);
+        (visits, decoder.undecoded())
+    }
+
+    fn decode_with(decoder: &mut Decoder, program: &Program, words: &[u64], is_open: bool) -> Vec<(u32, u32)> {
+        let mut visits = Vec::new();
         decoder.decode(program, words, is_open, &mut visits);
-        (visits.iter().map(|visit| (visit.segment.0, visit.at)).collect(), decoder.undecoded())
+        let words_of = |visits: &Visits| program.segments()[visits.segment.0 as usize].words;
+        let each = |visits: &Visits| {
+            let segment = visits.segment.0;
+            visits.places(words_of(visits)).map(move |at| (segment, at as u32)).collect::<Vec<_>>()
+        };
+        visits.iter().flat_map(each).collect()
+    }
+
+    /// One header after the other, each looked up.
+    fn decode_slowly(program: &Program, words: &[u64], is_open: bool) -> (Vec<(u32, u32)>, Undecoded) {
+        let (mut visits, mut undecoded) = (Vec::new(), Undecoded::default());
+        let (mut at, mut is_lost) = (0, false);
+        while at < words.len() && !(is_open && words[at] == 0) {
+            let Some(segment) = program.segments().iter().position(|segment| segment.header == words[at]) else {
+                undecoded.words += 1;
+                undecoded.places += u64::from(!is_lost);
+                undecoded.unknown_headers += u64::from(!is_lost && words[at] >= HEADER_MARK);
+                is_lost = true;
+                at += 1;
+                continue;
+            };
+            is_lost = false;
+            let end = at + 1 + program.segments()[segment].words as usize;
+            if end > words.len() {
+                undecoded.cut_records += 1;
+                break;
+            }
+            visits.push((segment as u32, at as u32 + 1));
+            at = end;
+        }
+        // All words of the tests' segments are addresses of loads.
+        if let Some(&(segment, at)) = visits.last().filter(|_| is_open) {
+            let length = program.segments()[segment as usize].words;
+            if words[at as usize..(at + length) as usize].contains(&0) {
+                visits.pop();
+                undecoded.cut_records += 1;
+            }
+        }
+        (visits, undecoded)
     }
 
     #[test]
@@ -285,17 +372,45 @@ mod tests {
         assert_eq!(sites, [3, 4, 5]);
     }
 
+    fn any_words() -> impl Strategy<Value = Vec<u64>> {
+        // Headers of the four segments as small numbers, other words as they are.
+        proptest::collection::vec(prop_oneof![1 => any::<u64>(), 6 => 0..4_u64, 1 => Just(4)], 0..200)
+    }
+
+    /// As [`any_words`] has them; 4 is a zero.
+    fn with_headers(words: &[u64], headers: &[u64]) -> Vec<u64> {
+        words.iter().map(|&w| if w < 4 { headers[w as usize] } else { w - 4 }).collect()
+    }
+
     proptest! {
         /// Whatever the words are: no panic, and each word is accounted for.
         #[test]
-        fn any_words_are_survived(words in proptest::collection::vec(prop_oneof![any::<u64>(), 0..4_u64], 0..200), open: bool) {
+        fn any_words_are_survived(words in any_words(), open: bool) {
             let (program, headers) = program(&[2, 0, 1, 7]);
-            let words: Vec<u64> = words.iter().map(|&w| if w < 4 { headers[w as usize] } else { w }).collect();
+            let words = with_headers(&words, &headers);
             let (visits, undecoded) = decode(&program, &words, open);
             let decoded: u64 = visits.iter().map(|(s, _)| 1 + u64::from(program.segments()[*s as usize].words)).sum();
             prop_assert!(decoded + undecoded.words <= words.len() as u64);
             if !open && undecoded.cut_records == 0 {
                 prop_assert_eq!(decoded + undecoded.words, words.len() as u64);
+            }
+        }
+
+        /// What was guessed of earlier chunks changes nothing.
+        #[test]
+        fn as_if_each_header_were_looked_up(chunks in proptest::collection::vec((any_words(), any::<bool>()), 1..4)) {
+            let (program, headers) = program(&[2, 0, 1, 3]);
+            let mut decoder = Decoder::new();
+            let mut expected = Undecoded::default();
+            for (words, open) in chunks {
+                let words = with_headers(&words, &headers);
+                let (visits, undecoded) = decode_slowly(&program, &words, open);
+                prop_assert_eq!(decode_with(&mut decoder, &program, &words, open), visits);
+                expected.words += undecoded.words;
+                expected.places += undecoded.places;
+                expected.unknown_headers += undecoded.unknown_headers;
+                expected.cut_records += undecoded.cut_records;
+                prop_assert_eq!(decoder.undecoded(), expected);
             }
         }
     }

@@ -5,16 +5,15 @@
 //!
 //! ```text
 //!   count of segments that ran at all, then of each: its header less the mark
-//!   count of visits, then of each: index of its segment above
+//!   count of runs (visits of one segment that follow each other), then of each: index of its segment above,
+//!   then of each: its visits - 1
 //!   each segment's columns, in the order of its words: a byte, how it is predicted, then for each visit
 //!   the difference from the prediction, zigzag
 //! ```
 //!
-//! A column is predicted in the way that makes it shortest ([`Prediction`]).
+//! A column is predicted in the way that makes samples of it shortest ([`Prediction`]).
 
-use std::collections::HashMap;
-
-use crate::stream::decode::{Program, Visit};
+use crate::stream::decode::{Program, Visits};
 use crate::stream::record::HEADER_MARK;
 
 /// What a word is expected to be.
@@ -74,57 +73,153 @@ fn length(number: u64) -> u32 {
     (64 - (number | 1).leading_zeros()).div_ceil(7)
 }
 
-/// Appends the columns of these visits to `out`.
-pub(super) fn encode(program: &Program, words: &[u64], visits: &[Visit], out: &mut Vec<u8>) {
-    let mut index_of: HashMap<u32, u32> = HashMap::new();
-    let mut segments: Vec<(u32, Vec<u32>)> = Vec::new();
-    let mut indexes = Vec::with_capacity(visits.len());
-    let mut last = (u32::MAX, 0);
-    for visit in visits {
-        let segment = visit.segment.0;
-        if segment != last.0 {
-            let index = *index_of.entry(segment).or_insert_with(|| {
-                segments.push((segment, Vec::new()));
-                segments.len() as u32 - 1
-            });
-            last = (segment, index);
+/// Numbers that are written at a time.
+const BLOCK: usize = 64;
+/// Numbers that a prediction is chosen by: so many at the beginning, in the middle and at the end of a column.
+const SAMPLE: usize = 16;
+
+/// Makes columns of chunks. Keeps its buffers.
+#[derive(Debug, Default)]
+pub(super) struct ColumnEncoder {
+    /// By segment of the program: 1 + its index in `segments`; 0 if it did not run.
+    index_of: Vec<u32>,
+    /// Those that ran, with their runs. Only the first `count` mean anything.
+    segments: Vec<(u32, Vec<Visits>)>,
+    count: usize,
+    column: Vec<u64>,
+    neighbors: Vec<u64>,
+}
+
+impl ColumnEncoder {
+    /// Appends the columns of these visits to `out`.
+    pub(super) fn encode(&mut self, program: &Program, words: &[u64], visits: &[Visits], out: &mut Vec<u8>) {
+        self.sort(program, visits);
+        let segments = &self.segments[..self.count];
+        push_number(out, segments.len() as u64);
+        for (segment, _) in segments {
+            push_number(out, program.segments()[*segment as usize].header & !HEADER_MARK);
         }
-        indexes.push(last.1);
-        segments[last.1 as usize].1.push(visit.at);
+        push_number(out, visits.len() as u64);
+        let index_of = |visits: &Visits| u64::from(self.index_of[visits.segment.0 as usize] - 1);
+        push_numbers(out, visits.len(), |run| index_of(&visits[run]));
+        push_numbers(out, visits.len(), |run| u64::from(visits[run].times - 1));
+        for (segment, runs) in segments {
+            let length = program.segments()[*segment as usize].words as usize;
+            self.column.clear();
+            for word in 0..length {
+                std::mem::swap(&mut self.column, &mut self.neighbors);
+                self.column.clear();
+                for run in runs {
+                    let first = run.at as usize + word;
+                    let column = words[first..].iter().step_by(1 + length);
+                    self.column.extend(column.take(run.times as usize));
+                }
+                push_column(&self.column, (word > 0).then_some(&self.neighbors), out);
+            }
+            self.index_of[*segment as usize] = 0;
+        }
     }
-    push_number(out, segments.len() as u64);
-    for (segment, _) in &segments {
-        push_number(out, program.segments()[*segment as usize].header & !HEADER_MARK);
-    }
-    push_number(out, visits.len() as u64);
-    indexes.iter().for_each(|index| push_number(out, u64::from(*index)));
-    for (segment, places) in &segments {
-        for word in 0..program.segments()[*segment as usize].words {
-            column(words, places, word as usize, out);
+
+    /// Puts the runs of each segment together.
+    fn sort(&mut self, program: &Program, visits: &[Visits]) {
+        self.index_of.resize(program.segments().len(), 0);
+        self.count = 0;
+        for run in visits {
+            let index = &mut self.index_of[run.segment.0 as usize];
+            if *index == 0 {
+                if self.count == self.segments.len() {
+                    self.segments.push((0, Vec::new()));
+                }
+                let (segment, runs) = &mut self.segments[self.count];
+                *segment = run.segment.0;
+                runs.clear();
+                self.count += 1;
+                *index = self.count as u32;
+            }
+            self.segments[*index as usize - 1].1.push(*run);
         }
     }
 }
 
-fn column(words: &[u64], places: &[u32], word: usize, out: &mut Vec<u8>) {
-    let at = |place: &u32| *place as usize + word;
-    let neighbor = |place: &u32| if word == 0 { 0 } else { words[at(place) - 1] };
-    let differences = |prediction: Prediction| {
-        let mut past = Past::default();
-        places.iter().map(move |place| {
-            let value = words[at(place)];
-            let difference = value.wrapping_sub(past.predict(prediction, neighbor(place)));
-            past.push(value);
-            zigzag(difference)
-        })
+/// Appends a column; `neighbors` are the words before those of the column in their records.
+fn push_column(column: &[u64], neighbors: Option<&Vec<u64>>, out: &mut Vec<u8>) {
+    let last = |at: usize| if at == 0 { 0 } else { column[at - 1] };
+    let stride = |at: usize| match at {
+        0 | 1 => last(at),
+        _ => column[at - 1].wrapping_add(column[at - 1].wrapping_sub(column[at - 2])),
     };
-    let bytes = |prediction: &Prediction| differences(*prediction).map(|number| u64::from(length(number))).sum::<u64>();
+    let neighbor = |at: usize| neighbors.map_or(0, |neighbors| neighbors[at]);
+    let difference = |at: usize, expected: u64| zigzag(column[at].wrapping_sub(expected));
+    let (middle, end) = (column.len() / 2, column.len());
+    let sample = || (0..SAMPLE).chain(middle..middle + SAMPLE).chain(end.saturating_sub(SAMPLE)..end);
+    let bytes = |prediction: &Prediction| -> u32 {
+        let lengths = sample().filter(|at| *at < end).map(|at| match prediction {
+            Prediction::Last => length(difference(at, last(at))),
+            Prediction::Stride => length(difference(at, stride(at))),
+            Prediction::Neighbor => length(difference(at, neighbor(at))),
+        });
+        lengths.sum()
+    };
     let best = PREDICTIONS.into_iter().min_by_key(bytes).unwrap_or(Prediction::Last);
     out.push(best as u8);
-    differences(best).for_each(|number| push_number(out, number));
+    match best {
+        Prediction::Last => push_numbers(out, end, |at| difference(at, last(at))),
+        Prediction::Stride => push_numbers(out, end, |at| difference(at, stride(at))),
+        Prediction::Neighbor => push_numbers(out, end, |at| difference(at, neighbor(at))),
+    }
 }
 
-/// Takes the columns apart again: the words of a chunk. None where they make none of at most `most_words`.
-pub(super) fn decode(program: &Program, mut bytes: &[u8], most_words: usize) -> Option<Vec<u64>> {
+/// Appends so many numbers, those of an index each.
+fn push_numbers(out: &mut Vec<u8>, count: usize, number: impl Fn(usize) -> u64) {
+    let mut numbers = [0; BLOCK];
+    // A number has up to 10 bytes; short ones are written by eight.
+    let mut bytes = [0; BLOCK * 10 + 8];
+    let mut first = 0;
+    while first < count {
+        let numbers = &mut numbers[..BLOCK.min(count - first)];
+        let mut all = 0;
+        for (number_at, at) in numbers.iter_mut().zip(first..) {
+            *number_at = number(at);
+            all |= *number_at;
+        }
+        first += numbers.len();
+        // Most blocks have small numbers only.
+        if all < 0x80 {
+            for (byte, number) in bytes.iter_mut().zip(&*numbers) {
+                *byte = *number as u8;
+            }
+            out.extend_from_slice(&bytes[..numbers.len()]);
+            continue;
+        }
+        let mut end = 0;
+        for number in &*numbers {
+            end += put_number(&mut bytes[end..], *number);
+        }
+        out.extend_from_slice(&bytes[..end]);
+    }
+}
+
+/// Writes a number to the beginning of `bytes`, which must be 10 or more; how many it takes.
+fn put_number(bytes: &mut [u8], number: u64) -> usize {
+    let length = length(number) as usize;
+    if length > 8 {
+        for (at, byte) in bytes[..length].iter_mut().enumerate() {
+            let more = if at + 1 < length { 0x80 } else { 0 };
+            *byte = (number >> (7 * at)) as u8 & 0x7f | more;
+        }
+        return length;
+    }
+    // Eight groups of seven bits become bytes: halves, quarters, eighths.
+    let halves = number & 0x0fff_ffff | number << 4 & 0x0fff_ffff_0000_0000;
+    let quarters = halves & 0x3fff_0000_3fff | halves << 2 & 0x3fff_0000_3fff_0000;
+    let eighths = quarters & 0x7f_007f_007f_007f | quarters << 1 & 0x7f00_7f00_7f00_7f00;
+    let more = 0x8080_8080_8080_8080 & ((1 << (8 * (length - 1))) - 1);
+    bytes[..8].copy_from_slice(&(eighths | more).to_le_bytes());
+    length
+}
+
+/// Takes the columns apart again: appends the words of a chunk. None where they make none of at most `most_words`.
+pub(super) fn decode(program: &Program, mut bytes: &[u8], most_words: usize, words: &mut Vec<u64>) -> Option<()> {
     let input = &mut bytes;
     let count = usize::try_from(number(input)?).ok()?;
     let mut segments = Vec::new();
@@ -133,15 +228,21 @@ pub(super) fn decode(program: &Program, mut bytes: &[u8], most_words: usize) -> 
         segments.push((header, program.segment_of(header)?.words as usize, Vec::new()));
     }
     let count = usize::try_from(number(input)?).ok()?;
-    let mut words = Vec::new();
+    let mut indexes = Vec::new();
     for _ in 0..count {
-        let (header, length, places) = segments.get_mut(usize::try_from(number(input)?).ok()?)?;
-        if words.len() + 1 + *length > most_words {
+        indexes.push(usize::try_from(number(input)?).ok()?);
+    }
+    for index in indexes {
+        let (header, length, places) = segments.get_mut(index)?;
+        let times = usize::try_from(number(input)?).ok()?.checked_add(1)?;
+        if times > (most_words - words.len()) / (1 + *length) {
             return None;
         }
-        words.push(*header);
-        places.push(words.len());
-        words.resize(words.len() + *length, 0);
+        for _ in 0..times {
+            words.push(*header);
+            places.push(words.len());
+            words.resize(words.len() + *length, 0);
+        }
     }
     for (_, length, places) in &segments {
         for word in 0..*length {
@@ -157,10 +258,15 @@ pub(super) fn decode(program: &Program, mut bytes: &[u8], most_words: usize) -> 
             }
         }
     }
-    input.is_empty().then_some(words)
+    input.is_empty().then_some(())
 }
 
 fn number(input: &mut &[u8]) -> Option<u64> {
+    // Most are short.
+    if let [byte @ ..0x80, rest @ ..] = *input {
+        *input = rest;
+        return Some(u64::from(*byte));
+    }
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = input.split_first()?;
@@ -193,11 +299,27 @@ mod tests {
         (program, headers)
     }
 
+    fn decode(program: &Program, bytes: &[u8], most_words: usize) -> Option<Vec<u64>> {
+        let mut words = Vec::new();
+        super::decode(program, bytes, most_words, &mut words).map(|()| words)
+    }
+
     fn encoded(program: &Program, words: &[u64]) -> Vec<u8> {
         let (mut visits, mut out) = (Vec::new(), Vec::new());
         Decoder::new().decode(program, words, false, &mut visits);
-        encode(program, words, &visits, &mut out);
+        ColumnEncoder::default().encode(program, words, &visits, &mut out);
         out
+    }
+
+    #[test]
+    fn numbers_are_leb128() {
+        for shift in 0..64 {
+            let powers = [(1_u64 << shift) - 1, 1 << shift, (1 << shift) + 1];
+            let (mut singly, mut together) = (Vec::new(), Vec::new());
+            powers.iter().for_each(|power| push_number(&mut singly, *power));
+            push_numbers(&mut together, 3, |at| powers[at]);
+            assert_eq!(singly, together, "{powers:?}");
+        }
     }
 
     #[test]

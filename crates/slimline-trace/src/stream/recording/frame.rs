@@ -26,37 +26,55 @@ pub(super) enum FrameKind {
     Words = 3,
 }
 
-/// A frame that was read.
-#[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) kind: FrameKind,
-    pub(super) numbers: [u64; 5],
-    pub(super) content: Vec<u8>,
-}
-
 /// Begins a file.
 pub(super) fn write_head(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&FILE_MAGIC)?;
     out.write_all(&FORMAT.to_le_bytes())
 }
 
-/// Writes a frame in one go; the bytes that it takes.
-pub(super) fn write(out: &mut impl Write, kind: FrameKind, numbers: [u64; 5], content: &[u8]) -> io::Result<u64> {
-    let too_long = |_| io::Error::other("a frame of more than 4 GiB");
-    let mut bytes = vec![0; HEAD_BYTES];
-    bytes.extend(zstd::bulk::compress(content, LEVEL)?);
-    let stored = u32::try_from(bytes.len() - HEAD_BYTES).map_err(too_long)?;
-    let length = u32::try_from(content.len()).map_err(too_long)?;
-    for (at, number) in (4..).step_by(4).zip([stored, length, kind as u32]) {
-        bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+/// Makes frames. Keeps its memory: a chunk's would go back to the system and come anew each time.
+pub(super) struct FrameWriter {
+    compressor: zstd::bulk::Compressor<'static>,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for FrameWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameWriter").finish_non_exhaustive()
     }
-    for (at, number) in (16..).step_by(8).zip(numbers) {
-        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+}
+
+impl FrameWriter {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { compressor: zstd::bulk::Compressor::new(LEVEL)?, bytes: Vec::new() })
     }
-    let checksum = crc32fast::hash(&bytes[4..]);
-    bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-    out.write_all(&bytes)?;
-    Ok(bytes.len() as u64)
+
+    /// Writes a frame in one go; the bytes that it takes.
+    pub(super) fn write(
+        &mut self,
+        out: &mut impl Write,
+        kind: FrameKind,
+        numbers: [u64; 5],
+        content: &[u8],
+    ) -> io::Result<u64> {
+        let too_long = |_| io::Error::other("a frame of more than 4 GiB");
+        let bytes = &mut self.bytes;
+        bytes.resize(HEAD_BYTES + zstd::zstd_safe::compress_bound(content.len()), 0);
+        let stored = self.compressor.compress_to_buffer(content, &mut bytes[HEAD_BYTES..])?;
+        let bytes = &mut bytes[..HEAD_BYTES + stored];
+        let stored = u32::try_from(stored).map_err(too_long)?;
+        let length = u32::try_from(content.len()).map_err(too_long)?;
+        for (at, number) in (4..).step_by(4).zip([stored, length, kind as u32]) {
+            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        for (at, number) in (16..).step_by(8).zip(numbers) {
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let checksum = crc32fast::hash(&bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        out.write_all(bytes)?;
+        Ok(bytes.len() as u64)
+    }
 }
 
 /// Reads the beginning of a file; false where it is not one of frames of this format.
@@ -69,39 +87,60 @@ pub(super) fn read_head(file: &mut File) -> io::Result<bool> {
 /// What there is at this place of a file.
 #[derive(Debug)]
 pub(super) enum Found {
-    Frame(Frame),
+    /// Its content is what [`FrameReader::content`] has.
+    Frame(FrameKind, [u64; 5]),
     End,
     /// Not a whole frame.
     Cut,
 }
 
-/// Reads the next frame.
-pub(super) fn read(file: &mut File) -> io::Result<Found> {
-    let mut head = [0; HEAD_BYTES];
-    match read_up_to(file, &mut head)? {
-        0 => return Ok(Found::End),
-        HEAD_BYTES => {}
-        _ => return Ok(Found::Cut),
+/// Reads frames. Keeps its memory, as [`FrameWriter`] does.
+pub(super) struct FrameReader {
+    decompressor: zstd::bulk::Decompressor<'static>,
+    stored: Vec<u8>,
+    content: Vec<u8>,
+}
+
+impl FrameReader {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { decompressor: zstd::bulk::Decompressor::new()?, stored: Vec::new(), content: Vec::new() })
     }
-    let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let [checksum, stored, length, kind] = [0, 4, 8, 12].map(u32_at);
-    let numbers = [16, 24, 32, 40, 48].map(|at| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32);
-    let kinds = [FrameKind::Object, FrameKind::Columns, FrameKind::Words];
-    let Some(kind) = kinds.into_iter().find(|known| *known as u32 == kind) else { return Ok(Found::Cut) };
-    if stored > MOST_BYTES || length > MOST_BYTES {
-        return Ok(Found::Cut);
+
+    /// What the frame holds that was read last.
+    pub(super) fn content(&self) -> &[u8] {
+        &self.content
     }
-    let mut bytes = Vec::new();
-    let read = file.take(u64::from(stored)).read_to_end(&mut bytes)?;
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&head[4..]);
-    crc.update(&bytes);
-    if read != stored as usize || crc.finalize() != checksum {
-        return Ok(Found::Cut);
-    }
-    match zstd::bulk::decompress(&bytes, length as usize) {
-        Ok(content) if content.len() == length as usize => Ok(Found::Frame(Frame { kind, numbers, content })),
-        _ => Ok(Found::Cut),
+
+    /// Reads the next frame.
+    pub(super) fn read(&mut self, file: &mut File) -> io::Result<Found> {
+        let mut head = [0; HEAD_BYTES];
+        match read_up_to(file, &mut head)? {
+            0 => return Ok(Found::End),
+            HEAD_BYTES => {}
+            _ => return Ok(Found::Cut),
+        }
+        let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let [checksum, stored, length, kind] = [0, 4, 8, 12].map(u32_at);
+        let numbers = [16, 24, 32, 40, 48].map(|at| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32);
+        let kinds = [FrameKind::Object, FrameKind::Columns, FrameKind::Words];
+        let Some(kind) = kinds.into_iter().find(|known| *known as u32 == kind) else { return Ok(Found::Cut) };
+        if stored > MOST_BYTES || length > MOST_BYTES {
+            return Ok(Found::Cut);
+        }
+        self.stored.clear();
+        let read = file.take(u64::from(stored)).read_to_end(&mut self.stored)?;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&head[4..]);
+        crc.update(&self.stored);
+        if read != stored as usize || crc.finalize() != checksum {
+            return Ok(Found::Cut);
+        }
+        self.content.clear();
+        self.content.reserve(length as usize);
+        match self.decompressor.decompress_to_buffer(&self.stored, &mut self.content) {
+            Ok(found) if found == length as usize => Ok(Found::Frame(kind, numbers)),
+            _ => Ok(Found::Cut),
+        }
     }
 }
 

@@ -153,7 +153,7 @@ mod tests {
         program
     }
 
-    fn chunk(stream: u32, sequence: u64, last_ns: u64, words: &[u64]) -> RecordedChunk {
+    fn chunk(stream: u32, sequence: u64, last_ns: u64, words: &[u64]) -> RecordedChunk<'static> {
         RecordedChunk {
             process: 0,
             stream,
@@ -161,12 +161,12 @@ mod tests {
             sequence,
             first_ns: 1,
             last_ns,
-            words: words.to_vec(),
+            words: words.to_vec().into(),
             is_open: false,
         }
     }
 
-    fn write(directory: &Path, chunks: &[RecordedChunk]) -> RecordedTotals {
+    fn write(directory: &Path, chunks: &[RecordedChunk<'_>]) -> RecordedTotals {
         let mut writer = RecordingWriter::create(directory, vec!["a".to_owned()]).unwrap();
         writer.begin(ProcessInfo { number: 0, pid: 7, ..ProcessInfo::default() }).unwrap();
         writer.object(0, "/a", &sites()).unwrap();
@@ -174,14 +174,19 @@ mod tests {
         writer.finish(true).unwrap()
     }
 
-    fn read(directory: &Path) -> (Recording, Vec<RecordedChunk>) {
+    fn read(directory: &Path) -> (Recording, Vec<RecordedChunk<'static>>) {
         let recording = Recording::open(directory).unwrap();
         let mut chunks = Vec::new();
-        recording.read(&program(), |chunk| chunks.push(chunk)).unwrap();
+        recording
+            .read(&program(), |chunk| {
+                let words = chunk.words.into_owned().into();
+                chunks.push(RecordedChunk { words, ..chunk });
+            })
+            .unwrap();
         (recording, chunks)
     }
 
-    fn three(h: &[u64]) -> [RecordedChunk; 3] {
+    fn three(h: &[u64]) -> [RecordedChunk<'static>; 3] {
         let walk: Vec<u64> = (0..1000).flat_map(|i| [h[0], 0x1000 + i * 8]).collect();
         [chunk(0, 0, 10, &walk), chunk(1, 0, 20, &[h[1], 8, 16]), chunk(0, 1, 30, &[h[0], 5, 99, h[0], 6])]
     }
@@ -213,7 +218,7 @@ mod tests {
         let open = RecordedChunk { is_open: true, ..chunk(0, 0, 0, &[h[1], 8, 16, h[0], 24, 0, 0, 0]) };
         write(&directory, std::slice::from_ref(&open));
         let (_, read) = read(&directory);
-        assert_eq!(read, [RecordedChunk { words: open.words[..5].to_vec(), ..open }]);
+        assert_eq!(read, [RecordedChunk { words: open.words[..5].to_vec().into(), ..open }]);
     }
 
     #[test]
@@ -222,7 +227,7 @@ mod tests {
         let directory = scratch.path().join("trace");
         let chunks = three(&headers());
         write(&directory, &chunks);
-        let path = directory.join("p0-t0.chunks");
+        let path = directory.join("p0-s0.chunks");
         let whole = fs::read(&path).unwrap();
         let mut counts = Vec::new();
         for length in 12..whole.len() {

@@ -1,10 +1,11 @@
 //! Reading a recorded trace.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, Found, Frame, FrameKind};
+use super::frame::{self, Found, FrameKind, FrameReader};
 use super::{FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, columns, is_recording};
 use crate::regular_file::open_regular;
 use crate::stream::decode::Program;
@@ -15,7 +16,7 @@ const MOST_WORDS: usize = (CHUNK_BYTES + OVERFLOW_BYTES) / 8;
 
 /// What was written to a stream, as it was drained of its ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedChunk {
+pub struct RecordedChunk<'a> {
     /// Number of the process.
     pub process: u32,
     /// Number of the stream in the process.
@@ -29,7 +30,7 @@ pub struct RecordedChunk {
     /// When it was full; 0 where it never was.
     pub last_ns: u64,
     /// Its records.
-    pub words: Vec<u64>,
+    pub words: Cow<'a, [u64]>,
     /// It ends at a word of 0 in a header's place, if not before.
     pub is_open: bool,
 }
@@ -117,8 +118,10 @@ impl Recording {
     ///
     /// # Errors
     /// A file is damaged, or was changed since it was opened.
-    pub fn read(&self, program: &Program, mut take: impl FnMut(RecordedChunk)) -> Result<(), RecordingError> {
+    pub fn read(&self, program: &Program, mut take: impl FnMut(RecordedChunk<'_>)) -> Result<(), RecordingError> {
         let mut open: Option<(usize, File)> = None;
+        let mut frames = FrameReader::new().map_err(RecordingError::io(Path::new("zstd")))?;
+        let mut words = Vec::new();
         for place in &self.chunks {
             let ChunkFile { path, process, stream } = &self.files[place.file];
             let mut file = match open.take() {
@@ -126,14 +129,17 @@ impl Recording {
                 _ => open_regular(path).map_err(RecordingError::io(path))?,
             };
             file.seek(SeekFrom::Start(place.offset)).map_err(RecordingError::io(path))?;
-            let Found::Frame(frame) = frame::read(&mut file).map_err(RecordingError::io(path))? else {
+            let Found::Frame(kind, numbers) = frames.read(&mut file).map_err(RecordingError::io(path))? else {
                 return Err(RecordingError::damaged(path, "a chunk is gone that was there"));
             };
-            let words = words_of(program, &frame)
+            let [tid_and_count, sequence, first_ns, last_ns, is_open] = numbers;
+            let (tid, count) = ((tid_and_count >> 32) as u32, (tid_and_count as u32) as usize);
+            read_words(program, kind, frames.content(), &mut words)
+                .filter(|()| words.len() == count)
                 .ok_or_else(|| RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)))?;
-            let [tid, sequence, first_ns, last_ns, is_open] = frame.numbers;
-            let (process, stream, tid) = (*process, *stream, (tid >> 32) as u32);
-            take(RecordedChunk { process, stream, tid, sequence, first_ns, last_ns, words, is_open: is_open & 1 != 0 });
+            let (process, stream, is_open) = (*process, *stream, is_open & 1 != 0);
+            let words = Cow::Borrowed(&words[..]);
+            take(RecordedChunk { process, stream, tid, sequence, first_ns, last_ns, words, is_open });
             open = Some((place.file, file));
         }
         Ok(())
@@ -141,18 +147,20 @@ impl Recording {
 
     fn read_objects(&mut self, path: &Path) -> Result<(), RecordingError> {
         let Some(mut file) = self.begin(path)? else { return Ok(()) };
+        let mut frames = FrameReader::new().map_err(RecordingError::io(path))?;
         loop {
-            match frame::read(&mut file).map_err(RecordingError::io(path))? {
+            match frames.read(&mut file).map_err(RecordingError::io(path))? {
                 Found::End => return Ok(()),
-                Found::Frame(Frame { kind: FrameKind::Object, numbers: [process, path_bytes, ..], content }) => {
-                    let Some((path, section)) = content.split_at_checked(path_bytes as usize) else { continue };
+                Found::Frame(FrameKind::Object, [process, path_bytes, ..]) => {
+                    let path_bytes = path_bytes as usize;
+                    let Some((path, section)) = frames.content().split_at_checked(path_bytes) else { continue };
                     self.objects.push(RecordedObject {
                         process: process as u32,
                         path: String::from_utf8_lossy(path).into_owned(),
                         section: section.to_vec(),
                     });
                 }
-                Found::Frame(_) | Found::Cut => {
+                Found::Frame(..) | Found::Cut => {
                     self.cut.push(path.to_owned());
                     return Ok(());
                 }
@@ -165,16 +173,17 @@ impl Recording {
         let index = self.files.len();
         self.files.push(chunk_file);
         let Some(mut file) = self.begin(&path)? else { return Ok(()) };
+        let mut frames = FrameReader::new().map_err(RecordingError::io(&path))?;
         loop {
             let offset = file.stream_position().map_err(RecordingError::io(&path))?;
-            match frame::read(&mut file).map_err(RecordingError::io(&path))? {
+            match frames.read(&mut file).map_err(RecordingError::io(&path))? {
                 Found::End => return Ok(()),
-                Found::Frame(Frame { kind: FrameKind::Columns | FrameKind::Words, numbers, .. }) => {
+                Found::Frame(FrameKind::Columns | FrameKind::Words, numbers) => {
                     let [_, sequence, _, last_ns, _] = numbers;
                     let last_ns = if last_ns == 0 { u64::MAX } else { last_ns };
                     self.chunks.push(Place { last_ns, sequence, file: index, offset });
                 }
-                Found::Frame(_) | Found::Cut => {
+                Found::Frame(..) | Found::Cut => {
                     self.cut.push(path);
                     return Ok(());
                 }
@@ -197,19 +206,18 @@ impl Recording {
     }
 }
 
-fn words_of(program: &Program, frame: &Frame) -> Option<Vec<u64>> {
-    let count = (frame.numbers[0] & u64::from(u32::MAX)) as usize;
-    let words = match frame.kind {
-        FrameKind::Columns => columns::decode(program, &frame.content, MOST_WORDS)?,
+/// Puts what a frame holds into `words` (cleared first). None where it is no chunk.
+fn read_words(program: &Program, kind: FrameKind, content: &[u8], words: &mut Vec<u64>) -> Option<()> {
+    words.clear();
+    match kind {
+        FrameKind::Columns => columns::decode(program, content, MOST_WORDS, words),
         FrameKind::Words => {
-            let (words, rest) = frame.content.as_chunks();
-            (rest.is_empty() && words.len() <= MOST_WORDS)
-                .then(|| words.iter().map(|w| u64::from_le_bytes(*w)))?
-                .collect()
+            let (found, rest) = content.as_chunks();
+            let is_chunk = rest.is_empty() && found.len() <= MOST_WORDS;
+            is_chunk.then(|| words.extend(found.iter().map(|word| u64::from_le_bytes(*word))))
         }
-        FrameKind::Object => return None,
-    };
-    (words.len() == count).then_some(words)
+        FrameKind::Object => None,
+    }
 }
 
 /// `p<process>-s<stream>.chunks`

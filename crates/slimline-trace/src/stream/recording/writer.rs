@@ -4,12 +4,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, FrameKind};
+use super::columns::ColumnEncoder;
+use super::frame::{self, FrameKind, FrameWriter};
 use super::{
-    FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordedChunk, RecordingError, TraceInfo, chunk_file, columns,
-    is_recording,
+    FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordedChunk, RecordingError, TraceInfo, chunk_file, is_recording,
 };
-use crate::stream::decode::{Decoder, Program, Visit};
+use crate::stream::decode::{Decoder, Program, Visits};
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +26,11 @@ pub struct RecordingWriter {
     directory: PathBuf,
     info: TraceInfo,
     totals: RecordedTotals,
-    visits: Vec<Visit>,
+    decoder: Decoder,
+    visits: Vec<Visits>,
+    columns: ColumnEncoder,
     content: Vec<u8>,
+    frames: FrameWriter,
 }
 
 impl RecordingWriter {
@@ -55,8 +58,11 @@ impl RecordingWriter {
             directory: directory.to_owned(),
             info,
             totals: RecordedTotals::default(),
+            decoder: Decoder::new(),
             visits: Vec::new(),
+            columns: ColumnEncoder::default(),
             content: Vec::new(),
+            frames: FrameWriter::new().map_err(RecordingError::io(directory))?,
         };
         writer.write_info().map_err(RecordingError::io(directory))?;
         Ok(writer)
@@ -85,17 +91,17 @@ impl RecordingWriter {
     }
 
     /// A stream's next chunk, written by the objects of `program`.
-    pub fn chunk(&mut self, program: &Program, chunk: &RecordedChunk) -> io::Result<()> {
-        let mut decoder = Decoder::new();
-        decoder.decode(program, &chunk.words, chunk.is_open, &mut self.visits);
-        let end_of = |visit: &Visit| (visit.at + program.segments()[visit.segment.0 as usize].words) as usize;
+    pub fn chunk(&mut self, program: &Program, chunk: &RecordedChunk<'_>) -> io::Result<()> {
+        let before = self.decoder.undecoded();
+        self.decoder.decode(program, &chunk.words, chunk.is_open, &mut self.visits);
+        let end_of = |last: &Visits| last.end(program.segments()[last.segment.0 as usize].words);
         let records_end = self.visits.last().map_or(0, end_of);
-        let undecoded = decoder.undecoded();
-        let is_whole = undecoded.words == 0 && (chunk.is_open || records_end == chunk.words.len());
+        let is_whole =
+            self.decoder.undecoded().words == before.words && (chunk.is_open || records_end == chunk.words.len());
         let mut content = std::mem::take(&mut self.content);
         content.clear();
         let (kind, words) = if is_whole {
-            columns::encode(program, &chunk.words, &self.visits, &mut content);
+            self.columns.encode(program, &chunk.words, &self.visits, &mut content);
             (FrameKind::Columns, records_end)
         } else {
             let words = chunk.words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
@@ -120,13 +126,13 @@ impl RecordingWriter {
     }
 
     /// Opened for each frame: there may be more streams than descriptors.
-    fn append(&self, name: &str, kind: FrameKind, numbers: [u64; 5], content: &[u8]) -> io::Result<u64> {
+    fn append(&mut self, name: &str, kind: FrameKind, numbers: [u64; 5], content: &[u8]) -> io::Result<u64> {
         let path = self.directory.join(name);
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         if file.metadata()?.len() == 0 {
             frame::write_head(&mut file)?;
         }
-        frame::write(&mut file, kind, numbers, content)
+        self.frames.write(&mut file, kind, numbers, content)
     }
 
     /// In one step: nobody sees half a file.

@@ -1,0 +1,364 @@
+//! The blocks of one process that live, by address.
+//!
+//! Small blocks by each 16 bytes of theirs, as allocators give out no two blocks in 16 bytes; large ones in a tree. Looking
+//! one up costs a few cache misses, but most instructions access the block that they accessed before, or none: their stack,
+//! a static variable. So what is found has a number, also where it is a page without blocks (a *gap*), and whoever keeps
+//! the number asks [`LiveBlocks::reaches`] first: one subtraction and one comparison.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+/// Bytes that the smallest block takes.
+const GRAIN_BYTES: u64 = 16;
+/// Grains of a page of the table.
+const PAGE_GRAINS: usize = 4096;
+const PAGE_BYTES: u64 = GRAIN_BYTES * PAGE_GRAINS as u64;
+/// Larger blocks are in the tree.
+const LARGE_BYTES: u64 = 1 << 18;
+/// Gaps that are known at a time: 256 MiB of stacks and variables. Addresses that nobody has must not fill our memory.
+const MOST_GAPS: usize = 4096;
+
+/// Whose block it is: an allocation site's number; [`NO_GROUP`] of gaps.
+pub(super) type Group = u32;
+/// Of addresses outside blocks.
+pub(super) const NO_GROUP: Group = u32::MAX;
+
+/// A block, or a gap, by a number of our own. A number's group never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct BlockNumber(u32);
+
+/// A block as it was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) group: Group,
+}
+
+/// What is kept of a number.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    start: u64,
+    /// Bytes from its start on that are its own beyond doubt: 0 once it is released, or where another block lies in it (the
+    /// blocks of a pool, or a release that nobody saw).
+    reach: u64,
+    end: u64,
+    group: Group,
+}
+
+/// A page of the table.
+#[derive(Clone, Copy, Debug)]
+enum Page {
+    /// Index of its grains in [`LiveBlocks::grains`].
+    Grains(u32),
+    Gap(BlockNumber),
+}
+
+/// The living, and the gaps between them.
+#[derive(Debug)]
+pub(super) struct LiveBlocks {
+    /// By number; 0 is no block.
+    kept: Vec<Kept>,
+    /// Numbers that are free again.
+    free: FxHashMap<Group, Vec<BlockNumber>>,
+    pages: FxHashMap<u64, Page>,
+    /// Of pages with small blocks: the number of the block in each grain.
+    grains: Vec<Box<[u32; PAGE_GRAINS]>>,
+    gaps: Vec<BlockNumber>,
+    large: BTreeMap<u64, BlockNumber>,
+}
+
+impl Default for LiveBlocks {
+    fn default() -> Self {
+        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP };
+        Self {
+            kept: vec![nothing],
+            free: FxHashMap::default(),
+            pages: FxHashMap::default(),
+            grains: Vec::new(),
+            gaps: Vec::new(),
+            large: BTreeMap::new(),
+        }
+    }
+}
+
+impl LiveBlocks {
+    /// Whether the address is certainly in this block or gap. False says nothing.
+    #[inline]
+    pub(super) fn reaches(&self, number: BlockNumber, address: u64) -> bool {
+        let kept = &self.kept[number.0 as usize];
+        address.wrapping_sub(kept.start) < kept.reach
+    }
+
+    /// The group of a block; [`NO_GROUP`] of a gap and of number 0.
+    pub(super) fn group(&self, number: BlockNumber) -> Group {
+        self.kept[number.0 as usize].group
+    }
+
+    /// The block that has this address, or the gap; number 0 where there is neither.
+    pub(super) fn find(&mut self, address: u64) -> BlockNumber {
+        let found = match self.pages.get(&(address / PAGE_BYTES)) {
+            Some(Page::Gap(gap)) => return *gap,
+            Some(Page::Grains(index)) => {
+                BlockNumber(self.grains[*index as usize][(address / GRAIN_BYTES) as usize % PAGE_GRAINS])
+            }
+            None => match self.gap(address / PAGE_BYTES) {
+                Some(gap) => return gap,
+                None => BlockNumber(0),
+            },
+        };
+        let number = match found {
+            BlockNumber(0) => self.large.range(..=address).next_back().map_or(found, |(_, number)| *number),
+            found => found,
+        };
+        let kept = &self.kept[number.0 as usize];
+        if (kept.start..kept.end).contains(&address) { number } else { BlockNumber(0) }
+    }
+
+    /// Makes a gap of a page without small blocks, unless a large one is there, too.
+    fn gap(&mut self, page: u64) -> Option<BlockNumber> {
+        let start = page * PAGE_BYTES;
+        let end = start.checked_add(PAGE_BYTES)?;
+        if self.large_in(start, end).next().is_some() {
+            return None;
+        }
+        if self.gaps.len() == MOST_GAPS {
+            self.fill_gaps(0, u64::MAX);
+        }
+        let number = self.number(Block { start, end, group: NO_GROUP });
+        self.gaps.push(number);
+        self.pages.insert(page, Page::Gap(number));
+        Some(number)
+    }
+
+    /// Large blocks between these addresses; where large blocks lie in each other perhaps not all, but the innermost.
+    fn large_in(&self, start: u64, end: u64) -> impl Iterator<Item = BlockNumber> {
+        let before_end = self.large.range(..end).rev().map(|(_, number)| *number);
+        before_end.take_while(move |number| self.kept[number.0 as usize].end > start)
+    }
+
+    /// Gaps between these addresses are none any more.
+    fn fill_gaps(&mut self, start: u64, end: u64) {
+        let Self { gaps, kept, pages, free, .. } = self;
+        gaps.retain(|gap| {
+            let found = &mut kept[gap.0 as usize];
+            let is_filled = found.start < end && start < found.end;
+            if is_filled {
+                pages.remove(&(found.start / PAGE_BYTES));
+                found.reach = 0;
+                free.entry(NO_GROUP).or_default().push(*gap);
+            }
+            !is_filled
+        });
+    }
+
+    fn number(&mut self, block: Block) -> BlockNumber {
+        let Block { start, end, group } = block;
+        let kept = Kept { start, reach: end - start, end, group };
+        match self.free.get_mut(&group).and_then(Vec::pop) {
+            Some(number) => {
+                self.kept[number.0 as usize] = kept;
+                number
+            }
+            None => {
+                self.kept.push(kept);
+                BlockNumber(self.kept.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Adds a block. What lies there already stays, below or above it.
+    pub(super) fn insert(&mut self, block: Block) {
+        let number = self.number(block);
+        let covered: Vec<BlockNumber> = self.large_in(block.start, block.end.max(block.start + 1)).collect();
+        for below in &covered {
+            self.kept[below.0 as usize].reach = 0;
+        }
+        if block.end - block.start <= LARGE_BYTES {
+            self.fill(block, 0, number.0);
+            return;
+        }
+        // The one that starts last is found first, but small ones before it.
+        if !covered.is_empty() || self.has_small(block) {
+            self.kept[number.0 as usize].reach = 0;
+        }
+        self.fill_gaps(block.start, block.end);
+        if let Some(before) = self.large.insert(block.start, number) {
+            self.release(before);
+        }
+    }
+
+    /// Whether a small block lies between a block's ends.
+    fn has_small(&self, block: Block) -> bool {
+        let (first, last) = (block.start / PAGE_BYTES, (block.end - 1) / PAGE_BYTES);
+        let is_there = |page: u64, index: u32| {
+            let ends = (page * PAGE_BYTES, (page + 1) * PAGE_BYTES - 1);
+            let grain = |address: u64| (address.clamp(ends.0, ends.1) / GRAIN_BYTES) as usize % PAGE_GRAINS;
+            let (from, to) = (grain(block.start), grain(block.end - 1));
+            self.grains[index as usize][from..=to].iter().any(|number| *number != 0)
+        };
+        // There are blocks with more pages than the table has.
+        if last - first > self.pages.len() as u64 {
+            return self.pages.iter().any(|(page, entry)| match entry {
+                Page::Grains(index) => (first..=last).contains(page) && is_there(*page, *index),
+                Page::Gap(_) => false,
+            });
+        }
+        (first..=last).any(|page| match self.pages.get(&page) {
+            Some(Page::Grains(index)) => is_there(page, *index),
+            _ => false,
+        })
+    }
+
+    /// Notes in a small block's grains that `after` is there, where `before` was; 0 is none. Others that were there lose
+    /// these grains.
+    fn fill(&mut self, block: Block, before: u32, after: u32) {
+        let (mut grain, last) = (block.start / GRAIN_BYTES, block.end.max(block.start + 1).div_ceil(GRAIN_BYTES));
+        while grain < last {
+            let from = grain as usize % PAGE_GRAINS;
+            let to = (from as u64 + (last - grain)).min(PAGE_GRAINS as u64) as usize;
+            let page = self.grains_of(grain / PAGE_GRAINS as u64);
+            for number in &mut self.grains[page][from..to] {
+                if *number != before {
+                    self.kept[*number as usize].reach = 0;
+                }
+                *number = after;
+            }
+            grain += (to - from) as u64;
+        }
+    }
+
+    /// Index of a page's grains, which are made if there are none.
+    fn grains_of(&mut self, page: u64) -> usize {
+        match self.pages.get(&page) {
+            Some(Page::Grains(index)) => return *index as usize,
+            Some(Page::Gap(_)) => self.fill_gaps(page * PAGE_BYTES, page * PAGE_BYTES + 1),
+            None => {}
+        }
+        self.grains.push(Box::new([0; PAGE_GRAINS]));
+        self.pages.insert(page, Page::Grains(self.grains.len() as u32 - 1));
+        self.grains.len() - 1
+    }
+
+    fn release(&mut self, number: BlockNumber) -> Block {
+        let kept = &mut self.kept[number.0 as usize];
+        kept.reach = 0;
+        let Kept { start, end, group, .. } = *kept;
+        self.free.entry(group).or_default().push(number);
+        Block { start, end, group }
+    }
+
+    /// Takes out the block that starts there.
+    pub(super) fn remove(&mut self, start: u64) -> Option<Block> {
+        if let Some(number) = self.large.remove(&start) {
+            // What it lay in is found again.
+            if let Some((_, below)) = self.large.range(..start).next_back() {
+                let Kept { start, end, .. } = self.kept[below.0 as usize];
+                self.fill_gaps(start, end);
+            }
+            return Some(self.release(number));
+        }
+        let Some(Page::Grains(index)) = self.pages.get(&(start / PAGE_BYTES)) else { return None };
+        let number = self.grains[*index as usize][(start / GRAIN_BYTES) as usize % PAGE_GRAINS];
+        if number == 0 || self.kept[number as usize].start != start {
+            return None;
+        }
+        let block = self.release(BlockNumber(number));
+        self.fill(block, number, 0);
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A place and a size, small or large, that meet others often.
+    fn blocks() -> impl Strategy<Value = (u64, u64)> {
+        let bytes = prop_oneof![1..3_000_u64, (1..6_u64).prop_map(|n| n * 100_000)];
+        ((0..40_u64).prop_map(|place| place << 14), bytes)
+    }
+
+    fn addresses(start: u64, bytes: u64) -> [u64; 5] {
+        [start, start + bytes / 2, start + bytes, start + 600_000, start / 2]
+    }
+
+    proptest! {
+        /// The table finds what a list of the living finds.
+        #[test]
+        fn as_a_list_does(steps in proptest::collection::vec((0..3_u8, blocks()), 1..200)) {
+            let (mut live, mut list) = (LiveBlocks::default(), Vec::<Block>::new());
+            for (step, (start, bytes)) in steps {
+                match step {
+                    0 if !list.iter().any(|b| b.start < start + bytes && start < b.end) => {
+                        let block = Block { start, end: start + bytes, group: (start >> 14) as u32 };
+                        live.insert(block);
+                        list.push(block);
+                    }
+                    1 => {
+                        let known = list.iter().position(|block| block.start == start).map(|at| list.remove(at));
+                        prop_assert_eq!(live.remove(start), known);
+                    }
+                    _ => {}
+                }
+                for address in addresses(start, bytes) {
+                    let known = list.iter().find(|block| (block.start..block.end).contains(&address));
+                    let found = live.find(address);
+                    prop_assert_eq!(live.group(found), known.map_or(NO_GROUP, |block| block.group));
+                }
+            }
+        }
+
+        /// Whatever lies in what: a number that was found once, and reaches to an address, is what would be found there.
+        #[test]
+        fn numbers_reach_no_further_than_they_are_found(
+            steps in proptest::collection::vec((0..4_u8, blocks(), 0..4_u32), 1..200)
+        ) {
+            let (mut live, mut seen) = (LiveBlocks::default(), vec![BlockNumber::default()]);
+            for (step, (start, bytes), group) in steps {
+                if step > 1 {
+                    live.insert(Block { start, end: start + bytes, group });
+                } else if step == 1 {
+                    live.remove(start);
+                }
+                for address in addresses(start, bytes) {
+                    let found = live.find(address);
+                    for number in &seen {
+                        prop_assert!(!live.reaches(*number, address) || *number == found);
+                    }
+                    if !seen.contains(&found) {
+                        seen.push(found);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_of_nobody_take_bounded_memory() {
+        let mut live = LiveBlocks::default();
+        for page in 0..10 * MOST_GAPS as u64 {
+            let gap = live.find(page << 20);
+            assert!(live.reaches(gap, page << 20));
+        }
+        assert!(live.kept.len() <= MOST_GAPS + 1 && live.pages.len() <= MOST_GAPS);
+    }
+
+    #[test]
+    fn a_block_reaches_to_its_end_and_where_nothing_lies_in_it() {
+        let mut live = LiveBlocks::default();
+        let pool = Block { start: 0x10_0000, end: 0x20_0000, group: 1 };
+        live.insert(pool);
+        let number = live.find(0x18_0000);
+        assert!(live.reaches(number, 0x1f_ffff) && !live.reaches(number, 0x20_0000));
+        live.insert(Block { start: 0x18_0000, end: 0x18_0020, group: 2 });
+        assert!(!live.reaches(number, 0x1f_ffff));
+        let (below, above) = (live.find(0x1f_ffff), live.find(0x18_001f));
+        assert_eq!((below, live.group(above)), (number, 2));
+        assert_eq!(live.remove(pool.start), Some(pool));
+        assert_eq!(live.find(0x18_0000), above);
+    }
+}
