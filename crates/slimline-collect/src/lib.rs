@@ -66,7 +66,8 @@ pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};
 pub use instrumented::{
-    Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TraceSink, site_section, trace,
+    Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,
+    site_section, trace,
 };
 pub use machine::describe as describe_machine;
 pub use program::preloaded;

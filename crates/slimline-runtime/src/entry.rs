@@ -5,14 +5,26 @@
 #![allow(unsafe_code)] // assembly: thread-local storage, and a calling convention that Rust does not have
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::AtomicU8;
 
+use crate::gate::Gate;
 use crate::thread::{ThreadState, next_chunk};
 use crate::{process, thread};
 
-/// Whether anything is recorded. Instrumented functions ask when they begin; 0: they run as if they were not instrumented.
+/// The gate: functions record where it is 0. Once there is a ring, its page lies here.
 #[unsafe(no_mangle)]
-pub(crate) static __slimline_gate: AtomicU8 = AtomicU8::new(0);
+pub(crate) static __slimline_gate: Gate = Gate::new();
+
+/// For the program: nothing is to be recorded from now on.
+#[unsafe(no_mangle)]
+extern "C" fn __slimline_stop() {
+    thread::pause(true);
+}
+
+/// For the program: everything is to be recorded from now on.
+#[unsafe(no_mangle)]
+extern "C" fn __slimline_start() {
+    thread::pause(false);
+}
 
 global_asm!(
     ".pushsection .tbss.slimline, \"awT\", @nobits",

@@ -64,6 +64,22 @@ pub(crate) fn map_file(file: i32, bytes: usize, alignment: usize) -> Option<usiz
     Some(start)
 }
 
+/// Puts a part of a file, shared, in the place of a page; or private memory, zero, where there is no file. Whether it is
+/// there now.
+///
+/// # Safety
+/// Nothing may rely on what is in the page, which is the caller's and may be exchanged at any moment.
+pub(crate) unsafe fn replace_page(at: usize, bytes: usize, file: Option<(i32, usize)>) -> bool {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let (kind, file, offset) = match file {
+        Some((file, offset)) => (libc::MAP_SHARED, file as usize, offset),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, usize::MAX, 0),
+    };
+    let flags = (kind | libc::MAP_FIXED) as usize;
+    // SAFETY: promised by the caller.
+    check(unsafe { call(libc::SYS_mmap, [at, bytes, protection as usize, flags, file, offset]) }).is_some()
+}
+
 /// Gives memory back; nothing where `bytes` is 0.
 ///
 /// # Safety

@@ -26,6 +26,7 @@ extern crate std;
 
 #[cfg(feature = "archive")]
 mod entry;
+mod gate;
 #[cfg(feature = "archive")]
 mod handlers;
 mod kernel;

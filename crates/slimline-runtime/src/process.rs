@@ -6,7 +6,9 @@ use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
+use slimline_trace::stream::ring::{
+    CLOSED_BY_PROGRAM, CLOSED_WITHOUT_READER, DIRECTORY_VARIABLE, GATE_BYTES, PAUSED_VARIABLE,
+};
 
 use crate::entry::__slimline_gate;
 use crate::objects::{self, Path};
@@ -63,7 +65,6 @@ pub(crate) fn ring() -> Option<Ring> {
                 // SAFETY: see `PathsCell`.
                 let ring = begin(unsafe { &mut *PATHS.0.get() });
                 RING.store(ring.map_or(0, Ring::address), Relaxed);
-                __slimline_gate.store(ring.is_some().into(), Relaxed);
                 PROCESS.store(kernel::process_id(), Relaxed);
                 STATE.store(KNOWN, Release);
                 break;
@@ -82,7 +83,22 @@ pub(crate) fn is_ours() -> bool {
 
 /// Nothing is to be recorded any more: functions that begin from now on do not try.
 pub(crate) fn close_gate() {
-    __slimline_gate.store(0, Relaxed);
+    __slimline_gate.close(CLOSED_WITHOUT_READER);
+}
+
+/// Whether nothing is to be recorded at this moment.
+pub(crate) fn is_paused() -> bool {
+    __slimline_gate.is_closed()
+}
+
+/// The program wants nothing recorded, or that it is again. Signals must be blocked.
+pub(crate) fn pause(is_paused: bool) {
+    let gate = &__slimline_gate;
+    let is_new = if is_paused { gate.close(CLOSED_BY_PROGRAM) } else { gate.open(CLOSED_BY_PROGRAM) };
+    // SAFETY: as in `ring`, which would make one here.
+    if let Some(ring) = unsafe { Ring::at(RING.load(Relaxed)) }.filter(|_| is_new && is_ours()) {
+        ring.note_pause(is_paused);
+    }
 }
 
 /// The directory of rings, and this one's file. After [`ring`] returned one.
@@ -99,15 +115,24 @@ pub(crate) fn key() -> Option<libc::pthread_key_t> {
 
 fn begin(paths: &mut Paths) -> Option<Ring> {
     watch();
-    if paths.directory.get().is_none() && !find_directory(&mut paths.directory) {
-        return None;
+    if paths.directory.get().is_none() {
+        if !find_directory(&mut paths.directory) {
+            return None;
+        }
+        if variable(PAUSED_VARIABLE).is_some_and(|value| !value.is_empty()) {
+            __slimline_gate.close(CLOSED_BY_PROGRAM);
+        }
     }
     // SAFETY: a look into the auxiliary vector: 16 bytes that the kernel has chosen for this program.
     let image = unsafe {
         let random = libc::getauxval(libc::AT_RANDOM) as *const u64;
         if random.is_null() { 0 } else { random.read_unaligned() }
     };
-    let ring = Ring::create(paths.directory.bytes(), image, &mut paths.file);
+    let paused = if __slimline_gate.is_closed_by(CLOSED_BY_PROGRAM) { CLOSED_BY_PROGRAM } else { 0 };
+    let ring = Ring::create(paths.directory.bytes(), image, &mut paths.file, &__slimline_gate, paused);
+    if ring.is_none() {
+        __slimline_gate.close(CLOSED_WITHOUT_READER);
+    }
     // SAFETY: in a forked child it stays mapped up to here.
     if let Some(parents) = unsafe { Ring::at(PARENTS.swap(0, Relaxed)) } {
         match ring {
@@ -147,9 +172,25 @@ unsafe extern "C" fn at_thread_end(_: *mut c_void) {
 unsafe extern "C" fn in_forked_child() {
     let signals = kernel::Signals::block();
     thread::forget();
+    forget_gate();
     PARENTS.store(RING.swap(0, Relaxed), Relaxed);
     STATE.store(UNKNOWN, Release);
     drop(signals);
+}
+
+/// In a forked child: the gate is its parent's, and gets a page of its own. It is open, so that the child makes a ring as
+/// soon as it records anything, unless the program wants nothing recorded, or is not traced.
+fn forget_gate() {
+    let gate = &__slimline_gate;
+    if gate.is_closed_by(CLOSED_WITHOUT_READER) {
+        return;
+    }
+    let is_paused = gate.is_closed_by(CLOSED_BY_PROGRAM);
+    // SAFETY: a gate is a page of its own; no other thread of this process is there yet.
+    let is_own = unsafe { kernel::replace_page(gate.address(), GATE_BYTES, None) };
+    if is_own && is_paused {
+        gate.close(CLOSED_BY_PROGRAM);
+    }
 }
 
 /// Finds the value of [`DIRECTORY_VARIABLE`]. Whether the process has it and may follow it.
@@ -159,33 +200,39 @@ fn find_directory(directory: &mut Path) -> bool {
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return false;
     }
+    let Some(value) = variable(DIRECTORY_VARIABLE) else { return false };
+    directory.push_all(value);
+    value.first() == Some(&b'/') && directory.get().is_some()
+}
+
+/// The value of an environment variable.
+fn variable(name: &str) -> Option<&'static [u8]> {
     // SAFETY: the C library's array of strings, ended by null, which the program does not change at this moment.
     unsafe {
         let mut at = environ;
         while !at.is_null() && !(*at).is_null() {
-            if let Some(value) = value_of(*at) {
-                directory.push_all(value);
-                return value.first() == Some(&b'/') && directory.get().is_some();
+            if let Some(value) = value_of(name, *at) {
+                return Some(value);
             }
             at = at.add(1);
         }
     }
-    false
+    None
 }
 
-/// What is behind the `=` where `entry` is of our variable. Not by the C library, whose functions a program may replace.
+/// What is behind the `=` where `entry` is of this variable. Not by the C library, whose functions a program may replace.
 ///
 /// # Safety
 /// `entry` must be a string that lives on.
-unsafe fn value_of(entry: *const c_char) -> Option<&'static [u8]> {
+unsafe fn value_of(name: &str, entry: *const c_char) -> Option<&'static [u8]> {
     // SAFETY: promised by the caller; each byte is read before the next one.
     unsafe {
         let entry: *const u8 = entry.cast();
-        let name = DIRECTORY_VARIABLE.as_bytes().iter().chain(b"=");
-        if !(0..).zip(name).all(|(at, &byte)| *entry.add(at) == byte) {
+        let start = name.as_bytes().iter().chain(b"=");
+        if !(0..).zip(start).all(|(at, &byte)| *entry.add(at) == byte) {
             return None;
         }
-        let value = entry.add(DIRECTORY_VARIABLE.len() + 1);
+        let value = entry.add(name.len() + 1);
         let length = (0..objects::PATH_BYTES).find(|&at| value.add(at).read_volatile() == 0)?;
         Some(core::slice::from_raw_parts(value, length))
     }

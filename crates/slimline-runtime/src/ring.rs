@@ -7,10 +7,12 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use slimline_trace::stream::ring::{
-    CHUNK_BYTES, FILE_BYTES, FILE_EXTENSION, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES,
-    RingHeader, RingState, SLOT_BYTES, SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+    CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET, MAGIC, MOST_FULL,
+    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOT_BYTES, SLOTS, SLOTS_OFFSET, Slot,
+    SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
+use crate::gate::Gate;
 use crate::kernel::{self, Populated};
 use crate::objects::Path;
 
@@ -32,8 +34,9 @@ pub(crate) struct Taken {
 }
 
 impl Ring {
-    /// Makes a file in `directory`, whose path is left in `path`, and maps it. None where that can't be done.
-    pub(crate) fn create(directory: &[u8], image: u64, path: &mut Path) -> Option<Self> {
+    /// Makes a file in `directory`, whose path is left in `path`, and maps it, and its gate, closed for these reasons, in the
+    /// place of this one. None where that can't be done.
+    pub(crate) fn create(directory: &[u8], image: u64, path: &mut Path, gate: &Gate, reasons: u8) -> Option<Self> {
         let pid = kernel::process_id();
         let file = (0..u32::MAX).find_map(|number| {
             path.clear();
@@ -55,8 +58,18 @@ impl Ring {
             kernel::close(file);
             return None;
         }
-        let is_whole = kernel::truncate(file, FILE_BYTES) && kernel::allocate(file, 0, OBJECTS_OFFSET + OBJECTS_BYTES);
+        let is_whole = kernel::truncate(file, FILE_BYTES) && kernel::allocate(file, 0, GATE_OFFSET + GATE_BYTES);
         let start = if is_whole { kernel::map_file(file, FILE_BYTES, SLOT_BYTES) } else { None };
+        let start = start.filter(|start| {
+            Self { start: *start }.gate_byte().store(reasons, Relaxed);
+            // SAFETY: a gate is a page of its own, and its byte was just written.
+            let is_there = unsafe { kernel::replace_page(gate.address(), GATE_BYTES, Some((file, GATE_OFFSET))) };
+            if !is_there {
+                // SAFETY: nobody has it yet.
+                unsafe { kernel::unmap(*start, FILE_BYTES) };
+            }
+            is_there
+        });
         kernel::close(file);
         let Some(start) = start else {
             if let Some(path) = path.get() {
@@ -71,8 +84,22 @@ impl Ring {
         header.pid.store(pid, Relaxed);
         header.parent_pid.store(kernel::parent_id(), Relaxed);
         header.image.store(image, Relaxed);
-        header.started_ns.store(kernel::now_ns(), Relaxed);
+        let now_ns = kernel::now_ns();
+        header.started_ns.store(now_ns, Relaxed);
+        if reasons & CLOSED_BY_PROGRAM != 0 {
+            header.paused_since_ns.store(now_ns, Relaxed);
+        }
         Some(ring)
+    }
+
+    /// Notes that the program wants nothing recorded, or that it does again.
+    pub(crate) fn note_pause(self, is_paused: bool) {
+        let header = self.header();
+        let now_ns = kernel::now_ns();
+        let since_ns = header.paused_since_ns.swap(if is_paused { now_ns } else { 0 }, AcqRel);
+        if since_ns != 0 {
+            header.paused_ns.fetch_add(now_ns.saturating_sub(since_ns), Relaxed);
+        }
     }
 
     /// The ring at an address that [`Self::address`] gave; none for 0.
@@ -192,6 +219,11 @@ impl Ring {
         self.header().objects_bytes.store(used as u32, Release);
     }
 
+    fn gate_byte<'a>(self) -> &'a AtomicU8 {
+        // SAFETY: as in `header`; inside the gate's page.
+        unsafe { &*((self.start + GATE_OFFSET) as *const AtomicU8) }
+    }
+
     fn object_byte<'a>(self, at: usize) -> &'a AtomicU8 {
         // SAFETY: as in `header`; inside the area of paths.
         unsafe { &*((self.start + OBJECTS_OFFSET + at.min(OBJECTS_BYTES - 1)) as *const AtomicU8) }
@@ -233,6 +265,7 @@ const _: () = assert!(offset_of!(RingHeader, freed) % align_of::<AtomicU32>() ==
 
 #[cfg(test)]
 mod tests {
+    use std::boxed::Box;
     use std::ffi::CString;
     use std::fs::File;
     use std::os::unix::ffi::OsStrExt;
@@ -253,7 +286,11 @@ mod tests {
         }
 
         fn ring(&self) -> Ring {
-            Ring::create(self.directory.as_os_str().as_bytes(), 7, &mut Path::new()).unwrap()
+            self.ring_with(Box::leak(Box::new(Gate::new())), 0)
+        }
+
+        fn ring_with(&self, gate: &Gate, reasons: u8) -> Ring {
+            Ring::create(self.directory.as_os_str().as_bytes(), 7, &mut Path::new(), gate, reasons).unwrap()
         }
 
         fn path(&self) -> CString {
@@ -272,7 +309,8 @@ mod tests {
         let place = Place::new("files");
         let (mut first, mut second) = (Path::new(), Path::new());
         let directory = place.directory.as_os_str().as_bytes();
-        let rings = [Ring::create(directory, 7, &mut first).unwrap(), Ring::create(directory, 7, &mut second).unwrap()];
+        let gate = Box::leak(Box::new(Gate::new()));
+        let rings = [&mut first, &mut second].map(|path| Ring::create(directory, 7, path, gate, 0).unwrap());
         let name = |path: &Path| String::from_utf8(path.bytes().rsplit(|&b| b == b'/').next().unwrap().into()).unwrap();
         let pid = std::process::id();
         assert_eq!([name(&first), name(&second)], [std::format!("{pid}-0.trace"), std::format!("{pid}-1.trace")]);
@@ -282,7 +320,26 @@ mod tests {
             // SAFETY: not used again.
             unsafe { ring.leave(false) };
         }
-        assert!(Ring::create(b"/nowhere", 7, &mut Path::new()).is_none());
+        assert!(Ring::create(b"/nowhere", 7, &mut Path::new(), gate, 0).is_none());
+    }
+
+    /// A gate whose page is exchanged is never given back to the heap.
+    #[test]
+    fn the_gate_is_the_files() {
+        let place = Place::new("gate");
+        let gate = Box::leak(Box::new(Gate::new()));
+        let ring = place.ring_with(gate, CLOSED_BY_PROGRAM);
+        assert!(gate.is_closed() && ring.header().paused_since_ns.load(Relaxed) != 0);
+        ring.gate_byte().store(0, Relaxed);
+        ring.note_pause(false);
+        assert!(!gate.is_closed());
+        let paused_ns = ring.header().paused_ns.load(Relaxed);
+        ring.note_pause(false);
+        assert_eq!(ring.header().paused_ns.load(Relaxed), paused_ns);
+        gate.close(CLOSED_BY_PROGRAM);
+        assert_eq!(ring.gate_byte().load(Relaxed), CLOSED_BY_PROGRAM);
+        // SAFETY: not used again.
+        unsafe { ring.leave(false) };
     }
 
     #[test]

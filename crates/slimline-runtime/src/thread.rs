@@ -86,6 +86,14 @@ pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
     next
 }
 
+/// The program wants nothing recorded, or that it is again; called by instrumented code, so that the calling thread's cursor
+/// is in its place: it changes at once.
+pub(crate) fn pause(is_paused: bool) {
+    let _signals = Signals::block();
+    process::pause(is_paused);
+    state().pause(is_paused);
+}
+
 /// A signal handler begins.
 pub(crate) fn enter_handler(stack: Stack) -> Handler {
     let _signals = Signals::block();
@@ -162,6 +170,10 @@ impl ThreadState {
                 process::close_gate();
                 return self.scratch(Some(ring));
             }
+            if process::is_paused() {
+                // A loop that began before goes on, and nobody reads what it writes.
+                return self.scratch(None);
+            }
             if !ring.is_backed_up() {
                 return self.take(stream, ring).unwrap_or_else(|| self.scratch(Some(ring)));
             }
@@ -178,6 +190,17 @@ impl ThreadState {
         let chunk = stream.take(ring, self.tid.get(), process::paths().1)?;
         self.watch();
         Some(chunk)
+    }
+
+    /// Has the cursor lead where nobody reads, or to a chunk again.
+    fn pause(&self, is_paused: bool) {
+        let (Some(ring), Some(stream)) = (process::ring(), self.streams.get(self.current.get())) else { return };
+        if is_paused && stream.has_chunk() {
+            stream.give_up(ring, cursor());
+            set_cursor(self.scratch(None));
+        } else if !is_paused && !stream.has_chunk() {
+            set_cursor(0);
+        }
     }
 
     /// Changes to a stream that nobody else writes.

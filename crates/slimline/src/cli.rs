@@ -43,6 +43,8 @@ pub(crate) enum Command {
     /// Compile and link C++ as clang++ does, for `slimline trace`
     #[command(name = "c++", disable_help_flag = true)]
     CompileCPlusPlus(Compile),
+    /// Print the C header by which a program says what of it `trace` is to trace
+    Header,
     Import(Import),
     Report(Report),
     Advise(Advise),
@@ -190,6 +192,13 @@ pub(crate) struct Trace {
     /// Show a trace that was written
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub(crate) replay: Option<PathBuf>,
+    /// Trace only windows of the run: on=10ms,off=90ms, or on=ACCESSES,off=TIME; gaps are of half to one and a half of
+    /// that time
+    #[arg(long, value_name = "WINDOW", conflicts_with = "replay")]
+    pub(crate) window: Option<slimline_collect::Windows>,
+    /// Begin untraced; the program says when, by slimline_start() (slimline header)
+    #[arg(long, conflicts_with = "replay")]
+    pub(crate) paused: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -205,6 +205,15 @@ fn lost(end: &ProcessEnd) -> Vec<String> {
         missing.push("it runs on, untraced".to_owned());
     }
     let losses = &end.losses;
+    for (ns, when) in
+        [(losses.between_windows_ns, "between windows"), (losses.paused_ns, "while the program was paused")]
+    {
+        if ns > 0 {
+            let share = 100.0 * ns as f64 / losses.lifetime_ns.max(1) as f64;
+            missing
+                .push(format!("{share:.1} % of its time was not traced, {when}: counts are of the rest, not scaled"));
+        }
+    }
     for (count, what) in [
         (losses.untraced_chunks, "chunks of 256 KiB were thrown away, as no room was left for them"),
         (losses.untraced_children.into(), "forked children were not traced, as there was no room for them"),

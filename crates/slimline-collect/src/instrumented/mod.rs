@@ -12,6 +12,7 @@
 mod object;
 mod ring;
 mod rings;
+mod windows;
 
 use std::ffi::OsString;
 use std::io;
@@ -20,9 +21,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use slimline_trace::session::End;
-use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES};
+use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES, PAUSED_VARIABLE};
 
 use self::rings::Rings;
+use self::windows::WindowClock;
+use crate::clock::monotonic_ns;
 use crate::record::check_file_size_limit;
 use crate::run_directory::RunDirectory;
 use crate::signals::{self, HeldSignals};
@@ -30,6 +33,7 @@ use crate::until::{Until, wait};
 use crate::{RecordError, program};
 
 pub use object::site_section;
+pub use windows::{Windows, WindowsError};
 
 /// How long to wait where there was nothing to read. A thread fills all the chunks that may wait in no less.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(250);
@@ -89,6 +93,21 @@ pub struct ProcessLosses {
     pub sequence_gaps: u64,
     /// The process cut the shared file off.
     pub is_cut_off: bool,
+    /// From the beginning of tracing to its end.
+    pub lifetime_ns: u64,
+    /// How long of that it was not traced between two windows.
+    pub between_windows_ns: u64,
+    /// How long of it the program wanted not to be traced.
+    pub paused_ns: u64,
+}
+
+/// When a run is to be traced.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TracePlan {
+    /// Only now and then; else always.
+    pub windows: Option<Windows>,
+    /// Programs begin untraced, until they ask for it.
+    pub is_paused: bool,
 }
 
 /// The end of a process' trace.
@@ -157,7 +176,7 @@ impl TraceOutcome {
 ///
 /// # Errors
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end.
-pub fn trace(command: &[OsString], sink: &mut dyn TraceSink) -> Result<TraceOutcome, RecordError> {
+pub fn trace(command: &[OsString], plan: TracePlan, sink: &mut dyn TraceSink) -> Result<TraceOutcome, RecordError> {
     let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     let program = program::find(name)?;
     program::what_runs(&program)?;
@@ -169,11 +188,13 @@ pub fn trace(command: &[OsString], sink: &mut dyn TraceSink) -> Result<TraceOutc
         .arg0(name)
         .args(arguments)
         .env(DIRECTORY_VARIABLE, run.path())
+        .env(PAUSED_VARIABLE, if plan.is_paused { "1" } else { "" })
         .spawn()
         .map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
     let mut rings = Rings::new(run.path(), child.id(), &program);
     let mut until = Until::Child(child);
-    let (end, mut taken) = follow(&mut until, &mut rings, &held, sink);
+    let mut clock = plan.windows.map(|windows| WindowClock::new(windows, monotonic_ns()));
+    let (end, mut taken) = follow(&mut until, &mut rings, &mut clock, &held, sink);
     let end = end.map_err(RecordError::system("the command was lost"))?;
     if taken.is_ok() {
         taken = rings.finish(sink);
@@ -186,6 +207,7 @@ pub fn trace(command: &[OsString], sink: &mut dyn TraceSink) -> Result<TraceOutc
 fn follow(
     until: &mut Until,
     rings: &mut Rings,
+    clock: &mut Option<WindowClock>,
     held: &HeldSignals,
     sink: &mut dyn TraceSink,
 ) -> (io::Result<End>, io::Result<()>) {
@@ -209,6 +231,13 @@ fn follow(
             rings.stop();
         }
         pause = if any { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        if let Some(clock) = clock {
+            let now_ns = monotonic_ns();
+            if let Some(is_open) = clock.turn(now_ns, rings.words_taken()) {
+                rings.set_open(is_open, now_ns);
+            }
+            pause = pause.min(clock.rest(now_ns));
+        }
         if !any {
             wait(&mut wakes, pause);
         }

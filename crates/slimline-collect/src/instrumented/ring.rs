@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex;
 use slimline_trace::stream::ring::{
-    CHUNK_BYTES, FILE_BYTES, MAGIC, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOTS,
-    SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+    CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC, OBJECTS_BYTES,
+    OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES,
+    VERSION, chunk_offset,
 };
 
 use super::ProcessLosses;
@@ -144,12 +145,32 @@ impl RingFile {
             untold_objects: self.u32_at(offset_of!(RingHeader, untold_objects)),
             sequence_gaps: 0,
             is_cut_off: self.is_cut(),
+            ..ProcessLosses::default()
         }
+    }
+
+    /// How long the program wanted nothing recorded, up to a time that is not after its end.
+    pub(super) fn paused_ns(&self, end_ns: u64) -> u64 {
+        let since_ns = self.u64_at(offset_of!(RingHeader, paused_since_ns));
+        let last_ns = if since_ns == 0 { 0 } else { end_ns.saturating_sub(since_ns) };
+        self.u64_at(offset_of!(RingHeader, paused_ns)).saturating_add(last_ns)
+    }
+
+    /// Has the program record nothing from now on, or everything again that it wants recorded.
+    pub(super) fn set_open(&self, is_open: bool) {
+        let gate = self.half(GATE_OFFSET);
+        let reason = u32::from(CLOSED_BY_READER).to_le();
+        if is_open {
+            gate.fetch_and(!reason, Ordering::AcqRel)
+        } else {
+            gate.fetch_or(reason, Ordering::AcqRel)
+        };
     }
 
     /// Has the program go on untraced.
     pub(super) fn stop(&self) {
         self.half(offset_of!(RingHeader, stop)).store(1, Ordering::Release);
+        self.half(GATE_OFFSET).fetch_or(u32::from(CLOSED_WITHOUT_READER).to_le(), Ordering::AcqRel);
         self.wake();
     }
 

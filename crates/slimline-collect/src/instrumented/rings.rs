@@ -30,6 +30,10 @@ pub(super) struct Rings {
     last_look_ns: u64,
     /// The chunk that is handed on.
     words: Vec<u64>,
+    /// Since when all gates are closed, where they are.
+    closed_since_ns: Option<u64>,
+    /// Words of processes that have ended.
+    ended_words: u64,
 }
 
 #[derive(Debug)]
@@ -41,6 +45,13 @@ struct Running {
     /// Number of each stream's next chunk.
     next: HashMap<u32, u64>,
     sequence_gaps: u64,
+    started_ns: u64,
+    /// Words that were handed on.
+    taken_words: u64,
+    /// How long its gate was closed by us, but for the last time …
+    closed_ns: u64,
+    /// … which began then.
+    closed_since_ns: Option<u64>,
 }
 
 /// Takes nothing.
@@ -68,7 +79,20 @@ impl Rings {
             programs: HashMap::new(),
             last_look_ns: 0,
             words: Vec::new(),
+            closed_since_ns: None,
+            ended_words: 0,
         }
+    }
+
+    /// Words of full chunks so far.
+    pub(super) fn words_taken(&self) -> u64 {
+        self.ended_words + self.running.iter().map(|running| running.taken_words).sum::<u64>()
+    }
+
+    /// Has all programs record nothing from now on, or what they want recorded again.
+    pub(super) fn set_open(&mut self, is_open: bool, now_ns: u64) {
+        self.closed_since_ns = (!is_open).then_some(now_ns);
+        self.running.iter_mut().for_each(|running| running.set_open(is_open, now_ns));
     }
 
     /// Processes so far.
@@ -109,6 +133,7 @@ impl Rings {
         for index in over.into_iter().rev() {
             any = true;
             let mut running = self.running.remove(index);
+            self.ended_words += running.taken_words;
             running.end(&mut self.words, true, sink)?;
         }
         Ok(any)
@@ -164,13 +189,27 @@ impl Rings {
     fn begin(&mut self, name: String, path: PathBuf, ring: RingFile, sink: &mut dyn TraceSink) -> Taken {
         let program = self.program_of(&ring);
         let number = self.processes;
-        let mut running = Running { number, path, ring, objects_to: 0, next: HashMap::new(), sequence_gaps: 0 };
+        let mut running = Running {
+            number,
+            path,
+            started_ns: ring.started_ns(),
+            ring,
+            objects_to: 0,
+            next: HashMap::new(),
+            sequence_gaps: 0,
+            taken_words: 0,
+            closed_ns: 0,
+            closed_since_ns: None,
+        };
+        if self.closed_since_ns.is_some() {
+            running.set_open(false, monotonic_ns());
+        }
         let process = Process {
             number,
             pid: running.ring.pid(),
             parent_pid: running.ring.parent_pid(),
             program,
-            started_ns: running.ring.started_ns(),
+            started_ns: running.started_ns,
         };
         self.processes += 1;
         self.known.insert(name);
@@ -205,6 +244,14 @@ impl Rings {
 }
 
 impl Running {
+    fn set_open(&mut self, is_open: bool, now_ns: u64) {
+        self.ring.set_open(is_open);
+        if let Some(since_ns) = self.closed_since_ns.take() {
+            self.closed_ns += now_ns.saturating_sub(since_ns);
+        }
+        self.closed_since_ns = (!is_open).then_some(now_ns);
+    }
+
     fn tell_objects(&mut self, sink: &mut dyn TraceSink) -> Taken {
         let (paths, end) = self.ring.objects(self.objects_to);
         self.objects_to = end;
@@ -257,6 +304,7 @@ impl Running {
 
     fn hand_on(&mut self, head: &ChunkHead, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
         self.ring.take(head, words);
+        self.taken_words += words.len() as u64;
         self.tell_objects(sink)?;
         sink.take(Event::Chunk(self.chunk(head, words, head.words.is_none())))
     }
@@ -276,7 +324,16 @@ impl Running {
             self.tell_objects(sink)?;
             sink.take(Event::Chunk(self.chunk(&head, words, true)))?;
         }
-        let losses = ProcessLosses { sequence_gaps: self.sequence_gaps, ..self.ring.losses() };
+        let now_ns = monotonic_ns();
+        let lifetime_ns = now_ns.saturating_sub(self.started_ns);
+        self.set_open(true, now_ns);
+        let losses = ProcessLosses {
+            sequence_gaps: self.sequence_gaps,
+            lifetime_ns,
+            between_windows_ns: self.closed_ns.min(lifetime_ns),
+            paused_ns: self.ring.paused_ns(now_ns).min(lifetime_ns),
+            ..self.ring.losses()
+        };
         let failure = losses.is_cut_off.then(|| "the file that it shares with slimline was cut off".to_owned());
         sink.take(Event::End(ProcessEnd { process: self.number, losses, failure, is_alive: !is_gone }))?;
         // Gives the memory back. Where that fails the directory's end does it.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use slimline_collect::{Event, Process, ProcessEnd, RUNTIME, TraceSink};
+use slimline_collect::{Event, Process, ProcessEnd, RUNTIME, TracePlan, TraceSink};
 use slimline_trace::session::End;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
 use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
@@ -99,7 +99,7 @@ impl TraceSink for Seen {
 fn traced_with(seen: &mut Seen, arguments: &[&str]) -> End {
     let mut command: Vec<OsString> = vec![program().into()];
     command.extend(arguments.iter().map(OsString::from));
-    let outcome = slimline_collect::trace(&command, seen).unwrap();
+    let outcome = slimline_collect::trace(&command, TracePlan::default(), seen).unwrap();
     assert_eq!(outcome.stopped_early.is_some(), seen.limit.is_some());
     outcome.end
 }

@@ -21,6 +21,8 @@ use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, RewriteError, rewrite};
 use jobs::{Job, Purpose, Said};
 
+/// The C header by which programs say what of them is to be traced.
+pub const HEADER: &str = include_str!("slimline.h");
 /// Environment variable that names the clang to use.
 pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
 /// Arguments of a linker beyond which they are given in a file: well below what Linux takes.

@@ -1,9 +1,9 @@
-//! Code that asks a byte of another object, the gate, whether it is to be traced.
+//! Code that asks a byte of another object, the gate, whether it is to be traced: it is open where it is 0.
 //!
 //! A function gets two versions, and the one with its name chooses:
 //!
 //! ```text
-//!   f(…) { if (gate) musttail return f.traced(…); … as it was … }
+//!   f(…) { if (gate == 0) musttail return f.traced(…); … as it was … }
 //! ```
 //!
 //! The C API can't copy a function, and the inliner can: what was `f` becomes `f.traced`, the new `f` calls it by two ways,
@@ -106,8 +106,8 @@ impl Module<'_> {
             let builder = (api.LLVMCreateBuilderInContext)(self.context);
             (api.LLVMSetCurrentDebugLocation2)(builder, location);
             (api.LLVMPositionBuilderAtEnd)(builder, entry);
-            let is_closed = self.is_closed(builder, gate);
-            (api.LLVMBuildCondBr)(builder, is_closed, closed, open);
+            let is_open = self.is_open(builder, gate);
+            (api.LLVMBuildCondBr)(builder, is_open, open, closed);
             for (block, is_inlined) in [(closed, true), (open, false)] {
                 (api.LLVMPositionBuilderAtEnd)(builder, block);
                 let call = self.call_in_place(builder, old, new);
@@ -122,12 +122,12 @@ impl Module<'_> {
         }
     }
 
-    /// Whether the gate is closed.
+    /// Whether the gate is open.
     ///
     /// # Safety
     ///
     /// The builder stands at the end of a block, and the gate is a global variable, both of this module.
-    unsafe fn is_closed(&self, builder: *mut api::BuilderRaw, gate: api::Value) -> api::Value {
+    unsafe fn is_open(&self, builder: *mut api::BuilderRaw, gate: api::Value) -> api::Value {
         let api = self.api();
         // SAFETY: promised by the caller.
         unsafe {
@@ -317,7 +317,7 @@ impl<'m> Gate<'m> {
     ///
     /// ```text
     /// ptr segment(ptr cursor, i64 word, …) {
-    ///     if (!gate) return cursor;
+    ///     if (gate != 0) return cursor;
     ///     cursor = room(cursor);
     ///     cursor[0] = word;
     ///     …
@@ -343,8 +343,8 @@ impl<'m> Gate<'m> {
             let builder = (api.LLVMCreateBuilderInContext)(module.context);
             let cursor = (api.LLVMGetParam)(function, 0);
             (api.LLVMPositionBuilderAtEnd)(builder, entry);
-            let is_closed = module.is_closed(builder, self.0.raw);
-            (api.LLVMBuildCondBr)(builder, is_closed, closed, open);
+            let is_open = module.is_open(builder, self.0.raw);
+            (api.LLVMBuildCondBr)(builder, is_open, open, closed);
             (api.LLVMPositionBuilderAtEnd)(builder, closed);
             (api.LLVMBuildRet)(builder, cursor);
             (api.LLVMPositionBuilderAtEnd)(builder, open);

@@ -37,7 +37,7 @@ use rules::Rules;
 pub const CURSOR: &CStr = c"__slimline_cursor";
 /// Gives the cursor to go on with where the one that it is given has no room.
 pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
-/// A byte: whether anything is recorded.
+/// A byte: 0 where everything is recorded.
 pub const GATE: &CStr = c"__slimline_gate";
 /// What installs signal handlers, and what of the runtime does so in their place.
 const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [

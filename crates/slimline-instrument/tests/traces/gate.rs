@@ -10,8 +10,8 @@ const GATE: &str = r#"
 extern char __slimline_gate __attribute__((weak));
 __attribute__((noinline)) static void gate(int open) {
     static int is_traced = -1;
-    if (is_traced < 0) is_traced = &__slimline_gate && __slimline_gate;
-    if (is_traced) __atomic_store_n(&__slimline_gate, open, __ATOMIC_RELAXED);
+    if (is_traced < 0) is_traced = &__slimline_gate && !__slimline_gate;
+    if (is_traced) __atomic_store_n(&__slimline_gate, !open, __ATOMIC_RELAXED);
 }
 "#;
 

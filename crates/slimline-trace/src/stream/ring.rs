@@ -10,6 +10,8 @@
 //!              │ Slot × SLOTS             │  state of a chunk each
 //!              ├──────────────────────────┤  OBJECTS_OFFSET
 //!              │ paths of objects         │  those that have site tables, each ended by NUL
+//!              ├──────────────────────────┤  GATE_OFFSET
+//!              │ the gate                 │  one page, which the program also has in the place of its own gate
 //!              ├──────────────────────────┤  SLOT_BYTES
 //!              │ (nothing)  │ chunk 0     │  SLOT_BYTES: a lower half, and an upper half, the chunk
 //!              ├────────────┼─────────────┤
@@ -32,13 +34,15 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Environment variable that names the directory of rings (absolute path).
 pub const DIRECTORY_VARIABLE: &str = "SLIMLINE_TRACE";
+/// Environment variable; programs begin with [`CLOSED_BY_PROGRAM`] where it is set and not empty.
+pub const PAUSED_VARIABLE: &str = "SLIMLINE_TRACE_PAUSED";
 /// How the name of a ring's file ends; the whole is `<pid>-<n>.trace` with the first `n` that is free.
 pub const FILE_EXTENSION: &str = "trace";
 
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
-/// Layout version of everything in this module. Version 1: the first.
-pub const VERSION: u32 = 1;
+/// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed.
+pub const VERSION: u32 = 2;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -61,12 +65,22 @@ pub const SLOTS_OFFSET: usize = 4096;
 pub const OBJECTS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
 /// Room for them. An object whose path does not fit is not told.
 pub const OBJECTS_BYTES: usize = 64 << 10;
+/// Offset of the gate: a byte of bits, each a reason not to record anything; and nothing else in its page.
+pub const GATE_OFFSET: usize = OBJECTS_OFFSET + OBJECTS_BYTES;
+/// Size and alignment of the gate's page.
+pub const GATE_BYTES: usize = 4096;
+/// Of the gate: nobody reads.
+pub const CLOSED_WITHOUT_READER: u8 = 1;
+/// Of the gate: the program, or who began it, wants it so.
+pub const CLOSED_BY_PROGRAM: u8 = 2;
+/// Of the gate: the reader wants it so, between two windows.
+pub const CLOSED_BY_READER: u8 = 4;
 /// Size of a ring's file. Sparse.
 pub const FILE_BYTES: usize = SLOT_BYTES * (1 + SLOTS) + OVERFLOW_BYTES;
 /// The same in MiB, rounded up: for users.
 pub const FILE_MIB: usize = FILE_BYTES.div_ceil(1 << 20);
 
-const _: () = assert!(OBJECTS_OFFSET + OBJECTS_BYTES <= SLOT_BYTES);
+const _: () = assert!(GATE_OFFSET.is_multiple_of(GATE_BYTES) && GATE_OFFSET + GATE_BYTES <= SLOT_BYTES);
 
 /// Offset of a slot's chunk.
 pub const fn chunk_offset(slot: usize) -> usize {
@@ -113,9 +127,13 @@ pub struct RingHeader {
     pub untraced_children: AtomicU32,
     /// Objects with site tables whose path did not fit.
     pub untold_objects: AtomicU32,
+    /// How long [`CLOSED_BY_PROGRAM`] was set, together, but for the last time …
+    pub paused_ns: AtomicU64,
+    /// … which began then (`CLOCK_MONOTONIC`); 0 where it is not set.
+    pub paused_since_ns: AtomicU64,
 }
 
-const _: () = assert!(size_of::<RingHeader>() == 96);
+const _: () = assert!(size_of::<RingHeader>() == 112);
 
 /// How far the runtime has come with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

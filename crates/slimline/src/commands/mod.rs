@@ -15,7 +15,7 @@ mod trace;
 use std::io::Write;
 use std::time::Duration;
 
-use slimline_instrument::driver::Language;
+use slimline_instrument::driver::{HEADER, Language};
 
 use crate::cli::{Cli, Command};
 
@@ -25,6 +25,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Trace(options) => trace::run(options),
         Command::CompileC(options) => compile::run(Language::C, options),
         Command::CompileCPlusPlus(options) => compile::run(Language::CPlusPlus, options),
+        Command::Header => {
+            print(HEADER)?;
+            Ok(0)
+        }
         Command::Import(options) => import::run(options),
         Command::Report(options) => report::run(options),
         Command::Advise(options) => advise::run(options),

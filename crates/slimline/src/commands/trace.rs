@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use slimline_analyze::full_trace::splitting::SplitRules;
-use slimline_collect::{Event, TraceOutcome, TraceSink};
+use slimline_collect::{Event, TraceOutcome, TracePlan, TraceSink};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
@@ -32,9 +32,13 @@ fn words(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
+fn plan(options: &cli::Trace) -> TracePlan {
+    TracePlan { windows: options.window, is_paused: options.paused }
+}
+
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = Live::default();
-    let outcome = slimline_collect::trace(&options.command, &mut live)?;
+    let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
     if has_any(&outcome) {
         show(options, &live.report(words(&options.command), &rules(options)))?;
     }
@@ -43,7 +47,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
 
 fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
-    let outcome = slimline_collect::trace(&options.command, &mut recorder)?;
+    let outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
     let stopped = outcome.stopped_early.as_ref();
     let written = recorder.finish(stopped.is_none());
     if has_any(&outcome) {

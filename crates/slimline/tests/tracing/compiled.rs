@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::Value;
-use slimline_instrument::driver::{Language, compile};
+use slimline_instrument::driver::{HEADER, Language, compile};
 use tempfile::TempDir;
 
 use super::{report, slimline, text};
@@ -202,4 +202,83 @@ int main(void) {
                 struct node_cold *cold;\n};\n";
     assert_eq!(structure["code"], code);
     assert_eq!(report["missing"], Value::Array(Vec::new()));
+}
+
+/// What is missing, as it begins.
+fn missing(report: &Value) -> Vec<&str> {
+    report["missing"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect()
+}
+
+/// A program says when it is to be traced, in loops that run, too; a forked child says so for itself.
+#[test]
+fn programs_start_and_stop_tracing() {
+    const SOURCE: &str = r#"
+#include "slimline.h"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile long touched, own;
+__attribute__((noinline)) static void touch(int n) { for (int i = 0; i < n; i++) touched = i; }
+int main(void) {
+    for (int i = 0; i < 40; i++) {
+        if (i == 10) slimline_stop();
+        if (i == 30) slimline_start();
+        own = i;
+        if (i == 20) slimline_stop();
+    }
+    slimline_stop();
+    touch(2000);
+    if (fork() == 0) { touch(300); slimline_start(); touch(11); _exit(0); }
+    wait(NULL);
+    slimline_start();
+    touch(500);
+    slimline_stop();
+    touch(1000);
+    return 0;
+}
+"#;
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
+    let program = compiled(&scratch, SOURCE);
+    // Whoever calls main is not traced while it is paused, so neither is main.
+    for (arguments, own) in [(&["--live"][..], 20), (&["--live", "--paused"], 0)] {
+        let output = slimline().arg("trace").args(arguments).args(["--format", "json", "--"]).arg(&program).output();
+        let report = report(&output.unwrap());
+        assert_eq!(named(&report["variables"], "touched"), (0, 511), "{arguments:?}");
+        assert_eq!(named(&report["variables"], "own"), (0, own), "{arguments:?}");
+        assert_eq!(report["processes"].as_array().unwrap().len(), 2);
+        let missing = missing(&report);
+        // The child's trace begins when it asks for it.
+        let paused = " % of its time was not traced, while the program was paused: counts are of the rest, not scaled";
+        assert!(missing.len() == 1 && missing[0].ends_with(paused), "{missing:?}");
+    }
+    let header = slimline().arg("header").output().unwrap();
+    assert_eq!((text(&header.stdout), header.status.code()), (HEADER, Some(0)));
+}
+
+/// The first window ends as soon as anything was read, and the next would begin after the program ends.
+#[test]
+fn windows_leave_the_rest_untraced() {
+    const SOURCE: &str = r#"
+static volatile long sum;
+__attribute__((noinline)) static void step(void) { for (int i = 0; i < 1000; i++) sum += i; }
+int main(void) { for (int i = 0; i < 20000; i++) step(); return sum != 20000l * 499500; }
+"#;
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, SOURCE);
+    let run = |window: &str| {
+        let mut command = slimline();
+        command.args(["trace", "--live", "--format", "json", "--window", window, "--"]).arg(&program);
+        command.output().unwrap()
+    };
+    let output = run("on=1,off=86399s");
+    assert_eq!(output.status.code(), Some(0));
+    let report = report(&output);
+    let (loads, stores) = named(&report["variables"], "sum");
+    assert!(loads.abs_diff(stores) <= 1 && (10_000..5_000_000).contains(&loads), "{loads} {stores}");
+    let missing = missing(&report);
+    assert!(missing.len() == 1 && missing[0].contains(" % of its time was not traced, between windows"), "{missing:?}");
+    let wrong = run("on=1ms");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("not on=LENGTH,off=TIME, as on=10ms,off=90ms"), "{}", text(&wrong.stderr));
 }
