@@ -184,13 +184,12 @@ pub fn trace(command: &[OsString], plan: TracePlan, sink: &mut dyn TraceSink) ->
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = RunDirectory::for_traces()?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
-    let child = Command::new(&program)
-        .arg0(name)
-        .args(arguments)
-        .env(DIRECTORY_VARIABLE, run.path())
-        .env(PAUSED_VARIABLE, if plan.is_paused { "1" } else { "" })
-        .spawn()
-        .map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
+    let mut started = Command::new(&program);
+    started.arg0(name).args(arguments).env(DIRECTORY_VARIABLE, run.path()).env_remove(PAUSED_VARIABLE);
+    if plan.is_paused {
+        started.env(PAUSED_VARIABLE, "1");
+    }
+    let child = started.spawn().map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
     let mut rings = Rings::new(run.path(), child.id(), &program);
     let mut until = Until::Child(child);
     let mut clock = plan.windows.map(|windows| WindowClock::new(windows, monotonic_ns()));
