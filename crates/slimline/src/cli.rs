@@ -199,6 +199,19 @@ pub(crate) struct Trace {
     /// Begin untraced; the program says when, by slimline_start() (slimline header)
     #[arg(long, conflicts_with = "replay")]
     pub(crate) paused: bool,
+    /// Count only accesses in functions of this name, or inlined into them; `*` and `?` stand for others. Several: in one
+    /// of them
+    #[arg(long = "function", value_name = "GLOB")]
+    pub(crate) functions: Vec<String>,
+    /// Count only accesses in files of this name, or path
+    #[arg(long = "file", value_name = "GLOB")]
+    pub(crate) files: Vec<String>,
+    /// Count only accesses of members of types of this name
+    #[arg(long = "type", value_name = "GLOB")]
+    pub(crate) types: Vec<String>,
+    /// Count only accesses of variables of this name
+    #[arg(long = "variable", value_name = "GLOB")]
+    pub(crate) variables: Vec<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

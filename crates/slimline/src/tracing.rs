@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 
+use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
@@ -34,6 +35,11 @@ struct Traced {
 }
 
 impl Live {
+    /// Has seen nothing, and tells what the filter wants.
+    pub(crate) fn of(filter: Filter) -> Self {
+        Self { analysis: TraceAnalysis::of(filter), ..Self::default() }
+    }
+
     /// Something is missing.
     pub(crate) fn miss(&mut self, what: String) {
         self.missing.push(what);
@@ -115,6 +121,10 @@ impl Live {
             self.missing.push(format!("{cut_records} records that were not whole when their thread was killed"));
         }
         let found = findings(&self.program, &self.analysis, rules);
+        if !self.analysis.filter().is_empty() {
+            let unwanted = found.unwanted.count();
+            self.missing.push(format!("{unwanted} accesses that --function, --file, --type or --variable leave out"));
+        }
         let processes = self.processes.into_values().map(|traced| TracedProcess {
             pid: traced.pid,
             program: traced.program,

@@ -71,8 +71,10 @@ pub struct HeapRow {
 /// What a full trace says. All rows: most accesses first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceFindings {
-    /// All accesses.
+    /// All accesses that are wanted.
     pub total: Accesses,
+    /// All others; nothing else here counts them.
+    pub unwanted: Accesses,
     /// Those of them that fell into blocks of the heap.
     pub heap_total: Accesses,
     /// By site.
@@ -109,6 +111,10 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         if accesses.count() == 0 {
             continue;
         }
+        if !analysis.filter().wants(module, site) {
+            findings.unwanted.add(accesses);
+            continue;
+        }
         let place = place(module, site);
         let (variable, field) = (module.name(site.variable).to_owned(), field(module, site));
         findings.total.add(accesses);
@@ -137,6 +143,9 @@ fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {
     let mut accesses: BTreeMap<SiteId, (Accesses, Sums)> = BTreeMap::new();
     for (site, group, sum) in analysis.heap().accesses(program) {
         let (module, site) = program.site(site);
+        if !analysis.filter().wants(module, site) {
+            continue;
+        }
         let (total, fields) = accesses.entry(group).or_insert_with(|| (Accesses::default(), Sums::new()));
         total.add(sum);
         fields.add(&field(module, site), sum);
@@ -156,6 +165,8 @@ fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {
         }
     };
     let mut rows: Vec<HeapRow> = analysis.heap().groups().map(row).collect();
+    // Who asks for some accesses does not ask for blocks without any.
+    rows.retain(|row| analysis.filter().is_empty() || row.accesses.count() > 0);
     rows.sort_by(|a, b| (b.accesses.count().cmp(&a.accesses.count())).then_with(|| a.place.cmp(&b.place)));
     rows
 }
@@ -219,6 +230,7 @@ mod tests {
     use slimline_trace::stream::sites::{Frame, ModuleBuilder};
 
     use super::super::TraceBatch;
+    use super::super::filter::Filter;
     use super::super::tests::visits_of;
     use super::*;
 
@@ -262,5 +274,11 @@ mod tests {
         assert_eq!((heap.allocator.as_str(), heap.blocks, heap.bytes, heap.peak_bytes), ("malloc", 1, 64, 64));
         assert_eq!(heap.fields, [row("node.next", 2, 0), row("node.key", 0, 1)]);
         assert_eq!(found.heap_total, accesses(2, 1));
+
+        let filter = Filter { types: vec!["no?e".to_owned()], files: vec!["other.c".to_owned()], ..Filter::default() };
+        let mut none = TraceAnalysis::of(filter);
+        none.update(&program, &batch);
+        let none = findings(&program, &none);
+        assert_eq!((none.total, none.unwanted, none.heap.len()), (accesses(0, 0), accesses(4, 2), 0));
     }
 }

@@ -8,10 +8,12 @@
 //!
 //! A chunk is one batch ([`TraceBatch`]): the segments that ran, and the words that they wrote. [`TraceAnalysis`] runs it
 //! all; [`findings`] puts names to it. Counts of whole segments need no look at their words, so what every run pays for
-//! is one addition a segment; the heap costs a look-up an access.
+//! is one addition a segment; the heap costs a look-up an access. What is left out by a [`filter`] is left out of findings:
+//! counts are by site, and a site is wanted or not.
 
 pub mod checks;
 pub mod counts;
+pub mod filter;
 pub mod findings;
 pub mod heap;
 pub mod splitting;
@@ -20,6 +22,7 @@ use slimline_trace::stream::decode::{Program, Visits};
 
 use self::checks::Checks;
 use self::counts::SiteCounts;
+use self::filter::Filter;
 use self::heap::HeapAccesses;
 
 /// What a thread or its signal handlers did, a chunk of it.
@@ -93,6 +96,7 @@ pub struct TraceAnalysis {
     counts: SiteCounts,
     heap: HeapAccesses,
     checks: Checks,
+    filter: Filter,
 }
 
 impl TraceAnalysis {
@@ -101,11 +105,21 @@ impl TraceAnalysis {
         Self::default()
     }
 
+    /// Has seen nothing, and has findings of what the filter wants only.
+    pub fn of(filter: Filter) -> Self {
+        Self { filter, ..Self::default() }
+    }
+
     /// Takes in a batch, in the order in which its process wrote it.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.checks.update(program, batch);
         self.counts.update(program, batch);
         self.heap.update(program, batch);
+    }
+
+    /// What is wanted.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
     }
 
     /// Accesses by site.

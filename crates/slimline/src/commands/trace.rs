@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_collect::{Event, TraceOutcome, TracePlan, TraceSink};
 use slimline_report::full_trace::TraceReport;
@@ -36,8 +37,14 @@ fn plan(options: &cli::Trace) -> TracePlan {
     TracePlan { windows: options.window, is_paused: options.paused }
 }
 
+fn filter(options: &cli::Trace) -> Filter {
+    let cli::Trace { functions, files, types, variables, .. } = options;
+    let [functions, files, types, variables] = [functions, files, types, variables].map(Vec::clone);
+    Filter { functions, files, types, variables }
+}
+
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
-    let mut live = Live::default();
+    let mut live = Live::of(filter(options));
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
     if has_any(&outcome) {
         show(options, &live.report(words(&options.command), &rules(options)))?;
@@ -79,7 +86,7 @@ fn has_any(outcome: &TraceOutcome) -> bool {
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let recording = Recording::open(directory)?;
-    let mut live = Live::default();
+    let mut live = Live::of(filter(options));
     if !recording.info().complete {
         live.miss("what came after recording stopped: the run was not recorded to its end".to_owned());
     }

@@ -282,3 +282,25 @@ int main(void) { for (int i = 0; i < 20000; i++) step(); return sum != 20000l * 
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("not on=LENGTH,off=TIME, as on=10ms,off=90ms"), "{}", text(&wrong.stderr));
 }
+
+#[test]
+fn filters_leave_out_what_is_not_asked_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, LOOPS);
+    let recording = scratch.path().join("trace");
+    let run = |arguments: &[&str]| slimline().arg("trace").args(arguments).output().unwrap();
+    let (recording, program) = (recording.to_str().unwrap(), program.to_str().unwrap());
+    assert_eq!(run(&["-o", recording, "--", program, "once"]).status.code(), Some(0));
+    let (n, m, k) = (70, 30, 11);
+    let (stores, all) = (n * k, n * k + k * m + 2 * n * m * k + n * m);
+    // Live, and of a trace that was written.
+    for source in [&["--live", "--", program, "once"][..], &["--replay", recording]] {
+        let filter = ["--format", "json", "--variable", "a", "--function", "f?ll", "--file", "pro*.c"];
+        let output = run(&[&filter, source].concat());
+        let report = report(&output);
+        assert_eq!(named(&report["variables"], "a"), (0, stores));
+        assert_eq!(report["total"]["accesses"], stores);
+        let left_out = format!("{} accesses that --function, --file, --type or --variable leave out", all - stores);
+        assert_eq!(missing(&report), [left_out]);
+    }
+}
