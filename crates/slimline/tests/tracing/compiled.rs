@@ -292,7 +292,8 @@ fn filters_leave_out_what_is_not_asked_for() {
     let (recording, program) = (recording.to_str().unwrap(), program.to_str().unwrap());
     assert_eq!(run(&["-o", recording, "--", program, "once"]).status.code(), Some(0));
     let (n, m, k) = (70, 30, 11);
-    let (stores, all) = (n * k, n * k + k * m + 2 * n * m * k + n * m);
+    // The argument is read, too.
+    let (stores, all) = (n * k, n * k + k * m + 2 * n * m * k + n * m + 1);
     // Live, and of a trace that was written.
     for source in [&["--live", "--", program, "once"][..], &["--replay", recording]] {
         let filter = ["--format", "json", "--variable", "a", "--function", "f?ll", "--file", "pro*.c"];
