@@ -278,7 +278,7 @@ mod tests {
         let filter = Filter { types: vec!["no?e".to_owned()], files: vec!["other.c".to_owned()], ..Filter::default() };
         let mut none = TraceAnalysis::of(filter);
         none.update(&program, &batch);
-        let none = findings(&program, &none);
+        let none = findings(&program, &none, &SplitRules::default());
         assert_eq!((none.total, none.unwanted, none.heap.len()), (accesses(0, 0), accesses(4, 2), 0));
     }
 }
