@@ -20,7 +20,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
     ("slimline-analyze", &["slimline-trace", "slimline-attribute"]),
     ("slimline-simulate", &[]),
-    ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze"]),
+    ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
     (
         "slimline",
         &[
@@ -30,6 +30,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "slimline-collect",
             "slimline-attribute",
             "slimline-analyze",
+            "slimline-simulate",
             "slimline-report",
         ],
     ),

@@ -54,6 +54,7 @@ mod subject;
 #[cfg(test)]
 mod synthetic;
 mod thread_roll;
+mod topology;
 mod trigger;
 mod until;
 mod usable_hardware;
@@ -64,7 +65,10 @@ pub use allocators::{AllocatorCall, MOST_ARGUMENTS};
 pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
-pub use import::{ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, import};
+pub use import::{
+    AddressFormat, AddressTraceError, ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, TracedAccess,
+    TracedKind, import, read_addresses,
+};
 pub use instrumented::{
     Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,
     site_section, trace,
@@ -74,4 +78,5 @@ pub use program::preloaded;
 pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
 pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
+pub use topology::{Topology, TopologyNode, topology};
 pub use usable_hardware::NoHardware;

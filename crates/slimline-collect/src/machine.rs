@@ -52,7 +52,8 @@ pub(crate) fn cpus_in(list: &str) -> Vec<u32> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-fn caches(directory: &Path) -> Vec<Cache> {
+/// Those of one CPU, nearest first.
+pub(crate) fn caches(directory: &Path) -> Vec<Cache> {
     let mut caches: Vec<Cache> =
         fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|entry| cache(&entry.path())).collect();
     caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));

@@ -12,6 +12,7 @@ mod no_samples;
 #[cfg(test)]
 #[path = "../../slimline-trace/tests/session_info/mod.rs"]
 mod session_info;
+pub mod simulation;
 pub mod text;
 pub mod view;
 

@@ -50,6 +50,7 @@ pub(crate) enum Command {
     Advise(Advise),
     Annotate(Annotate),
     Export(Export),
+    Simulate(Simulate),
     Doctor(Doctor),
     Demo(Demo),
     /// The known loop that `record` samples to learn this machine's skid and what an interrupt costs.
@@ -391,6 +392,48 @@ pub(crate) struct Export {
 pub(crate) enum Tool {
     /// Graphviz: fields, affinities and clusters
     Dot,
+}
+
+/// Pass a trace of addresses through simulated caches, TLBs and memories.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        valgrind --tool=lackey --trace-mem=yes --log-file=run.trace ./program\n  \
+        slimline simulate run.trace\n  \
+        slimline simulate run.trace --machine host --machine big.toml --classes\n  \
+        slimline simulate run.din --machine dinero-i5 --format json | jq '.machines[0].caches'\n\n\
+        A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no\n\
+        prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md\n\
+        says how to write one.")]
+pub(crate) struct Simulate {
+    /// The trace, of Valgrind's lackey or in Dinero's format; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What to simulate; several take one pass together
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: Vec<String>,
+    /// How the trace is written, where its first line does not tell
+    #[arg(long, value_enum)]
+    pub(crate) from: Option<TraceFormat>,
+    /// Tell misses of capacity from those of conflict; takes longer
+    #[arg(long)]
+    pub(crate) classes: bool,
+    /// Tell how much of each line was used; takes longer
+    #[arg(long)]
+    pub(crate) used_bytes: bool,
+    /// All data lies on pages of 2 MiB, not of 4 KiB
+    #[arg(long)]
+    pub(crate) large_pages: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// valgrind --tool=lackey --trace-mem=yes
+    Lackey,
+    /// Dinero's din: label and address
+    Din,
 }
 
 /// Say what this machine, and a command on it, allow and why.

@@ -3,6 +3,7 @@
 //! A file is turned into an ordinary session, so that every report works with it. What it does not tell stays unknown: no
 //! burst, no allocation, no call path of one.
 
+mod address_trace;
 mod description;
 mod error;
 mod naming;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use slimline_trace::session::{Collector, Imported, Machine, SessionInfo, SessionWriter, Skid, Trigger};
 
+pub use address_trace::{AddressFormat, AddressTraceError, TracedAccess, TracedKind, read_addresses};
 use description::Description;
 pub use error::ImportError;
 use programs::Programs;

@@ -10,6 +10,7 @@ mod head;
 pub(crate) mod number;
 mod quality;
 pub(crate) mod served;
+mod simulation;
 mod table;
 mod unnamed;
 
@@ -20,6 +21,7 @@ use slimline_trace::escape::plain;
 
 pub(crate) use self::data::line_range;
 pub use self::full_trace::trace;
+pub use self::simulation::simulation;
 pub(crate) use self::table::shorten_end;
 use crate::view::{ProcessReport, Report, Session};
 

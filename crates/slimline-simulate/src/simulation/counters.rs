@@ -75,8 +75,10 @@ pub struct Counts {
     pub stores: u64,
     /// Instruction fetches; none where the machine has no cache for instructions.
     pub fetches: u64,
-    /// Lines that were looked up beyond the first of each access.
+    /// Lines that were looked up beyond the first of each load and store.
     pub further_lines: u64,
+    /// Beyond the first of each instruction fetch.
+    pub further_fetches: u64,
     /// Cycles that accesses took, one after the other.
     pub cycles: u64,
     /// Misses of each cache, in the machine's order.
@@ -94,6 +96,27 @@ pub struct Counts {
     pub fetched_lines: u64,
     /// See there.
     pub used_bytes: u64,
+}
+
+impl Counts {
+    /// Lines that each cache was asked for, in the machine's order.
+    pub fn lookups(&self, machine: &Machine) -> Vec<u64> {
+        let mut lookups = vec![0; self.misses.len()];
+        let data = self.loads + self.stores + self.further_lines;
+        for (instructions, mut asked) in [(false, data), (true, self.fetches + self.further_fetches)] {
+            for cache in machine.path(instructions) {
+                lookups[cache] += asked;
+                let misses = &self.misses[cache];
+                asked = if instructions { misses.fetches } else { misses.loads + misses.stores };
+            }
+        }
+        lookups
+    }
+
+    /// Loads, stores and instruction fetches.
+    pub fn accesses(&self) -> u64 {
+        self.loads + self.stores + self.fetches
+    }
 }
 
 /// What accesses of a key did, but for misses.
@@ -247,7 +270,9 @@ impl Counters {
         counts.loads += loads;
         counts.stores += stores;
         counts.fetches += fetches;
-        counts.further_lines += row.further_lines.iter().sum::<u64>();
+        let [further_loads, further_stores, further_fetches] = row.further_lines;
+        counts.further_lines += further_loads + further_stores;
+        counts.further_fetches += further_fetches;
         let hits = row.references.iter().zip(&row.further_lines).zip(&self.hit_cycles);
         counts.cycles += row.extra_cycles + hits.map(|((first, further), hit)| (first + further) * hit).sum::<u64>();
         for (sum, misses) in counts.misses.iter_mut().zip(&self.misses[key * self.caches..]) {

@@ -76,7 +76,9 @@ fn capacity_and_conflict() {
 /// An access of 8 bytes at 60 touches two lines.
 #[test]
 fn a_straddling_access_touches_both_lines() {
-    let found = outcome(&two_cores(""), &Options::default(), &[access(0, Load, 60, 8), access(0, Load, 64, 4)]).total();
+    let machine = two_cores("");
+    let found = outcome(&machine, &Options::default(), &[access(0, Load, 60, 8), access(0, Load, 64, 4)]).total();
+    assert_eq!(found.lookups(&machine), [3, 2]);
     assert_eq!((found.loads, found.further_lines, found.misses[0].loads), (2, 1, 2));
     let as_cachegrind = Machine::named("valgrind").unwrap();
     let once = outcome(&as_cachegrind, &Options::default(), &[access(0, Load, 60, 8), access(0, Load, 64, 4)]).total();

@@ -235,7 +235,11 @@ impl Twin {
         }
         for (number, (line, units)) in lines.into_iter().enumerate() {
             self.line(core, &way, line, &units, kind, access.key);
-            self.of_key(access.key).further_lines += u64::from(number > 0);
+            let counts = self.of_key(access.key);
+            match kind {
+                AccessKind::Fetch => counts.further_fetches += u64::from(number > 0),
+                _ => counts.further_lines += u64::from(number > 0),
+            }
         }
     }
 

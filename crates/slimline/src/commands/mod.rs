@@ -10,6 +10,7 @@ mod export;
 mod import;
 mod record;
 mod report;
+mod simulate;
 mod trace;
 
 use std::io::Write;
@@ -35,6 +36,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
 
+        Command::Simulate(options) => simulate::run(options),
         Command::Doctor(options) => doctor::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Calibrate { microseconds } => {

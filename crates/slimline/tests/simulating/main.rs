@@ -1,0 +1,157 @@
+//! `slimline simulate`: counts as Cachegrind's, published answers through the command line, and how it ends badly.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn simulate(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    command.arg("simulate").args(arguments).current_dir(directory).stdin(Stdio::null()).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A cache of 16 sets of two lines of 16 bytes.
+const SMALL: &str = r#"
+name = "small"
+cache = [{ name = "L1", level = 1, holds = "data", size = 512, line = 16, ways = 2, latency = 1 }]
+memory = [{ name = "memory", latency = 100 }]
+"#;
+/// Hits 4, misses 5, evictions 2 (csapp's cache lab, `yi.trace`).
+const LACKEY: &str = "==1== Lackey\nI  04,2\n L 10,1\n M 20,1\n L 22,1\n S 18,1\n L 110,1\n L 210,1\n M 12,1\n";
+/// The same as din, where a modification is two lines.
+const DIN: &str = "2 4\n0 10\n0 20\n1 20\n0 22\n1 18\n0 110\n0 210\n0 12\n1 12\n";
+
+#[test]
+fn both_formats_give_the_published_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("small.toml"), SMALL).unwrap();
+    for (text, format) in [(LACKEY, "lackey"), (DIN, "din")] {
+        fs::write(directory.path().join("trace"), text).unwrap();
+        let arguments = ["trace", "--machine", "small.toml", "--machine", "host", "--format", "json"];
+        let report = json(&simulate(directory.path(), &arguments));
+        assert_eq!((&report["schema"], &report["format"]), (&1.into(), &format.into()));
+        let machine = &report["machines"][0];
+        let cache = &machine["caches"][0];
+        assert_eq!((&machine["loads"], &machine["stores"], &machine["fetches"]), (&6.into(), &3.into(), &0.into()));
+        assert_eq!((&cache["lookups"], &cache["misses"], &cache["evictions"]), (&9.into(), &5.into(), &2.into()));
+        assert_eq!(report["machines"][1]["name"], "host");
+    }
+    let output = simulate(directory.path(), &["trace", "--machine", "small.toml", "--classes", "--used-bytes"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("small, 1 core\n  trace (din)\n  6 loads, 3 stores\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write("good", LACKEY);
+    write("bad", " L 10,1\n L 10\n");
+    write("empty", "");
+    write("wrong.toml", &SMALL.replace("512", "500"));
+    write("typo.toml", &SMALL.replace("ways", "way"));
+    let cases: [(&[&str], &str); 7] = [
+        (&["missing"], "slimline: missing: No such file or directory"),
+        (&["empty"], "slimline: empty: holds no access"),
+        (&["bad"], "slimline: bad: line 2: no size behind a comma: \" L 10\""),
+        (&["good", "--from", "din"], "slimline: good: line 2: no label of din"),
+        (
+            &["good", "--machine", "cray"],
+            "slimline: --machine cray: neither host, valgrind, dinero-i5, pena-sp nor a file",
+        ),
+        (
+            &["good", "--machine", "wrong.toml"],
+            "slimline: wrong.toml: cache L1: 500 bytes are no multiple of a set's 32",
+        ),
+        (&["good", "--machine", "typo.toml"], "slimline: typo.toml: line 3: unknown field `way`"),
+    ];
+    for (arguments, line) in cases {
+        let output = simulate(directory.path(), arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), output.stdout.is_empty(), told.lines().count()),
+            (Some(2), true, 1),
+            "{told}"
+        );
+        assert!(told.starts_with(line), "{told}");
+    }
+}
+
+/// The number before a word of a line, without its commas.
+fn numbers(line: &str) -> Vec<u64> {
+    let words = line.split(|c: char| c != ',' && !c.is_ascii_digit()).map(|word| word.replace(',', ""));
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// The numbers of one line of Cachegrind's summary: all, of reads, of writes.
+fn summary(text: &str, title: &str) -> Vec<u64> {
+    let line = text.lines().find_map(|line| line.split_once("== ")?.1.strip_prefix(title));
+    numbers(line.unwrap_or_else(|| panic!("no {title} in: {text}")))
+}
+
+/// Every count of a small static program, without address space randomization and with the same environment under both.
+#[test]
+fn counts_are_those_of_cachegrind() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skip("simulating::counts_are_those_of_cachegrind: no valgrind here");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulating/six.c");
+    let compiled =
+        Command::new("gcc").args(["-O1", "-static", "-o"]).arg(directory.path().join("six")).arg(source).output();
+    assert!(compiled.unwrap().status.success());
+    let valgrind = |arguments: &[&str], program: &str| {
+        let mut command = Command::new("setarch");
+        command.args(["-R", "env", "-i", "valgrind"]).args(arguments).args(["./six", program]);
+        let output = command.current_dir(directory.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for program in ["list", "matrices", "quicksort", "strings", "histogram", "packed"] {
+        valgrind(&["--tool=lackey", "--trace-mem=yes", "--log-file=trace"], program);
+        let told = valgrind(
+            &[
+                "--tool=cachegrind",
+                "--cache-sim=yes",
+                "--I1=32768,8,64",
+                "--D1=32768,8,64",
+                "--LL=8388608,16,64",
+                "--cachegrind-out-file=/dev/null",
+            ],
+            program,
+        );
+        let report = json(&simulate(directory.path(), &["trace", "--machine", "valgrind", "--format", "json"]));
+        let machine = &report["machines"][0];
+        let count = |value: &Value| value.as_u64().unwrap();
+        let cache =
+            |name: &str| machine["caches"].as_array().unwrap().iter().find(|cache| cache["name"] == name).unwrap();
+        let (i1, d1, ll) = (cache("I1"), cache("D1"), cache("LL"));
+        let of_both = |loads: u64, stores: u64| vec![loads + stores, loads, stores];
+        assert_eq!(summary(&told, "I   refs:"), [count(&machine["fetches"])], "{program}");
+        assert_eq!(summary(&told, "I1  misses:")[0], count(&i1["misses"]), "{program}");
+        assert_eq!(summary(&told, "LLi misses:")[0], count(&ll["fetch_misses"]), "{program}");
+        let refs = of_both(count(&machine["loads"]), count(&machine["stores"]));
+        assert_eq!(summary(&told, "D   refs:"), refs, "{program}");
+        let misses = |cache: &Value| of_both(count(&cache["load_misses"]), count(&cache["store_misses"]));
+        assert_eq!(summary(&told, "D1  misses:")[1..], misses(d1)[1..], "{program}");
+        assert_eq!(summary(&told, "LLd misses:")[1..], misses(ll)[1..], "{program}");
+        assert!(count(&d1["misses"]) > 500, "{program}");
+    }
+}
+
+/// Says that there is nothing to test here: see `cargo xtask test`.
+fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+    if let Some(list) = std::env::var_os("SLIMLINE_SKIPPED_TESTS") {
+        let mut list = fs::File::options().append(true).create(true).open(list).unwrap();
+        writeln!(list, "{why}").unwrap();
+    }
+}
