@@ -5,11 +5,12 @@ use rustc_hash::FxHashMap;
 /// Lines of a page of this table: those of 4 KiB where lines have 64 bytes.
 const PAGE_LINES: usize = 64;
 /// Most lines: their times must fit into 32 bits.
-pub(super) const MOST: u32 = 1 << 30;
+pub(super) const MOST: u32 = 1 << 29;
 /// No number yet.
 const NONE: u32 = u32::MAX;
 /// Pages that are found without a look into the table.
-const RECENT: usize = 64;
+const RECENT: usize = 1 << RECENT_BITS;
+const RECENT_BITS: u32 = 6;
 
 /// Numbers of lines.
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub(super) struct Lines {
     /// Leaf of each page.
     leaf_of: FxHashMap<u64, u32>,
     leaves: Vec<[u32; PAGE_LINES]>,
-    /// Pages, by their lowest bits, that were looked up last: page + 1 and leaf.
+    /// Pages that were looked up last: page + 1 and leaf.
     recent: Vec<(u64, u32)>,
     count: u32,
 }
@@ -48,7 +49,9 @@ impl Lines {
         if self.recent.is_empty() {
             self.recent = vec![(0, 0); RECENT];
         }
-        let recent = &mut self.recent[page as usize % RECENT];
+        // Arrays are often far apart by powers of two: multiplied by the golden ratio they have places of their own.
+        let place = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS);
+        let recent = &mut self.recent[place as usize];
         if recent.0 == page + 1 {
             return recent.1;
         }
