@@ -51,7 +51,7 @@ pub struct StructureCounts {
     pub accesses: u64,
     /// Those of them that are no field's: of the whole, and of paddings.
     pub elsewhere: u64,
-    /// `split`, or why not: `nothing_cold`, `little_cold`, `one_field`, `small`, `not_live`.
+    /// `split`, or why not: `nothing_cold`, `little_cold`, `not_plain`, `one_field`, `small`, `not_live`.
     pub verdict: &'static str,
     /// In their order.
     pub fields: Vec<FieldAccesses>,
@@ -238,6 +238,7 @@ impl From<&StructureFindings> for StructureCounts {
             Verdict::OneField => "one_field",
             Verdict::NothingCold => "nothing_cold",
             Verdict::LittleCold => "little_cold",
+            Verdict::NotPlain => "not_plain",
         };
         let fields = found.fields.iter().map(|field| FieldAccesses {
             name: field.name.clone(),

@@ -173,7 +173,11 @@ unsafe extern "C" fn in_forked_child() {
     let signals = kernel::Signals::block();
     thread::forget();
     forget_gate();
-    PARENTS.store(RING.swap(0, Relaxed), Relaxed);
+    // A child that has made no ring yet still has its own parent's.
+    let parents = RING.swap(0, Relaxed);
+    if parents != 0 {
+        PARENTS.store(parents, Relaxed);
+    }
     STATE.store(UNKNOWN, Release);
     drop(signals);
 }

@@ -194,6 +194,10 @@ impl ThreadState {
 
     /// Has the cursor lead where nobody reads, or to a chunk again.
     fn pause(&self, is_paused: bool) {
+        // A child by `vfork` has its parent's memory: the chunk is not its own to give up.
+        if !process::is_ours() {
+            return;
+        }
         let (Some(ring), Some(stream)) = (process::ring(), self.streams.get(self.current.get())) else { return };
         if is_paused && stream.has_chunk() {
             stream.give_up(ring, cursor());

@@ -125,6 +125,13 @@ impl Live {
             let unwanted = found.unwanted.count();
             self.missing.push(format!("{unwanted} accesses that --function, --file, --type or --variable leave out"));
         }
+        if !found.heap.is_empty() && self.processes.values().any(|traced| traced.threads.len() > 1) {
+            self.missing.push(
+                "the order of threads within their last 256 KiB of trace: what one has just allocated, accesses of others may \
+                 not be counted for"
+                    .to_owned(),
+            );
+        }
         let processes = self.processes.into_values().map(|traced| TracedProcess {
             pid: traced.pid,
             program: traced.program,

@@ -4,14 +4,14 @@
 //! is *cold* if it is accessed less than half as often as its fields are on average. The cold fields are worth a
 //! structure of their own, behind a pointer, where they are larger than the pointer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::sites::{Module, Site, Structure};
 
 use super::TraceAnalysis;
-use crate::advise::definition::declarator;
+use crate::advise::definition::{declarator, plain_name};
 
 /// When fields are cold, and when that matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +47,8 @@ pub enum Verdict {
     NothingCold,
     /// The pointer would be as large as what it replaces.
     LittleCold,
+    /// It has a parent, members without a name, or an array without a length at its end: what it would become is not told.
+    NotPlain,
 }
 
 /// A structure and what was accessed of it.
@@ -91,7 +93,7 @@ pub fn splitting(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules
     for (id, _, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         let count = accesses.count();
-        if count == 0 {
+        if count == 0 || !analysis.filter().wants(module, site) {
             continue;
         }
         let Some(declared) = module.structures.iter().find(|found| found.name == site.structure) else { continue };
@@ -101,8 +103,12 @@ pub fn splitting(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules
     }
     let total: u64 = structures.values().map(|structure| structure.accesses).sum();
     let average = total as f64 / structures.len().max(1) as f64;
+    let names: BTreeSet<String> = structures.keys().map(|declaration| declaration.name.clone()).collect();
     let judged = structures.into_iter().map(|(declaration, mut found)| {
-        found.verdict = judge(&mut found, average, rules);
+        found.verdict = judge(&mut found, average, &names, rules);
+        if found.verdict == Verdict::Split && !declaration.is_plain() {
+            found.verdict = Verdict::NotPlain;
+        }
         if found.verdict == Verdict::Split {
             found.code = definitions(&found, declaration.is_alias);
         }
@@ -136,6 +142,12 @@ impl Declaration {
             bytes: declared.size_bytes,
             members: declared.members.iter().map(member).collect(),
         }
+    }
+
+    /// Whether its members can be declared elsewhere as they are here.
+    fn is_plain(&self) -> bool {
+        let has_names = self.members.iter().all(|(name, ..)| !name.is_empty());
+        has_names && self.members.last().is_none_or(|(.., bytes)| *bytes > 0)
     }
 
     fn not_accessed(&self) -> StructureFindings {
@@ -190,8 +202,17 @@ fn add(found: &mut StructureFindings, site: &Site, count: u64) {
     }
 }
 
-/// Tells which fields are cold, where that matters. `average` is of the accesses of structures.
-fn judge(found: &mut StructureFindings, average: f64, rules: &SplitRules) -> Verdict {
+/// The structure that a member is, or is an array of; as its type is spelled.
+fn bare(type_name: &str) -> &str {
+    let name = type_name.split('[').next().unwrap_or_default();
+    ["struct ", "union ", "const ", "volatile "]
+        .into_iter()
+        .fold(name, |name, word| name.strip_prefix(word).unwrap_or(name))
+}
+
+/// Tells which fields are cold, where that matters. `average` is of the accesses of structures. Members that are structures
+/// of these names may have been accessed as such: they are not cold.
+fn judge(found: &mut StructureFindings, average: f64, names: &BTreeSet<String>, rules: &SplitRules) -> Verdict {
     if found.fields.len() < 2 {
         return Verdict::OneField;
     }
@@ -202,10 +223,10 @@ fn judge(found: &mut StructureFindings, average: f64, rules: &SplitRules) -> Ver
         return Verdict::NotLive;
     }
     let least = found.accesses as f64 / found.fields.len() as f64 * rules.cold;
-    let mut cold_bytes = 0;
+    let mut cold_bytes = 0_u32;
     for field in &mut found.fields {
-        field.is_cold = (field.accesses as f64) < least;
-        cold_bytes += if field.is_cold { field.bytes } else { 0 };
+        field.is_cold = (field.accesses as f64) < least && !names.contains(bare(&field.type_name));
+        cold_bytes = cold_bytes.saturating_add(if field.is_cold { field.bytes } else { 0 });
     }
     match cold_bytes {
         0 => Verdict::NothingCold,
@@ -216,7 +237,7 @@ fn judge(found: &mut StructureFindings, average: f64, rules: &SplitRules) -> Ver
 
 /// The cold fields in a structure of their own, and the others with a pointer to it.
 fn definitions(found: &StructureFindings, is_alias: bool) -> String {
-    let name = found.name.rsplit("::").next().unwrap_or_default();
+    let name = plain_name(&found.name);
     let cold_name = format!("{name}_cold");
     let mut code = String::new();
     let mut write = |name: &str, is_cold: bool, pointer: Option<String>| {
@@ -307,6 +328,72 @@ mod tests {
         let found = found(&[("node", 0, 16, 2), ("node", 45, 2, 3)]);
         assert_eq!((found[0].accesses, found[0].elsewhere), (7, 3));
         assert_eq!([0, 1, 2].map(|field| found[0].fields[field].accesses), [2, 2, 0]);
+    }
+
+    /// `push(&node->pairs[i])` accesses pairs, wherever they lie.
+    #[test]
+    fn a_member_that_is_an_accessed_structure_is_not_cold() {
+        assert_eq!(["struct pair[4]", "pair", "struct pair *"].map(bare), ["pair", "pair", "pair *"]);
+        let field = |type_name: &str, accesses| FieldCount {
+            name: "field".to_owned(),
+            type_name: type_name.to_owned(),
+            offset_bytes: 0,
+            bytes: 16,
+            accesses,
+            is_cold: false,
+        };
+        let mut found = StructureFindings {
+            name: "node".to_owned(),
+            bytes: 48,
+            accesses: 90,
+            elsewhere: 0,
+            fields: vec![field("long[2]", 90), field("struct pair[2]", 0), field("struct other", 0)],
+            verdict: Verdict::NotLive,
+            code: String::new(),
+        };
+        let names = BTreeSet::from(["pair".to_owned()]);
+        assert_eq!(judge(&mut found, 1.0, &names, &SplitRules::default()), Verdict::Split);
+        assert_eq!(found.fields.iter().map(|field| field.is_cold).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    #[test]
+    fn what_can_not_be_declared_elsewhere_is_not_split() {
+        let declaration = |members: &[(&str, u32)]| {
+            let member = |(name, bytes): &(&str, u32)| ((*name).to_owned(), "T".to_owned(), 0, *bytes);
+            let members = members.iter().map(member).collect();
+            Declaration { name: "T".to_owned(), is_alias: false, bytes: 64, members }
+        };
+        assert!(declaration(&[("a", 8), ("b", 56)]).is_plain());
+        assert!(!declaration(&[("", 8), ("b", 56)]).is_plain(), "a parent");
+        assert!(!declaration(&[("a", 8), ("data", 0)]).is_plain(), "an array without a length");
+    }
+
+    #[test]
+    fn names_of_typedefs_and_of_templates() {
+        let field = |name: &str, is_cold| FieldCount {
+            name: name.to_owned(),
+            type_name: "long[4]".to_owned(),
+            offset_bytes: 0,
+            bytes: 32,
+            accesses: 0,
+            is_cold,
+        };
+        let found = |name: &str| StructureFindings {
+            name: name.to_owned(),
+            bytes: 64,
+            accesses: 0,
+            elsewhere: 0,
+            fields: vec![field("hot", false), field("rare", true)],
+            verdict: Verdict::Split,
+            code: String::new(),
+        };
+        assert_eq!(
+            definitions(&found("node"), true),
+            "typedef struct node_cold {\n    long rare[4];\n} node_cold;\n\
+             typedef struct node {\n    long hot[4];\n    node_cold *cold;\n} node;\n"
+        );
+        let of_template = definitions(&found("ns::vector<int, std::allocator<int> >"), false);
+        assert!(of_template.starts_with("struct vector_cold {"), "{of_template}");
     }
 
     #[test]

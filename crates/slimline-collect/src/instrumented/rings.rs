@@ -269,8 +269,8 @@ impl Running {
         }
         let mut any = false;
         // A thread may publish its next chunk, in a slot that we looked at later, while we looked: then the one before
-        // is there by now.
-        loop {
+        // is there by now. What is held back for longer waits for the next time: others may go on publishing for ever.
+        for _ in 0..2 {
             let mut full: Vec<ChunkHead> = self.ring.slots(SlotState::Full).collect();
             full.sort_by_key(|chunk| (chunk.last_ns, chunk.stream, chunk.sequence));
             let mut is_held_back = false;
@@ -281,7 +281,7 @@ impl Running {
                     is_held_back = true;
                     continue;
                 }
-                *next = chunk.sequence + 1;
+                *next = chunk.sequence.wrapping_add(1);
                 any_now = true;
                 self.hand_on(chunk, words, sink)?;
             }
@@ -300,6 +300,7 @@ impl Running {
                 return Ok(true);
             }
         }
+        Ok(any)
     }
 
     fn hand_on(&mut self, head: &ChunkHead, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {

@@ -161,7 +161,10 @@ impl Job {
         let is_of_driver = |argument: &OsString| argument.to_str().is_some_and(|it| DRIVERS_LIBRARIES.contains(&it));
         let at = job.arguments[..end].iter().rposition(|argument| !is_of_driver(argument)).map_or(0, |last| last + 1);
         job.arguments.insert(at, runtime.into());
-        if !self.has("-shared") {
+        if self.has("-shared") {
+            // Threads that end call into the first copy of the runtime, also after the object was closed.
+            job.arguments.splice(at..at, ["-z".into(), "nodelete".into()]);
+        } else {
             // Shared objects that bring the runtime too must use the program's.
             job.arguments.insert(at, "--export-dynamic-symbol=__slimline_*".into());
         }

@@ -97,11 +97,11 @@ impl<'m> Layouts<'m> {
         if own.is_empty() { name } else { own }
     }
 
-    /// A type as C spells it where no name stands in it: `struct node *`, `char[16]`. Structures without a name are not
-    /// written out.
+    /// A type as C spells it where no name stands in it: `struct node *`, `char[16]`. Structures without a name, functions and
+    /// the bounds of arrays of arrays are not written out.
     pub(super) fn spelled(&self, r#type: Option<Metadata<'m>>) -> String {
         let mut at = r#type;
-        let (mut after, mut bounds) = (String::new(), String::new());
+        let [mut before, mut after, mut bounds] = [const { String::new() }; 3];
         for _ in 0..MAX_DEPTH {
             let Some(of) = at else { break };
             let inner = of.operand(self.base);
@@ -109,13 +109,22 @@ impl<'m> Layouts<'m> {
                 Some(tag::POINTER) => after.insert(0, '*'),
                 Some(tag::REFERENCE) => after.insert(0, '&'),
                 Some(tag::RVALUE_REFERENCE) => after.insert_str(0, "&&"),
+                Some(tag::ARRAY) if of.operand(self.base + 1).is_some_and(|bounds| bounds.operands().len() > 1) => {
+                    bounds = format!("[…]{bounds}");
+                }
                 Some(tag::ARRAY) => {
                     let elements = inner.map_or(0, |inner| of.size_bits() / 8 / self.bytes(inner).max(1));
                     bounds = format!("[{elements}]{bounds}");
                 }
-                // What a pointer points to may be changed or not: for its layout that is all one.
-                Some(tag::CONST | tag::VOLATILE | tag::RESTRICT | tag::ATOMIC) => {}
-                Some(tag::SUBROUTINE) => return format!("void (*)(){bounds}"),
+                Some(tag::CONST | tag::VOLATILE) => {
+                    let word = if of.tag() == Some(tag::CONST) { "const" } else { "volatile" };
+                    match inner.and_then(Metadata::tag) {
+                        Some(tag::POINTER) => after.insert_str(0, word),
+                        _ => before = format!("{before}{word} "),
+                    }
+                }
+                Some(tag::RESTRICT | tag::ATOMIC) => {}
+                Some(tag::SUBROUTINE) => return format!("… (*)(…){bounds}"),
                 tag => {
                     let keyword = match tag {
                         Some(tag::STRUCTURE) => "struct ",
@@ -126,13 +135,13 @@ impl<'m> Layouts<'m> {
                     let name = of.type_name();
                     let name = if name.is_empty() { "{ … }" } else { &*name };
                     let space = if after.is_empty() { "" } else { " " };
-                    return format!("{keyword}{name}{space}{after}{bounds}");
+                    return format!("{before}{keyword}{name}{space}{after}{bounds}");
                 }
             }
             at = inner;
         }
         let space = if after.is_empty() { "" } else { " " };
-        format!("void{space}{after}{bounds}")
+        format!("{before}void{space}{after}{bounds}")
     }
 
     /// Bytes of a type; 0 where it is not known.

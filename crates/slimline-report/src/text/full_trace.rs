@@ -115,13 +115,14 @@ fn names(
 
 /// Charts of the structures that have fields to tell apart, and the definitions of those to be split.
 fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
-    let is_charted = |found: &&StructureCounts| ["split", "nothing_cold", "little_cold"].contains(&found.verdict);
+    let is_charted =
+        |found: &&StructureCounts| ["split", "nothing_cold", "little_cold", "not_plain"].contains(&found.verdict);
     let charted: Vec<&StructureCounts> = report.structures.iter().filter(is_charted).collect();
     for found in charted.iter().take(MOST_STRUCTURES.min(most)) {
         writeln!(
             out,
             "\n{HEADING}{}, {}: {} accesses to its fields{HEADING:#}",
-            plain(&found.name),
+            shorten_path(&plain(&found.name), NAME_COLUMNS),
             bytes(found.bytes.into()),
             count(found.accesses)
         )?;
@@ -131,7 +132,12 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
         let part = percent(share(cold().map(|field| field.accesses).sum(), found.accesses));
         match found.verdict {
             "split" => {
-                writeln!(out, "  {bytes} of {} bytes are cold, with {part} of the accesses; split so:", found.bytes)?;
+                write!(out, "  {bytes} of {} bytes are cold, with {part} of the accesses", found.bytes)?;
+                if found.elsewhere > 0 {
+                    let elsewhere = percent(share(found.elsewhere, found.accesses));
+                    write!(out, ", and perhaps the {elsewhere} that no single field has")?;
+                }
+                writeln!(out, "; split so:")?;
                 for line in found.code.lines() {
                     writeln!(out, "      {}", plain(line))?;
                 }
@@ -139,6 +145,11 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
             "little_cold" => {
                 writeln!(out, "  Only {bytes} of {} bytes are cold: a pointer to them is as large", found.bytes)?;
             }
+            "not_plain" => writeln!(
+                out,
+                "  {bytes} of {} bytes are cold, but it has a parent, a part without a name or an open end: not split",
+                found.bytes
+            )?,
             _ => writeln!(out, "  No field is cold")?,
         }
     }

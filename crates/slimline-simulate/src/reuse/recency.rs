@@ -171,7 +171,9 @@ impl Recency {
 
     /// Forgets a line: as if it had never been accessed.
     pub(super) fn forget(&mut self, line: u32) {
-        let time = std::mem::replace(&mut self.last[line as usize], NEVER);
+        // Where others only have accessed it there may be no place for it.
+        let Some(last) = self.last.get_mut(line as usize) else { return };
+        let time = std::mem::replace(last, NEVER);
         if time == NEVER {
             return;
         }

@@ -313,6 +313,35 @@ mod tests {
         }
     }
 
+    /// Lines that one core never touched are forgotten, too; those that are left have their exact distance among each other.
+    #[test]
+    fn several_cores_forget() {
+        let core_sets = || CoreSets::new(3, &[vec![0, 1]]).unwrap();
+        let mut sampled = SampledDistances::new(core_sets(), 100, 1.0);
+        // The third core has few lines, and the others have theirs by turns.
+        let core_of = |line: u64, round: u64| if line < 300 { 2 } else { ((line + round) % 2) as u32 };
+        for (round, line) in (0..).zip(walk("random", 20_000)) {
+            sampled.access(core_of(line, round), line, 0);
+        }
+        let mut exact = ReuseDistances::new(core_sets());
+        let mut compared = 0;
+        for round in 0..4 {
+            for line in 0..30_000 {
+                let core = core_of(line, round);
+                let Some(found) = sampled.access(core, line, 0) else { continue };
+                let expected = exact.access(core, line, 0).unwrap();
+                // After the first round nothing is new.
+                if round > 1 {
+                    let distance =
+                        expected.map(|expected| (f64::from(expected.distance) / sampled.share()).round() as u32);
+                    assert_eq!(found.reuse.map(|reuse| reuse.distance), distance, "{line}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(sampled.share() < 0.01 && compared > 100, "{compared}");
+    }
+
     #[test]
     fn all_lines_are_chosen_where_they_are_few() {
         let core_sets = CoreSets::new(1, &[]).unwrap();

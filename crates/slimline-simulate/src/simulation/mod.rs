@@ -85,6 +85,10 @@ impl Simulation {
     /// As [`Machine::check`].
     pub fn new(machine: &Machine, options: &Options) -> Result<Self, MachineError> {
         machine.check()?;
+        if options.used_bytes && machine.counting == Counting::Cachegrind {
+            let why = "counts as Cachegrind does, which looks lines up by pairs: which bytes are used can't be told";
+            return Err(MachineError(format!("machine {}: {why}", machine.name)));
+        }
         let hierarchy = Hierarchy::new(machine, options.classes, options.used_bytes);
         let cores = if machine.tlbs.is_empty() { 0 } else { machine.cores };
         Ok(Self {
