@@ -36,6 +36,8 @@ pub(crate) const TESTS: &[Package] = &[
     package("sqlite3", "sqlite3"),
     package("redis-server", "redis-server"),
     package("redis-tools", "redis-cli"),
+    // Whose counts the simulator's must equal.
+    package("valgrind", "valgrind"),
     // An allocator to be preloaded below the agent's.
     Package { name: "libjemalloc2", executable: None },
     // Allocators to be linked statically, and one that is called by its own names.
