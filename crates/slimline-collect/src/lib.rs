@@ -70,8 +70,8 @@ pub use import::{
     TracedKind, import, read_addresses,
 };
 pub use instrumented::{
-    Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,
-    site_section, trace,
+    Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError, site_section,
+    trace,
 };
 pub use machine::describe as describe_machine;
 pub use program::preloaded;

@@ -6,8 +6,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program};
-use slimline_trace::stream::recording::{RecordedChunk, Recording, RecordingWriter};
+use slimline_trace::stream::recording::{Recording, RecordingWriter};
 use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
 /// Words of a chunk.
@@ -100,9 +101,9 @@ fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
     let directory = scratch.path().join("trace");
     let mut writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
     writer.object(0, "bench", blob).unwrap();
-    let recorded: Vec<RecordedChunk<'_>> = (0..)
+    let recorded: Vec<Chunk<'_>> = (0..)
         .zip(&chunks)
-        .map(|(sequence, words)| RecordedChunk {
+        .map(|(sequence, words)| Chunk {
             process: 0,
             stream: 0,
             tid: 1,

@@ -10,8 +10,9 @@ use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess};
+use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
-use slimline_trace::stream::recording::{ProcessInfo, RecordedChunk, RecordedTotals, RecordingWriter};
+use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
 /// Analyzes chunks as they come.
@@ -69,18 +70,12 @@ impl Live {
     }
 
     /// What was written to a stream.
-    pub(crate) fn recorded_chunk(&mut self, chunk: &RecordedChunk<'_>) {
-        self.decoder.decode(&self.program, &chunk.words, chunk.is_open, &mut self.visits);
-        let RecordedChunk { process, stream, sequence, tid, words, .. } = chunk;
-        self.update((*process, *stream, *sequence), *tid, words);
-    }
-
-    /// What the decoder found in the chunk of this process, stream and number.
-    fn update(&mut self, (process, stream, sequence): (u32, u32, u64), tid: u32, words: &[u64]) {
+    pub(crate) fn chunk(&mut self, chunk: &Chunk<'_>) {
+        let &Chunk { process, stream, sequence, tid, ref words, is_open, .. } = chunk;
+        self.decoder.decode(&self.program, words, is_open, &mut self.visits);
         if let Some(traced) = self.processes.get_mut(&process) {
             traced.threads.insert(tid);
-            let end_of = |last: &Visits| last.end(self.program.segments()[last.segment.0 as usize].words);
-            traced.words += self.visits.last().map_or(0, end_of) as u64;
+            traced.words += self.program.records_end(&self.visits) as u64;
         }
         let batch = TraceBatch { process, stream, sequence, visits: &self.visits, words };
         self.analysis.update(&self.program, &batch);
@@ -93,10 +88,7 @@ impl Live {
             Event::Object { path, section, .. } => {
                 self.object(&path, section.as_deref().map_err(String::as_str));
             }
-            Event::Chunk(chunk) => {
-                self.decoder.decode(&self.program, chunk.words, chunk.is_open, &mut self.visits);
-                self.update((chunk.process, chunk.stream, chunk.sequence), chunk.tid, chunk.words);
-            }
+            Event::Chunk(chunk) => self.chunk(&chunk),
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
                     traced.waited_ns = end.losses.waited_ns;
@@ -171,19 +163,7 @@ impl TraceSink for Recorder {
                 let _ = add_object(&mut self.program, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
-            Event::Chunk(chunk) => {
-                let chunk = RecordedChunk {
-                    process: chunk.process,
-                    stream: chunk.stream,
-                    tid: chunk.tid,
-                    sequence: chunk.sequence,
-                    first_ns: chunk.first_ns,
-                    last_ns: chunk.last_ns,
-                    words: chunk.words.into(),
-                    is_open: chunk.is_open,
-                };
-                self.writer.chunk(&self.program, &chunk)
-            }
+            Event::Chunk(chunk) => self.writer.chunk(&self.program, &chunk),
             Event::End(end) => self.writer.end(end.process, end.losses.waited_ns, lost(&end)),
         }
     }

@@ -1,7 +1,7 @@
 //! Whether a trace can be one: the checker of what all other analyses rely on.
 
 use rustc_hash::FxHashMap;
-use slimline_trace::stream::decode::{Program, SegmentId, Visits};
+use slimline_trace::stream::decode::{Program, SegmentId};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::TraceBatch;
@@ -69,8 +69,7 @@ impl Checks {
 /// Whether all words of a chunk but its headers are below [`ADDRESSES_END`], as in most chunks: what no header is has no
 /// mark, and there are no more marks than headers. That needs no look at records.
 fn is_beyond_doubt(program: &Program, batch: &TraceBatch<'_>) -> bool {
-    let end_of = |last: &Visits| last.end(program.segments()[last.segment.0 as usize].words);
-    if batch.visits.last().map_or(0, end_of) > batch.words.len() {
+    if program.records_end(batch.visits) > batch.words.len() {
         return false;
     }
     let headers: u64 = batch.visits.iter().map(|visits| u64::from(visits.times)).sum();

@@ -21,6 +21,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use slimline_trace::session::End;
+use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES, PAUSED_VARIABLE};
 
 use self::rings::Rings;
@@ -53,27 +54,6 @@ pub struct Process {
     pub program: String,
     /// When tracing began (`CLOCK_MONOTONIC`).
     pub started_ns: u64,
-}
-
-/// What was written to a stream.
-#[derive(Clone, Copy, Debug)]
-pub struct Chunk<'a> {
-    /// [`Process::number`].
-    pub process: u32,
-    /// Number of the stream in the process, from 0: a thread has one, and others for its signal handlers.
-    pub stream: u32,
-    /// The kernel's number of it.
-    pub tid: u32,
-    /// Number of the stream's chunk, from 0.
-    pub sequence: u64,
-    /// When the thread took it (`CLOCK_MONOTONIC`).
-    pub first_ns: u64,
-    /// When it was full; 0 where it never was.
-    pub last_ns: u64,
-    /// Its records.
-    pub words: &'a [u64],
-    /// Nobody said how far it is filled: it ends where a word of 0 stands in a header's place.
-    pub is_open: bool,
 }
 
 /// What was not traced of a process, and what tracing did to it.

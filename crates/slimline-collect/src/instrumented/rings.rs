@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::ring::{FILE_EXTENSION, SlotState};
 
 use super::ring::{ChunkHead, OpenError, RingFile};
-use super::{Chunk, Event, Process, ProcessEnd, ProcessLosses, TraceSink, site_section};
+use super::{Event, Process, ProcessEnd, ProcessLosses, TraceSink, site_section};
 use crate::clock::monotonic_ns;
 use crate::drain::is_alive;
 
@@ -312,7 +313,7 @@ impl Running {
 
     fn chunk<'a>(&self, head: &ChunkHead, words: &'a [u64], is_open: bool) -> Chunk<'a> {
         let &ChunkHead { stream, tid, sequence, first_ns, last_ns, .. } = head;
-        Chunk { process: self.number, stream, tid, sequence, first_ns, last_ns, words, is_open }
+        Chunk { process: self.number, stream, tid, sequence, first_ns, last_ns, words: words.into(), is_open }
     }
 
     /// Hands on what is left, also of chunks that were not published.

@@ -88,6 +88,11 @@ impl Program {
         self.by_header.get(&header).map(|id| &self.segments[id.0 as usize])
     }
 
+    /// Index behind the words of the last of a chunk's visits; 0 where there are none.
+    pub fn records_end(&self, visits: &[Visits]) -> usize {
+        visits.last().map_or(0, |last| last.end(self.segments[last.segment.0 as usize].words))
+    }
+
     /// How many sites there are.
     pub fn site_count(&self) -> usize {
         self.sites.len()

@@ -3,9 +3,12 @@
 //! - [`record`]: the words that instrumented code writes. `no_std`.
 //! - [`ring`]: the memory that it writes them into. `no_std`.
 //! - `sites` (with the feature `session`): what those words mean, a table that the compiler left in the object.
+//! - `chunk` (likewise): a part of it that one thread wrote.
 //! - `decode` (likewise): from words to the segments that ran.
 //! - `recording` (likewise): a trace on disk.
 
+#[cfg(feature = "session")]
+pub mod chunk;
 #[cfg(feature = "session")]
 pub mod decode;
 pub mod record;

@@ -101,7 +101,7 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
         live.object(&object.path, Ok(&object.section));
     }
     let program = live.program();
-    recording.read(&program, |chunk| live.recorded_chunk(&chunk))?;
+    recording.read(&program, |chunk| live.chunk(&chunk))?;
     show(options, &live.report(recording.info().command.clone(), &rules(options)))?;
     Ok(0)
 }

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use reader::{RecordedChunk, RecordedObject, Recording};
+pub use reader::{RecordedObject, Recording};
 pub use writer::{RecordedTotals, RecordingWriter};
 
 /// Version of the files. Version 1: the first.
@@ -135,6 +135,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::stream::chunk::Chunk;
     use crate::stream::decode::Program;
     use crate::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
@@ -153,8 +154,8 @@ mod tests {
         program
     }
 
-    fn chunk(stream: u32, sequence: u64, last_ns: u64, words: &[u64]) -> RecordedChunk<'static> {
-        RecordedChunk {
+    fn chunk(stream: u32, sequence: u64, last_ns: u64, words: &[u64]) -> Chunk<'static> {
+        Chunk {
             process: 0,
             stream,
             tid: 70 + stream,
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    fn write(directory: &Path, chunks: &[RecordedChunk<'_>]) -> RecordedTotals {
+    fn write(directory: &Path, chunks: &[Chunk<'_>]) -> RecordedTotals {
         let mut writer = RecordingWriter::create(directory, vec!["a".to_owned()]).unwrap();
         writer.begin(ProcessInfo { number: 0, pid: 7, ..ProcessInfo::default() }).unwrap();
         writer.object(0, "/a", &sites()).unwrap();
@@ -174,19 +175,19 @@ mod tests {
         writer.finish(true).unwrap()
     }
 
-    fn read(directory: &Path) -> (Recording, Vec<RecordedChunk<'static>>) {
+    fn read(directory: &Path) -> (Recording, Vec<Chunk<'static>>) {
         let recording = Recording::open(directory).unwrap();
         let mut chunks = Vec::new();
         recording
             .read(&program(), |chunk| {
                 let words = chunk.words.into_owned().into();
-                chunks.push(RecordedChunk { words, ..chunk });
+                chunks.push(Chunk { words, ..chunk });
             })
             .unwrap();
         (recording, chunks)
     }
 
-    fn three(h: &[u64]) -> [RecordedChunk<'static>; 3] {
+    fn three(h: &[u64]) -> [Chunk<'static>; 3] {
         let walk: Vec<u64> = (0..1000).flat_map(|i| [h[0], 0x1000 + i * 8]).collect();
         [chunk(0, 0, 10, &walk), chunk(1, 0, 20, &[h[1], 8, 16]), chunk(0, 1, 30, &[h[0], 5, 99, h[0], 6])]
     }
@@ -215,10 +216,10 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path().join("trace");
         let h = headers();
-        let open = RecordedChunk { is_open: true, ..chunk(0, 0, 0, &[h[1], 8, 16, h[0], 24, 0, 0, 0]) };
+        let open = Chunk { is_open: true, ..chunk(0, 0, 0, &[h[1], 8, 16, h[0], 24, 0, 0, 0]) };
         write(&directory, std::slice::from_ref(&open));
         let (_, read) = read(&directory);
-        assert_eq!(read, [RecordedChunk { words: open.words[..5].to_vec().into(), ..open }]);
+        assert_eq!(read, [Chunk { words: open.words[..5].to_vec().into(), ..open }]);
     }
 
     #[test]

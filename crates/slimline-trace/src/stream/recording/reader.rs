@@ -8,32 +8,12 @@ use std::path::{Path, PathBuf};
 use super::frame::{self, Found, FrameKind, FrameReader};
 use super::{FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, columns, is_recording};
 use crate::regular_file::open_regular;
+use crate::stream::chunk::Chunk;
 use crate::stream::decode::Program;
 use crate::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES};
 
 /// Words that a chunk can have.
 const MOST_WORDS: usize = (CHUNK_BYTES + OVERFLOW_BYTES) / 8;
-
-/// What was written to a stream, as it was drained of its ring.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedChunk<'a> {
-    /// Number of the process.
-    pub process: u32,
-    /// Number of the stream in the process.
-    pub stream: u32,
-    /// The kernel's number of it.
-    pub tid: u32,
-    /// Number of the stream's chunk.
-    pub sequence: u64,
-    /// When the thread took it (`CLOCK_MONOTONIC`).
-    pub first_ns: u64,
-    /// When it was full; 0 where it never was.
-    pub last_ns: u64,
-    /// Its records.
-    pub words: Cow<'a, [u64]>,
-    /// It ends at a word of 0 in a header's place, if not before.
-    pub is_open: bool,
-}
 
 /// A file with site tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +98,7 @@ impl Recording {
     ///
     /// # Errors
     /// A file is damaged, or was changed since it was opened.
-    pub fn read(&self, program: &Program, mut take: impl FnMut(RecordedChunk<'_>)) -> Result<(), RecordingError> {
+    pub fn read(&self, program: &Program, mut take: impl FnMut(Chunk<'_>)) -> Result<(), RecordingError> {
         let mut open: Option<(usize, File)> = None;
         let mut frames = FrameReader::new().map_err(RecordingError::io(Path::new("zstd")))?;
         let mut words = Vec::new();
@@ -139,7 +119,7 @@ impl Recording {
                 .ok_or_else(|| RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)))?;
             let (process, stream, is_open) = (*process, *stream, is_open & 1 != 0);
             let words = Cow::Borrowed(&words[..]);
-            take(RecordedChunk { process, stream, tid, sequence, first_ns, last_ns, words, is_open });
+            take(Chunk { process, stream, tid, sequence, first_ns, last_ns, words, is_open });
             open = Some((place.file, file));
         }
         Ok(())

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::columns::ColumnEncoder;
 use super::frame::{self, FrameKind, FrameWriter};
-use super::{
-    FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordedChunk, RecordingError, TraceInfo, chunk_file, is_recording,
-};
+use super::{FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording};
+use crate::stream::chunk::Chunk;
 use crate::stream::decode::{Decoder, Program, Visits};
 
 /// What was written.
@@ -91,11 +90,10 @@ impl RecordingWriter {
     }
 
     /// A stream's next chunk, written by the objects of `program`.
-    pub fn chunk(&mut self, program: &Program, chunk: &RecordedChunk<'_>) -> io::Result<()> {
+    pub fn chunk(&mut self, program: &Program, chunk: &Chunk<'_>) -> io::Result<()> {
         let before = self.decoder.undecoded();
         self.decoder.decode(program, &chunk.words, chunk.is_open, &mut self.visits);
-        let end_of = |last: &Visits| last.end(program.segments()[last.segment.0 as usize].words);
-        let records_end = self.visits.last().map_or(0, end_of);
+        let records_end = program.records_end(&self.visits);
         let is_whole =
             self.decoder.undecoded().words == before.words && (chunk.is_open || records_end == chunk.words.len());
         let mut content = std::mem::take(&mut self.content);
@@ -109,7 +107,7 @@ impl RecordingWriter {
             content.extend(chunk.words[..words].iter().flat_map(|word| word.to_le_bytes()));
             (FrameKind::Words, words)
         };
-        let RecordedChunk { process, stream, tid, sequence, first_ns, last_ns, is_open, .. } = *chunk;
+        let Chunk { process, stream, tid, sequence, first_ns, last_ns, is_open, .. } = *chunk;
         let numbers = [words as u64 | u64::from(tid) << 32, sequence, first_ns, last_ns, is_open.into()];
         let written = self.append(&chunk_file(process, stream), kind, numbers, &content);
         self.content = content;

@@ -1,0 +1,24 @@
+//! A chunk of a trace, as it comes of a ring or of a recording.
+
+use std::borrow::Cow;
+
+/// What was written to a stream between two exchanges of its chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// Number of the process in the trace.
+    pub process: u32,
+    /// Number of the stream in the process, from 0: a thread has one, and others for its signal handlers.
+    pub stream: u32,
+    /// The kernel's number of the thread.
+    pub tid: u32,
+    /// Number of the stream's chunk, from 0.
+    pub sequence: u64,
+    /// When the thread took it (`CLOCK_MONOTONIC`).
+    pub first_ns: u64,
+    /// When it was full; 0 where it never was.
+    pub last_ns: u64,
+    /// Its records.
+    pub words: Cow<'a, [u64]>,
+    /// Nobody said how far it is filled: it ends where a word of 0 stands in a header's place, if not before.
+    pub is_open: bool,
+}
