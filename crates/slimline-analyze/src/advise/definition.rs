@@ -30,7 +30,7 @@ pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>], linked: bool) ->
             true => base.to_owned(),
             false => format!("{base}_{}", part_name(subject, part)),
         };
-        structure(&mut code, subject, &name, &declarations(subject, part), None);
+        structure(&mut code, subject, &name, part, None);
     }
     let name = &subject.tables.group(subject.group.group).name;
     // Groups that no variable names are called by where they are allocated.
@@ -59,14 +59,8 @@ pub(super) fn hot_cold(subject: &Subject<'_>, parts: &[Part<'_>; 2]) -> String {
     let cold = format!("{}_cold", plain_name(&name));
     let mut code = String::new();
     let [hot_part, cold_part] = parts;
-    structure(&mut code, subject, &cold, &declarations(subject, cold_part), None);
-    structure(
-        &mut code,
-        subject,
-        plain_name(&name),
-        &declarations(subject, hot_part),
-        hot_part.pointer.then_some(&cold),
-    );
+    structure(&mut code, subject, &cold, cold_part, None);
+    structure(&mut code, subject, plain_name(&name), hot_part, hot_part.pointer.then_some(&cold));
     let mark = comment(subject.language());
     let first = first_name(subject, cold_part);
     let arrow = if matches!(subject.language(), Language::C | Language::Cpp) { "->" } else { "." };
@@ -79,7 +73,7 @@ pub(super) fn hot_cold(subject: &Subject<'_>, parts: &[Part<'_>; 2]) -> String {
 /// The same structure in its new order.
 pub(super) fn reordered(subject: &Subject<'_>, part: &Part<'_>) -> String {
     let mut code = String::new();
-    structure(&mut code, subject, plain_name(&subject.name()), &declarations(subject, part), None);
+    structure(&mut code, subject, plain_name(&subject.name()), part, None);
     code
 }
 
@@ -195,41 +189,70 @@ fn leaf_type(subject: &Subject<'_>, spelled: Option<&str>, bytes: u64) -> String
     }
 }
 
-fn structure(code: &mut String, subject: &Subject<'_>, name: &str, fields: &[Declared], cold: Option<&String>) {
-    let language = subject.language();
-    let typedef = language == Language::C && !subject.name().starts_with("struct ");
-    let _ = match language {
-        Language::Rust => writeln!(code, "struct {name} {{"),
-        Language::Fortran => writeln!(code, "type :: {name}"),
-        _ if typedef => writeln!(code, "typedef struct {name} {{"),
-        _ => writeln!(code, "struct {name} {{"),
-    };
-    for (field, type_name) in fields {
+/// How definitions are written.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// In which language.
+    pub(crate) language: Language,
+    /// The structure is known by a `typedef`'s name.
+    pub(crate) is_alias: bool,
+}
+
+impl Form {
+    fn of(subject: &Subject<'_>) -> Self {
+        let language = subject.language();
+        Self { language, is_alias: language == Language::C && !subject.name().starts_with("struct ") }
+    }
+
+    /// The line of a field.
+    pub(crate) fn field(self, type_name: &str, field: &str) -> String {
+        match self.language {
+            Language::Rust => format!("{field}: {type_name},"),
+            Language::Fortran => format!("{type_name} :: {field}"),
+            _ => format!("{};", declarator(type_name, field)),
+        }
+    }
+
+    /// Writes a definition of these lines, with a pointer to the cold part of that name behind them.
+    pub(crate) fn structure(self, code: &mut String, name: &str, lines: &[String], cold: Option<&str>) {
+        let Self { language, is_alias } = self;
         let _ = match language {
-            Language::Rust => writeln!(code, "    {field}: {type_name},"),
-            Language::Fortran => writeln!(code, "    {type_name} :: {field}"),
-            _ => writeln!(code, "    {};", declarator(type_name, field)),
+            Language::Rust => writeln!(code, "struct {name} {{"),
+            Language::Fortran => writeln!(code, "type :: {name}"),
+            _ if is_alias => writeln!(code, "typedef struct {name} {{"),
+            _ => writeln!(code, "struct {name} {{"),
+        };
+        for line in lines {
+            let _ = writeln!(code, "    {line}");
+        }
+        if let Some(cold) = cold {
+            let _ = match language {
+                Language::Rust => writeln!(code, "    cold: Box<{cold}>,"),
+                Language::Fortran => writeln!(code, "    type({cold}), pointer :: cold"),
+                _ if is_alias => writeln!(code, "    {cold} *cold;"),
+                _ => writeln!(code, "    struct {cold} *cold;"),
+            };
+        }
+        let _ = match language {
+            Language::Rust => writeln!(code, "}}"),
+            Language::Fortran => writeln!(code, "end type"),
+            _ if is_alias => writeln!(code, "}} {name};"),
+            _ => writeln!(code, "}};"),
         };
     }
-    if let Some(cold) = cold {
-        let _ = match language {
-            Language::Rust => writeln!(code, "    cold: Box<{cold}>,"),
-            Language::Fortran => writeln!(code, "    type({cold}), pointer :: cold"),
-            Language::C if typedef => writeln!(code, "    {cold} *cold;"),
-            _ => writeln!(code, "    struct {cold} *cold;"),
-        };
-    }
-    let _ = match language {
-        Language::Rust => writeln!(code, "}}"),
-        Language::Fortran => writeln!(code, "end type"),
-        _ if typedef => writeln!(code, "}} {name};"),
-        _ => writeln!(code, "}};"),
-    };
+}
+
+/// Writes the definition of a part.
+fn structure(code: &mut String, subject: &Subject<'_>, name: &str, part: &Part<'_>, cold: Option<&str>) {
+    let form = Form::of(subject);
+    let lines: Vec<String> =
+        declarations(subject, part).iter().map(|(field, type_name)| form.field(type_name, field)).collect();
+    form.structure(code, name, &lines, cold);
 }
 
 /// A declaration as C writes it: `double *` and `next` → `double *next`, `int[4]` → `int edge[4]`, `void (*)(int)` →
 /// `void (*call)(int)`.
-pub(crate) fn declarator(type_name: &str, name: &str) -> String {
+fn declarator(type_name: &str, name: &str) -> String {
     if name.is_empty() || type_name.ends_with('}') {
         return format!("{type_name} {name}").trim_end().to_owned();
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
 
-use super::splitting::{SplitRules, StructureFindings, splitting};
+use super::splitting::{SplitRules, StructureFindings, Structures};
 use super::{Accesses, TraceAnalysis};
 
 /// Where a site stands.
@@ -103,6 +103,7 @@ pub struct TraceFindings {
 pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules) -> TraceFindings {
     let mut findings = TraceFindings::default();
     let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
+    let mut structures = Structures::default();
     for (id, visits, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
@@ -118,6 +119,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         let place = place(module, site);
         let (variable, field) = (module.name(site.variable).to_owned(), field(module, site));
         findings.total.add(accesses);
+        structures.add(module, site, accesses.count());
         variables.add(&variable, accesses);
         fields.add(&field, accesses);
         functions.add(&place.function, accesses);
@@ -129,7 +131,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     });
     findings.variables = variables.rows();
     findings.fields = fields.rows();
-    findings.structures = splitting(program, analysis, rules);
+    findings.structures = structures.judged(rules);
     findings.functions = functions.rows();
     findings.lines = lines.rows();
     findings.heap = heap(program, analysis);

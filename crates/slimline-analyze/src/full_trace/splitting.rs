@@ -4,14 +4,13 @@
 //! is *cold* if it is accessed less than half as often as its fields are on average. The cold fields are worth a
 //! structure of their own, behind a pointer, where they are larger than the pointer.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
-use slimline_trace::stream::decode::Program;
-use slimline_trace::stream::sites::{Module, Site, Structure};
+use slimline_attribute::tables::Language;
+use slimline_trace::stream::sites::{Member, Module, Name, Site, Structure};
 
-use super::TraceAnalysis;
-use crate::advise::definition::{declarator, plain_name};
+use crate::advise::definition::{Form, plain_name};
 
 /// When fields are cold, and when that matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,37 +86,65 @@ pub struct FieldCount {
     pub is_cold: bool,
 }
 
-/// Structures that were accessed, most accesses first.
-pub fn splitting(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules) -> Vec<StructureFindings> {
-    let mut structures: BTreeMap<Declaration, StructureFindings> = BTreeMap::new();
-    for (id, _, accesses) in analysis.counts().sites(program) {
-        let (module, site) = program.site(id);
-        let count = accesses.count();
-        if count == 0 || !analysis.filter().wants(module, site) {
-            continue;
-        }
-        let Some(declared) = module.structures.iter().find(|found| found.name == site.structure) else { continue };
-        let declaration = Declaration::of(module, declared);
-        let found = structures.entry(declaration).or_insert_with_key(Declaration::not_accessed);
-        add(found, site, count);
+/// Structures that are accessed, while sites are looked at.
+#[derive(Debug, Default)]
+pub(super) struct Structures<'p> {
+    /// By module and name: each module declares its own.
+    accessed: BTreeMap<(*const Module, Name), (&'p Module, &'p Structure, StructureFindings)>,
+}
+
+impl<'p> Structures<'p> {
+    /// A site of the module accesses memory so often.
+    pub(super) fn add(&mut self, module: &'p Module, site: &Site, count: u64) {
+        let found = match self.accessed.entry((module, site.structure)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let declared = module.structures.iter().find(|declared| declared.name == site.structure);
+                let Some(declared) = declared else { return };
+                new.insert((module, declared, Declaration::of(module, declared).not_accessed()))
+            }
+        };
+        add(&mut found.2, site, count);
     }
-    let total: u64 = structures.values().map(|structure| structure.accesses).sum();
-    let average = total as f64 / structures.len().max(1) as f64;
-    let names: BTreeSet<String> = structures.keys().map(|declaration| declaration.name.clone()).collect();
-    let judged = structures.into_iter().map(|(declaration, mut found)| {
-        found.verdict = judge(&mut found, average, &names, rules);
-        if found.verdict == Verdict::Split && !declaration.is_plain() {
-            found.verdict = Verdict::NotPlain;
+
+    /// What to do with them, most accesses first.
+    pub(super) fn judged(self, rules: &SplitRules) -> Vec<StructureFindings> {
+        let mut structures: BTreeMap<Declaration, StructureFindings> = BTreeMap::new();
+        for (module, declared, found) in self.accessed.into_values() {
+            match structures.entry(Declaration::of(module, declared)) {
+                Entry::Occupied(mut known) => known.get_mut().merge(&found),
+                Entry::Vacant(new) => drop(new.insert(found)),
+            }
         }
-        if found.verdict == Verdict::Split {
-            found.code = definitions(&found, declaration.is_alias);
-        }
+        let total: u64 = structures.values().map(|structure| structure.accesses).sum();
+        let average = total as f64 / structures.len().max(1) as f64;
+        let names: BTreeSet<String> = structures.keys().map(|declaration| declaration.name.clone()).collect();
+        let judged = structures.into_iter().map(|(declaration, mut found)| {
+            found.verdict = judge(&mut found, average, &names, rules);
+            if found.verdict == Verdict::Split && !declaration.is_plain() {
+                found.verdict = Verdict::NotPlain;
+            }
+            if found.verdict == Verdict::Split {
+                found.code = definitions(&found, declaration.is_alias);
+            }
+            found
+        });
+        let mut found: Vec<_> = judged.collect();
+        // Names are in order already.
+        found.sort_by_key(|structure| std::cmp::Reverse(structure.accesses));
         found
-    });
-    let mut found: Vec<_> = judged.collect();
-    // Names are in order already.
-    found.sort_by_key(|structure| std::cmp::Reverse(structure.accesses));
-    found
+    }
+}
+
+impl StructureFindings {
+    /// Adds what was accessed of the same structure elsewhere.
+    fn merge(&mut self, other: &Self) {
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.elsewhere = self.elsewhere.saturating_add(other.elsewhere);
+        for (field, other) in self.fields.iter_mut().zip(&other.fields) {
+            field.accesses = field.accesses.saturating_add(other.accesses);
+        }
+    }
 }
 
 /// What makes a structure one: units that see another one of its name have another structure.
@@ -132,7 +159,7 @@ struct Declaration {
 
 impl Declaration {
     fn of(module: &Module, declared: &Structure) -> Self {
-        let member = |member: &slimline_trace::stream::sites::Member| {
+        let member = |member: &Member| {
             let text = |name| module.name(name).to_owned();
             (text(member.name), text(member.type_name), member.offset_bytes, member.size_bytes)
         };
@@ -239,33 +266,30 @@ fn judge(found: &mut StructureFindings, average: f64, names: &BTreeSet<String>, 
 fn definitions(found: &StructureFindings, is_alias: bool) -> String {
     let name = plain_name(&found.name);
     let cold_name = format!("{name}_cold");
-    let mut code = String::new();
-    let mut write = |name: &str, is_cold: bool, pointer: Option<String>| {
-        let _ = writeln!(code, "{}struct {name} {{", if is_alias { "typedef " } else { "" });
-        for field in found.fields.iter().filter(|field| field.is_cold == is_cold) {
-            let _ = match field.name.contains(", ") {
-                // Bit fields or a union's: their widths are not known here.
-                true => writeln!(code, "    /* {}: as they are declared */", field.name),
-                false => writeln!(code, "    {};", declarator(&field.type_name, &field.name)),
-            };
-        }
-        if let Some(pointer) = pointer {
-            let _ = writeln!(code, "    {pointer};");
-        }
-        let _ = writeln!(code, "}}{};", if is_alias { format!(" {name}") } else { String::new() });
+    let form = Form { language: Language::C, is_alias };
+    let part = |is_cold: bool| -> Vec<String> {
+        let fields = found.fields.iter().filter(|field| field.is_cold == is_cold);
+        let line = |field: &FieldCount| match field.name.contains(", ") {
+            // Bit fields or a union's: their widths are not known here.
+            true => format!("/* {}: as they are declared */", field.name),
+            false => form.field(&field.type_name, &field.name),
+        };
+        fields.map(line).collect()
     };
-    write(&cold_name, true, None);
-    let keyword = if is_alias { "" } else { "struct " };
-    write(name, false, Some(format!("{keyword}{cold_name} *cold")));
+    let mut code = String::new();
+    form.structure(&mut code, &cold_name, &part(true), None);
+    form.structure(&mut code, name, &part(false), Some(&cold_name));
     code
 }
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::{Member, ModuleBuilder, SiteKind};
+    use slimline_trace::stream::decode::Program;
+    use slimline_trace::stream::sites::{ModuleBuilder, SiteKind};
 
-    use super::super::TraceBatch;
+    use super::super::findings::findings;
     use super::super::tests::visits_of;
+    use super::super::{TraceAnalysis, TraceBatch};
     use super::*;
 
     /// What is found where a `node { key; value; next; char note[20]; flags }` and a `pair { a; b }` are accessed so often.
@@ -304,7 +328,7 @@ mod tests {
         let mut analysis = TraceAnalysis::new();
         let batch = TraceBatch { process: 0, stream: 0, sequence: 0, visits: &visits, words: &words };
         analysis.update(&program, &batch);
-        splitting(&program, &analysis, &SplitRules::default())
+        findings(&program, &analysis, &SplitRules::default()).structures
     }
 
     #[test]
