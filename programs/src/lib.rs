@@ -5,6 +5,7 @@
 //! prints a checksum, and writes the user time of each loop to the file that the environment variable `TRUTH` names:
 //! [`Times`]. A program `x` may have a twin `x_split` with the split applied by hand, which prints the same checksum.
 
+pub mod by_hand;
 mod compile;
 mod truth;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -31,20 +30,7 @@ fn compile(scratch: &Path) -> PathBuf {
     builder.segment([Site::new(SiteKind::Load, 8), Site::new(SiteKind::Store, 4)]);
     builder.segment(vec![Site::new(SiteKind::Load, 8); 60]);
     let (id, blob) = builder.finish("writes.c", "writes.o", "/", "by hand").encode();
-    let (sites, archive, program) = (scratch.join("sites"), scratch.join("runtime.a"), scratch.join("writes"));
-    fs::write(&sites, blob).unwrap();
-    fs::write(&archive, RUNTIME).unwrap();
-    let status = Command::new("clang-19")
-        .args(["-O1", "-pthread", "-Wl,--export-dynamic-symbol=__slimline_*", "-o"])
-        .arg(&program)
-        .arg(format!("-DMODULE={}ul", id.number()))
-        .arg(format!("-DSITES=\"{}\"", sites.display()))
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/instrumented/writes.c"))
-        .arg(&archive)
-        .status()
-        .unwrap();
-    assert!(status.success());
-    program
+    sample_programs::by_hand::writes(scratch, id.number(), &blob, RUNTIME).unwrap()
 }
 
 /// What was read of a run.
@@ -78,7 +64,7 @@ impl TraceSink for Seen {
                 let next = self.next.entry((chunk.process, chunk.stream)).or_default();
                 assert_eq!(chunk.sequence, *next, "of stream {}", chunk.stream);
                 *next += 1;
-                self.decoder.decode(&self.program, chunk.words, chunk.is_open, &mut self.visits);
+                self.decoder.decode(&self.program, &chunk.words, chunk.is_open, &mut self.visits);
                 let counts = self.counts.entry(chunk.process).or_default();
                 let sum = self.sums.entry(chunk.process).or_default();
                 for visits in &self.visits {

@@ -35,20 +35,7 @@ fn compile(scratch: &Path) -> PathBuf {
     builder.segment([Site { field: next, ..site }, Site { kind: SiteKind::Store, size_bytes: 4, ..site }]);
     builder.segment(vec![Site::new(SiteKind::Load, 8); 60]);
     let (id, blob) = builder.finish("list.c", "list.o", "/", "by hand").encode();
-    let (sites, archive, program) = (scratch.join("sites"), scratch.join("runtime.a"), scratch.join("writes"));
-    fs::write(&sites, blob).unwrap();
-    fs::write(&archive, slimline_collect::RUNTIME).unwrap();
-    let status = Command::new("clang-19")
-        .args(["-O1", "-pthread", "-Wl,--export-dynamic-symbol=__slimline_*", "-o"])
-        .arg(&program)
-        .arg(format!("-DMODULE={}ul", id.number()))
-        .arg(format!("-DSITES=\"{}\"", sites.display()))
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../slimline-collect/tests/instrumented/writes.c"))
-        .arg(&archive)
-        .status()
-        .unwrap();
-    assert!(status.success());
-    program
+    sample_programs::by_hand::writes(scratch, id.number(), &blob, slimline_collect::RUNTIME).unwrap()
 }
 
 fn slimline() -> Command {
