@@ -5,7 +5,9 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use slimline_trace::stream::ring::{CLOSED_WITHOUT_READER, GATE_BYTES};
 
-/// A page of its own, so that shared memory can take its place. The first byte's bits are reasons to record nothing.
+/// A page of its own, so that shared memory can take its place. The first byte's bits are reasons to record nothing;
+/// instrumented code also looks at the one at [`SEVERAL_OFFSET`](slimline_trace::stream::ring::SEVERAL_OFFSET), which is set
+/// in shared memory.
 #[repr(C, align(4096))]
 pub(crate) struct Gate {
     reasons: AtomicU8,

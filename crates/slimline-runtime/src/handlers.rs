@@ -101,8 +101,10 @@ fn exchange<'a, T>(signal: c_int, wanted: usize, install: impl FnOnce(usize) -> 
     let place = place_of(signal);
     let program_before = place.map_or(0, |place| place.load(Relaxed));
     let is_function = ![libc::SIG_DFL, libc::SIG_IGN, libc::SIG_ERR].contains(&wanted);
-    // Ours comes back to us where something that was told of it by the kernel passes it on.
-    let place = place.filter(|_| is_function && wanted != ours() && process::ring().is_some());
+    // Ours comes back to us where something that was told of it by the kernel passes it on. A child by `vfork` has handlers of
+    // its own in its parent's memory.
+    let is_replaced = is_function && wanted != ours() && process::ring().is_some() && process::is_ours();
+    let place = place.filter(|_| is_replaced);
     if let Some(place) = place {
         // First: the signal may come in another thread as soon as it is installed.
         place.store(wanted, Release);

@@ -1,6 +1,7 @@
 //! The process's ring: a file that slimline reads.
 #![allow(unsafe_code)] // shared memory
 
+use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -8,8 +9,8 @@ use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use slimline_trace::stream::ring::{
     CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET, MAGIC, MOST_FULL,
-    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOT_BYTES, SLOTS, SLOTS_OFFSET, Slot,
-    SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SEVERAL_OFFSET, SLOT_BYTES, SLOTS,
+    SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
 use crate::gate::Gate;
@@ -181,8 +182,8 @@ impl Ring {
         slot.tid.store(tid, Relaxed);
         slot.sequence.store(sequence, Relaxed);
         slot.bytes.store(UNKNOWN_BYTES, Relaxed);
-        slot.last_ns.store(0, Relaxed);
-        slot.first_ns.store(kernel::now_ns(), Release);
+        slot.ended.store(0, Relaxed);
+        slot.began.store(stamp(), Release);
         Some(Taken { slot: number as u32, chunk })
     }
 
@@ -190,7 +191,7 @@ impl Ring {
     pub(crate) fn publish(self, slot: u32, bytes: Option<u32>) {
         let slot = self.slot(slot as usize);
         slot.bytes.store(bytes.unwrap_or(UNKNOWN_BYTES), Relaxed);
-        slot.last_ns.store(kernel::now_ns(), Relaxed);
+        slot.ended.store(stamp(), Relaxed);
         // Before the slot is full: the reader takes it off again.
         self.header().full.fetch_add(1, AcqRel);
         slot.state.store(SlotState::Full as u32, Release);
@@ -224,14 +225,25 @@ impl Ring {
         unsafe { &*((self.start + GATE_OFFSET) as *const AtomicU8) }
     }
 
+    /// Whether records have time stamps.
+    fn several_byte<'a>(self) -> &'a AtomicU8 {
+        // SAFETY: as in `header`; inside the gate's page.
+        unsafe { &*((self.start + GATE_OFFSET + SEVERAL_OFFSET) as *const AtomicU8) }
+    }
+
     fn object_byte<'a>(self, at: usize) -> &'a AtomicU8 {
         // SAFETY: as in `header`; inside the area of paths.
         unsafe { &*((self.start + OBJECTS_OFFSET + at.min(OBJECTS_BYTES - 1)) as *const AtomicU8) }
     }
 
-    /// A number for a stream.
+    /// A number for a stream. Whoever learns of anything that the second one records gives its own records time stamps
+    /// from then on.
     pub(crate) fn new_stream(self) -> u32 {
-        self.header().streams.fetch_add(1, Relaxed)
+        let number = self.header().streams.fetch_add(1, Relaxed);
+        if number > 0 {
+            self.several_byte().store(1, Release);
+        }
+        number
     }
 
     /// Unmaps it; or, where cursors in registers may still lead there, has what they write go nowhere.
@@ -243,6 +255,15 @@ impl Ring {
         unsafe {
             if is_written { kernel::bury(self.start, FILE_BYTES) } else { kernel::unmap(self.start, FILE_BYTES) }
         };
+    }
+}
+
+/// The processor's time stamp counter, read once all that came before was.
+fn stamp() -> u64 {
+    // SAFETY: every x86-64 processor has both.
+    unsafe {
+        _mm_lfence();
+        _rdtsc()
     }
 }
 
@@ -359,6 +380,24 @@ mod tests {
         assert_eq!(ring.take(3, 33, 2, None).unwrap().slot, 0);
         let others = (2..SLOTS).filter(|_| ring.take(4, 34, 0, None).is_some()).count();
         assert_eq!((others, ring.take(4, 34, 0, None)), (SLOTS - 2, None));
+        // SAFETY: not used again.
+        unsafe { ring.leave(false) };
+    }
+
+    #[test]
+    fn the_second_stream_has_all_records_stamped() {
+        let place = Place::new("streams");
+        let gate = Box::leak(Box::new(Gate::new()));
+        let ring = place.ring_with(gate, 0);
+        let is_stamped = || {
+            // SAFETY: inside the gate's page.
+            unsafe { ((gate.address() + SEVERAL_OFFSET) as *const u8).read_volatile() }
+        };
+        assert_eq!((ring.new_stream(), is_stamped(), ring.new_stream(), is_stamped()), (0, 0, 1, 1));
+        let [first, second] = [0, 1].map(|stream| ring.take(stream, 33, 0, None).unwrap().slot as usize);
+        ring.publish(first as u32, Some(0));
+        let [began, ended] = [ring.slot(second).began.load(Relaxed), ring.slot(first).ended.load(Relaxed)];
+        assert!(ring.slot(first).began.load(Relaxed) <= began && began <= ended);
         // SAFETY: not used again.
         unsafe { ring.leave(false) };
     }

@@ -207,7 +207,8 @@ impl ThreadState {
         }
     }
 
-    /// Changes to a stream that nobody else writes.
+    /// Changes to a stream that nobody else writes. It begins with a new chunk, whose time stamp says that what the handler
+    /// does is later than all that it can know of.
     fn enter(&self, stack: Stack, cursor: usize) -> Handler {
         self.forget_left(stack);
         let depth = self.depth.get();
@@ -216,7 +217,11 @@ impl ThreadState {
         self.depth.set(depth + 1);
         let free = self.free_stream();
         self.current.set(free);
-        set_cursor(self.streams.get(free).map_or(0, Stream::kept));
+        let stream = self.streams.get(free);
+        if let (Some(stream), Some(ring), true) = (stream, process::ring(), process::is_ours()) {
+            stream.give_up(ring, stream.kept());
+        }
+        set_cursor(stream.map_or(0, Stream::kept));
         Handler { depth: Some(depth) }
     }
 
@@ -257,10 +262,13 @@ impl ThreadState {
     /// Gives up the streams of what was interrupted from this depth on, to which nobody returns. How far those were
     /// written nobody knows: the cursor may have been in a register.
     fn give_up_down_to(&self, depth: usize) {
-        for place in &self.interrupted[depth..self.depth.get()] {
-            let left = place.get().stream;
-            if let (Some(stream), Some(ring)) = (self.streams.get(left), process::ring()) {
-                stream.give_up(ring, 0);
+        let left = &self.interrupted[depth..self.depth.get()];
+        // A child by `vfork` has its parent's memory, and the parent goes on with its streams.
+        if let (false, Some(ring), true) = (left.is_empty(), process::ring(), process::is_ours()) {
+            for place in left {
+                if let Some(stream) = self.streams.get(place.get().stream) {
+                    stream.give_up(ring, 0);
+                }
             }
         }
         self.depth.set(depth);

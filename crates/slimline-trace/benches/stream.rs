@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::order::in_order;
 use slimline_trace::stream::recording::{Recording, RecordingWriter};
 use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
@@ -108,8 +109,8 @@ fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
             stream: 0,
             tid: 1,
             sequence,
-            first_ns: sequence,
-            last_ns: sequence + 1,
+            began: sequence,
+            ended: sequence + 1,
             words: words.into(),
             is_open: false,
         })
@@ -121,7 +122,8 @@ fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
     let recording = Recording::open(&directory).unwrap();
     let start = Instant::now();
     let mut read = 0;
-    recording.read(program, |chunk| read += chunk.words.len()).unwrap();
+    let mut pieces = recording.pieces(program, &mut decoder).unwrap();
+    in_order(&mut pieces, recording.streams(), |_, piece, _| read += piece.words.len()).unwrap();
     let reading = start.elapsed();
     assert_eq!(read as u64, totals.words);
     println!(

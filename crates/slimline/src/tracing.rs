@@ -1,8 +1,8 @@
 //! What becomes of a full trace: analyzed as it comes, or written down.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::io;
-use std::rc::Rc;
 
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::findings::findings;
@@ -12,18 +12,47 @@ use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
-use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, RecordingWriter};
+use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
+use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    program: Rc<Program>,
+    program: Program,
     decoder: Decoder,
     analysis: TraceAnalysis,
     visits: Vec<Visits>,
+    parts: Parts,
     processes: BTreeMap<u32, Traced>,
     missing: Vec<String>,
+    /// Time stamps that were earlier than the one before them.
+    stamps_back: u64,
+}
+
+/// Parts of streams that are to be put in order.
+#[derive(Debug, Default)]
+struct Parts {
+    /// Each with the time stamp of its chunk.
+    waiting: BTreeMap<StreamKey, VecDeque<(u64, Piece)>>,
+    /// For their memory.
+    spare: Vec<Piece>,
+}
+
+impl Pieces for Parts {
+    type Error = Infallible;
+
+    fn next_since(&mut self, stream: StreamKey) -> Option<u64> {
+        self.waiting.get(&stream)?.front().map(|(began, _)| *began)
+    }
+
+    fn next(&mut self, stream: StreamKey) -> Result<Piece, Infallible> {
+        Ok(self.waiting.get_mut(&stream).and_then(VecDeque::pop_front).map_or_else(Piece::default, |(_, piece)| piece))
+    }
+
+    fn is_done(&mut self, piece: Piece) {
+        self.spare.push(piece);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -64,21 +93,54 @@ impl Live {
         }
     }
 
-    /// All site tables so far.
-    pub(crate) fn program(&self) -> Rc<Program> {
-        Rc::clone(&self.program)
-    }
-
-    /// What was written to a stream.
-    pub(crate) fn chunk(&mut self, chunk: &Chunk<'_>) {
+    /// What was written to a stream, after all that it can know of.
+    fn chunk(&mut self, chunk: &Chunk<'_>) {
         let &Chunk { process, stream, sequence, tid, ref words, is_open, .. } = chunk;
         self.decoder.decode(&self.program, words, is_open, &mut self.visits);
-        if let Some(traced) = self.processes.get_mut(&process) {
-            traced.threads.insert(tid);
-            traced.words += self.program.records_end(&self.visits) as u64;
-        }
         let batch = TraceBatch { process, stream, sequence, visits: &self.visits, words };
-        self.analysis.update(&self.program, &batch);
+        update(&self.program, &mut self.analysis, &mut self.processes, tid, &batch);
+    }
+
+    /// Keeps a part; of one that is still written whole records of what began up to `now`. How many words that are.
+    fn part(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> usize {
+        let Self { program, decoder, parts, stamps_back, .. } = self;
+        let mut piece = parts.spare.pop().unwrap_or_default();
+        (piece.sequence, piece.tid) = (chunk.sequence, chunk.tid);
+        piece.words.clear();
+        piece.words.extend_from_slice(&chunk.words);
+        match now {
+            Some(now) => decoder.decode_growing(program, &piece.words, now, &mut piece.visits),
+            None => decoder.decode(program, &piece.words, chunk.is_open, &mut piece.visits),
+        }
+        *stamps_back += piece.find_stretches(program, chunk.began);
+        let words = program.records_end(&piece.visits);
+        parts.waiting.entry((chunk.process, chunk.stream)).or_default().push_back((chunk.began, piece));
+        words
+    }
+
+    fn put_in_order(&mut self, process: u32) {
+        let Self { program, analysis, parts, processes, .. } = self;
+        let streams: Vec<StreamKey> =
+            parts.waiting.range((process, 0)..=(process, u32::MAX)).map(|(key, _)| *key).collect();
+        let Ok(()) = in_order(parts, streams.iter().copied(), |(process, stream), piece, range| {
+            let (visits, words) = (&piece.visits[range], &piece.words);
+            let batch = TraceBatch { process, stream, sequence: piece.sequence, visits, words };
+            update(program, analysis, processes, piece.tid, &batch);
+        });
+        streams.iter().for_each(|stream| drop(parts.waiting.remove(stream)));
+    }
+
+    /// All chunks of a recorded trace, whose processes and objects are known.
+    pub(crate) fn replay(&mut self, recording: &Recording) -> Result<(), RecordingError> {
+        let Self { program, decoder, analysis, processes, stamps_back, .. } = self;
+        let mut pieces = recording.pieces(program, decoder)?;
+        in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
+            let (visits, words) = (&piece.visits[range], &piece.words);
+            let batch = TraceBatch { process, stream, sequence: piece.sequence, visits, words };
+            update(program, analysis, processes, piece.tid, &batch);
+        })?;
+        *stamps_back += pieces.stamps_back();
+        Ok(())
     }
 
     /// What happens in a run.
@@ -89,6 +151,8 @@ impl Live {
                 self.object(&path, section.as_deref().map_err(String::as_str));
             }
             Event::Chunk(chunk) => self.chunk(&chunk),
+            Event::Part(chunk) => drop(self.part(&chunk, None)),
+            Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
                     traced.waited_ns = end.losses.waited_ns;
@@ -117,12 +181,12 @@ impl Live {
             let unwanted = found.unwanted.count();
             self.missing.push(format!("{unwanted} accesses that --function, --file, --type or --variable leave out"));
         }
-        if !found.heap.is_empty() && self.processes.values().any(|traced| traced.threads.len() > 1) {
-            self.missing.push(
-                "the order of threads within their last 256 KiB of trace: what one has just allocated, accesses of others may \
-                 not be counted for"
-                    .to_owned(),
-            );
+        if self.stamps_back > 0 {
+            self.missing.push(format!(
+                "the order of threads: {} time stamps are earlier than the one before them, as the clocks of this machine's \
+                 processors differ",
+                self.stamps_back
+            ));
         }
         let processes = self.processes.into_values().map(|traced| TracedProcess {
             pid: traced.pid,
@@ -139,12 +203,12 @@ impl Live {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     writer: RecordingWriter,
-    program: Rc<Program>,
+    program: Program,
 }
 
 impl Recorder {
     pub(crate) fn new(writer: RecordingWriter) -> Self {
-        Self { writer, program: Rc::default() }
+        Self { writer, program: Program::new() }
     }
 
     /// Writes what is left; `is_complete` says whether the run came to its end.
@@ -163,22 +227,58 @@ impl TraceSink for Recorder {
                 let _ = add_object(&mut self.program, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
-            Event::Chunk(chunk) => self.writer.chunk(&self.program, &chunk),
+            Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, &chunk),
+            Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => self.writer.end(end.process, end.losses.waited_ns, lost(&end)),
         }
     }
+
+    /// Each stream has a file of its own.
+    fn needs_order(&self) -> bool {
+        false
+    }
+
+    fn take_growing(&mut self, _: Chunk<'_>, _: u64) -> io::Result<usize> {
+        Ok(0)
+    }
 }
 
-fn add_object(program: &mut Rc<Program>, section: Result<&[u8], &str>) -> Result<(), String> {
+impl TraceSink for Live {
+    fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+        self.event(event);
+        Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        true
+    }
+
+    fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
+        Ok(self.part(&chunk, Some(now)))
+    }
+}
+
+fn update(
+    program: &Program,
+    analysis: &mut TraceAnalysis,
+    processes: &mut BTreeMap<u32, Traced>,
+    tid: u32,
+    batch: &TraceBatch<'_>,
+) {
+    if let Some(traced) = processes.get_mut(&batch.process) {
+        traced.threads.insert(tid);
+        let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
+        traced.words += program.records_end(batch.visits).saturating_sub(first) as u64;
+    }
+    analysis.update(program, batch);
+}
+
+fn add_object(program: &mut Program, section: Result<&[u8], &str>) -> Result<(), String> {
     let modules = Module::read_section(section?).map_err(|error| error.to_string())?;
     if modules.is_empty() {
         return Err("its site table could not be read".to_owned());
     }
-    // Whoever holds the one before goes on with it: a trace that is read has all of them first.
-    match Rc::get_mut(program) {
-        Some(program) => modules.into_iter().for_each(|(id, module)| program.add(id, module)),
-        None => return Err("it came too late".to_owned()),
-    }
+    modules.into_iter().for_each(|(id, module)| program.add(id, module));
     Ok(())
 }
 

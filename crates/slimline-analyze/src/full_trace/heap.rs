@@ -2,8 +2,7 @@
 //!
 //! Most accesses of a site fall into the block, or the gap between blocks, of the one before, so that is tried first; and
 //! of segments that only load and store, which is most, sites are gone through one after the other for all visits that
-//! follow each other. Chunks come in the order in which they were published, so where one thread accesses what another
-//! one has just allocated, it may seem to access what was there before, or nothing.
+//! follow each other. What batches of several threads do to blocks is right as far as their order is.
 
 mod live_blocks;
 
@@ -40,6 +39,8 @@ pub struct HeapAccesses {
     /// Of the segments' sites.
     loads_and_stores: Vec<PlannedSite>,
     accessed: AccessedGroups,
+    /// Blocks that are being resized, by process and stream.
+    resized: FxHashMap<(u32, u32), Block>,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
@@ -71,7 +72,7 @@ impl Plan {
                 SiteKind::Load | SiteKind::Store | SiteKind::Update => {
                     loads_and_stores.push(PlannedSite { site: id.0, word });
                 }
-                SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced => {}
+                SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire => {}
                 _ => {
                     loads_and_stores.truncate(first);
                     return Self::Visits;
@@ -212,14 +213,14 @@ impl HeapAccesses {
             for (id, site) in program.sites_of(visits.segment) {
                 let Some((own, rest)) = words.split_at_checked(site.words()) else { break };
                 words = rest;
-                self.site(live, id, site, own);
+                self.site(live, (batch.process, batch.stream), id, site, own);
             }
         }
     }
 
     /// One visit of a site; `own` are its words.
-    fn site(&mut self, live: &mut LiveBlocks, id: SiteId, site: &Site, own: &[u64]) {
-        let Self { groups, accessed, unknown_frees, .. } = self;
+    fn site(&mut self, live: &mut LiveBlocks, stream: (u32, u32), id: SiteId, site: &Site, own: &[u64]) {
+        let Self { groups, accessed, resized, unknown_frees, .. } = self;
         let mut access = |address: u64, accesses: Accesses| accessed.sum(live, id.0, address).varying.add(accesses);
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, [address, ..]) => {
@@ -241,12 +242,20 @@ impl HeapAccesses {
             (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
                 allocate(live, groups, id.0, start, count.saturating_mul(bytes));
             }
-            // Where there is no new block of some bytes it failed, and the old block stays.
-            (SiteKind::Resize, &[new, old, bytes]) if new != 0 || bytes == 0 => {
-                let before = (old != 0).then(|| release(live, groups, old)).flatten();
-                *unknown_frees += u64::from(old != 0 && before.is_none());
-                allocate(live, groups, before.map_or(id.0, |block| block.group), new, bytes);
+            // From here on another thread may get its memory.
+            (SiteKind::ResizeBegins, &[start]) => {
+                let block = if start == 0 { None } else { release(live, groups, start) };
+                *unknown_frees += u64::from(start != 0 && block.is_none());
+                match block {
+                    Some(block) => resized.insert(stream, block),
+                    None => resized.remove(&stream),
+                };
             }
+            (SiteKind::Resize, &[new, bytes]) => match (resized.remove(&stream), new) {
+                // It failed, and the old block stays.
+                (Some(block), 0) if bytes != 0 => keep(live, groups, block),
+                (before, _) => allocate(live, groups, before.map_or(id.0, |block| block.group), new, bytes),
+            },
             (SiteKind::Free, &[start, ..]) if start != 0 => {
                 *unknown_frees += u64::from(release(live, groups, start).is_none());
             }
@@ -303,6 +312,13 @@ fn allocate(live: &mut LiveBlocks, groups: &mut [GroupBlocks], group: u32, start
     total.peak_bytes = total.peak_bytes.max(total.live_bytes);
 }
 
+/// Takes a release back.
+fn keep(live: &mut LiveBlocks, groups: &mut [GroupBlocks], block: Block) {
+    live.insert(block);
+    let total = &mut groups[block.group as usize];
+    total.live_bytes = total.live_bytes.saturating_add(block.end - block.start);
+}
+
 fn release(live: &mut LiveBlocks, groups: &mut [GroupBlocks], start: u64) -> Option<Block> {
     let block = live.remove(start)?;
     let total = &mut groups[block.group as usize];
@@ -322,13 +338,15 @@ mod tests {
         Run::new(&[
             &[site(SiteKind::Allocate)],
             &[site(SiteKind::AllocateZeroed)],
-            &[site(SiteKind::Resize)],
+            &[site(SiteKind::Acquire), site(SiteKind::Resize)],
             &[site(SiteKind::Free)],
             &[site(SiteKind::Load)],
+            &[site(SiteKind::ResizeBegins)],
         ])
     }
 
-    const LOAD: SiteId = SiteId(4);
+    const RESIZE: u32 = 3;
+    const LOAD: SiteId = SiteId(5);
 
     fn loads_by_group(run: &Run) -> Vec<(u32, u64)> {
         let mut heap = HeapAccesses::default();
@@ -358,14 +376,20 @@ mod tests {
     fn resized_blocks_stay_in_their_group() {
         let mut run = run();
         run.visit(0, &[0x1000, 64]);
-        run.visit(2, &[0x9000, 0x1000, 1 << 20]);
+        run.visit(5, &[0x1000]);
+        run.visit(2, &[1, 0x9000, 1 << 20]);
         run.visit(4, &[0x9000 + (1 << 19)]);
         run.visit(4, &[0x1000]);
-        run.visit(2, &[0, 0x9000, 1 << 40]); // failed
+        run.visit(5, &[0x9000]);
+        run.visit(2, &[1, 0, 1 << 40]); // failed
         run.visit(4, &[0x9000]);
-        run.visit(2, &[0x20_0000, 0, 16]); // a new one
+        run.visit(5, &[0]);
+        run.visit(2, &[1, 0x20_0000, 16]); // a new one
         run.visit(4, &[0x20_0000]);
-        assert_eq!(loads_by_group(&run), [(0, 2), (2, 1)]);
+        run.visit(5, &[0x20_0000]);
+        run.visit(2, &[1, 0, 0]); // freed
+        run.visit(4, &[0x20_0000]);
+        assert_eq!(loads_by_group(&run), [(0, 2), (RESIZE, 1)]);
     }
 
     #[test]

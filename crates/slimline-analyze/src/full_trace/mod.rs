@@ -6,7 +6,8 @@
 //!                                            └─► checks  whether the trace is one at all
 //! ```
 //!
-//! A chunk is one batch ([`TraceBatch`]): the segments that ran, and the words that they wrote. [`TraceAnalysis`] runs it
+//! A chunk, or the part of it that comes before what other threads did, is one batch ([`TraceBatch`]): the segments that ran,
+//! and the words that they wrote. [`TraceAnalysis`] runs it
 //! all; [`findings`] puts names to it. Counts of whole segments need no look at their words, so what every run pays for
 //! is one addition a segment; the heap costs a look-up an access. What is left out by a [`filter`] is left out of findings:
 //! counts are by site, and a site is wanted or not.
@@ -25,7 +26,7 @@ use self::counts::SiteCounts;
 use self::filter::Filter;
 use self::heap::HeapAccesses;
 
-/// What a thread or its signal handlers did, a chunk of it.
+/// What a thread or its signal handlers did, a chunk of it or less.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceBatch<'a> {
     /// Number of the process.
@@ -110,7 +111,7 @@ impl TraceAnalysis {
         Self { filter, ..Self::default() }
     }
 
-    /// Takes in a batch, in the order in which its process wrote it.
+    /// Takes in a batch, after all that it can know of.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.checks.update(program, batch);
         self.counts.update(program, batch);

@@ -8,6 +8,9 @@
 //! ```
 //!
 //! What a chunk means is not looked at here: a sink gets its words, and the site tables of the files that they came from.
+//!
+//! Of several threads' chunks all that was written up to some moment is handed on together, also what is in chunks that are
+//! not full: a sink that needs what happened in order then knows all that happened before.
 
 mod object;
 mod ring;
@@ -118,8 +121,15 @@ pub enum Event<'a> {
         /// Its section of site tables, or why it can't be read.
         section: Result<Vec<u8>, String>,
     },
-    /// Records of a stream, after all that were in it before.
+    /// Records of a stream, after all that were in it before, and after all that they can know of in other streams.
     Chunk(Chunk<'a>),
+    /// The same but for other streams: those come before [`Event::PutInOrder`].
+    Part(Chunk<'a>),
+    /// All parts up to some time were handed on. What comes later was also written later.
+    PutInOrder {
+        /// [`Process::number`].
+        process: u32,
+    },
     /// The end of a process.
     End(ProcessEnd),
 }
@@ -131,6 +141,17 @@ pub trait TraceSink {
     /// # Errors
     /// Nothing more can be taken, as no room is left on a disk. Then the run goes on untraced.
     fn take(&mut self, event: Event<'_>) -> io::Result<()>;
+
+    /// Whether it matters in which order several streams are handed on. Where it does, chunks are also handed on while their
+    /// threads still write them ([`Self::take_growing`]): threads that wait may never fill theirs.
+    fn needs_order(&self) -> bool;
+
+    /// Takes, as [`Event::Part`], whole records of a chunk that is still written, of those stretches that began up to `now`; how
+    /// many words that are. The others come again.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize>;
 }
 
 /// How a traced run ended.

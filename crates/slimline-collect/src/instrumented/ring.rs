@@ -3,9 +3,10 @@
 //! All access goes through atomics, and assembly where whole chunks are copied, so whatever the program does to its mapping,
 //! what is read here is some value, never undefined behaviour; every value is then checked. Chunks are copied before anything looks at them. Where a program
 //! cuts the file off, zeros are read ([`cut_files`](crate::cut_files)).
-#![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics, two copy and clear those
+#![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics, two copy and clear those; a clock
 
 use std::arch::asm;
+use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex;
+use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::ring::{
     CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC, OBJECTS_BYTES,
     OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES,
@@ -52,10 +54,22 @@ pub(super) struct ChunkHead {
     pub(super) stream: u32,
     pub(super) tid: u32,
     pub(super) sequence: u64,
-    pub(super) first_ns: u64,
-    pub(super) last_ns: u64,
+    pub(super) is_full: bool,
+    pub(super) began: u64,
+    pub(super) ended: u64,
     /// None where nobody knows it.
     pub(super) words: Option<usize>,
+}
+
+/// The time stamp of this moment: what is read from now on, was there then.
+pub(super) fn now() -> u64 {
+    // SAFETY: every x86-64 processor has both.
+    unsafe {
+        _mm_lfence();
+        let now = _rdtsc();
+        _mm_lfence();
+        now
+    }
 }
 
 impl RingFile {
@@ -192,13 +206,22 @@ impl RingFile {
         SLOTS_OFFSET + slot * size_of::<Slot>() + field
     }
 
-    /// The slots in a state.
-    pub(super) fn slots(&self, state: SlotState) -> impl Iterator<Item = ChunkHead> {
-        let is_it = move |slot: &usize| self.u32_at(Self::slot_offset(*slot, offset_of!(Slot, state))) == state as u32;
-        (0..SLOTS).filter(is_it).map(|slot| self.head(slot))
+    /// All chunks that are full or that threads write, and were taken by `now`: of each stream in their order.
+    pub(super) fn chunks(&self, now: u64) -> Vec<ChunkHead> {
+        let state = |slot| self.u32_at(Self::slot_offset(slot, offset_of!(Slot, state)));
+        let found = (0..SLOTS).filter_map(|slot| match state(slot) {
+            full if full == SlotState::Full as u32 => Some(self.head(slot, true)),
+            owned if owned == SlotState::Owned as u32 => Some(self.head(slot, false)),
+            _ => None,
+        });
+        let mut chunks: Vec<_> = found.filter(|chunk| (1..=now).contains(&chunk.began)).collect();
+        chunks.sort_by_key(|chunk| (chunk.stream, chunk.sequence));
+        chunks
     }
 
-    fn head(&self, slot: usize) -> ChunkHead {
+    fn head(&self, slot: usize, is_full: bool) -> ChunkHead {
+        // Written last: what else is there is of the same chunk.
+        let began = self.u64_at(Self::slot_offset(slot, offset_of!(Slot, began)));
         let half = |field| self.u32_at(Self::slot_offset(slot, field));
         let word = |field| self.u64_at(Self::slot_offset(slot, field));
         let words = match half(offset_of!(Slot, bytes)) {
@@ -210,18 +233,19 @@ impl RingFile {
             stream: half(offset_of!(Slot, stream)),
             tid: half(offset_of!(Slot, tid)),
             sequence: word(offset_of!(Slot, sequence)),
-            first_ns: word(offset_of!(Slot, first_ns)),
-            last_ns: word(offset_of!(Slot, last_ns)),
+            is_full,
+            began,
+            ended: word(offset_of!(Slot, ended)),
             words,
         }
     }
 
-    /// Copies a chunk into `words` (cleared first), and makes its slot free, with zeros in it. Up to two zeros behind each
-    /// other, or all of it, where nobody knows how far it is filled.
-    pub(super) fn take(&self, chunk: &ChunkHead, words: &mut Vec<u64>) {
+    /// Copies a chunk from its word `from` on into `words` (cleared first), and makes its slot free, with zeros in it.
+    pub(super) fn take(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
         let source = self.words(chunk_offset(chunk.slot), chunk.words.unwrap_or(CHUNK_WORDS));
-        copy(source, words);
+        copy(source.get(from..).unwrap_or(&[]), words);
         clear(source);
+        self.word(Self::slot_offset(chunk.slot, offset_of!(Slot, began))).store(0, Ordering::Relaxed);
         let full = self.half(offset_of!(RingHeader, full));
         // The program can scribble here.
         let _ = full.fetch_update(Ordering::AcqRel, Ordering::Acquire, |full| full.checked_sub(1));
@@ -230,9 +254,24 @@ impl RingFile {
         self.wake();
     }
 
-    /// Copies a chunk that its thread still has, or had when it ended.
-    pub(super) fn peek(&self, chunk: &ChunkHead, words: &mut Vec<u64>) {
-        copy(self.words(chunk_offset(chunk.slot), CHUNK_WORDS), words);
+    /// Copies a chunk that its thread had when it ended.
+    pub(super) fn peek(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
+        copy(self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]), words);
+    }
+
+    /// Copies what there is of a chunk that its thread goes on writing. Threads write upwards: of the words below one that is
+    /// not 0 none was written later than those that are copied.
+    pub(super) fn peek_growing(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
+        let source = self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]);
+        // More zeros than a record has.
+        let is_written = |part: &&[AtomicU64]| part.iter().any(|word| word.load(Ordering::Relaxed) != 0);
+        let parts = source.chunks(1 + MAX_SEGMENT_WORDS).take_while(is_written).count();
+        let source = &source[..source.len().min(parts * (1 + MAX_SEGMENT_WORDS))];
+        words.clear();
+        words.resize(source.len(), 0);
+        for (to, from) in words.iter_mut().zip(source).rev() {
+            *to = from.load(Ordering::Acquire);
+        }
     }
 
     /// Paths of the objects that have site tables, from byte `from` of their area on; and where that ends.

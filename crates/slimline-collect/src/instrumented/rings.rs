@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::ring::{FILE_EXTENSION, SlotState};
+use slimline_trace::stream::ring::FILE_EXTENSION;
 
-use super::ring::{ChunkHead, OpenError, RingFile};
+use super::ring::{ChunkHead, OpenError, RingFile, now};
 use super::{Event, Process, ProcessEnd, ProcessLosses, TraceSink, site_section};
 use crate::clock::monotonic_ns;
 use crate::drain::is_alive;
@@ -43,8 +43,7 @@ struct Running {
     path: PathBuf,
     ring: RingFile,
     objects_to: usize,
-    /// Number of each stream's next chunk.
-    next: HashMap<u32, u64>,
+    next: HashMap<u32, Next>,
     sequence_gaps: u64,
     started_ns: u64,
     /// Words that were handed on.
@@ -55,12 +54,29 @@ struct Running {
     closed_since_ns: Option<u64>,
 }
 
+/// How far a stream was handed on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Next {
+    /// Number of its next chunk.
+    sequence: u64,
+    /// Words of that which were handed on while it was written.
+    words: usize,
+}
+
 /// Takes nothing.
 struct Nobody;
 
 impl TraceSink for Nobody {
     fn take(&mut self, _: Event<'_>) -> std::io::Result<()> {
         Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+
+    fn take_growing(&mut self, _: Chunk<'_>, _: u64) -> std::io::Result<usize> {
+        Ok(0)
     }
 }
 
@@ -268,64 +284,80 @@ impl Running {
         if !self.ring.has_full() {
             return Ok(false);
         }
+        let now = now();
+        let chunks = self.ring.chunks(now);
+        let streams = chunks.chunk_by(|one, other| one.stream == other.stream);
+        let is_put_in_order = sink.needs_order() && streams.clone().count() > 1;
         let mut any = false;
-        // A thread may publish its next chunk, in a slot that we looked at later, while we looked: then the one before
-        // is there by now. What is held back for longer waits for the next time: others may go on publishing for ever.
-        for _ in 0..2 {
-            let mut full: Vec<ChunkHead> = self.ring.slots(SlotState::Full).collect();
-            full.sort_by_key(|chunk| (chunk.last_ns, chunk.stream, chunk.sequence));
-            let mut is_held_back = false;
-            let mut any_now = false;
-            for chunk in &full {
-                let next = self.next.entry(chunk.stream).or_insert(0);
-                if chunk.sequence > *next {
-                    is_held_back = true;
+        for chunks in streams {
+            for chunk in chunks {
+                // What was handed on by `now` of all streams is all that was written by then: what was published later is taken
+                // up to then, as is what is still written.
+                if chunk.is_full && !(is_put_in_order && chunk.ended > now) {
+                    self.hand_on(chunk, is_put_in_order, words, sink)?;
+                    any = true;
                     continue;
                 }
-                *next = chunk.sequence.wrapping_add(1);
-                any_now = true;
-                self.hand_on(chunk, words, sink)?;
-            }
-            any |= any_now;
-            if !is_held_back {
-                return Ok(any);
-            }
-            if !any_now {
-                // It will never come: the program wrote over its slot.
-                for chunk in full {
-                    let next = self.next.entry(chunk.stream).or_insert(0);
-                    self.sequence_gaps += u64::from(chunk.sequence != *next);
-                    *next = chunk.sequence.wrapping_add(1);
-                    self.hand_on(&chunk, words, sink)?;
+                if is_put_in_order {
+                    self.hand_on_growing(chunk, now, words, sink)?;
                 }
-                return Ok(true);
+                break;
             }
+        }
+        if is_put_in_order {
+            sink.take(Event::PutInOrder { process: self.number })?;
         }
         Ok(any)
     }
 
-    fn hand_on(&mut self, head: &ChunkHead, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
-        self.ring.take(head, words);
+    /// What was handed on of this chunk. Where others are missing before it, the program wrote over their slots.
+    fn next(&mut self, head: &ChunkHead) -> Next {
+        let next = self.next.entry(head.stream).or_default();
+        if next.sequence != head.sequence {
+            self.sequence_gaps += 1;
+            *next = Next { sequence: head.sequence, words: 0 };
+        }
+        *next
+    }
+
+    fn hand_on(&mut self, head: &ChunkHead, is_part: bool, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
+        let next = self.next(head);
+        self.next.insert(head.stream, Next { sequence: next.sequence.wrapping_add(1), words: 0 });
+        self.ring.take(head, next.words, words);
         self.taken_words += words.len() as u64;
         self.tell_objects(sink)?;
-        sink.take(Event::Chunk(self.chunk(head, words, head.words.is_none())))
+        let chunk = self.chunk(head, words, head.words.is_none());
+        sink.take(if is_part { Event::Part(chunk) } else { Event::Chunk(chunk) })
+    }
+
+    fn hand_on_growing(&mut self, head: &ChunkHead, now: u64, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
+        let next = self.next(head);
+        self.ring.peek_growing(head, next.words, words);
+        self.tell_objects(sink)?;
+        let taken = sink.take_growing(self.chunk(head, words, true), now)?;
+        self.taken_words += taken as u64;
+        self.next.insert(head.stream, Next { words: next.words + taken, ..next });
+        Ok(())
     }
 
     fn chunk<'a>(&self, head: &ChunkHead, words: &'a [u64], is_open: bool) -> Chunk<'a> {
-        let &ChunkHead { stream, tid, sequence, first_ns, last_ns, .. } = head;
-        Chunk { process: self.number, stream, tid, sequence, first_ns, last_ns, words: words.into(), is_open }
+        let &ChunkHead { stream, tid, sequence, began, ended, .. } = head;
+        Chunk { process: self.number, stream, tid, sequence, began, ended, words: words.into(), is_open }
     }
 
     /// Hands on what is left, also of chunks that were not published.
     fn end(&mut self, words: &mut Vec<u64>, is_gone: bool, sink: &mut dyn TraceSink) -> Taken {
-        self.drain(words, sink)?;
-        let mut owned: Vec<ChunkHead> = self.ring.slots(SlotState::Owned).collect();
-        owned.sort_by_key(|chunk| (chunk.first_ns, chunk.stream, chunk.sequence));
-        for head in owned {
-            self.ring.peek(&head, words);
-            self.tell_objects(sink)?;
-            sink.take(Event::Chunk(self.chunk(&head, words, true)))?;
+        for head in self.ring.chunks(u64::MAX) {
+            if head.is_full {
+                self.hand_on(&head, true, words, sink)?;
+            } else {
+                let next = self.next(&head);
+                self.ring.peek(&head, next.words, words);
+                self.tell_objects(sink)?;
+                sink.take(Event::Part(self.chunk(&head, words, true)))?;
+            }
         }
+        sink.take(Event::PutInOrder { process: self.number })?;
         let now_ns = monotonic_ns();
         let lifetime_ns = now_ns.saturating_sub(self.started_ns);
         self.set_open(true, now_ns);

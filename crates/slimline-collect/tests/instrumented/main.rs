@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use slimline_collect::{Event, Process, ProcessEnd, RUNTIME, TracePlan, TraceSink};
 use slimline_trace::session::End;
+use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
 use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
@@ -49,6 +50,8 @@ struct Seen {
     next: BTreeMap<(u32, u32), u64>,
     /// Fails after so many chunks.
     limit: Option<u64>,
+    /// Takes chunks while they are written.
+    takes_growing: bool,
 }
 
 impl TraceSink for Seen {
@@ -60,25 +63,30 @@ impl TraceSink for Seen {
                     self.program.add(id, module);
                 }
             }
-            Event::Chunk(chunk) => {
+            Event::Chunk(chunk) | Event::Part(chunk) => {
                 let next = self.next.entry((chunk.process, chunk.stream)).or_default();
                 assert_eq!(chunk.sequence, *next, "of stream {}", chunk.stream);
                 *next += 1;
                 self.decoder.decode(&self.program, &chunk.words, chunk.is_open, &mut self.visits);
-                let counts = self.counts.entry(chunk.process).or_default();
-                let sum = self.sums.entry(chunk.process).or_default();
-                for visits in &self.visits {
-                    counts[visits.segment.0 as usize] += u64::from(visits.times);
-                    let words = self.program.segments()[visits.segment.0 as usize].words;
-                    *sum += visits.places(words).flat_map(|at| &chunk.words[at..][..words as usize]).sum::<u64>();
-                }
+                self.count(chunk.process, &chunk.words);
                 if let Some(left) = &mut self.limit {
                     *left = left.checked_sub(1).ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;
                 }
             }
+            Event::PutInOrder { .. } => {}
             Event::End(end) => self.ends.push(end),
         }
         Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        self.takes_growing
+    }
+
+    fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
+        self.decoder.decode_growing(&self.program, &chunk.words, now, &mut self.visits);
+        self.count(chunk.process, &chunk.words);
+        Ok(self.program.records_end(&self.visits))
     }
 }
 
@@ -111,6 +119,16 @@ fn times(count: u64, (visits, sum): ([u64; 3], u64)) -> ([u64; 3], u64) {
 }
 
 impl Seen {
+    fn count(&mut self, process: u32, chunk: &[u64]) {
+        let counts = self.counts.entry(process).or_default();
+        let sum = self.sums.entry(process).or_default();
+        for visits in &self.visits {
+            counts[visits.segment.0 as usize] += u64::from(visits.times);
+            let words = self.program.segments()[visits.segment.0 as usize].words;
+            *sum += visits.places(words).flat_map(|at| &chunk[at..][..words as usize]).sum::<u64>();
+        }
+    }
+
     fn of(&self, process: u32) -> ([u64; 3], u64) {
         (self.counts[&process], self.sums[&process])
     }
@@ -169,12 +187,13 @@ fn all_registers_but_one_are_kept() {
 
 #[test]
 fn threads_have_chunks_of_their_own() {
-    let (end, seen) = traced(&["threads", "200000"]);
-    assert_eq!(end, EXITED);
-    seen.check_whole();
-    let (long, short) = (times(8, many(200_000)), times(200, many(100)));
-    assert_eq!(seen.of(0), (std::array::from_fn(|i| long.0[i] + short.0[i]), long.1 + short.1));
-    assert_eq!(seen.next.len(), 208);
+    for takes_growing in [false, true] {
+        let mut seen = Seen { takes_growing, ..Seen::default() };
+        assert_eq!(traced_with(&mut seen, &["threads", "200000"]), EXITED);
+        seen.check_whole();
+        assert_eq!(seen.of(0), times(8, many(200_000)).plus(times(200, many(100))));
+        assert_eq!(seen.next.len(), 208);
+    }
 }
 
 #[test]

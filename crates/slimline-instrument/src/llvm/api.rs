@@ -167,9 +167,11 @@ api! {
         LLVMGetNumArgOperands(Value) -> c_uint;
         LLVMGetCalledValue(Value) -> Value;
         LLVMGetInlineAsmHasSideEffects(Value) -> Bool;
+        LLVMGetInlineAsmAsmString(Value, *mut usize) -> *const c_char;
         LLVMGetTailCallKind(Value) -> c_int;
         LLVMGetVolatile(Value) -> Bool;
         LLVMGetOrdering(Value) -> c_int;
+        LLVMGetCmpXchgSuccessOrdering(Value) -> c_int;
         LLVMCountIncoming(Value) -> c_uint;
         LLVMGetIncomingValue(Value, c_uint) -> Value;
         LLVMGetIncomingBlock(Value, c_uint) -> Block;
@@ -195,6 +197,7 @@ api! {
         LLVMOffsetOfElement(*mut TargetData, Type, c_uint) -> u64;
         LLVMPointerTypeInContext(*mut Context, c_uint) -> Type;
         LLVMIntTypeInContext(*mut Context, c_uint) -> Type;
+        LLVMVoidTypeInContext(*mut Context) -> Type;
         LLVMFunctionType(Type, *mut Type, c_uint, Bool) -> Type;
         LLVMConstInt(Type, u64, Bool) -> Value;
         LLVMConstPointerNull(Type) -> Value;

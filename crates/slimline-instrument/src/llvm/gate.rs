@@ -45,6 +45,10 @@ pub struct Traced {
     pub is_alone: bool,
 }
 
+/// A function that gives a time stamp if any is needed.
+#[derive(Clone, Copy)]
+pub struct Stamp<'m>(Function<'m>);
+
 /// A function that writes a record of so many words if the gate is open, and gives the cursor to go on with.
 #[derive(Clone, Copy)]
 pub struct Segment<'m> {
@@ -122,11 +126,11 @@ impl Module<'_> {
         }
     }
 
-    /// Whether the gate is open.
+    /// Whether the byte at `gate` is 0.
     ///
     /// # Safety
     ///
-    /// The builder stands at the end of a block, and the gate is a global variable, both of this module.
+    /// The builder stands at the end of a block, and the gate is a pointer, both of this module.
     unsafe fn is_open(&self, builder: *mut api::BuilderRaw, gate: api::Value) -> api::Value {
         let api = self.api();
         // SAFETY: promised by the caller.
@@ -312,6 +316,48 @@ impl Function<'_> {
 }
 
 impl<'m> Gate<'m> {
+    /// The function that gives the time stamp counter if the byte `offset` behind the gate is set, else `none`; to be inlined
+    /// everywhere. The counter is read once everything before it was.
+    ///
+    /// ```text
+    /// i64 stamp() { if (gate[offset] == 0) return none; lfence(); return rdtsc(); }
+    /// ```
+    pub fn add_stamp(self, offset: u64, none: u64) -> Stamp<'m> {
+        let module = self.0.module;
+        let api = module.api();
+        // SAFETY: everything is of this module and of the types that the functions ask for; the builder is ours.
+        Stamp(Function(Value::new(module, unsafe {
+            let r#type = (api.LLVMFunctionType)(module.integer(64), null_mut(), 0, 0);
+            let fence_type = (api.LLVMFunctionType)((api.LLVMVoidTypeInContext)(module.context), null_mut(), 0, 0);
+            let intrinsic = |name: &CStr, r#type| {
+                let known = (api.LLVMGetNamedFunction)(module.raw, name.as_ptr());
+                if known.is_null() { (api.LLVMAddFunction)(module.raw, name.as_ptr(), r#type) } else { known }
+            };
+            let fence = intrinsic(c"llvm.x86.sse2.lfence", fence_type);
+            let counter = intrinsic(c"llvm.readcyclecounter", r#type);
+            let function = (api.LLVMAddFunction)(module.raw, c"slimline.stamp".as_ptr(), r#type);
+            (api.LLVMSetLinkage)(function, INTERNAL);
+            for name in ["alwaysinline", "nounwind"] {
+                (api.LLVMAddAttributeAtIndex)(function, OF_FUNCTION, module.attribute(name));
+            }
+            let block = |name: &CStr| (api.LLVMAppendBasicBlockInContext)(module.context, function, name.as_ptr());
+            let [entry, alone, several] = [c"entry", c"alone", c"several"].map(block);
+            let builder = (api.LLVMCreateBuilderInContext)(module.context);
+            (api.LLVMPositionBuilderAtEnd)(builder, entry);
+            let byte = module.further(builder, self.0.raw, offset);
+            let is_alone = module.is_open(builder, byte);
+            (api.LLVMBuildCondBr)(builder, is_alone, alone, several);
+            (api.LLVMPositionBuilderAtEnd)(builder, alone);
+            (api.LLVMBuildRet)(builder, module.constant(64, none));
+            (api.LLVMPositionBuilderAtEnd)(builder, several);
+            (api.LLVMBuildCall2)(builder, fence_type, fence, null_mut(), 0, c"".as_ptr());
+            let stamp = (api.LLVMBuildCall2)(builder, r#type, counter, null_mut(), 0, c"".as_ptr());
+            (api.LLVMBuildRet)(builder, stamp);
+            (api.LLVMDisposeBuilder)(builder);
+            function
+        })))
+    }
+
     /// The function that writes records of `words` words where this gate is open, to be inlined everywhere; `room` gives a
     /// cursor with room behind it.
     ///
@@ -363,6 +409,17 @@ impl<'m> Gate<'m> {
 }
 
 impl<'m> Builder<'m> {
+    /// A time stamp.
+    pub fn call_stamp(&self, stamp: Stamp<'m>) -> Value<'m> {
+        let api = self.module.api();
+        let function = stamp.0.0.raw;
+        // SAFETY: the builder stands somewhere; a function of this module, without arguments.
+        Value::new(self.module, unsafe {
+            let r#type = (api.LLVMGlobalGetValueType)(function);
+            (api.LLVMBuildCall2)(self.raw, r#type, function, null_mut(), 0, c"".as_ptr())
+        })
+    }
+
     /// The cursor to go on with after these words, pointers or 64-bit integers. Words that the segment does not have are
     /// left out, those that it lacks are zero.
     pub fn call_segment(&self, segment: Segment<'m>, cursor: Value<'m>, words: &[Value<'m>]) -> Value<'m> {

@@ -25,7 +25,7 @@ use api::Api;
 
 pub use build::{Builder, Room};
 pub use find::libllvm_of;
-pub use gate::{Gate, Segment, Traced};
+pub use gate::{Gate, Segment, Stamp, Traced};
 pub use metadata::{Expressions, Metadata, MetadataKind, ToldVariable};
 pub use module::{Function, Module};
 pub use value::{Block, Opcode, Type, TypeKind, Value};

@@ -27,7 +27,7 @@ numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
         Return = 1, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
-        BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 50, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
+        BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 50, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
 }
@@ -215,6 +215,34 @@ impl<'m> Value<'m> {
     pub fn is_atomic(self) -> bool {
         // SAFETY: one of those that have an ordering.
         self.does(&[Opcode::Load, Opcode::Store]) && unsafe { (self.module.api().LLVMGetOrdering)(self.raw) } != 0
+    }
+
+    /// Whether what follows it may see what other threads did before: an atomic read or a fence, of an order that says so.
+    pub fn acquires(self) -> bool {
+        const ORDERS: [i32; 3] = [4, 6, 7]; // acquire, both, sequentially consistent
+        let api = self.module.api();
+        match self.opcode() {
+            Some(Opcode::Load | Opcode::ReadModifyWrite) => {
+                // SAFETY: those that have one ordering.
+                ORDERS.contains(&unsafe { (api.LLVMGetOrdering)(self.raw) })
+            }
+            Some(Opcode::CompareExchange) => {
+                // SAFETY: the one that has two.
+                ORDERS.contains(&unsafe { (api.LLVMGetCmpXchgSuccessOrdering)(self.raw) })
+            }
+            Some(Opcode::Fence) => true,
+            _ => false,
+        }
+    }
+
+    /// Inline assembly as it was written; empty where it is none.
+    pub fn assembly(self) -> Cow<'m, str> {
+        let mut bytes = 0;
+        if !self.is_assembly() {
+            return Cow::Borrowed("");
+        }
+        // SAFETY: inline assembly, whose text lives as long as it.
+        unsafe { text((self.module.api().LLVMGetInlineAsmAsmString)(self.raw, &mut bytes), bytes) }
     }
 
     /// Values that come into a phi.

@@ -52,6 +52,14 @@ impl Allocator {
             Self::Free { .. } => SiteKind::Free,
         }
     }
+
+    /// What its call says beforehand: the argument that is a block, which lives no more unless this fails.
+    pub(super) fn resized(self) -> Option<u32> {
+        match self {
+            Self::Resize { block, .. } | Self::ResizeElements { block, .. } => Some(block),
+            _ => None,
+        }
+    }
 }
 
 /// Whether these are parameters of one of the standard's operators: others are the program's own, placement among them.

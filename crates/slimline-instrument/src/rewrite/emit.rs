@@ -8,7 +8,7 @@ use slimline_trace::stream::sites::ModuleId;
 
 use super::plan::{Access, Plan, Step};
 use super::touch::Word;
-use crate::llvm::{Builder, Gate, Module, Room, Segment, Value};
+use crate::llvm::{Builder, Gate, Module, Room, Segment, Stamp, Value};
 
 /// What all functions of a module share.
 pub(super) struct Emitter<'m> {
@@ -18,6 +18,7 @@ pub(super) struct Emitter<'m> {
     pub(super) cursor: Value<'m>,
     pub(super) room: Room<'m>,
     pub(super) gate: Gate<'m>,
+    pub(super) stamp: Stamp<'m>,
     /// What writes a record if the gate is open, by its number of words.
     pub(super) segments: RefCell<HashMap<usize, Segment<'m>>>,
 }
@@ -90,6 +91,7 @@ impl<'m> Emitter<'m> {
             Word::Mask(mask) => builder.mask_word(mask),
             Word::Lane(vector, lane) => builder.lane(vector, lane),
             Word::Product(one, other) => builder.product(one, other),
+            Word::Stamp => Some(builder.call_stamp(self.stamp)),
             Word::IfZero { status, place } => builder.pointer_if_zero(status, place),
         }
     }

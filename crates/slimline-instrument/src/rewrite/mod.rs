@@ -18,6 +18,7 @@ mod allocators;
 mod emit;
 mod plan;
 mod rules;
+mod synchronization;
 mod touch;
 
 use std::cell::RefCell;
@@ -25,7 +26,8 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::path::Path;
 
-use slimline_trace::stream::record::MAX_SEGMENTS;
+use slimline_trace::stream::record::{MAX_SEGMENTS, NO_STAMP};
+use slimline_trace::stream::ring::SEVERAL_OFFSET;
 use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
 
 use crate::llvm::{Llvm, LlvmError, Module, Traced};
@@ -37,7 +39,7 @@ use rules::Rules;
 pub const CURSOR: &CStr = c"__slimline_cursor";
 /// Gives the cursor to go on with where the one that it is given has no room.
 pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
-/// A byte: 0 where everything is recorded.
+/// A byte: 0 where everything is recorded. The one [`SEVERAL_OFFSET`] behind it: whether records have time stamps.
 pub const GATE: &CStr = c"__slimline_gate";
 /// What installs signal handlers, and what of the runtime does so in their place.
 const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
@@ -144,7 +146,9 @@ fn insert(module: &Module<'_>, traced: &[Traced], origin: &Origin) -> Result<Rew
     let (id, blob) = table.encode();
     let cursor = module.add_thread_local_pointer(CURSOR);
     let room = module.add_room(NEXT_CHUNK, ROOM_BIT);
-    let emitter = Emitter { module, id, cursor, room, gate: module.add_gate(GATE), segments: RefCell::default() };
+    let gate = module.add_gate(GATE);
+    let stamp = gate.add_stamp(SEVERAL_OFFSET as u64, NO_STAMP);
+    let emitter = Emitter { module, id, cursor, room, gate, stamp, segments: RefCell::default() };
     for plan in &plans {
         emitter.carry_out(plan);
     }

@@ -7,6 +7,7 @@ use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
 
 use super::rules::Rules;
+use super::synchronization::called_by_threads;
 use super::touch::{Deed, Touch, Word};
 use crate::llvm::{Block, Function, Module, Opcode, Traced, Value};
 use crate::naming::Names;
@@ -46,6 +47,8 @@ pub(super) struct Planner<'m, 't> {
     traced: HashMap<&'t str, &'t Traced>,
     /// Their other versions.
     untraced: HashSet<&'t str>,
+    /// Functions that a library calls in threads of its own, by name.
+    begun: HashSet<String>,
 }
 
 impl<'m, 't> Planner<'m, 't> {
@@ -56,6 +59,7 @@ impl<'m, 't> Planner<'m, 't> {
             rules: Rules::new(module),
             traced: traced.iter().map(|traced| (&*traced.name, traced)).collect(),
             untraced: traced.iter().map(|traced| &*traced.function).collect(),
+            begun: called_by_threads(module),
         }
     }
 
@@ -85,6 +89,11 @@ impl<'m, 't> Planner<'m, 't> {
             return None;
         }
         let mut steps = Vec::new();
+        if let Some(first) = blocks.first().and_then(|entry| entry.first_insertion())
+            && self.begun.contains(&*name)
+        {
+            self.told_after(&name, first, vec![Touch::acquire("a thread of a library's")], first, &mut steps);
+        }
         for block in blocks {
             self.block(&name, block, &mut gathered, &mut steps);
         }
@@ -96,7 +105,7 @@ impl<'m, 't> Planner<'m, 't> {
     fn gather(&self, block: Block<'m>, gathered: &mut Gathered<'m>) {
         for instruction in block.instructions() {
             let deed = Deed::of(instruction, &self.rules.attributes);
-            gathered.accesses += deed.before.len() + usize::from(deed.after.is_some());
+            gathered.accesses += deed.before.len() + deed.after.len();
             if instruction.is_call() {
                 gathered.returns_twice |= self.rules.returns_twice(instruction);
             }
@@ -106,8 +115,7 @@ impl<'m, 't> Planner<'m, 't> {
                 for end in ends {
                     gathered.heads.entry(end).or_default().fetch = true;
                 }
-                let after = deed.after.map(|touch| (instruction, touch));
-                gathered.heads.entry(ends[0]).or_default().told = after;
+                gathered.heads.entry(ends[0]).or_default().told = Some((instruction, deed.after));
             }
         }
     }
@@ -120,8 +128,8 @@ impl<'m, 't> Planner<'m, 't> {
             if head.fetch {
                 steps.push(Step::Fetch(first));
             }
-            if let Some((call, touch)) = head.told {
-                self.told_after(function, call, touch, first, steps);
+            if let Some((call, touches)) = head.told {
+                self.told_after(function, call, touches, first, steps);
             }
         }
         let mut segment = Open::default();
@@ -135,6 +143,11 @@ impl<'m, 't> Planner<'m, 't> {
             }
             let is_return = matches!(instruction.opcode(), Some(Opcode::Return | Opcode::Resume));
             if !deed.is_boundary && !is_return {
+                if let (false, Some(&next)) = (deed.after.is_empty(), instructions.get(index + 1)) {
+                    self.close(&mut segment, steps);
+                    self.told_after(function, instruction, deed.after, next, steps);
+                    is_kept = false;
+                }
                 continue;
             }
             self.close(&mut segment, steps);
@@ -153,14 +166,12 @@ impl<'m, 't> Planner<'m, 't> {
                 .iter()
                 .find(|next| !is_remark(**next))
                 .is_some_and(|next| matches!(next.opcode(), Some(Opcode::Return | Opcode::Unreachable)));
-            if instruction.is_must_tail() || ends_here && deed.after.is_none() {
+            if instruction.is_must_tail() || ends_here && deed.after.is_empty() {
                 continue;
             }
             steps.push(Step::Fetch(next));
-            if let Some(touch) = deed.after {
-                is_kept = false;
-                self.told_after(function, instruction, touch, next, steps);
-            }
+            is_kept &= deed.after.is_empty();
+            self.told_after(function, instruction, deed.after, next, steps);
         }
         self.close(&mut segment, steps);
     }
@@ -183,18 +194,22 @@ impl<'m, 't> Planner<'m, 't> {
         segment.accesses.push(Access { at: instruction, words: touch.words });
     }
 
-    /// Tells what a call returned, in a segment of its own before `at`.
+    /// Tells what an instruction did, in a segment of its own before `at`; nothing where there is nothing to tell.
     fn told_after(
         &mut self,
         function: &str,
-        call: Value<'m>,
-        touch: Touch<'m>,
+        instruction: Value<'m>,
+        touches: Vec<Touch<'m>>,
         at: Value<'m>,
         steps: &mut Vec<Step<'m>>,
     ) {
-        let site = self.site(function, call, &touch);
-        let number = self.table.segment([site]);
-        steps.push(Step::Segment { number, accesses: vec![Access { at, words: touch.words }] });
+        if touches.is_empty() {
+            return;
+        }
+        let sites: Vec<_> = touches.iter().map(|touch| self.site(function, instruction, touch)).collect();
+        let number = self.table.segment(sites);
+        let accesses = touches.into_iter().map(|touch| Access { at, words: touch.words }).collect();
+        steps.push(Step::Segment { number, accesses });
     }
 
     fn close(&mut self, segment: &mut Open<'m>, steps: &mut Vec<Step<'m>>) {
@@ -240,7 +255,7 @@ struct Head<'m> {
     /// Something else ran before.
     fetch: bool,
     /// The `invoke` that returns here, and what is told of it.
-    told: Option<(Value<'m>, Touch<'m>)>,
+    told: Option<(Value<'m>, Vec<Touch<'m>>)>,
 }
 
 /// What is known of a function once all of it was seen.

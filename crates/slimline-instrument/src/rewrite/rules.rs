@@ -75,7 +75,7 @@ impl<'m> Rules<'m> {
         let mut accesses = false;
         for instruction in function.blocks().into_iter().flat_map(|block| block.instructions()) {
             let deed = Deed::of(instruction, &self.attributes);
-            accesses |= !deed.before.is_empty() || deed.after.is_some();
+            accesses |= !deed.before.is_empty() || !deed.after.is_empty();
             let stays = instruction.is_call() && self.returns_twice(instruction);
             if stays || takes_copies && instruction.is_must_tail() {
                 return false;

@@ -4,6 +4,7 @@ use slimline_trace::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::allocators::Allocator;
+use super::synchronization::{acquires, assembly_acquires};
 use crate::llvm::{Function, Module, Opcode, Value};
 
 /// A word of a record, as it is made of the program's values.
@@ -19,6 +20,8 @@ pub(super) enum Word<'m> {
     Product(Value<'m>, Value<'m>),
     /// The pointer stored at a place, where a status is zero.
     IfZero { status: Value<'m>, place: Value<'m> },
+    /// The time, where any is needed.
+    Stamp,
 }
 
 /// A site to be, and the words it writes.
@@ -41,8 +44,8 @@ pub(super) struct Deed<'m> {
     pub(super) before: Vec<Touch<'m>>,
     /// Code may run that writes records of its own, so the cursor must be in its place.
     pub(super) is_boundary: bool,
-    /// What it returned, told after it.
-    pub(super) after: Option<Touch<'m>>,
+    /// What it returned and what may be seen now, told after it in one segment.
+    pub(super) after: Vec<Touch<'m>>,
 }
 
 /// Numbers of attributes, which differ between versions.
@@ -68,6 +71,12 @@ impl<'m> Touch<'m> {
         Self::new(kind, bytes, vec![Word::Value(pointer)], pointer).in_default_space(pointer)
     }
 
+    /// What others did before may be seen from here on.
+    pub(super) fn acquire(what: &str) -> Self {
+        let (kind, detail) = (SiteKind::Acquire, what.to_owned());
+        Self { kind, bytes: 0, lanes: 1, words: vec![Word::Stamp], pointer: None, detail }
+    }
+
     fn untraced(why: &str) -> Self {
         let (kind, detail) = (SiteKind::Untraced, why.to_owned());
         Self { kind, bytes: 0, lanes: 1, words: Vec::new(), pointer: None, detail }
@@ -90,6 +99,14 @@ impl<'m> Deed<'m> {
 
     /// What an instruction does.
     pub(super) fn of(instruction: Value<'m>, attributes: &Attributes) -> Self {
+        let mut deed = Self::to_memory(instruction, attributes);
+        if instruction.acquires() {
+            deed.after.push(Touch::acquire(if deed.before.is_empty() { "fence" } else { "atomic" }));
+        }
+        deed
+    }
+
+    fn to_memory(instruction: Value<'m>, attributes: &Attributes) -> Self {
         let operand = |number| instruction.operand(number);
         match instruction.opcode() {
             Some(Opcode::Load) => operand(0).map_or_else(Self::default, |pointer| {
@@ -118,7 +135,9 @@ impl<'m> Deed<'m> {
         if called.is_assembly() {
             // What only computes can't call anything that writes records.
             let is_boundary = called.has_side_effects() && call.opcode() == Some(Opcode::Call);
-            return Self { before: vec![Touch::untraced("inline assembly")], is_boundary, after: None };
+            let acquires = assembly_acquires(&called.assembly()) && call.opcode() == Some(Opcode::Call);
+            let after = if acquires { vec![Touch::acquire("inline assembly")] } else { Vec::new() };
+            return Self { before: vec![Touch::untraced("inline assembly")], is_boundary, after };
         }
         let name = called.name();
         if let Some(intrinsic) = name.strip_prefix("llvm.") {
@@ -138,12 +157,26 @@ impl<'m> Deed<'m> {
         }
         let is_declared = called.as_function().is_some_and(Function::is_declared);
         deed.before.extend(library_touch(call, &name).filter(|_| is_declared));
-        if let Some(allocator) = Allocator::named(&name) {
-            match allocation_touch(call, allocator, &name) {
-                Some(touch) if touch.kind == SiteKind::Free => deed.before.push(touch),
-                // Nothing can stand between a call that takes its function's place and the return.
-                touch => deed.after = touch.filter(|_| !call.is_must_tail()),
+        if let Some(allocator) = Allocator::named(&name)
+            && let Some(touch) = allocation_touch(call, allocator, &name)
+        {
+            if touch.kind == SiteKind::Free {
+                deed.before.push(touch);
+            } else {
+                let resized = allocator.resized().and_then(|block| call.operand(block));
+                deed.before.extend(resized.map(|block| {
+                    let words = vec![Word::Value(block)];
+                    Touch { detail: name.to_string(), ..Touch::new(SiteKind::ResizeBegins, 0, words, block) }
+                }));
+                // Another thread may have freed what this one gets.
+                deed.after.extend([Touch::acquire(&name), touch]);
             }
+        } else if acquires(&name) {
+            deed.after.push(Touch::acquire(&name));
+        }
+        // Nothing can stand between a call that takes its function's place and the return.
+        if call.is_must_tail() {
+            deed.after.clear();
         }
         deed
     }
@@ -266,13 +299,13 @@ fn allocation_touch<'m>(call: Value<'m>, allocator: Allocator, name: &str) -> Op
             vec![Word::IfZero { status: call, place }, Word::Value(number(argument(bytes)?)?)]
         }
         Allocator::Resize { block, bytes } => {
-            let [block, bytes] = [pointer(argument(block)?)?, number(argument(bytes)?)?];
-            vec![Word::Value(pointer(call)?), Word::Value(block), Word::Value(bytes)]
+            pointer(argument(block)?)?;
+            vec![Word::Value(pointer(call)?), Word::Value(number(argument(bytes)?)?)]
         }
         Allocator::ResizeElements { block, count, bytes } => {
             let [count, bytes] = [number(argument(count)?)?, number(argument(bytes)?)?];
-            let block = pointer(argument(block)?)?;
-            vec![Word::Value(pointer(call)?), Word::Value(block), Word::Product(count, bytes)]
+            pointer(argument(block)?)?;
+            vec![Word::Value(pointer(call)?), Word::Product(count, bytes)]
         }
         Allocator::Free { block } => vec![Word::Value(pointer(argument(block)?)?)],
     };

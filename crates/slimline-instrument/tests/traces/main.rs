@@ -219,8 +219,9 @@ int main(int count, char **arguments) {
     let words = |kind| trace.words(|site| site.kind == kind);
     let [zeroed] = &words(AllocateZeroed)[..] else { panic!() };
     assert_eq!(zeroed[1..], [4, 50]);
+    assert_eq!(words(ResizeBegins), [[zeroed[0]]]);
     let [resized] = &words(Resize)[..] else { panic!() };
-    assert_eq!(resized[1..], [zeroed[0], 400]);
+    assert_eq!(resized[1..], [400]);
     let [aligned] = &words(Allocate)[..] else { panic!() };
     assert_eq!((aligned[0] % 64, aligned[1]), (0, 100));
     let copies = trace.words(|site| site.is(Copy, "work"));

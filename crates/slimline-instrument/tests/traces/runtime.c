@@ -11,8 +11,8 @@
 #define CHUNK (1ul << 18)
 
 __thread char *__slimline_cursor __attribute__((tls_model("initial-exec")));
-/* Open unless UNTRACED is set; read when the program begins. */
-char __slimline_gate;
+/* Open unless UNTRACED is set; read when the program begins. With STAMPS set, records have time stamps. */
+char __slimline_gate[16];
 static __thread char *chunk;
 static __thread int file;
 static int threads;
@@ -75,7 +75,8 @@ __asm__(
     "pop %rbp; ret; .size __slimline_next_chunk, . - __slimline_next_chunk");
 
 __attribute__((constructor(101))) static void process_begins(void) {
-    if (getenv("UNTRACED")) __slimline_gate = 1;
+    if (getenv("UNTRACED")) __slimline_gate[0] = 1;
+    if (getenv("STAMPS")) __slimline_gate[8] = 1;
 }
 
 __attribute__((destructor)) static void process_ends(void) {

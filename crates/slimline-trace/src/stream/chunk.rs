@@ -13,11 +13,11 @@ pub struct Chunk<'a> {
     pub tid: u32,
     /// Number of the stream's chunk, from 0.
     pub sequence: u64,
-    /// When the thread took it (`CLOCK_MONOTONIC`).
-    pub first_ns: u64,
-    /// When it was full; 0 where it never was.
-    pub last_ns: u64,
-    /// Its records.
+    /// Time stamp of when the thread took it.
+    pub began: u64,
+    /// Of when it was full; 0 where it never was.
+    pub ended: u64,
+    /// Its records; without those that were taken while it was written.
     pub words: Cow<'a, [u64]>,
     /// Nobody said how far it is filled: it ends where a word of 0 stands in a header's place, if not before.
     pub is_open: bool,

@@ -32,6 +32,8 @@ pub struct KnownSegment {
     pub sites: u32,
     /// Index in [`Program::modules`].
     pub module: u32,
+    /// Its first word is a time stamp.
+    pub is_stamped: bool,
 }
 
 /// All site tables of a run.
@@ -65,6 +67,7 @@ impl Program {
                 first_site: SiteId(self.sites.len() as u32),
                 sites: sites.len() as u32,
                 module: index,
+                is_stamped: sites.first().is_some_and(|site| site.kind == SiteKind::Acquire),
             };
             self.by_header.insert(header, SegmentId(self.segments.len() as u32));
             self.segments.push(known);
@@ -191,9 +194,32 @@ impl Decoder {
         self.undecoded
     }
 
+    /// Decodes the words that there are of a chunk whose thread goes on writing, up to the last record that is certainly
+    /// whole, and before the first one with a time stamp after `now`. What follows counts as not understood only once it is
+    /// decoded again.
+    pub fn decode_growing(&mut self, program: &Program, words: &[u64], now: u64, visits: &mut Vec<Visits>) {
+        let before = self.undecoded;
+        self.decode_up_to_zero(program, words, true, visits);
+        drop_doubtful(program, words, visits);
+        drop_later(program, words, now, visits);
+        if self.undecoded != before {
+            // What is wrong may be behind the last one.
+            self.undecoded = before;
+            let end = program.records_end(visits);
+            self.decode_up_to_zero(program, &words[..end], false, visits);
+        }
+    }
+
     /// Puts the segments that ran into `visits` (cleared first), in order. Where a chunk is open it ends at the first word of
     /// 0 in a header's place.
     pub fn decode(&mut self, program: &Program, words: &[u64], is_open: bool, visits: &mut Vec<Visits>) {
+        self.decode_up_to_zero(program, words, is_open, visits);
+        if is_open {
+            self.drop_unfinished(program, words, visits);
+        }
+    }
+
+    fn decode_up_to_zero(&mut self, program: &Program, words: &[u64], is_open: bool, visits: &mut Vec<Visits>) {
         visits.clear();
         let mut at = 0;
         let mut is_lost = false;
@@ -242,9 +268,6 @@ impl Decoder {
             before = expected;
             expected = usize::from(cached.next);
         }
-        if is_open {
-            self.drop_unfinished(program, words, visits);
-        }
     }
 
     /// The last record of a thread that was killed may not have all of its words: those that it lacks are 0. No access
@@ -263,6 +286,34 @@ impl Decoder {
             visits.pop_if(|last| last.times == 0);
             self.undecoded.cut_records += 1;
         }
+    }
+}
+
+/// Leaves out the last record, unless another one begins behind it or none of its words is 0: its thread may not have written
+/// all of it.
+fn drop_doubtful(program: &Program, words: &[u64], visits: &mut Vec<Visits>) {
+    let end = program.records_end(visits);
+    let Some(last) = visits.last_mut() else { return };
+    let is_followed = words.get(end).is_some_and(|word| *word != 0);
+    let length = program.segments[last.segment.0 as usize].words as usize;
+    if !is_followed && words[end - length..end].contains(&0) {
+        last.times -= 1;
+        visits.pop_if(|last| last.times == 0);
+    }
+}
+
+/// Leaves out what has a time stamp after `now`, and all that follows it.
+fn drop_later(program: &Program, words: &[u64], now: u64, visits: &mut Vec<Visits>) {
+    let later = visits.iter().enumerate().find_map(|(index, run)| {
+        let known = &program.segments[run.segment.0 as usize];
+        let mut stamps = run.places(known.words).map(|at| words[at]);
+        let times = if known.is_stamped { stamps.position(|stamp| stamp > now)? } else { return None };
+        Some((index, times as u32))
+    });
+    if let Some((index, times)) = later {
+        visits.truncate(index + 1);
+        visits[index].times = times;
+        visits.pop_if(|last| last.times == 0);
     }
 }
 
@@ -375,6 +426,52 @@ mod tests {
         assert_eq!((known.modules().len(), known.segments().len(), known.site_count()), (2, 3, 6));
         let sites: Vec<u32> = known.sites_of(SegmentId(2)).map(|(site, _)| site.0).collect();
         assert_eq!(sites, [3, 4, 5]);
+    }
+
+    fn decode_growing(program: &Program, words: &[u64]) -> (Vec<(u32, u32)>, Undecoded) {
+        let (mut decoder, mut visits) = (Decoder::new(), Vec::new());
+        decoder.decode_growing(program, words, 20, &mut visits);
+        (visits.iter().map(|visits| (visits.segment.0, visits.times)).collect(), decoder.undecoded())
+    }
+
+    #[test]
+    fn of_a_chunk_that_grows_whole_records_are_taken() {
+        let (program, h) = program(&[2, 1]);
+        let none = Undecoded::default();
+        for (words, expected) in [
+            (vec![h[1], 24, h[1], 32, h[0], 8, 0, 0], vec![(1, 2)]),
+            (vec![h[1], 24, h[1], 0], vec![(1, 1)]),
+            (vec![h[1], 24, h[1]], vec![(1, 1)]),
+            (vec![h[0], 8, 16, 0], vec![(0, 1)]),
+            (vec![h[0], 8, 0, h[1], 0, 0], vec![(0, 1)]),
+            (vec![h[1], 0], vec![]),
+            (vec![0], vec![]),
+        ] {
+            assert_eq!(decode_growing(&program, &words), (expected, none), "{words:?}");
+        }
+        // What is no record counts once something whole follows it.
+        let odd = Undecoded { words: 1, places: 1, ..none };
+        assert_eq!(decode_growing(&program, &[h[1], 8, 5, h[1], 9]), (vec![(1, 1), (1, 1)], odd));
+        assert_eq!(decode_growing(&program, &[h[1], 8, 5, 0, 0]), (vec![(1, 1)], none));
+    }
+
+    #[test]
+    fn of_a_chunk_that_grows_nothing_is_taken_that_is_later() {
+        let mut builder = ModuleBuilder::new();
+        builder.segment([Site::new(SiteKind::Acquire, 0)]);
+        builder.segment([Site::new(SiteKind::Load, 8)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let [stamp, load] = [0, 1].map(|segment: usize| program.segments()[segment].header);
+        let none = Undecoded::default();
+        for (words, expected) in [
+            (vec![load, 8, stamp, 20, load, 99, load, 8], vec![(1, 1), (0, 1), (1, 2)]),
+            (vec![load, 8, stamp, 19, stamp, 20, stamp, 21, stamp, 22, load, 8], vec![(1, 1), (0, 2)]),
+            (vec![load, 8, stamp, 21, 5, 5, load, 8], vec![(1, 1)]),
+        ] {
+            assert_eq!(decode_growing(&program, &words), (expected, none), "{words:?}");
+        }
     }
 
     fn any_words() -> impl Strategy<Value = Vec<u64>> {

@@ -5,12 +5,15 @@
 //! - `sites` (with the feature `session`): what those words mean, a table that the compiler left in the object.
 //! - `chunk` (likewise): a part of it that one thread wrote.
 //! - `decode` (likewise): from words to the segments that ran.
+//! - `order` (likewise): what several streams did, put in one order.
 //! - `recording` (likewise): a trace on disk.
 
 #[cfg(feature = "session")]
 pub mod chunk;
 #[cfg(feature = "session")]
 pub mod decode;
+#[cfg(feature = "session")]
+pub mod order;
 pub mod record;
 #[cfg(feature = "session")]
 pub mod recording;

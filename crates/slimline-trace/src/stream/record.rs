@@ -31,6 +31,9 @@ pub const MAX_SEGMENT_WORDS: usize = 60;
 /// Most lanes of a masked, gathering or scattering access: as many as its mask has bits.
 pub const MAX_LANES: u16 = 64;
 
+/// In the place of a time stamp: none was needed. Not 0, which would look like a word that is not written yet.
+pub const NO_STAMP: u64 = 1;
+
 /// Names a translation unit: the upper bits of a hash of its site table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
@@ -136,7 +139,8 @@ kinds! {
     Allocate = 9 => "allocate",
     /// A new block of zeros: `[block, count, bytes of one]`.
     AllocateZeroed = 10 => "allocate zeroed",
-    /// `realloc`: `[new, old, bytes]`. Where `new` is 0 and `bytes` is not, the old block stays.
+    /// `realloc` returned: `[new, bytes]`, of the block that [`Self::ResizeBegins`] told. Where `new` is 0 and `bytes` is not,
+    /// that one stays.
     Resize = 11 => "resize",
     /// `[block]`, which may be 0.
     Free = 12 => "free",
@@ -146,6 +150,12 @@ kinds! {
     Leave = 14 => "leave",
     /// Something that may access memory, nobody knows where (inline assembly, `va_arg`): `[]`. It is counted only.
     Untraced = 15 => "untraced",
+    /// From here on, this site's record included, the thread may see what others did before this time: a lock was taken, an
+    /// atomic variable read, a block allocated that another thread may have freed. `[time stamp]`, first in its segment;
+    /// [`NO_STAMP`] while there is no other thread.
+    Acquire = 16 => "acquire",
+    /// `realloc` is called: `[block]`, which may be 0.
+    ResizeBegins = 17 => "resize begins",
 }
 
 impl SiteKind {
@@ -153,9 +163,9 @@ impl SiteKind {
     pub const fn words(self, lanes: u16, value_words: u16) -> usize {
         let own = match self {
             Self::Enter | Self::Leave | Self::Untraced => 0,
-            Self::Load | Self::Store | Self::Update | Self::Free => 1,
-            Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate => 2,
-            Self::Copy | Self::AllocateZeroed | Self::Resize => 3,
+            Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
+            Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize => 2,
+            Self::Copy | Self::AllocateZeroed => 3,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
         };
         own + value_words as usize

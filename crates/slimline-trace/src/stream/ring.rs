@@ -25,7 +25,10 @@
 //!
 //! A slot is taken by a thread ([`SlotState::Owned`]), filled, published ([`SlotState::Full`]), read, and made free again
 //! by the reader, which leaves zeros in it. As each record begins with a word that is not zero, what a killed process left
-//! in a slot that it owned ends where a record would have to begin and there is a zero.
+//! in a slot that it owned ends where a record would have to begin and there is a zero. Likewise a reader may take what is
+//! in a slot while its thread goes on writing: a record is whole if another one begins behind it, or none of its words is 0.
+//!
+//! Time stamps are the processor's time stamp counter, of which Linux sees to that all cores have the same.
 //!
 //! Both ends run on one machine from one build, so integers are in native order. A reader must not trust what it reads:
 //! the program can scribble over its own mapping.
@@ -41,8 +44,9 @@ pub const FILE_EXTENSION: &str = "trace";
 
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
-/// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed.
-pub const VERSION: u32 = 2;
+/// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
+/// time stamps; whether there are several streams.
+pub const VERSION: u32 = 3;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -65,8 +69,12 @@ pub const SLOTS_OFFSET: usize = 4096;
 pub const OBJECTS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
 /// Room for them. An object whose path does not fit is not told.
 pub const OBJECTS_BYTES: usize = 64 << 10;
-/// Offset of the gate: a byte of bits, each a reason not to record anything; and nothing else in its page.
+/// Offset of the gate: a byte of bits, each a reason not to record anything. In its page there is only
+/// [`SEVERAL_OFFSET`] besides.
 pub const GATE_OFFSET: usize = OBJECTS_OFFSET + OBJECTS_BYTES;
+/// From the gate on: a byte that is 1 once the process has more than one stream, set before the second one has a record.
+/// Only then records have time stamps.
+pub const SEVERAL_OFFSET: usize = 8;
 /// Size and alignment of the gate's page.
 pub const GATE_BYTES: usize = 4096;
 /// Of the gate: nobody reads.
@@ -160,10 +168,11 @@ pub struct Slot {
     pub tid: AtomicU32,
     /// Number of the stream's chunk, from 0.
     pub sequence: AtomicU64,
-    /// When it was taken (`CLOCK_MONOTONIC`).
-    pub first_ns: AtomicU64,
-    /// When it was published.
-    pub last_ns: AtomicU64,
+    /// Time stamp of when it was taken; written last of what is here, and made 0 before the slot is free. A slot without is
+    /// not filled in yet.
+    pub began: AtomicU64,
+    /// Of when it was published.
+    pub ended: AtomicU64,
     /// 1 once its memory was reserved; a slot without is touched by nobody. Written by the runtime.
     pub is_backed: AtomicU32,
     /// Zero.

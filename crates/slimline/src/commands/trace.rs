@@ -5,7 +5,7 @@ use std::path::Path;
 
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
-use slimline_collect::{Event, TraceOutcome, TracePlan, TraceSink};
+use slimline_collect::{TraceOutcome, TracePlan};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
@@ -100,8 +100,7 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     for object in recording.objects() {
         live.object(&object.path, Ok(&object.section));
     }
-    let program = live.program();
-    recording.read(&program, |chunk| live.chunk(&chunk))?;
+    live.replay(&recording)?;
     show(options, &live.report(recording.info().command.clone(), &rules(options)))?;
     Ok(0)
 }
@@ -114,12 +113,5 @@ fn show(options: &cli::Trace, report: &TraceReport) -> anyhow::Result<()> {
             text::trace(&mut out, report, options.rows)?;
             print(&out)
         }
-    }
-}
-
-impl TraceSink for Live {
-    fn take(&mut self, event: Event<'_>) -> std::io::Result<()> {
-        self.event(event);
-        Ok(())
     }
 }

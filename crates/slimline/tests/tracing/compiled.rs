@@ -15,7 +15,7 @@ use super::{report, slimline, text};
 const SCALAR: [&str; 5] = ["-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-pthread"];
 
 /// Compiles `source` in a directory; the program.
-fn compiled(scratch: &TempDir, source: &str) -> PathBuf {
+pub(super) fn compiled(scratch: &TempDir, source: &str) -> PathBuf {
     let (file, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
     fs::write(&file, source).unwrap();
     let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();

@@ -20,7 +20,7 @@ const LEVEL: i32 = 1;
 pub(super) enum FrameKind {
     /// Numbers: process, bytes of the path. Path and section.
     Object = 1,
-    /// Numbers: words, sequence, first and last time, bit 0: the chunk was open. Columns.
+    /// Numbers: words, sequence, time stamps of its beginning and end, bit 0: the chunk was open. Columns.
     Columns = 2,
     /// The same. The words as they are.
     Words = 3,

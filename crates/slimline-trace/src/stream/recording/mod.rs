@@ -34,11 +34,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use reader::{RecordedObject, Recording};
+pub use reader::{RecordedObject, RecordedPieces, Recording};
 pub use writer::{RecordedTotals, RecordingWriter};
 
-/// Version of the files. Version 1: the first.
-pub const FORMAT: u32 = 1;
+/// Version of the files. Version 1: the first. 2: chunks have time stamps in the place of times.
+pub const FORMAT: u32 = 2;
 /// Name of the file with the [`TraceInfo`].
 pub const INFO_FILE: &str = "trace.json";
 
@@ -136,13 +136,15 @@ mod tests {
 
     use super::*;
     use crate::stream::chunk::Chunk;
-    use crate::stream::decode::Program;
+    use crate::stream::decode::{Decoder, Program};
+    use crate::stream::order::in_order;
     use crate::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
     fn sites() -> Vec<u8> {
         let mut builder = ModuleBuilder::new();
         builder.segment([Site::new(SiteKind::Load, 8)]);
         builder.segment(vec![Site::new(SiteKind::Load, 8); 2]);
+        builder.segment([Site::new(SiteKind::Acquire, 0)]);
         builder.finish("a.c", "a.o", "/", "test").encode().1
     }
 
@@ -154,14 +156,14 @@ mod tests {
         program
     }
 
-    fn chunk(stream: u32, sequence: u64, last_ns: u64, words: &[u64]) -> Chunk<'static> {
+    fn chunk(stream: u32, sequence: u64, began: u64, words: &[u64]) -> Chunk<'static> {
         Chunk {
             process: 0,
             stream,
             tid: 70 + stream,
             sequence,
-            first_ns: 1,
-            last_ns,
+            began,
+            ended: began + 1,
             words: words.to_vec().into(),
             is_open: false,
         }
@@ -175,21 +177,29 @@ mod tests {
         writer.finish(true).unwrap()
     }
 
-    fn read(directory: &Path) -> (Recording, Vec<Chunk<'static>>) {
+    /// Of each part: its stream, its number and its words.
+    fn read(directory: &Path) -> (Recording, Vec<(u32, u64, Vec<u64>)>) {
         let recording = Recording::open(directory).unwrap();
-        let mut chunks = Vec::new();
-        recording
-            .read(&program(), |chunk| {
-                let words = chunk.words.into_owned().into();
-                chunks.push(Chunk { words, ..chunk });
-            })
-            .unwrap();
-        (recording, chunks)
+        let (program, mut decoder, mut parts) = (program(), Decoder::new(), Vec::new());
+        let mut pieces = recording.pieces(&program, &mut decoder).unwrap();
+        in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
+            assert_eq!((process, piece.tid), (0, 70 + stream));
+            let first = piece.visits.get(range.start).map_or(0, |first| first.at as usize - 1);
+            let end = program.records_end(&piece.visits[range]);
+            parts.push((stream, piece.sequence, piece.words[first..end].to_vec()));
+        })
+        .unwrap();
+        assert_eq!(pieces.stamps_back(), 0);
+        (recording, parts)
+    }
+
+    fn whole(chunks: &[Chunk<'_>]) -> Vec<(u32, u64, Vec<u64>)> {
+        chunks.iter().map(|chunk| (chunk.stream, chunk.sequence, chunk.words.to_vec())).collect()
     }
 
     fn three(h: &[u64]) -> [Chunk<'static>; 3] {
         let walk: Vec<u64> = (0..1000).flat_map(|i| [h[0], 0x1000 + i * 8]).collect();
-        [chunk(0, 0, 10, &walk), chunk(1, 0, 20, &[h[1], 8, 16]), chunk(0, 1, 30, &[h[0], 5, 99, h[0], 6])]
+        [chunk(0, 0, 10, &walk), chunk(1, 0, 20, &[h[1], 8, 16]), chunk(0, 1, 30, &[h[0], 5, h[0], 6])]
     }
 
     fn headers() -> Vec<u64> {
@@ -203,8 +213,8 @@ mod tests {
         let chunks = three(&headers());
         let totals = write(&directory, &[chunks[1].clone(), chunks[0].clone(), chunks[2].clone()]);
         let (recording, read) = read(&directory);
-        assert_eq!(read, chunks);
-        assert_eq!(totals.words, 2008);
+        assert_eq!(read, whole(&chunks));
+        assert_eq!(totals.words, 2007);
         assert!(recording.info().complete && recording.cut().is_empty());
         assert_eq!(recording.info().processes[0].pid, 7);
         let [object] = recording.objects() else { panic!() };
@@ -219,7 +229,28 @@ mod tests {
         let open = Chunk { is_open: true, ..chunk(0, 0, 0, &[h[1], 8, 16, h[0], 24, 0, 0, 0]) };
         write(&directory, std::slice::from_ref(&open));
         let (_, read) = read(&directory);
-        assert_eq!(read, [Chunk { words: open.words[..5].to_vec().into(), ..open }]);
+        assert_eq!(read, [(0, 0, open.words[..5].to_vec())]);
+    }
+
+    #[test]
+    fn streams_take_turns_at_time_stamps() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let h = headers();
+        // Neither no stamp at all nor the first words of a chunk begin anything.
+        let one = chunk(0, 0, 10, &[h[0], 5, h[2], 1, h[0], 6, h[2], 31, h[2], 40, h[0], 7]);
+        let other = chunk(1, 0, 20, &[h[0], 8, h[2], 33, h[0], 9, 77, h[2], 50, h[0], 3]);
+        write(&directory, &[one, other]);
+        let parts: Vec<_> = read(&directory).1.into_iter().map(|(stream, _, words)| (stream, words)).collect();
+        let expected = [
+            (0, vec![h[0], 5, h[2], 1, h[0], 6]),
+            (1, vec![h[0], 8]),
+            (0, vec![h[2], 31]),
+            (1, vec![h[2], 33, h[0], 9]),
+            (0, vec![h[2], 40, h[0], 7]),
+            (1, vec![h[2], 50, h[0], 3]),
+        ];
+        assert_eq!(parts, expected);
     }
 
     #[test]
@@ -228,13 +259,14 @@ mod tests {
         let directory = scratch.path().join("trace");
         let chunks = three(&headers());
         write(&directory, &chunks);
+        let expected = whole(&chunks);
         let path = directory.join("p0-s0.chunks");
         let whole = fs::read(&path).unwrap();
         let mut counts = Vec::new();
         for length in 12..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
             let (recording, read) = read(&directory);
-            assert!(read.iter().all(|chunk| chunks.contains(chunk)));
+            assert!(read.iter().all(|part| expected.contains(part)));
             assert_eq!(recording.cut().len(), usize::from(length != 12 && counts.last() == Some(&read.len())));
             counts.push(read.len());
         }
@@ -261,7 +293,7 @@ mod tests {
         assert!(is_recording(&scratch.path().join("trace.old")));
         let newer = TraceInfo { format: FORMAT + 1, ..TraceInfo::default() };
         fs::write(directory.join(INFO_FILE), serde_json::to_string(&newer).unwrap()).unwrap();
-        assert!(error(&directory).contains("a trace of format 2"));
+        assert!(error(&directory).contains("a trace of format 3"));
         fs::write(directory.join(INFO_FILE), "{").unwrap();
         assert!(error(&directory).contains("damaged"));
     }

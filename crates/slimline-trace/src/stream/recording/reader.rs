@@ -1,6 +1,6 @@
 //! Reading a recorded trace.
 
-use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::frame::{self, Found, FrameKind, FrameReader};
 use super::{FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, columns, is_recording};
 use crate::regular_file::open_regular;
-use crate::stream::chunk::Chunk;
-use crate::stream::decode::Program;
+use crate::stream::decode::{Decoder, Program};
+use crate::stream::order::{Piece, Pieces, StreamKey};
 use crate::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES};
 
 /// Words that a chunk can have.
@@ -31,26 +31,20 @@ pub struct RecordedObject {
 pub struct Recording {
     info: TraceInfo,
     objects: Vec<RecordedObject>,
-    /// All chunks, in the order in which they were published.
-    chunks: Vec<Place>,
-    files: Vec<ChunkFile>,
+    streams: BTreeMap<StreamKey, Stream>,
     cut: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
-struct ChunkFile {
+struct Stream {
     path: PathBuf,
-    process: u32,
-    stream: u32,
+    chunks: Vec<Place>,
 }
 
 /// Where a chunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Those that were never full come last.
-    last_ns: u64,
-    sequence: u64,
-    file: usize,
+    began: u64,
     offset: u64,
 }
 
@@ -67,15 +61,15 @@ impl Recording {
         if info.format != FORMAT {
             return Err(RecordingError::Format { path: directory.to_owned(), found: info.format });
         }
-        let mut recording = Self { info, objects: Vec::new(), chunks: Vec::new(), files: Vec::new(), cut: Vec::new() };
+        let mut recording = Self { info, objects: Vec::new(), streams: BTreeMap::new(), cut: Vec::new() };
         recording.read_objects(&directory.join(OBJECTS_FILE))?;
         let entries = fs::read_dir(directory).map_err(RecordingError::io(directory))?;
-        let mut files: Vec<ChunkFile> = entries.flatten().filter_map(|entry| chunk_file(&entry.path())).collect();
-        files.sort_by_key(|file| (file.process, file.stream));
-        for file in files {
-            recording.find_chunks(file)?;
+        let mut files: Vec<(StreamKey, PathBuf)> =
+            entries.flatten().filter_map(|entry| chunk_file(entry.path())).collect();
+        files.sort();
+        for (key, path) in files {
+            recording.find_chunks(key, path)?;
         }
-        recording.chunks.sort();
         Ok(recording)
     }
 
@@ -94,35 +88,20 @@ impl Recording {
         &self.cut
     }
 
-    /// Reads all chunks in the order in which they were published.
-    ///
-    /// # Errors
-    /// A file is damaged, or was changed since it was opened.
-    pub fn read(&self, program: &Program, mut take: impl FnMut(Chunk<'_>)) -> Result<(), RecordingError> {
-        let mut open: Option<(usize, File)> = None;
-        let mut frames = FrameReader::new().map_err(RecordingError::io(Path::new("zstd")))?;
-        let mut words = Vec::new();
-        for place in &self.chunks {
-            let ChunkFile { path, process, stream } = &self.files[place.file];
-            let mut file = match open.take() {
-                Some((index, file)) if index == place.file => file,
-                _ => open_regular(path).map_err(RecordingError::io(path))?,
-            };
-            file.seek(SeekFrom::Start(place.offset)).map_err(RecordingError::io(path))?;
-            let Found::Frame(kind, numbers) = frames.read(&mut file).map_err(RecordingError::io(path))? else {
-                return Err(RecordingError::damaged(path, "a chunk is gone that was there"));
-            };
-            let [tid_and_count, sequence, first_ns, last_ns, is_open] = numbers;
-            let (tid, count) = ((tid_and_count >> 32) as u32, (tid_and_count as u32) as usize);
-            read_words(program, kind, frames.content(), &mut words)
-                .filter(|()| words.len() == count)
-                .ok_or_else(|| RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)))?;
-            let (process, stream, is_open) = (*process, *stream, is_open & 1 != 0);
-            let words = Cow::Borrowed(&words[..]);
-            take(Chunk { process, stream, tid, sequence, first_ns, last_ns, words, is_open });
-            open = Some((place.file, file));
-        }
-        Ok(())
+    /// All of its streams.
+    pub fn streams(&self) -> Vec<StreamKey> {
+        self.streams.keys().copied().collect()
+    }
+
+    /// Its chunks, to be decoded one by one.
+    pub fn pieces<'a>(
+        &'a self,
+        program: &'a Program,
+        decoder: &'a mut Decoder,
+    ) -> Result<RecordedPieces<'a>, RecordingError> {
+        let frames = FrameReader::new().map_err(RecordingError::io(Path::new("zstd")))?;
+        let (streams, next) = (&self.streams, HashMap::new());
+        Ok(RecordedPieces { streams, next, open: None, frames, program, decoder, spare: Vec::new(), stamps_back: 0 })
     }
 
     fn read_objects(&mut self, path: &Path) -> Result<(), RecordingError> {
@@ -148,27 +127,25 @@ impl Recording {
         }
     }
 
-    fn find_chunks(&mut self, chunk_file: ChunkFile) -> Result<(), RecordingError> {
-        let path = chunk_file.path.clone();
-        let index = self.files.len();
-        self.files.push(chunk_file);
+    fn find_chunks(&mut self, key: StreamKey, path: PathBuf) -> Result<(), RecordingError> {
         let Some(mut file) = self.begin(&path)? else { return Ok(()) };
         let mut frames = FrameReader::new().map_err(RecordingError::io(&path))?;
+        let mut chunks = Vec::new();
         loop {
             let offset = file.stream_position().map_err(RecordingError::io(&path))?;
             match frames.read(&mut file).map_err(RecordingError::io(&path))? {
-                Found::End => return Ok(()),
-                Found::Frame(FrameKind::Columns | FrameKind::Words, numbers) => {
-                    let [_, sequence, _, last_ns, _] = numbers;
-                    let last_ns = if last_ns == 0 { u64::MAX } else { last_ns };
-                    self.chunks.push(Place { last_ns, sequence, file: index, offset });
+                Found::End => break,
+                Found::Frame(FrameKind::Columns | FrameKind::Words, [_, _, began, ..]) => {
+                    chunks.push(Place { began, offset });
                 }
                 Found::Frame(..) | Found::Cut => {
-                    self.cut.push(path);
-                    return Ok(());
+                    self.cut.push(path.clone());
+                    break;
                 }
             }
         }
+        self.streams.insert(key, Stream { path, chunks });
+        Ok(())
     }
 
     /// Opens a file of frames; none where it has no whole head.
@@ -183,6 +160,75 @@ impl Recording {
             return Ok(None);
         }
         Ok(Some(file))
+    }
+}
+
+/// A recording's chunks, read one by one.
+pub struct RecordedPieces<'a> {
+    streams: &'a BTreeMap<StreamKey, Stream>,
+    /// How many of each stream's chunks were read.
+    next: HashMap<StreamKey, usize>,
+    /// The file that was read last.
+    open: Option<(StreamKey, File)>,
+    frames: FrameReader,
+    program: &'a Program,
+    decoder: &'a mut Decoder,
+    /// Pieces that were handed on, for their memory.
+    spare: Vec<Piece>,
+    stamps_back: u64,
+}
+
+impl std::fmt::Debug for RecordedPieces<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordedPieces").finish_non_exhaustive()
+    }
+}
+
+impl RecordedPieces<'_> {
+    /// Time stamps that were earlier than the one before them.
+    pub fn stamps_back(&self) -> u64 {
+        self.stamps_back
+    }
+}
+
+impl Pieces for RecordedPieces<'_> {
+    type Error = RecordingError;
+
+    fn next_since(&mut self, stream: StreamKey) -> Option<u64> {
+        let next = self.next.get(&stream).copied().unwrap_or(0);
+        self.streams.get(&stream)?.chunks.get(next).map(|place| place.began)
+    }
+
+    /// # Errors
+    /// A file is damaged, or was changed since it was opened.
+    fn next(&mut self, key: StreamKey) -> Result<Piece, RecordingError> {
+        let mut piece = self.spare.pop().unwrap_or_default();
+        let next = self.next.entry(key).or_insert(0);
+        let found = self.streams.get(&key).and_then(|stream| Some((&stream.path, stream.chunks.get(*next)?)));
+        let Some((path, place)) = found else { return Ok(Piece::default()) };
+        *next += 1;
+        let mut file = match self.open.take() {
+            Some((open, file)) if open == key => file,
+            _ => open_regular(path).map_err(RecordingError::io(path))?,
+        };
+        file.seek(SeekFrom::Start(place.offset)).map_err(RecordingError::io(path))?;
+        let Found::Frame(kind, numbers) = self.frames.read(&mut file).map_err(RecordingError::io(path))? else {
+            return Err(RecordingError::damaged(path, "a chunk is gone that was there"));
+        };
+        self.open = Some((key, file));
+        let [tid_and_count, sequence, _, _, is_open] = numbers;
+        let (tid, count) = ((tid_and_count >> 32) as u32, (tid_and_count as u32) as usize);
+        read_words(self.program, kind, self.frames.content(), &mut piece.words)
+            .filter(|()| piece.words.len() == count)
+            .ok_or_else(|| RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)))?;
+        (piece.tid, piece.sequence) = (tid, sequence);
+        self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
+        self.stamps_back += piece.find_stretches(self.program, place.began);
+        Ok(piece)
+    }
+
+    fn is_done(&mut self, piece: Piece) {
+        self.spare.push(piece);
     }
 }
 
@@ -201,8 +247,8 @@ fn read_words(program: &Program, kind: FrameKind, content: &[u8], words: &mut Ve
 }
 
 /// `p<process>-s<stream>.chunks`
-fn chunk_file(path: &Path) -> Option<ChunkFile> {
+fn chunk_file(path: PathBuf) -> Option<(StreamKey, PathBuf)> {
     let name = path.file_name()?.to_str()?.strip_prefix('p')?.strip_suffix(".chunks")?;
     let (process, stream) = name.split_once("-s")?;
-    Some(ChunkFile { path: path.to_owned(), process: process.parse().ok()?, stream: stream.parse().ok()? })
+    Some(((process.parse().ok()?, stream.parse().ok()?), path))
 }

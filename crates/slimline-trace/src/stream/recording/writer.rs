@@ -107,8 +107,8 @@ impl RecordingWriter {
             content.extend(chunk.words[..words].iter().flat_map(|word| word.to_le_bytes()));
             (FrameKind::Words, words)
         };
-        let Chunk { process, stream, tid, sequence, first_ns, last_ns, is_open, .. } = *chunk;
-        let numbers = [words as u64 | u64::from(tid) << 32, sequence, first_ns, last_ns, is_open.into()];
+        let Chunk { process, stream, tid, sequence, began, ended, is_open, .. } = *chunk;
+        let numbers = [words as u64 | u64::from(tid) << 32, sequence, began, ended, is_open.into()];
         let written = self.append(&chunk_file(process, stream), kind, numbers, &content);
         self.content = content;
         self.totals.words += words as u64;

@@ -9,8 +9,9 @@ use crate::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 pub const SECTION: &str = "slimline_sites";
 /// First bytes of a blob.
 const MAGIC: [u8; 8] = *b"slimsite";
-/// Version of the blob and of the records that it describes. Version 1: the first. 2: structures.
-pub const VERSION: u32 = 2;
+/// Version of the blob and of the records that it describes. Version 1: the first. 2: structures. 3: time
+/// stamps, and `realloc` in two records.
+pub const VERSION: u32 = 3;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.

@@ -1,0 +1,172 @@
+//! What lets a thread see what others did, by the names that linkers see.
+
+use std::collections::HashSet;
+
+use crate::llvm::Module;
+
+/// Functions that wait for other threads or take what those gave back, beside those of [`FAMILIES`]. Of calls into the kernel
+/// those by which one thread hands something to another are here: pipes, sockets, signals that are waited for.
+const FUNCTIONS: &[&str] = &[
+    "pthread_join",
+    "pthread_tryjoin_np",
+    "pthread_timedjoin_np",
+    "pthread_clockjoin_np",
+    "pthread_once",
+    "pthread_barrier_wait",
+    "pthread_spin_lock",
+    "pthread_spin_trylock",
+    "thrd_join",
+    "call_once",
+    "flockfile",
+    "ftrylockfile",
+    "syscall",
+    "read",
+    "readv",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "accept",
+    "accept4",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect",
+    "epoll_wait",
+    "epoll_pwait",
+    "eventfd_read",
+    "mq_receive",
+    "mq_timedreceive",
+    "msgrcv",
+    "sigwait",
+    "sigwaitinfo",
+    "sigtimedwait",
+    "sigsuspend",
+    "pause",
+    "wait",
+    "waitpid",
+    // The C++ library: threads, condition variables, futures, statics, atomics of any size.
+    "_ZNSt6thread4joinEv",
+    "__cxa_guard_acquire",
+    "__atomic_load",
+    "__atomic_exchange",
+    "__atomic_compare_exchange",
+    // OpenMP.
+    "__kmpc_fork_call",
+    "__kmpc_fork_call_if",
+    "__kmpc_fork_teams",
+    "__kmpc_barrier",
+    "__kmpc_cancel_barrier",
+    "__kmpc_critical",
+    "__kmpc_critical_with_hint",
+    "__kmpc_ordered",
+    "__kmpc_single",
+    "__kmpc_master",
+    "__kmpc_omp_taskwait",
+    "__kmpc_end_taskgroup",
+    "omp_set_lock",
+    "omp_test_lock",
+    "omp_set_nest_lock",
+    "omp_test_nest_lock",
+];
+
+/// How families of such functions begin: a mutex may be locked in many ways.
+const FAMILIES: &[&str] = &[
+    "pthread_mutex_lock",
+    "pthread_mutex_trylock",
+    "pthread_mutex_timedlock",
+    "pthread_mutex_clocklock",
+    "pthread_rwlock_rd",
+    "pthread_rwlock_wr",
+    "pthread_rwlock_try",
+    "pthread_rwlock_timed",
+    "pthread_rwlock_clock",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "pthread_cond_clockwait",
+    "mtx_lock",
+    "mtx_trylock",
+    "mtx_timedlock",
+    "cnd_wait",
+    "cnd_timedwait",
+    "sem_wait",
+    "sem_trywait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "__atomic_load_",
+    "__atomic_exchange_",
+    "__atomic_compare_exchange_",
+    "__atomic_fetch_",
+    "__kmpc_reduce",
+    "__kmpc_dispatch_next",
+    "__kmpc_dispatch_init",
+    "GOMP_",
+    "_ZNSt18condition_variable4wait",
+    "_ZNSt28__atomic_futex_unsigned_base",
+    "_ZNSt3__15mutex4lockEv",
+    "_ZNSt3__15mutex8try_lockEv",
+    "_ZNSt3__115recursive_mutex",
+    "_ZNSt3__118condition_variable",
+    "_ZNSt3__16thread4joinEv",
+    "_ZNSt3__117__assoc_sub_state",
+];
+
+/// Functions that call others in threads of their own, which wait in between where no instrumented code sees it.
+const BEGINNERS: &[&str] = &[
+    "__kmpc_fork_call",
+    "__kmpc_fork_call_if",
+    "__kmpc_fork_teams",
+    "__kmpc_omp_task_alloc",
+    "GOMP_parallel",
+    "GOMP_task",
+];
+
+/// Whether a function of this name returns where what others did before may be seen.
+pub(super) fn acquires(name: &str) -> bool {
+    FUNCTIONS.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// The same of inline assembly: it takes no lock without one of these instructions.
+pub(super) fn assembly_acquires(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| word == "lock" || word.starts_with("xchg"))
+}
+
+/// The names of functions that are given to one of [`BEGINNERS`].
+pub(super) fn called_by_threads(module: &Module<'_>) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for function in module.defined_functions() {
+        for call in function.blocks().into_iter().flat_map(|block| block.instructions()) {
+            if call.called().is_none_or(|called| !BEGINNERS.iter().any(|name| called.name().starts_with(name))) {
+                continue;
+            }
+            let given = (0..call.arguments()).filter_map(|number| call.operand(number)?.as_function());
+            names.extend(given.map(|function| function.value().name().into_owned()));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_acquire() {
+        for name in ["pthread_mutex_lock", "pthread_rwlock_tryrdlock", "sem_wait", "__atomic_load_16", "GOMP_barrier"] {
+            assert!(acquires(name), "{name}");
+        }
+        for name in ["pthread_mutex_unlock", "pthread_create", "malloc", "reader", "__kmpc_end_critical", "sem_post"] {
+            assert!(!acquires(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn assembly_that_takes_locks() {
+        for text in ["lock; cmpxchg $1, $0", "xchgl $0,$1", "1: lock\n decl $0"] {
+            assert!(assembly_acquires(text), "{text}");
+        }
+        for text in ["", "addl $$1, $0", "# blocked", "pause"] {
+            assert!(!assembly_acquires(text), "{text}");
+        }
+    }
+}
