@@ -5,18 +5,15 @@
 //! installs are not seen; their records, if they write any, may be written over.
 #![allow(unsafe_code)] // the C library's functions, and handlers, which are plain addresses
 
-use core::ffi::{c_int, c_void};
-use core::mem::transmute;
+use core::arch::global_asm;
+use core::ffi::c_int;
 use core::ptr::null;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::kernel::Signals;
 use crate::process;
-use crate::thread::{self, Stack};
-
-/// As the kernel calls it, whatever the program asked for.
-type Handler = unsafe extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+use crate::thread::{self, Handler, Stack};
 
 /// Signals there can be, and 0.
 const SIGNALS: usize = 65;
@@ -24,14 +21,67 @@ const SIGNALS: usize = 65;
 /// The program's handler of each signal that the kernel gives to [`run`].
 static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
-/// What the kernel calls. An exception or a jump may leave it: nothing has to be done then.
-unsafe extern "C-unwind" fn run(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(handler) = place_of(signal) else { return };
-    let handler = handler.load(Acquire);
-    let here = thread::enter_handler(Stack::now());
-    // SAFETY: the program installed it for this signal, and the kernel gave us its arguments.
-    unsafe { transmute::<usize, Handler>(handler)(signal, info, context) };
-    thread::leave_handler(here);
+unsafe extern "C" {
+    /// What the kernel calls. An exception, the end of the thread or a jump may leave it: nothing has to be done then. Not in
+    /// Rust, whose functions end the process where somebody unwinds through them.
+    #[link_name = "slimline_run"]
+    fn run();
+}
+
+global_asm!(
+    ".pushsection .text.slimline_run, \"ax\", @progbits",
+    ".hidden slimline_run",
+    ".globl slimline_run",
+    ".type slimline_run, @function",
+    ".p2align 4",
+    "slimline_run:",
+    ".cfi_startproc",
+    "push rbx",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbx, -16",
+    "push r12",
+    ".cfi_def_cfa_offset 24",
+    ".cfi_offset r12, -24",
+    "push r13",
+    ".cfi_def_cfa_offset 32",
+    ".cfi_offset r13, -32",
+    // The three arguments, whatever the program asked for.
+    "mov ebx, edi",
+    "mov r12, rsi",
+    "mov r13, rdx",
+    "call {enter}",
+    "mov edi, ebx",
+    "mov rsi, r12",
+    "mov rbx, rdx",
+    "mov rdx, r13",
+    "call rax",
+    "mov rdi, rbx",
+    "call {leave}",
+    "pop r13",
+    ".cfi_def_cfa_offset 24",
+    "pop r12",
+    ".cfi_def_cfa_offset 16",
+    "pop rbx",
+    ".cfi_def_cfa_offset 8",
+    "ret",
+    ".cfi_endproc",
+    ".size slimline_run, . - slimline_run",
+    ".popsection",
+    enter = sym enter,
+    leave = sym thread::leave_handler,
+);
+
+/// A handler that is to be called, as two registers.
+#[repr(C)]
+struct Entered {
+    handler: usize,
+    here: Handler,
+}
+
+extern "C" fn enter(signal: c_int) -> Entered {
+    // The kernel calls us for signals that have a handler only.
+    let handler = place_of(signal).map_or(0, |handler| handler.load(Acquire));
+    Entered { handler, here: thread::enter_handler(Stack::now()) }
 }
 
 fn ours() -> usize {

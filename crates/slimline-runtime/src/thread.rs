@@ -66,10 +66,14 @@ impl Stack {
     }
 }
 
-/// A signal handler that runs.
-pub(crate) struct Handler {
-    /// How many ran below it; none where it writes what it interrupted does.
-    depth: Option<usize>,
+/// A signal handler that runs, by how many ran below it. In a register, as assembly keeps it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Handler(usize);
+
+impl Handler {
+    /// One that writes what it interrupted does.
+    const NESTED_TOO_DEEP: Self = Self(usize::MAX);
 }
 
 fn state<'a>() -> &'a ThreadState {
@@ -101,9 +105,9 @@ pub(crate) fn enter_handler(stack: Stack) -> Handler {
 }
 
 /// It returns.
-pub(crate) fn leave_handler(handler: Handler) {
+pub(crate) extern "C" fn leave_handler(handler: Handler) {
     let _signals = Signals::block();
-    state().leave(&handler);
+    state().leave(handler);
 }
 
 /// The calling thread ends; it may come back, as its other destructors may be instrumented.
@@ -115,6 +119,8 @@ pub(crate) fn end() {
         && let Some(ring) = process::ring()
     {
         state.keep_current();
+        // A handler may end the thread.
+        state.give_up_down_to(0);
         state.streams.iter().for_each(|stream| stream.give_up(ring, stream.kept()));
     }
     set_cursor(0);
@@ -146,6 +152,7 @@ impl ThreadState {
         let Some(ring) = process::ring() else { return self.scratch(None) };
         if !process::is_ours() {
             // A child that was forked without the C library, or by `vfork`.
+            ring.header().untraced_chunks.fetch_add(1, Relaxed);
             return scratch::shared();
         }
         if self.current.get() == STREAMS {
@@ -212,7 +219,7 @@ impl ThreadState {
     fn enter(&self, stack: Stack, cursor: usize) -> Handler {
         self.forget_left(stack);
         let depth = self.depth.get();
-        let Some(place) = self.interrupted.get(depth) else { return Handler { depth: None } };
+        let Some(place) = self.interrupted.get(depth) else { return Handler::NESTED_TOO_DEEP };
         place.set(Interrupted { stream: self.current.get(), cursor, stack });
         self.depth.set(depth + 1);
         let free = self.free_stream();
@@ -222,7 +229,7 @@ impl ThreadState {
             stream.give_up(ring, stream.kept());
         }
         set_cursor(stream.map_or(0, Stream::kept));
-        Handler { depth: Some(depth) }
+        Handler(depth)
     }
 
     /// A stream that nothing interrupted goes on with; [`STREAMS`] if there is none.
@@ -232,10 +239,13 @@ impl ThreadState {
     }
 
     /// Changes back.
-    fn leave(&self, handler: &Handler) {
+    fn leave(&self, handler: Handler) {
         // A handler of this depth that was left by a jump may have been taken for over, where it was not: then its place
         // is another's, or nobody's.
-        let Some(depth) = handler.depth.filter(|depth| *depth < self.depth.get()) else { return };
+        let Handler(depth) = handler;
+        if depth >= self.depth.get() {
+            return;
+        }
         // Those above were left by a jump to this one.
         self.give_up_down_to(depth + 1);
         self.keep_current();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{report, slimline, text};
 
 /// Neither vectors nor copies of loop bodies: one access each in the source is one in the code.
-const SCALAR: [&str; 5] = ["-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-pthread"];
+pub(super) const SCALAR: [&str; 5] = ["-O2", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops", "-pthread"];
 
 /// Compiles `source` in a directory; the program.
 pub(super) fn compiled(scratch: &TempDir, source: &str) -> PathBuf {
@@ -36,7 +36,7 @@ fn traced(source: &str, arguments: &[&str]) -> (Output, Value) {
 }
 
 /// Loads and stores of the row of this name.
-fn named(rows: &Value, name: &str) -> (u64, u64) {
+pub(super) fn named(rows: &Value, name: &str) -> (u64, u64) {
     let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name);
     row.map_or((0, 0), |row| (row["loads"].as_u64().unwrap(), row["stores"].as_u64().unwrap()))
 }
