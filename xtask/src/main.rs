@@ -12,6 +12,7 @@ mod robust;
 mod rules;
 mod selection;
 mod setup;
+mod side_by_side;
 mod slimline;
 mod soak;
 mod split;
@@ -83,8 +84,11 @@ enum Task {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Recorded against native wall time, interleaved, at the default settings; a Markdown table.
+    /// Recorded against native wall time, in turn, at the default settings; a Markdown table.
     Overhead {
+        /// CPU times of both at once on one processor instead: for machines with neighbours.
+        #[arg(long)]
+        side_by_side: bool,
         /// Pairs of runs of each program.
         #[arg(long, default_value_t = 7)]
         runs: usize,
@@ -147,7 +151,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Test { slow } => suite::run(slow),
         Task::Rules => rules::run(),
         Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),
-        Task::Bench(Bench::Overhead { runs, only }) => overhead::run(runs, &only),
+        Task::Bench(Bench::Overhead { side_by_side, runs, only }) => overhead::run(side_by_side, runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

@@ -109,7 +109,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of `values`, which must not be empty.
-    fn of(mut values: Vec<f64>) -> Self {
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let last = values.len() - 1;
         let left_out = outside(values.len());
@@ -151,7 +151,7 @@ pub(crate) fn timed(mut command: Command) -> Result<(Time, Output)> {
 }
 
 /// CPU time of all children of this process that ended, and of theirs.
-fn children_cpu_seconds() -> Result<f64> {
+pub(crate) fn children_cpu_seconds() -> Result<f64> {
     cpu_of_stat(&read(Path::new("/proc/self/stat"))?).context("/proc/self/stat")
 }
 

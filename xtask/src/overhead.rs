@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::measure::{Pair, Spread, median, timed};
 use crate::selection::select;
+use crate::side_by_side::SideBySide;
 use crate::slimline::Slimline;
 use crate::workload::{ALLOCATING, Workload, for_overhead, shortest};
 use crate::{root, target_dir};
@@ -20,57 +21,78 @@ const MOST_TIMES: usize = 4;
 /// Pairs of runs of the program that does nothing.
 const SHORTEST_RUNS: usize = 41;
 
-const HEAD: &str = "| program | kind | native, s | recorded, s | ratio | 95 % interval | of CPU time | pairs |\n\
-                    | --- | --- | --- | --- | --- | --- | --- | --- |";
+/// How native and recorded runs are compared.
+#[derive(Clone, Copy)]
+struct Way {
+    /// CPU times of both at once on one processor; else wall times in turn.
+    is_side_by_side: bool,
+    /// Pairs of each program, at the least.
+    runs: usize,
+}
 
-/// Measures native and recorded runs in turn; prints a Markdown table. Whether the bounds hold.
-pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
+/// Measures native and recorded runs; prints a Markdown table. Whether the bounds hold.
+pub(crate) fn run(is_side_by_side: bool, runs: usize, only: &[String]) -> Result<bool> {
+    let way = Way { is_side_by_side, runs };
     let slimline = Slimline::build()?;
     let workloads = select(for_overhead()?, |workload| &workload.name, only)?;
-    println!("{HEAD}");
+    println!("{}", way.head());
     let mut ratios = Vec::new();
     for workload in &workloads {
         let session = slimline.session("overhead");
-        let pair = measure(runs, workload, || Ok(slimline.record(&workload.command(), &session, &[])))?;
-        println!("{}", row(workload, &pair));
-        ratios.push(pair.wall_ratio().median);
+        let (row, ratio) = way.measure(workload, || Ok(slimline.record(&workload.command(), &session, &[])))?;
+        println!("{row}");
+        ratios.push(ratio.median);
     }
     let (middle, worst) = (median(ratios.clone()), ratios.iter().copied().fold(0.0, f64::max));
     println!("\nMedians of pairs. {}", fixed_cost(&slimline)?);
-    interposing(runs, &workloads)?;
+    interposing(way, &workloads)?;
     println!("\nmedian {middle:.3} (bound {MEDIAN_AT_MOST}), worst {worst:.3} (bound {WORST_AT_MOST})");
     Ok(middle <= MEDIAN_AT_MOST && worst <= WORST_AT_MOST)
 }
 
-/// A workload's native runs and those of a command that runs it otherwise, in turn, until their ratio is known.
-fn measure(runs: usize, workload: &Workload, otherwise: impl Fn() -> Result<Command>) -> Result<Pair> {
-    Pair::measure_until(
-        runs,
-        || workload.with_input(workload.command()),
-        || workload.with_input(otherwise()?),
-        |pair| {
-            let (least, most) = pair.wall_ratio().interval;
-            pair.len() >= MOST_TIMES * runs || most - least <= WANTED_INTERVAL
-        },
-    )
-}
+impl Way {
+    fn head(self) -> &'static str {
+        if self.is_side_by_side {
+            "| program | kind | native, s of CPU | recorded, s of CPU | ratio | 95 % interval | pairs |\n\
+             | --- | --- | --- | --- | --- | --- | --- |"
+        } else {
+            "| program | kind | native, s | recorded, s | ratio | 95 % interval | of CPU time | pairs |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- |"
+        }
+    }
 
-fn row(workload: &Workload, pair: &Pair) -> String {
-    let Spread { median, interval: (least, most), .. } = pair.wall_ratio();
-    format!(
-        "| {} | {} | {:.2} | {:.2} | {median:.3} | {least:.3} to {most:.3} | {:.3} | {} |",
-        workload.name,
-        workload.kind,
-        pair.first_seconds(),
-        pair.second_seconds(),
-        pair.cpu_ratio().median,
-        pair.len()
-    )
+    /// Compares a workload's native runs with those of a command that runs it otherwise, until their ratio is known: a row
+    /// of the table, and the ratio.
+    fn measure(self, workload: &Workload, otherwise: impl Fn() -> Result<Command>) -> Result<(String, Spread)> {
+        let is_enough = |pairs: usize, ratio: Spread| {
+            let (least, most) = ratio.interval;
+            pairs >= MOST_TIMES * self.runs || most - least <= WANTED_INTERVAL
+        };
+        let native = || workload.with_input(workload.command());
+        let recorded = || workload.with_input(otherwise()?);
+        let (seconds, ratio, cpu, pairs) = if self.is_side_by_side {
+            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), pairs.ratio());
+            let pairs = SideBySide::measure(self.runs, native, recorded, is_known)?;
+            (pairs.seconds(), pairs.ratio(), None, pairs.len())
+        } else {
+            let is_known = |pair: &Pair| is_enough(pair.len(), pair.wall_ratio());
+            let pair = Pair::measure_until(self.runs, native, recorded, is_known)?;
+            let seconds = (pair.first_seconds(), pair.second_seconds());
+            (seconds, pair.wall_ratio(), Some(pair.cpu_ratio().median), pair.len())
+        };
+        let Spread { median, interval: (least, most), .. } = ratio;
+        let cpu = cpu.map_or(String::new(), |cpu| format!(" {cpu:.3} |"));
+        let row = format!(
+            "| {} | {} | {:.2} | {:.2} | {median:.3} | {least:.3} to {most:.3} |{cpu} {pairs} |",
+            workload.name, workload.kind, seconds.0, seconds.1,
+        );
+        Ok((row, ratio))
+    }
 }
 
 /// Prints what standing before `malloc` and `free` costs at the least, of the programs that allocate: no recording of
 /// theirs can be had for less.
-fn interposing(runs: usize, workloads: &[Workload]) -> Result<()> {
+fn interposing(way: Way, workloads: &[Workload]) -> Result<()> {
     let mut allocating = workloads.iter().filter(|workload| workload.kind.starts_with(ALLOCATING)).peekable();
     if allocating.peek().is_none() {
         return Ok(());
@@ -79,14 +101,14 @@ fn interposing(runs: usize, workloads: &[Workload]) -> Result<()> {
     let mut compile = Command::new("cc");
     compile.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(root().join("xtask/src/counting_allocator.c"));
     timed(compile)?;
-    println!("\nWith a library in place of the agent that counts malloc and free and passes on:\n\n{HEAD}");
+    println!("\nWith a library in place of the agent that counts malloc and free and passes on:\n\n{}", way.head());
     for workload in allocating {
-        let pair = measure(runs, workload, || {
+        let (row, _) = way.measure(workload, || {
             let mut command = workload.command();
             command.env("LD_PRELOAD", &library);
             Ok(command)
         })?;
-        println!("{}", row(workload, &pair));
+        println!("{row}");
     }
     Ok(())
 }
