@@ -25,8 +25,9 @@
 //! does not shrink.
 //!
 //! Flags say of each line pair (128 bytes) whether a block that begins there was entered, so that the release of one that
-//! nobody follows ([`crate::follow`]) ends here, and without a look at a cell that is in no cache. Once blocks are passed
-//! over, who looks in vain takes the flag back ([`BlockIndex::sweep`]).
+//! nobody follows ([`crate::follow`]) ends here, and without a look at a cell that is in no cache. Pages that are 512 MiB
+//! apart share theirs, so that the entry functions find them in one step. Once blocks are passed over, who looks in vain
+//! takes the flag back ([`BlockIndex::sweep`]).
 //!
 //! Where blocks were passed over is known by those few that were not: a flag says of each 64 KiB whether one of these ever
 //! began there. It stays, also where memory is unmapped and something else is mapped there.
@@ -135,9 +136,6 @@ impl Cell {
 struct Leaf {
     cells: [AtomicU32; CELLS],
     spans: [AtomicU32; PAGES],
-    /// By page: a bit for each pair of lines, whether a block that begins there was entered (it may still live); and above
-    /// these how many were, modulo 2^32, since blocks are passed over.
-    entered: [AtomicU64; PAGES],
     /// A bit for each chunk: whether a block that count chose began there.
     chosen: [AtomicU64; CHUNKS / u64::BITS as usize],
 }
@@ -147,9 +145,16 @@ const GRANULES_IN_PAIR: usize = 1 << (PAIR_BITS - GRANULE_BITS);
 const CHUNK_BITS: u32 = 16;
 const CHUNKS: usize = 1 << (REGION_BITS - CHUNK_BITS);
 
-/// All flags of a page in [`Leaf::entered`].
+/// How many pages have a word of [`BlockIndex::entered`] of their own, and how many regions they fill.
+const ENTERED: usize = 1 << 17;
+const APART: usize = ENTERED / PAGES;
+/// So many regions that share their words are looked through by a sweep.
+const ALIKE: usize = 8;
+
+/// All flags of a word of [`BlockIndex::entered`], one entry, and that its flags stay.
 const ALL_PAIRS: u64 = u32::MAX as u64;
 const ONE_ENTRY: u64 = ALL_PAIRS + 1;
+const STAYS: u64 = 1 << 63;
 
 /// The flag of an address.
 #[inline(always)]
@@ -161,16 +166,6 @@ impl Leaf {
     #[inline(always)]
     fn cell(&self, address: u64) -> &AtomicU32 {
         &self.cells[(address >> GRANULE_BITS) as usize % CELLS]
-    }
-
-    #[inline(always)]
-    fn entered(&self, address: u64) -> &AtomicU64 {
-        &self.entered[(address >> PAGE_BITS) as usize % PAGES]
-    }
-
-    #[inline(always)]
-    fn may_hold_start(&self, address: u64) -> bool {
-        self.entered(address).load(Relaxed) & pair(address) != 0
     }
 
     /// Whether blocks live that begin in the pair of lines around `address`.
@@ -216,10 +211,16 @@ impl Removed {
     }
 }
 
-/// See the module. 16 MiB of zeroes, untouched until used.
+/// See the module. 17 MiB of zeroes, untouched until used.
 #[repr(C)]
 pub(crate) struct BlockIndex {
     directory: [AtomicPtr<Leaf>; REGIONS],
+    /// By page, modulo [`ENTERED`]: a bit for each pair of lines, whether a block that begins there was entered (it may
+    /// still live); above these how many were, modulo 2^31, since blocks are passed over; and [`STAYS`].
+    entered: [AtomicU64; ENTERED],
+    /// The regions that have a leaf, each in the list of those that share their words of `entered`: its number and one; 0:
+    /// none. If the last place is taken there may be more.
+    regions: [[AtomicU32; ALIKE]; APART],
     /// [`ALL`], [`SOME`] or [`SOME_WITH_SWEEPS`].
     holds: AtomicU32,
 }
@@ -253,30 +254,32 @@ pub(crate) fn has_inner() -> bool {
 /// Where the entry functions' assembly ([`crate::hooks`]) finds the flags of a page without a call.
 ///
 /// ```text
-///   leaf  = *(BLOCKS + (address >> REGION_BITS) * 8), for an address in REGIONS
-///   flags = *(u64 *)(leaf + FLAGS_OFFSET + (address >> FLAG_SHIFT & FLAG_MASK)), for a leaf above HIGHEST_NO_LEAF
+///   flags = *(u64 *)(BLOCKS + ENTERED_OFFSET + (address >> PAGE_SHIFT & ENTERED_MASK) * 8)
 ///   flag  = flags >> (address >> PAIR_SHIFT & 31) & 1
 /// ```
 pub(crate) mod layout {
-    use super::{BlockIndex, Leaf, PAGE_BITS, PAGES, PAIR_BITS};
+    use super::{BlockIndex, ENTERED, PAGE_BITS, PAIR_BITS};
     use core::mem::offset_of;
 
-    pub(crate) const REGION_BITS: u32 = super::REGION_BITS;
-    pub(crate) const REGIONS: usize = super::REGIONS;
-    pub(crate) const HIGHEST_NO_LEAF: usize = 1;
-    pub(crate) const FLAGS_OFFSET: usize = offset_of!(Leaf, entered);
-    pub(crate) const FLAG_SHIFT: u32 = PAGE_BITS - 3;
-    pub(crate) const FLAG_MASK: usize = (PAGES - 1) * 8;
+    pub(crate) const ENTERED_OFFSET: usize = offset_of!(BlockIndex, entered);
+    pub(crate) const ENTERED_MASK: usize = ENTERED - 1;
+    pub(crate) const PAGE_SHIFT: u32 = PAGE_BITS;
     pub(crate) const PAIR_SHIFT: u32 = PAIR_BITS;
-    const _: () = assert!(offset_of!(BlockIndex, directory) == 0);
+    // The assembly shifts the lower half of the address.
+    const _: () = assert!(ENTERED << PAGE_BITS <= 1 << 32);
 }
 
 /// In the directory: the kernel had no memory for this leaf once; it is not asked again.
-const REFUSED: *mut Leaf = without_provenance_mut(layout::HIGHEST_NO_LEAF);
+const REFUSED: *mut Leaf = without_provenance_mut(1);
 
 impl BlockIndex {
     const fn new() -> Self {
-        Self { directory: [const { AtomicPtr::new(null_mut()) }; REGIONS], holds: AtomicU32::new(ALL) }
+        Self {
+            directory: [const { AtomicPtr::new(null_mut()) }; REGIONS],
+            entered: [const { AtomicU64::new(0) }; ENTERED],
+            regions: [const { [const { AtomicU32::new(0) }; ALIKE] }; APART],
+            holds: AtomicU32::new(ALL),
+        }
     }
 
     #[inline(always)]
@@ -294,8 +297,12 @@ impl BlockIndex {
     #[cold]
     #[inline(never)]
     fn add_leaf(&self, address: u64) -> Option<&Leaf> {
-        let place = self.directory.get((address >> REGION_BITS) as usize)?;
+        let region = address >> REGION_BITS;
+        let place = self.directory.get(region as usize)?;
         if place.load(Acquire).is_null() {
+            // Before anything can begin there. By two threads at once it may be listed twice.
+            let alike = &self.regions[region as usize % APART];
+            let _ = alike.iter().find(|place| place.compare_exchange(0, region as u32 + 1, Relaxed, Relaxed).is_ok());
             let fresh = kernel::map(size_of::<Leaf>()).map_or(REFUSED, |start| start.as_ptr().cast());
             if place.compare_exchange(null_mut(), fresh, Release, Relaxed).is_err() && fresh != REFUSED {
                 // SAFETY: another thread was first; nobody has seen ours.
@@ -313,8 +320,7 @@ impl BlockIndex {
     /// The cell in which a block begins at `base`, and what it says; None where none does.
     #[inline(always)]
     fn start(&self, base: u64) -> Option<(&AtomicU32, Cell)> {
-        let leaf = self.leaf(base).filter(|leaf| leaf.may_hold_start(base))?;
-        let place = leaf.cell(base);
+        let place = self.cell(base).filter(|_| self.may_hold_start(base))?;
         let start = Cell(place.load(Relaxed));
         start.begins(base).then_some((place, start))
     }
@@ -336,6 +342,29 @@ impl BlockIndex {
         self.holds.load(Relaxed) == ALL
     }
 
+    #[inline(always)]
+    fn entered(&self, address: u64) -> &AtomicU64 {
+        &self.entered[(address >> PAGE_BITS) as usize % ENTERED]
+    }
+
+    #[inline(always)]
+    fn may_hold_start(&self, address: u64) -> bool {
+        self.entered(address).load(Relaxed) & pair(address) != 0
+    }
+
+    /// Whether a block lives for which the flag of `address` stands; also true where that would take too long to tell.
+    fn has_starts(&self, address: u64) -> bool {
+        let alike = &self.regions[(address >> REGION_BITS) as usize % APART];
+        let within = address & ((1 << REGION_BITS) - 1);
+        alike[ALIKE - 1].load(Relaxed) != 0
+            || alike.iter().map(|region| u64::from(region.load(Relaxed))).take_while(|&region| region != 0).any(
+                |region| {
+                    let there = (region - 1) << REGION_BITS | within;
+                    self.leaf(there).is_some_and(|leaf| leaf.has_starts(there))
+                },
+            )
+    }
+
     /// Stores the start of a block, and then that it was entered.
     #[inline(always)]
     fn enter(&self, leaf: &Leaf, base: u64, start: Cell) {
@@ -344,10 +373,10 @@ impl BlockIndex {
         compiler_fence(SeqCst);
         if !self.holds_all() {
             // The flag may be about to be taken back, by who must see this then.
-            let entry = |pairs: u64| Some(pairs.wrapping_add(ONE_ENTRY) | pair(base));
-            let _ = leaf.entered(base).fetch_update(SeqCst, Relaxed, entry);
-        } else if !leaf.may_hold_start(base) {
-            leaf.entered(base).fetch_or(pair(base), SeqCst);
+            let entry = |pairs: u64| Some(pairs & STAYS | pairs.wrapping_add(ONE_ENTRY) & !STAYS | pair(base));
+            let _ = self.entered(base).fetch_update(SeqCst, Relaxed, entry);
+        } else if !self.may_hold_start(base) {
+            self.entered(base).fetch_or(pair(base), SeqCst);
         }
     }
 
@@ -356,10 +385,12 @@ impl BlockIndex {
     /// One may be entered at the same time. Its start is stored before it is counted: so the start is seen here, or the
     /// count is found changed.
     pub(crate) fn sweep(&self, base: u64) {
-        let Some(leaf) = self.leaf(base).filter(|_| self.holds.load(Relaxed) == SOME_WITH_SWEEPS) else { return };
-        let before = leaf.entered(base).load(Acquire);
-        if before & pair(base) != 0 && !leaf.has_starts(base) {
-            let _ = leaf.entered(base).compare_exchange(before, before & !pair(base), SeqCst, Relaxed);
+        if self.holds.load(Relaxed) != SOME_WITH_SWEEPS {
+            return;
+        }
+        let before = self.entered(base).load(Acquire);
+        if before & STAYS == 0 && before & pair(base) != 0 && !self.has_starts(base) {
+            let _ = self.entered(base).compare_exchange(before, before & !pair(base), SeqCst, Relaxed);
         }
     }
 
@@ -396,21 +427,12 @@ impl BlockIndex {
     /// Whether no block can be here that begins at `base`; false where only a look can tell.
     #[cfg(test)]
     fn has_none_at(&self, base: u64) -> bool {
-        self.leaf(base).is_some_and(|leaf| !leaf.may_hold_start(base))
+        !self.may_hold_start(base)
     }
 
-    /// Says that what begins around here is looked for at once, and not in a leaf that is not there.
-    pub(crate) fn expect(&self, address: u64) {
-        let _ = self.ready(address);
-    }
-
-    /// Says that a look is always needed in this range: what begins there is not in the index, and yet known.
-    pub(crate) fn set_apart(&self, start: u64, bytes: u64) {
-        for page in start >> PAGE_BITS..=(start + bytes - 1) >> PAGE_BITS {
-            if let Some(leaf) = self.ready(page << PAGE_BITS) {
-                leaf.entered(page << PAGE_BITS).fetch_or(ALL_PAIRS, Relaxed);
-            }
-        }
+    /// Says that a look is always needed at `base`: what begins there is not in the index, and yet known.
+    pub(crate) fn set_apart(&self, base: u64) {
+        self.entered(base).fetch_or(STAYS | pair(base), Relaxed);
     }
 
     /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
@@ -508,7 +530,7 @@ impl BlockIndex {
                 continue;
             };
             let next = ((at >> PAGE_BITS) + 1) << PAGE_BITS;
-            if leaf.entered(at).load(Relaxed) & ALL_PAIRS != 0 {
+            if self.entered(at).load(Relaxed) & ALL_PAIRS != 0 {
                 for granule in at >> GRANULE_BITS..next.min(end).div_ceil(GRANULE_BYTES) {
                     let place = leaf.cell(granule << GRANULE_BITS);
                     let cell = Cell(place.load(Relaxed));
@@ -667,6 +689,8 @@ mod tests {
         let (old, late, elsewhere) = (HEAP + 0x100, HEAP + 0x140, HEAP + 0x180);
         assert_eq!(index.insert(old, 48, 7), 0);
         assert!(!index.has_none_at(late) && index.has_none_at(elsewhere));
+        let alike = (1..=2).map(|times| late + times * ((ENTERED as u64) << PAGE_BITS));
+        assert!(alike.clone().all(|base| !index.has_none_at(base)), "what shares the flag");
         index.sweep(late);
         index.pass_over();
         index.sweep(late);
@@ -678,15 +702,44 @@ mod tests {
         assert!(index.has_none_at(old) && index.has_none_at(late));
         assert!(index.insert_within_page(late, 48, 8) && !index.has_none_at(old));
         assert!(index.remove(late).is_some());
+        for base in alike.clone() {
+            assert_eq!(index.insert(base, 48, 9), 0);
+            index.sweep(late);
+            assert!(!index.has_none_at(late), "one lives that shares the flag");
+            assert!(index.remove(base).is_some());
+            index.sweep(late);
+            assert!(index.has_none_at(late) && index.has_none_at(base));
+        }
     }
 
     #[test]
-    fn a_range_set_apart_is_always_looked_at() {
+    fn a_flag_that_too_many_regions_share_stays() {
         let owned = Owned::new();
         let index = owned.index();
-        index.set_apart(HEAP + 0x10, 0x1000);
-        assert!([0, 0x10, 0x100f, 0x1ff0].iter().all(|offset| !index.has_none_at(HEAP + offset)));
-        assert!(index.has_none_at(HEAP + 0x2000));
+        index.pass_over();
+        index.allow_sweeps();
+        for region in 0..ALIKE as u64 {
+            let base = HEAP + region * ((ENTERED as u64) << PAGE_BITS);
+            assert_eq!(index.insert(base, 16, 1), 0);
+            assert!(index.remove(base).is_some());
+            index.sweep(HEAP);
+            assert_eq!(index.has_none_at(HEAP), region + 1 < ALIKE as u64, "{region}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_apart_is_always_looked_for() {
+        let owned = Owned::new();
+        let index = owned.index();
+        index.pass_over();
+        index.allow_sweeps();
+        index.set_apart(HEAP + 0x10);
+        let alike = HEAP + 0x10 + ((ENTERED as u64) << PAGE_BITS);
+        // As often as the count of entries takes to pass into the mark, if it did.
+        index.entered(HEAP).fetch_or(((1 << 31) - 1) << 32, Relaxed);
+        assert!(index.insert(alike, 8, 1) == 0 && index.remove(alike).is_some());
+        index.sweep(alike);
+        assert!(!index.has_none_at(HEAP + 0x10) && index.has_none_at(HEAP + 0x100));
     }
 
     #[test]
@@ -717,7 +770,7 @@ mod tests {
         let index = owned.index();
         index.pass_over();
         index.allow_sweeps();
-        index.expect(HEAP);
+        assert!(index.ready(HEAP).is_some());
         let done = &core::sync::atomic::AtomicBool::new(false);
         let lost = std::thread::scope(|scope| {
             scope.spawn(move || {

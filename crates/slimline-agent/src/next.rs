@@ -6,6 +6,7 @@
 //! served from a small area that is never given back, and whose blocks `free` and `realloc` recognise.
 #![allow(unsafe_code)] // calls the allocator below
 
+use crate::blocks::BLOCKS;
 use crate::kernel;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
@@ -236,6 +237,8 @@ mod early {
         let start = (base + used + 16).next_multiple_of(align.max(16));
         // SAFETY: from `used` on the bytes were nobody's; the size goes into the 16 before the block.
         unsafe { (start as *mut usize).sub(2).write(bytes) };
+        // Before it can be freed: no function below must see it.
+        BLOCKS.set_apart(start as u64);
         start as *mut c_void
     }
 

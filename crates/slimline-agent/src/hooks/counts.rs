@@ -1,67 +1,44 @@
 //! What a thread counts of its allocations.
 
-use crate::follow::{self, Cost, MAX_LEVEL};
+use crate::follow::{self, Cost};
 use crate::recorder;
 use crate::thread::{self, Thread};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
-use slimline_trace::wire::{COUNTS_EVERY, MOST_FOLLOWED_BYTES};
+use slimline_trace::wire::COUNTS_EVERY;
 
-/// A round of allocations, the last of which is followed ([`follow::gap`]): how many are left until that one, above how
-/// many bytes are left of more than they can take. So one subtraction counts an allocation with its bytes, and borrows
-/// where there is more to do.
-///
-/// ```text
-///   63        40 39                  0
-///   ┌───────────┬─────────────────────┐
-///   │ left      │ bytes left          │     0: no round was begun
-///   └───────────┴─────────────────────┘
-/// ```
+/// A round of allocations, the last of which is followed ([`follow::gap`]): how many come before that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Round(u64);
-
-/// Where the number begins. The entry functions set this bit in the size that they subtract.
-pub(super) const ROUND_SHIFT: u32 = 40;
-const ONE: u64 = 1 << ROUND_SHIFT;
-const BYTES: u64 = ONE - 1;
-// Sizes that the entry functions count don't make the bytes borrow.
-const _: () = assert!((2 << MAX_LEVEL) * MOST_FOLLOWED_BYTES < BYTES);
 
 impl Round {
     /// Of so many allocations.
     fn of(length: u64) -> Self {
-        Self((length - 1) << ROUND_SHIFT | BYTES)
+        Self(length - 1)
     }
 
-    fn is_begun(self) -> bool {
-        self.0 != 0
-    }
-
-    /// How many allocations are left, the followed one included.
+    /// How many allocations are left, the followed one included. 0 in a signal handler that interrupts an entry function
+    /// which has just found the round over.
     fn left(self) -> u64 {
-        (self.0 >> ROUND_SHIFT) + 1
+        self.0.wrapping_add(1)
     }
 
-    fn bytes(self) -> u64 {
-        BYTES - (self.0 & BYTES)
-    }
-
-    /// Counts an allocation, but not its bytes; None where that was the round's last.
+    /// Counts an allocation; None where that was the round's last.
     fn count(self) -> Option<Self> {
-        self.0.checked_sub(ONE).map(Self)
+        self.0.checked_sub(1).map(Self)
     }
 }
 
-/// Counts since they were last added to the process's, beside those in the thread's [`Round`]. Zeros are fresh ones.
+/// Counts since they were last added to the process's, beside the thread's [`Round`] and bytes, which stand where the entry
+/// functions find them. Zeros are fresh ones.
 ///
 /// A thread counts without entering the agent, which would cost more than counting: what a signal handler allocates in
 /// between may not be counted.
 pub(crate) struct Counts {
-    /// Allocations that the thread's round had left when they were last added.
+    /// Allocations that the thread's round had left when they were last added; 0: none was begun.
     round: Cell<u64>,
     /// Those of rounds that are over.
     allocations: Cell<u64>,
-    allocated_bytes: Cell<u64>,
     allocations_followed: Cell<u64>,
     /// Blocks followed, modulo 2^32.
     entries: Cell<u32>,
@@ -78,15 +55,12 @@ pub(super) fn allocation(bytes: u64) -> bool {
     // A thread that is not recorded, or that has ended, has no rounds: it makes few.
     let Some(thread) = thread::current() else { return true };
     let counts = &thread.counts;
-    let mut round = Round(thread::round());
-    if !round.is_begun() {
-        round = counts.begin_round(true, thread.tid.get());
-    }
-    counts.add_bytes(bytes);
+    let is_begun = counts.round.get() != 0;
+    let round = if is_begun { Round(thread::round()) } else { counts.begin_round(true, thread.tid.get()) };
+    thread::set_allocated_bytes(thread::allocated_bytes().wrapping_add(bytes));
     let rest = round.count();
     if rest.is_none() {
         counts.allocations.set(counts.allocations.get() + counts.round.get());
-        counts.add_bytes(round.bytes());
     }
     thread::set_round(rest.unwrap_or_else(|| counts.begin_round(false, 0)).0);
     rest.is_none()
@@ -135,10 +109,6 @@ impl Counts {
         Round::of(length)
     }
 
-    fn add_bytes(&self, bytes: u64) {
-        self.allocated_bytes.set(self.allocated_bytes.get().wrapping_add(bytes));
-    }
-
     /// Counts an allocation whose block is followed.
     #[inline(always)]
     pub(super) fn followed(&self) {
@@ -152,12 +122,11 @@ impl Counts {
 
     /// Allocations and bytes since they were taken last.
     fn take(&self) -> (u64, u64) {
-        let (mut allocations, mut bytes) = (self.allocations.take(), self.allocated_bytes.take());
-        let round = Round(thread::round());
-        if round.is_begun() {
-            allocations += self.round.replace(round.left()).saturating_sub(round.left());
-            bytes = bytes.wrapping_add(round.bytes());
-            thread::set_round(Round::of(round.left()).0);
+        let (mut allocations, bytes) = (self.allocations.take(), thread::allocated_bytes());
+        thread::set_allocated_bytes(0);
+        if self.round.get() != 0 {
+            let left = Round(thread::round()).left();
+            allocations += self.round.replace(left).saturating_sub(left);
         }
         (allocations, bytes)
     }
@@ -181,27 +150,17 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What an entry function does with the size of a block that is passed over.
-    fn subtract(round: Round, bytes: u64) -> Option<Round> {
-        round.0.checked_sub(bytes | ONE).map(Round)
-    }
+    use crate::follow::MAX_LEVEL;
 
     #[test]
-    fn a_round_counts_allocations_and_their_bytes_and_then_borrows() {
+    fn a_round_counts_down_to_the_one_that_is_followed() {
         let length = 2 << MAX_LEVEL;
         let mut round = Round::of(length);
         for allocations in 0..length - 1 {
-            assert_eq!((round.left(), round.bytes()), (length - allocations, allocations * (MOST_FOLLOWED_BYTES - 1)));
-            round = subtract(round, MOST_FOLLOWED_BYTES - 1).unwrap();
+            assert_eq!(round.left(), length - allocations);
+            round = round.count().unwrap();
         }
-        assert_eq!((subtract(round, 0), round.count()), (None, None), "the last");
-        assert!(round.is_begun());
-        assert_eq!((subtract(Round::of(1), 0), Round::of(1).count()), (None, None), "where all are followed");
-    }
-
-    #[test]
-    fn nothing_is_counted_before_a_round_is_begun() {
-        assert_eq!((subtract(Round(0), 0), subtract(Round(0), 100)), (None, None));
+        assert_eq!((round.left(), round.count()), (1, None), "the last");
+        assert_eq!(Round::of(1).count(), None, "where all are followed");
     }
 }

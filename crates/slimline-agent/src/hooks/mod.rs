@@ -17,7 +17,6 @@ mod record;
 mod totals;
 mod tracker;
 
-use crate::blocks::BLOCKS;
 use crate::next::{self, EARLY, EARLY_BYTES};
 use crate::{follow, ranges, unwind};
 use core::arch::naked_asm;
@@ -39,8 +38,6 @@ static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn start() {
     unwind::start();
     follow::start();
-    BLOCKS.set_apart(&raw const EARLY as u64, EARLY_BYTES as u64);
-    BLOCKS.expect(0); // null, which many programs free
     if fork::inherit() {
         GENERATION.store(1, Release);
     }

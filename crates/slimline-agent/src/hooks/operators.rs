@@ -234,6 +234,8 @@ macro_rules! passing_new {
                 "je 7f",
                 "ret",
                 "7:",
+                "mov rax, rdi",
+                quick::uncounted!(),
                 "jmp qword ptr [rip + {operator} + {next}]";
                 operator = sym super::$name,
                 next = const core::mem::offset_of!(Operator, next),

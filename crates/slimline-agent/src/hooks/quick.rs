@@ -1,5 +1,6 @@
 //! What the entry functions do for most blocks of a program that allocates so much that few are followed: pass them
-//! over, an allocation in nine instructions and a release in sixteen, and jump to the function below.
+//! over, an allocation in seven instructions and a release in ten, each with one branch, and jump to the function below. (The
+//! branches cost more than the rest: they push others out of the processor's history.)
 //!
 //! In assembly, because they jump to the function below and leave its arguments where they are. What they read is
 //! described at [`crate::blocks::layout`], what they count in at [`super::Counts`].
@@ -15,7 +16,7 @@ macro_rules! naked_asm_of_new_block {
             ".cfi_endproc",
             always = sym $crate::follow::FOLLOWED_BYTES,
             round = const $crate::thread::ROUND_OFFSET,
-            round_shift = const $crate::hooks::counts::ROUND_SHIFT,
+            bytes = const $crate::thread::BYTES_OFFSET,
             $($operands)*
         )
     };
@@ -23,21 +24,33 @@ macro_rules! naked_asm_of_new_block {
 pub(super) use naked_asm_of_new_block;
 
 /// Before a block of rax bytes is allocated: falls through where it is passed over, having counted it; else jumps to label
-/// 7. Without a round, as when nothing is recorded, the subtraction borrows too. What a signal handler allocates in
-/// between is not counted; the round itself is whole at any time. Uses rax, r10 and r11.
+/// 7, where [`uncounted`] takes that back. What is added to the round is -1 for a small block and 0 for one that is
+/// followed for its size: there is no carry where that is 0, nor where the round is over or, as when nothing is recorded,
+/// was never begun. Uses r10 and r11.
 macro_rules! unless_followed {
     () => {
-        "cmp rax, qword ptr [rip + {always}]
-        jae 7f
-        bts rax, {round_shift}
-        mov r11, qword ptr [rip + slimline_thread@GOTTPOFF]
-        mov r10, qword ptr fs:[r11 + {round}]
-        sub r10, rax
-        jb 7f
-        mov qword ptr fs:[r11 + {round}], r10"
+        "mov r11, qword ptr [rip + slimline_thread@GOTTPOFF]
+        add qword ptr fs:[r11 + {bytes}], rax
+        cmp rax, qword ptr [rip + {always}]
+        sbb r10, r10
+        add qword ptr fs:[r11 + {round}], r10
+        jnc 7f"
     };
 }
 pub(super) use unless_followed;
+
+/// At label 7: counts are what they were before the block of rax bytes. Uses r11.
+macro_rules! uncounted {
+    () => {
+        "mov r11, qword ptr [rip + slimline_thread@GOTTPOFF]
+        sub qword ptr fs:[r11 + {bytes}], rax
+        cmp qword ptr fs:[r11 + {round}], -1
+        jne 8f
+        mov qword ptr fs:[r11 + {round}], 0
+        8:"
+    };
+}
+pub(super) use uncounted;
 
 /// The whole of a function that returns a block of so many bytes as `$size` leaves in rax, by the function below that is
 /// at `$next`, with the operands named there.
@@ -49,6 +62,8 @@ macro_rules! new_block {
             "2:",
             concat!("jmp qword ptr [rip + ", $next, "]"),
             "7:",
+            $size,
+            $crate::hooks::quick::uncounted!(),
             "cmp dword ptr [rip + {generation}], 0",
             "je 2b",
             $size,
@@ -77,12 +92,9 @@ macro_rules! naked_asm_of_old_block {
             $($template,)*
             ".cfi_endproc",
             blocks = sym $crate::blocks::BLOCKS,
-            region_bits = const $crate::blocks::layout::REGION_BITS,
-            regions = const $crate::blocks::layout::REGIONS,
-            no_leaf = const $crate::blocks::layout::HIGHEST_NO_LEAF,
-            flag_shift = const $crate::blocks::layout::FLAG_SHIFT,
-            flag_mask = const $crate::blocks::layout::FLAG_MASK,
-            flags = const $crate::blocks::layout::FLAGS_OFFSET,
+            entered = const $crate::blocks::layout::ENTERED_OFFSET,
+            entered_mask = const $crate::blocks::layout::ENTERED_MASK,
+            page_shift = const $crate::blocks::layout::PAGE_SHIFT,
             pair_shift = const $crate::blocks::layout::PAIR_SHIFT,
             $($operands)*
         )
@@ -90,22 +102,14 @@ macro_rules! naked_asm_of_old_block {
 }
 pub(super) use naked_asm_of_old_block;
 
-/// Before a block at rdi is freed: falls through where it is not in the index; else, and where nothing is recorded, jumps
-/// to label 7. Uses r10 and r11.
+/// Before a block at rdi is freed: falls through where it is not in the index, else jumps to label 7. Uses r10 and r11.
 macro_rules! unless_entered {
     () => {
-        "mov r10, rdi
-        shr r10, {region_bits}
-        cmp r10, {regions}
-        jae 7f
+        "mov r10d, edi
+        shr r10d, {page_shift}
+        and r10d, {entered_mask}
         lea r11, [rip + {blocks}]
-        mov r10, qword ptr [r11 + r10 * 8]
-        cmp r10, {no_leaf}
-        jbe 7f
-        mov r11d, edi
-        shr r11d, {flag_shift}
-        and r11d, {flag_mask}
-        mov r10d, dword ptr [r10 + r11 + {flags}]
+        mov r10d, dword ptr [r11 + r10 * 8 + {entered}]
         mov r11d, edi
         shr r11d, {pair_shift}
         bt r10d, r11d

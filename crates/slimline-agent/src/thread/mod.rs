@@ -2,7 +2,7 @@
 //!
 //! One [`Thread`] in memory of its own, found through a thread-local pointer in the static TLS block (`.tbss`, initial
 //! exec): two instructions, safe in a signal handler and before `main`, where `__tls_get_addr` might allocate. Beside the
-//! pointer is the word in which allocation functions count ([`crate::hooks`]), so that those need not follow it.
+//! pointer are the words in which allocation functions count ([`crate::hooks`]), so that those need not follow it.
 //!
 //! The memory is wiped in forked children, whichever way they were forked: a wiped thread is one without a ring, so
 //! a child that we do not know of writes nothing into its parent's file.
@@ -15,7 +15,7 @@ mod work;
 use core::arch::{asm, global_asm};
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
-use core::ptr::{NonNull, without_provenance_mut};
+use core::ptr::{NonNull, with_exposed_provenance_mut, without_provenance_mut};
 use slimline_trace::wire::{MessageKind, ThreadEvent};
 
 use crate::hooks::{self, Counts};
@@ -34,57 +34,73 @@ global_asm!(
     ".balign 8",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,16",
+    ".size slimline_thread,24",
     "slimline_thread:",
-    ".zero 16",
+    ".zero 24",
     ".text",
 );
 
 /// In place of the pointer: this thread ended, or is not to be recorded.
 const GONE: *mut Thread = without_provenance_mut(1);
 
+/// Where each word is, behind `slimline_thread`.
+const POINTER_OFFSET: usize = 0;
+pub(crate) const ROUND_OFFSET: usize = 8;
+pub(crate) const BYTES_OFFSET: usize = 16;
+
+/// One of the calling thread's words.
 #[inline(always)]
-fn pointer() -> *mut Thread {
-    let thread;
+fn word<const OFFSET: usize>() -> u64 {
+    let word;
     // SAFETY: reads our own thread-local word; the offset of a preloaded library is fixed when the process starts.
     unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) thread,
-            options(nostack, readonly, preserves_flags));
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0} + {1}]", out(reg) word,
+            const OFFSET, options(nostack, readonly, preserves_flags));
     }
-    thread
+    word
+}
+
+#[inline(always)]
+fn set_word<const OFFSET: usize>(word: u64) {
+    // SAFETY: writes our own thread-local word.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0} + {1}], {2}", out(reg) _,
+            const OFFSET, in(reg) word, options(nostack, preserves_flags));
+    }
+}
+
+#[inline(always)]
+fn pointer() -> *mut Thread {
+    with_exposed_provenance_mut(word::<POINTER_OFFSET>() as usize)
 }
 
 fn set_pointer(thread: *mut Thread) {
-    // SAFETY: writes our own thread-local word.
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) thread,
-            options(nostack, preserves_flags));
-    }
+    set_word::<POINTER_OFFSET>(thread.expose_provenance() as u64);
 }
 
-/// Where the word for counting is, behind `slimline_thread`.
-pub(crate) const ROUND_OFFSET: usize = 8;
-
-/// What is left of the calling thread's round of allocations; 0: none was begun. [`Counts`] says how it is used.
+/// How many allocations of the calling thread's round come before the one that is followed; 0 also where none was begun.
+/// [`Counts`] says how it is used.
 #[inline(always)]
 pub(crate) fn round() -> u64 {
-    let round;
-    // SAFETY: as in [`pointer`].
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0} + {1}]", out(reg) round,
-            const ROUND_OFFSET, options(nostack, readonly, preserves_flags));
-    }
-    round
+    word::<ROUND_OFFSET>()
 }
 
 /// Changes it.
 #[inline(always)]
 pub(crate) fn set_round(round: u64) {
-    // SAFETY: writes our own thread-local word.
-    unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "mov qword ptr fs:[{0} + {1}], {2}", out(reg) _,
-            const ROUND_OFFSET, in(reg) round, options(nostack, preserves_flags));
-    }
+    set_word::<ROUND_OFFSET>(round);
+}
+
+/// Bytes that the calling thread allocated since they were last added to its process's.
+#[inline(always)]
+pub(crate) fn allocated_bytes() -> u64 {
+    word::<BYTES_OFFSET>()
+}
+
+/// Changes it.
+#[inline(always)]
+pub(crate) fn set_allocated_bytes(bytes: u64) {
+    set_word::<BYTES_OFFSET>(bytes);
 }
 
 /// A thread's state. Its own thread's alone, and the signal handlers' that interrupt it: hence the cells.
@@ -280,6 +296,7 @@ pub(crate) fn forget() {
     let thread = pointer();
     set_pointer(core::ptr::null_mut());
     set_round(0);
+    set_allocated_bytes(0);
     if thread.addr() > GONE.addr() {
         // SAFETY: mapped by `begin` in this size; nobody finds it any more.
         unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };
