@@ -90,8 +90,8 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     if !recording.info().complete {
         live.miss("what came after recording stopped: the run was not recorded to its end".to_owned());
     }
-    for path in recording.cut() {
-        live.miss(format!("what {} held behind its last whole chunk", path.display()));
+    for path in recording.lacking() {
+        live.miss(format!("all or the end of what {} held: it was cut off, damaged or removed", path.display()));
     }
     for process in &recording.info().processes {
         live.begin(process);

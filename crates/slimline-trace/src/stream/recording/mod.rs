@@ -29,6 +29,7 @@ mod frame;
 mod reader;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,8 @@ pub struct TraceInfo {
     pub command: Vec<String>,
     /// Each process, or program that it ran.
     pub processes: Vec<ProcessInfo>,
+    /// How many frames each file held by then, by its name.
+    pub frames: BTreeMap<String, u64>,
 }
 
 /// A process of a trace.
@@ -215,7 +218,7 @@ mod tests {
         let (recording, read) = read(&directory);
         assert_eq!(read, whole(&chunks));
         assert_eq!(totals.words, 2007);
-        assert!(recording.info().complete && recording.cut().is_empty());
+        assert!(recording.info().complete && recording.lacking().is_empty());
         assert_eq!(recording.info().processes[0].pid, 7);
         let [object] = recording.objects() else { panic!() };
         assert_eq!((object.path.as_str(), object.section.as_slice()), ("/a", sites().as_slice()));
@@ -267,7 +270,7 @@ mod tests {
             fs::write(&path, &whole[..length]).unwrap();
             let (recording, read) = read(&directory);
             assert!(read.iter().all(|part| expected.contains(part)));
-            assert_eq!(recording.cut().len(), usize::from(length != 12 && counts.last() == Some(&read.len())));
+            assert_eq!(recording.lacking(), std::slice::from_ref(&path));
             counts.push(read.len());
         }
         counts.dedup();
@@ -277,6 +280,25 @@ mod tests {
         damaged[40] ^= 1;
         fs::write(&path, damaged).unwrap();
         assert_eq!(read(&directory).1.len(), 1);
+        // Nor is a file missed that is gone altogether, or one that was not told when the writer was killed.
+        fs::remove_file(&path).unwrap();
+        let (recording, read_now) = read(&directory);
+        assert_eq!((recording.lacking(), read_now.len()), (std::slice::from_ref(&path), 1));
+        fs::write(&path, &whole).unwrap();
+        let info = TraceInfo { frames: BTreeMap::new(), ..recording.info().clone() };
+        fs::write(directory.join(INFO_FILE), serde_json::to_string(&info).unwrap()).unwrap();
+        let (recording, read_now) = read(&directory);
+        assert_eq!((recording.lacking().len(), read_now.len()), (0, 3));
+    }
+
+    #[test]
+    fn site_tables_that_are_gone_are_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        write(&directory, &three(&headers()));
+        let objects = directory.join(OBJECTS_FILE);
+        fs::remove_file(&objects).unwrap();
+        assert_eq!(Recording::open(&directory).unwrap().lacking(), [objects]);
     }
 
     #[test]

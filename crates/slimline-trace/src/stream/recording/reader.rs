@@ -1,6 +1,7 @@
 //! Reading a recorded trace.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub struct Recording {
     info: TraceInfo,
     objects: Vec<RecordedObject>,
     streams: BTreeMap<StreamKey, Stream>,
-    cut: Vec<PathBuf>,
+    lacking: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -61,8 +62,8 @@ impl Recording {
         if info.format != FORMAT {
             return Err(RecordingError::Format { path: directory.to_owned(), found: info.format });
         }
-        let mut recording = Self { info, objects: Vec::new(), streams: BTreeMap::new(), cut: Vec::new() };
-        recording.read_objects(&directory.join(OBJECTS_FILE))?;
+        let mut recording = Self { info, objects: Vec::new(), streams: BTreeMap::new(), lacking: Vec::new() };
+        recording.read_objects(directory)?;
         let entries = fs::read_dir(directory).map_err(RecordingError::io(directory))?;
         let mut files: Vec<(StreamKey, PathBuf)> =
             entries.flatten().filter_map(|entry| chunk_file(entry.path())).collect();
@@ -70,6 +71,9 @@ impl Recording {
         for (key, path) in files {
             recording.find_chunks(key, path)?;
         }
+        let is_there = |name: &&String| directory.join(name).exists();
+        let gone = recording.info.frames.keys().filter(|name| !is_there(name)).map(|name| directory.join(name));
+        recording.lacking.extend(gone);
         Ok(recording)
     }
 
@@ -83,9 +87,10 @@ impl Recording {
         &self.objects
     }
 
-    /// Files that end within a chunk: what comes behind the last whole one is lost.
-    pub fn cut(&self) -> &[PathBuf] {
-        &self.cut
+    /// Files that are gone, end too early or are damaged: of these there is what comes before the first chunk that is not
+    /// whole.
+    pub fn lacking(&self) -> &[PathBuf] {
+        &self.lacking
     }
 
     /// All of its streams.
@@ -104,12 +109,13 @@ impl Recording {
         Ok(RecordedPieces { streams, next, open: None, frames, program, decoder, spare: Vec::new(), stamps_back: 0 })
     }
 
-    fn read_objects(&mut self, path: &Path) -> Result<(), RecordingError> {
+    fn read_objects(&mut self, directory: &Path) -> Result<(), RecordingError> {
+        let path = &directory.join(OBJECTS_FILE);
         let Some(mut file) = self.begin(path)? else { return Ok(()) };
         let mut frames = FrameReader::new().map_err(RecordingError::io(path))?;
-        loop {
+        for number in 0.. {
             match frames.read(&mut file).map_err(RecordingError::io(path))? {
-                Found::End => return Ok(()),
+                Found::End if number >= self.frames_of(path) => break,
                 Found::Frame(FrameKind::Object, [process, path_bytes, ..]) => {
                     let path_bytes = path_bytes as usize;
                     let Some((path, section)) = frames.content().split_at_checked(path_bytes) else { continue };
@@ -119,12 +125,19 @@ impl Recording {
                         section: section.to_vec(),
                     });
                 }
-                Found::Frame(..) | Found::Cut => {
-                    self.cut.push(path.to_owned());
-                    return Ok(());
+                Found::Frame(..) | Found::Cut | Found::End => {
+                    self.lacking.push(path.to_owned());
+                    break;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// How many frames the writer told of this file at the last time.
+    fn frames_of(&self, path: &Path) -> u64 {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.and_then(|name| self.info.frames.get(name)).copied().unwrap_or(0)
     }
 
     fn find_chunks(&mut self, key: StreamKey, path: PathBuf) -> Result<(), RecordingError> {
@@ -134,12 +147,12 @@ impl Recording {
         loop {
             let offset = file.stream_position().map_err(RecordingError::io(&path))?;
             match frames.read(&mut file).map_err(RecordingError::io(&path))? {
-                Found::End => break,
+                Found::End if chunks.len() as u64 >= self.frames_of(&path) => break,
                 Found::Frame(FrameKind::Columns | FrameKind::Words, [_, _, began, ..]) => {
                     chunks.push(Place { began, offset });
                 }
-                Found::Frame(..) | Found::Cut => {
-                    self.cut.push(path.clone());
+                Found::Frame(..) | Found::Cut | Found::End => {
+                    self.lacking.push(path.clone());
                     break;
                 }
             }
@@ -156,7 +169,7 @@ impl Recording {
             Err(error) => return Err(RecordingError::io(path)(error)),
         };
         if !frame::read_head(&mut file).map_err(RecordingError::io(path))? {
-            self.cut.push(path.to_owned());
+            self.lacking.push(path.to_owned());
             return Ok(None);
         }
         Ok(Some(file))

@@ -130,7 +130,12 @@ impl RecordingWriter {
         if file.metadata()?.len() == 0 {
             frame::write_head(&mut file)?;
         }
-        self.frames.write(&mut file, kind, numbers, content)
+        let written = self.frames.write(&mut file, kind, numbers, content)?;
+        match self.info.frames.get_mut(name) {
+            Some(frames) => *frames += 1,
+            None => drop(self.info.frames.insert(name.to_owned(), 1)),
+        }
+        Ok(written)
     }
 
     /// In one step: nobody sees half a file.
