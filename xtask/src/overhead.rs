@@ -43,6 +43,10 @@ pub(crate) fn run(is_side_by_side: bool, runs: usize, only: &[String]) -> Result
         println!("{row}");
         ratios.push(ratio.median);
     }
+    if let Some(first) = workloads.first() {
+        let (row, _) = way.measure(first, || Ok(first.command()))?;
+        println!("\nHow far two native runs are apart, which is how far to trust the others:\n\n{}\n{row}", way.head());
+    }
     let (middle, worst) = (median(ratios.clone()), ratios.iter().copied().fold(0.0, f64::max));
     println!("\nMedians of pairs. {}", fixed_cost(&slimline)?);
     interposing(way, &workloads)?;
