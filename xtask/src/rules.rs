@@ -18,7 +18,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
-    ("slimline-analyze", &["slimline-trace", "slimline-attribute"]),
+    ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate"]),
     ("slimline-simulate", &[]),
     ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
     (

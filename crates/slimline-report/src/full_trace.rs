@@ -218,7 +218,7 @@ fn named(rows: &[NameRow]) -> Vec<Named> {
     rows.iter().map(|row| Named { name: known(&row.name), counts: row.accesses.into() }).collect()
 }
 
-fn known(text: &str) -> Option<String> {
+pub(crate) fn known(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

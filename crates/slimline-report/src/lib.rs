@@ -9,9 +9,11 @@ pub mod dot;
 pub mod full_trace;
 mod imported;
 mod no_samples;
+pub mod reuse;
 #[cfg(test)]
 #[path = "../../slimline-trace/tests/session_info/mod.rs"]
 mod session_info;
+pub mod sharing;
 pub mod simulation;
 pub mod text;
 pub mod view;

@@ -1,8 +1,12 @@
 //! What simulated machines did to a trace, as `slimline simulate` shows it.
 
 use serde::Serialize;
+use slimline_analyze::origins::{By, Data, DataKind, Origins};
+use slimline_analyze::simulated::{offenders, rows};
 use slimline_simulate::machine::Holds;
-use slimline_simulate::simulation::{Counts, Events, Misses, Outcome};
+use slimline_simulate::simulation::{Counts, Events, Misses, Options, Outcome};
+
+use crate::full_trace::{Position, known};
 
 /// Version of the JSON. 1: the first.
 pub const SIMULATION_SCHEMA: u32 = 1;
@@ -12,12 +16,25 @@ pub const SIMULATION_SCHEMA: u32 = 1;
 pub struct SimulationReport {
     /// [`SIMULATION_SCHEMA`].
     pub schema: u32,
-    /// The trace.
-    pub file: String,
-    /// How it is written: `lackey`, `din`.
-    pub format: String,
+    /// What was read.
+    pub trace: AccessTrace,
     /// In the order in which they were asked for.
     pub machines: Vec<SimulatedMachine>,
+}
+
+/// What accesses are of.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AccessTrace {
+    /// File or directory.
+    pub file: String,
+    /// How it is written: `trace` (of `slimline trace`), `lackey`, `din`.
+    pub format: &'static str,
+    /// Program and arguments; none where the trace does not tell.
+    pub command: Vec<String>,
+    /// Threads; none where the trace does not tell.
+    pub threads: Option<u64>,
+    /// What is missing, in words; empty where nothing is.
+    pub missing: Vec<String>,
 }
 
 /// What one machine did.
@@ -51,6 +68,105 @@ pub struct SimulatedMachine {
     pub upgrades: u64,
     /// How much of the lines in first-level data caches was used, where asked for.
     pub used: Option<UsedLines>,
+    /// By what it did it for; none where the trace does not tell.
+    pub by: Option<Breakdowns>,
+}
+
+/// What a machine did, cut in several ways. Each adds up to the whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct Breakdowns {
+    /// By heap group or variable, most cycles first; what belongs to none is a row without a name.
+    pub data: Vec<SimulatedRow>,
+    /// By type and member.
+    pub fields: Vec<SimulatedRow>,
+    /// By function.
+    pub functions: Vec<SimulatedRow>,
+    /// By line.
+    pub lines: Vec<SimulatedRow>,
+    /// By thread: process number and thread id.
+    pub threads: Vec<SimulatedRow>,
+    /// By variable and line, most misses of the farthest cache first.
+    pub offenders: Vec<Offender>,
+}
+
+/// What a machine did for one thing.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulatedRow {
+    /// What it is called; none where it is not known.
+    pub name: Option<String>,
+    /// Of data: more of it.
+    #[serde(flatten)]
+    pub data: Option<DataRow>,
+    /// Numbers.
+    #[serde(flatten)]
+    pub counts: RowCounts,
+}
+
+/// What data is.
+#[derive(Clone, Debug, Serialize)]
+pub struct DataRow {
+    /// `heap`, `variable`, `unattributed`.
+    pub kind: &'static str,
+    /// Type that is allocated.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// Where it is allocated.
+    pub allocated_at: Option<Position>,
+    /// Blocks.
+    pub blocks: u64,
+    /// The most bytes that lived at a time.
+    pub peak_bytes: u64,
+}
+
+/// Numbers of a row.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowCounts {
+    /// Of the machine's cycles.
+    pub share: f64,
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// One after the other.
+    pub cycles: u64,
+    /// Of each cache that holds data, nearest first.
+    pub caches: Vec<RowMisses>,
+    /// Pages that each TLB had not, in the machine's order.
+    pub tlb_misses: Vec<u64>,
+    /// Lines that each memory served, in the machine's order.
+    pub served: Vec<u64>,
+    /// Those that were not served by the memory near to the core.
+    pub served_from_afar: u64,
+    /// How much of the lines that it brought was used, where asked for.
+    pub used: Option<UsedLines>,
+}
+
+/// Misses of a row.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowMisses {
+    /// The cache.
+    pub name: String,
+    /// Lines that it had not.
+    pub misses: u64,
+    /// Why.
+    pub classes: MissClasses,
+}
+
+/// Who misses.
+#[derive(Clone, Debug, Serialize)]
+pub struct Offender {
+    /// Variable; none where it is not known.
+    pub variable: Option<String>,
+    /// File.
+    pub file: Option<String>,
+    /// Line.
+    pub line: Option<u32>,
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Misses of each cache that holds data, nearest first.
+    pub misses: Vec<u64>,
 }
 
 /// What caches of a kind did, together.
@@ -145,14 +261,33 @@ pub struct UsedLines {
 }
 
 impl SimulationReport {
-    /// The report of these machines over one trace.
-    pub fn new(file: String, format: &str, outcomes: &[Outcome], classes: bool, used: bool) -> Self {
-        Self {
-            schema: SIMULATION_SCHEMA,
-            file,
-            format: format.to_owned(),
-            machines: outcomes.iter().map(|outcome| machine(outcome, classes, used)).collect(),
+    /// The report of these machines over one trace. `asked` is what the machines were to tell.
+    pub fn new(trace: AccessTrace, outcomes: &[Outcome], origins: &Origins, asked: &Options) -> Self {
+        let machines = outcomes.iter().map(|outcome| SimulatedMachine {
+            by: (!origins.is_empty()).then(|| breakdowns(outcome, origins, asked)),
+            ..machine(outcome, asked.classes, asked.used_bytes)
+        });
+        Self { schema: SIMULATION_SCHEMA, trace, machines: machines.collect() }
+    }
+
+    /// Miss offenders as CSV, a line for each machine, variable, line of code and cache that missed.
+    pub fn csv(&self) -> String {
+        let mut out = "machine,cache,variable,file,line,accesses,misses\n".to_owned();
+        for machine in &self.machines {
+            let caches: Vec<&SimulatedCache> =
+                machine.caches.iter().filter(|cache| cache.holds != "instructions").collect();
+            for offender in machine.by.iter().flat_map(|by| &by.offenders) {
+                let Offender { variable, file, line, accesses, misses } = offender;
+                let texts = [variable, file].map(|text| csv_cell(text.as_deref().unwrap_or_default()));
+                let line = line.map_or_else(String::new, |line| line.to_string());
+                for (cache, misses) in caches.iter().zip(misses).filter(|(_, misses)| **misses > 0) {
+                    let [variable, file] = &texts;
+                    let [machine, cache] = [&machine.name, &cache.name].map(|name| csv_cell(name));
+                    out += &format!("{machine},{cache},{variable},{file},{line},{accesses},{misses}\n");
+                }
+            }
         }
+        out
     }
 
     /// As JSON, indented, with a line end.
@@ -229,6 +364,110 @@ fn machine(outcome: &Outcome, classes: bool, used: bool) -> SimulatedMachine {
             bytes: total.fetched_lines * u64::from(machine.line_bytes()),
             used_bytes: total.used_bytes,
         }),
+        by: None,
+    }
+}
+
+fn breakdowns(outcome: &Outcome, origins: &Origins, asked: &Options) -> Breakdowns {
+    let total = outcome.total();
+    let named = |by| {
+        let row = |row: &slimline_analyze::simulated::SimulatedRow| SimulatedRow {
+            name: known(origins.name(row.of)),
+            data: None,
+            counts: row_counts(outcome, &row.counts, &total, asked),
+        };
+        rows(outcome, origins, by).iter().map(row).collect()
+    };
+    let data = rows(outcome, origins, By::Data).into_iter().map(|row| {
+        let data = &origins.data()[row.of as usize];
+        SimulatedRow {
+            name: known(&data.name),
+            data: Some(data_row(data)),
+            counts: row_counts(outcome, &row.counts, &total, asked),
+        }
+    });
+    let threads = rows(outcome, origins, By::Thread).into_iter().map(|row| {
+        let thread = origins.threads()[row.of as usize];
+        SimulatedRow {
+            name: Some(format!("process {} thread {}", thread.process, thread.tid)),
+            data: None,
+            counts: row_counts(outcome, &row.counts, &total, asked),
+        }
+    });
+    let path = outcome.machine().path(false);
+    let offenders = offenders(outcome, origins).into_iter().map(|row| {
+        let (variable, line) = row.of;
+        let (file, line) = file_and_line(origins.name(line));
+        let misses = path.iter().map(|&cache| row.counts.misses[cache].total()).collect();
+        Offender { variable: known(origins.name(variable)), file, line, accesses: row.counts.accesses(), misses }
+    });
+    Breakdowns {
+        data: data.collect(),
+        fields: named(By::Field),
+        functions: named(By::Function),
+        lines: named(By::Line),
+        threads: threads.collect(),
+        offenders: offenders.collect(),
+    }
+}
+
+/// What a group of data is, as reports show it.
+pub(crate) fn data_row(data: &Data) -> DataRow {
+    let place = &data.allocated_at;
+    DataRow {
+        kind: match data.kind {
+            DataKind::Heap => "heap",
+            DataKind::Variable => "variable",
+            DataKind::Unattributed => "unattributed",
+        },
+        type_name: known(&data.type_name),
+        allocated_at: (data.kind == DataKind::Heap).then(|| place.into()),
+        blocks: data.blocks,
+        peak_bytes: data.peak_bytes,
+    }
+}
+
+/// The two parts of `file:line`.
+pub(crate) fn file_and_line(text: &str) -> (Option<String>, Option<u32>) {
+    match text.rsplit_once(':') {
+        Some((file, line)) => (known(file), line.parse().ok()),
+        None => (known(text), None),
+    }
+}
+
+fn row_counts(outcome: &Outcome, counts: &Counts, total: &Counts, asked: &Options) -> RowCounts {
+    let machine = outcome.machine();
+    let caches = machine.path(false).into_iter().map(|cache| {
+        let misses = &counts.misses[cache];
+        RowMisses {
+            name: machine.caches[cache].name.clone(),
+            misses: misses.total(),
+            classes: miss_classes(misses, asked.classes),
+        }
+    });
+    RowCounts {
+        share: if total.cycles == 0 { 0.0 } else { counts.cycles as f64 / total.cycles as f64 },
+        accesses: counts.loads + counts.stores,
+        loads: counts.loads,
+        stores: counts.stores,
+        cycles: counts.cycles,
+        caches: caches.collect(),
+        tlb_misses: counts.tlb_misses.clone(),
+        served: counts.served_by_memory.clone(),
+        served_from_afar: counts.served_from_afar,
+        used: asked.used_bytes.then(|| UsedLines {
+            lines: counts.fetched_lines,
+            bytes: counts.fetched_lines * u64::from(machine.line_bytes()),
+            used_bytes: counts.used_bytes,
+        }),
+    }
+}
+
+/// Quoted where it has to be (RFC 4180).
+pub(crate) fn csv_cell(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
     }
 }
 

@@ -6,8 +6,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use slimline_simulate::access::{Access, AccessKind, Consumer as _};
 use slimline_simulate::machine::{Counting, Machine};
-use slimline_simulate::simulation::{Access, AccessKind, Options, Simulation};
+use slimline_simulate::simulation::{Options, Simulation};
 
 /// As many as a pass takes at a time.
 const BATCH: usize = 1 << 12;
@@ -51,14 +52,14 @@ fn best(mut run: impl FnMut() -> u64) -> Duration {
 /// Reads every column once.
 fn sum(accesses: &[Access]) -> u64 {
     let one = |access: &Access| {
-        access.address ^ u64::from(access.key) << 32 ^ u64::from(access.bytes + access.core) ^ access.kind as u64
+        access.address ^ u64::from(access.key) << 32 ^ u64::from(access.bytes + access.thread) ^ access.kind as u64
     };
     accesses.iter().map(one).fold(0, u64::wrapping_add)
 }
 
 fn simulate(machine: &Machine, options: &Options, accesses: &[Access]) -> u64 {
     let mut simulation = Simulation::new(machine, options).expect("a machine as it should be");
-    accesses.chunks(BATCH).for_each(|batch| simulation.run(batch));
+    accesses.chunks(BATCH).for_each(|batch| simulation.take(batch));
     simulation.finish().total().cycles
 }
 
@@ -85,7 +86,7 @@ fn with_tlb(machine: &Machine) -> Machine {
 }
 
 fn access(address: u64, key: u32, kind: AccessKind) -> Access {
-    Access { address, key: key % KEYS, bytes: 8, core: 0, kind }
+    Access { address, key: key % KEYS, bytes: 8, thread: 0, kind }
 }
 
 /// Passes over arrays of 64 KiB to 4 MiB with three fields of elements of 24 bytes each, and a sum on the stack.
@@ -103,7 +104,7 @@ fn loops(cores: u32) -> Vec<Access> {
                 access(at + 16, pass * 4 + 2, AccessKind::Store),
                 access((99 << 32) + u64::from(core) * 4096, pass * 4 + 3, AccessKind::Store),
             ];
-            accesses.extend(four.map(|access| Access { core, ..access }));
+            accesses.extend(four.map(|access| Access { thread: core, ..access }));
         }
         pass += 1;
     }

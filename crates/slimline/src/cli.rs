@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Annotate(Annotate),
     Export(Export),
     Simulate(Simulate),
+    Reuse(Reuse),
+    Share(Share),
     Doctor(Doctor),
     Demo(Demo),
     /// The known loop that `record` samples to learn this machine's skid and what an interrupt costs.
@@ -93,6 +95,11 @@ fn percentage_or_none(text: &str) -> Result<f64, String> {
 /// A number of rows, 1 or more.
 fn rows(text: &str) -> Result<usize, String> {
     text.parse::<usize>().ok().filter(|&rows| rows > 0).ok_or_else(|| "not a number of rows, 1 or more".to_owned())
+}
+
+fn sampled_lines(text: &str) -> Result<usize, String> {
+    let lines = text.parse::<usize>().ok().filter(|lines| (64..=1 << 26).contains(lines));
+    lines.ok_or_else(|| "not a number of lines, 64 to 67108864".to_owned())
 }
 
 /// Sample a run of an unmodified program.
@@ -394,26 +401,23 @@ pub(crate) enum Tool {
     Dot,
 }
 
-/// Pass a trace of addresses through simulated caches, TLBs and memories.
+/// Pass accesses through simulated caches, TLBs and memories: by data, field, line, function and thread.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-        valgrind --tool=lackey --trace-mem=yes --log-file=run.trace ./program\n  \
-        slimline simulate run.trace\n  \
-        slimline simulate run.trace --machine host --machine big.toml --classes\n  \
-        slimline simulate run.din --machine dinero-i5 --format json | jq '.machines[0].caches'\n\n\
+        slimline trace -o run.trace -- ./program && slimline simulate run.trace\n  \
+        slimline simulate run.trace --machine host --machine big.toml --classes --used-bytes\n  \
+        slimline simulate run.trace --format csv       who misses: variable, file, line\n  \
+        valgrind --tool=lackey --trace-mem=yes --log-file=run.lackey ./program\n  \
+        slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n\n\
         A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no\n\
         prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md\n\
-        says how to write one.")]
+        says how to write one. Threads run on the cores in turn, in the order of their first accesses.")]
 pub(crate) struct Simulate {
-    /// The trace, of Valgrind's lackey or in Dinero's format; `-` reads standard input
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
     /// What to simulate; several take one pass together
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: Vec<String>,
-    /// How the trace is written, where its first line does not tell
-    #[arg(long, value_enum)]
-    pub(crate) from: Option<TraceFormat>,
     /// Tell misses of capacity from those of conflict; takes longer
     #[arg(long)]
     pub(crate) classes: bool,
@@ -424,8 +428,83 @@ pub(crate) struct Simulate {
     #[arg(long)]
     pub(crate) large_pages: bool,
     /// How to print it
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    pub(crate) format: TableFormat,
+    /// Most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Tell how far apart accesses to the same data are, which cache it needs, and why it waits.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline reuse run.trace\n  \
+        slimline reuse run.trace --machine two-nodes.toml      near: share of accesses to the own node\n  \
+        slimline reuse run.trace --sampled 10000               long runs, in bounded memory\n  \
+        slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n\n\
+        The distance of an access is the number of other lines accessed since the last access to its line, as\n\
+        the cache that serves it has seen them: a fully associative cache of more lines than that keeps it.\n\
+        Distances count lines of all data. Threads run on the machine's cores in turn.")]
+pub(crate) struct Reuse {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Whose caches, lines and memories (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// Take the distances of some lines only, at most so many at a time; misses have an interval then, and cycles, strides
+    /// and lines of code are not told
+    #[arg(long, value_name = "LINES", value_parser = sampled_lines)]
+    pub(crate) sampled: Option<usize>,
+    /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Tell which data threads share, truly or only by the line, who stores what, and how to part it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline share run.trace\n  \
+        slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
+        Bytes that several threads use, and one stores to, are truly shared: uniformly where the thread with\n\
+        most accesses has less than twice as many as the next one. Where threads use other bytes of the same\n\
+        line, and one stores, the line is shared falsely.")]
+pub(crate) struct Share {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Whose lines and first level (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most of each sort of sharing
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Where accesses come from.
+#[derive(Debug, Args)]
+pub(crate) struct AccessInput {
+    /// Directory that `slimline trace -o` wrote, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard
+    /// input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// How a file is written, where its first line does not tell
+    #[arg(long, value_enum)]
+    pub(crate) from: Option<TraceFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// One table for spreadsheets
+    Csv,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,10 +1,12 @@
 //! The `slimline` program: command line, exit codes, files and progress around the library crates.
 
+mod accesses;
 mod cli;
 mod commands;
 mod configuration;
 mod disk;
 mod inspect;
+mod machines;
 mod pipeline;
 mod tracing;
 

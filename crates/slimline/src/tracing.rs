@@ -97,8 +97,8 @@ impl Live {
     fn chunk(&mut self, chunk: &Chunk<'_>) {
         let &Chunk { process, stream, sequence, tid, ref words, is_open, .. } = chunk;
         self.decoder.decode(&self.program, words, is_open, &mut self.visits);
-        let batch = TraceBatch { process, stream, sequence, visits: &self.visits, words };
-        update(&self.program, &mut self.analysis, &mut self.processes, tid, &batch);
+        let batch = TraceBatch { process, stream, tid, sequence, visits: &self.visits, words };
+        update(&self.program, &mut self.analysis, &mut self.processes, &batch);
     }
 
     /// Keeps a part; of one that is still written whole records of what began up to `now`. How many words that are.
@@ -124,8 +124,8 @@ impl Live {
             parts.waiting.range((process, 0)..=(process, u32::MAX)).map(|(key, _)| *key).collect();
         let Ok(()) = in_order(parts, streams.iter().copied(), |(process, stream), piece, range| {
             let (visits, words) = (&piece.visits[range], &piece.words);
-            let batch = TraceBatch { process, stream, sequence: piece.sequence, visits, words };
-            update(program, analysis, processes, piece.tid, &batch);
+            let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
+            update(program, analysis, processes, &batch);
         });
         streams.iter().for_each(|stream| drop(parts.waiting.remove(stream)));
     }
@@ -136,8 +136,8 @@ impl Live {
         let mut pieces = recording.pieces(program, decoder)?;
         in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
             let (visits, words) = (&piece.visits[range], &piece.words);
-            let batch = TraceBatch { process, stream, sequence: piece.sequence, visits, words };
-            update(program, analysis, processes, piece.tid, &batch);
+            let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
+            update(program, analysis, processes, &batch);
         })?;
         *stamps_back += pieces.stamps_back();
         Ok(())
@@ -165,29 +165,13 @@ impl Live {
 
     /// What was found.
     pub(crate) fn report(mut self, command: Vec<String>, rules: &SplitRules) -> TraceReport {
-        let Undecoded { words, places, unknown_headers, cut_records } = self.decoder.undecoded();
-        if words > 0 {
-            self.missing.push(format!(
-                "{words} words at {places} places that are no records ({unknown_headers} of no known site table): \
-                 a signal handler that code without instrumentation installed wrote over them, or a library's site table \
-                 was not found"
-            ));
-        }
-        if cut_records > 0 {
-            self.missing.push(format!("{cut_records} records that were not whole when their thread was killed"));
-        }
+        self.missing.extend(undecoded(&self.decoder));
         let found = findings(&self.program, &self.analysis, rules);
         if !self.analysis.filter().is_empty() {
             let unwanted = found.unwanted.count();
             self.missing.push(format!("{unwanted} accesses that --function, --file, --type or --variable leave out"));
         }
-        if self.stamps_back > 0 {
-            self.missing.push(format!(
-                "the order of threads: {} time stamps are earlier than the one before them, as the clocks of this machine's \
-                 processors differ",
-                self.stamps_back
-            ));
-        }
+        self.missing.extend(unordered(self.stamps_back));
         let processes = self.processes.into_values().map(|traced| TracedProcess {
             pid: traced.pid,
             program: traced.program,
@@ -262,18 +246,45 @@ fn update(
     program: &Program,
     analysis: &mut TraceAnalysis,
     processes: &mut BTreeMap<u32, Traced>,
-    tid: u32,
     batch: &TraceBatch<'_>,
 ) {
     if let Some(traced) = processes.get_mut(&batch.process) {
-        traced.threads.insert(tid);
+        traced.threads.insert(batch.tid);
         let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
         traced.words += program.records_end(batch.visits).saturating_sub(first) as u64;
     }
     analysis.update(program, batch);
 }
 
-fn add_object(program: &mut Program, section: Result<&[u8], &str>) -> Result<(), String> {
+/// What was not understood of the chunks, in words.
+pub(crate) fn undecoded(decoder: &Decoder) -> Vec<String> {
+    let Undecoded { words, places, unknown_headers, cut_records } = decoder.undecoded();
+    let mut missing = Vec::new();
+    if words > 0 {
+        missing.push(format!(
+            "{words} words at {places} places that are no records ({unknown_headers} of no known site table): \
+             a signal handler that code without instrumentation installed wrote over them, or a library's site table \
+             was not found"
+        ));
+    }
+    if cut_records > 0 {
+        missing.push(format!("{cut_records} records that were not whole when their thread was killed"));
+    }
+    missing
+}
+
+/// What time stamps that go back cost, in words.
+pub(crate) fn unordered(stamps_back: u64) -> Option<String> {
+    (stamps_back > 0).then(|| {
+        format!(
+            "the order of threads: {stamps_back} time stamps are earlier than the one before them, as the clocks of this \
+             machine's processors differ"
+        )
+    })
+}
+
+/// Adds the site tables of a file.
+pub(crate) fn add_object(program: &mut Program, section: Result<&[u8], &str>) -> Result<(), String> {
     let modules = Module::read_section(section?).map_err(|error| error.to_string())?;
     if modules.is_empty() {
         return Err("its site table could not be read".to_owned());

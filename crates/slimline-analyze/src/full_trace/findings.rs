@@ -174,7 +174,7 @@ fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {
 }
 
 /// Where the site was written: the innermost of inlined functions.
-fn place(module: &Module, site: &Site) -> Place {
+pub(super) fn place(module: &Module, site: &Site) -> Place {
     let text = |name: Name| module.name(name).to_owned();
     match module.frames_of(site).next() {
         Some(frame) => Place {
@@ -187,12 +187,12 @@ fn place(module: &Module, site: &Site) -> Place {
     }
 }
 
-fn line(place: &Place) -> String {
+pub(super) fn line(place: &Place) -> String {
     if place.line == 0 { String::new() } else { format!("{}:{}", place.file, place.line) }
 }
 
 /// `type.field`; the type with an offset where no field is known.
-fn field(module: &Module, site: &Site) -> String {
+pub(super) fn field(module: &Module, site: &Site) -> String {
     let (structure, field) = (module.name(site.structure), module.name(site.field));
     match (structure.is_empty(), field.is_empty(), site.offset_bytes) {
         (true, ..) => field.to_owned(),
@@ -258,7 +258,7 @@ mod tests {
         let words = [(1, vec![0x1000, 64]), (0, vec![0x1000, 0x1008, 0x2000]), (0, vec![0x1010, 0x2008, 0x2000])];
         let (words, visits) = visits_of(&program, &words);
         let mut analysis = TraceAnalysis::new();
-        let batch = TraceBatch { process: 0, stream: 0, sequence: 0, visits: &visits, words: &words };
+        let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
         analysis.update(&program, &batch);
         let found = findings(&program, &analysis, &SplitRules::default());
 

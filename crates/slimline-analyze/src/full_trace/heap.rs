@@ -4,45 +4,28 @@
 //! of segments that only load and store, which is most, sites are gone through one after the other for all visits that
 //! follow each other. What batches of several threads do to blocks is right as far as their order is.
 
-mod live_blocks;
+pub(super) mod blocks;
+pub(super) mod live_blocks;
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-use slimline_trace::stream::decode::{KnownSegment, Program, SegmentId, SiteId, Visits};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
-use self::live_blocks::{Block, BlockNumber, LiveBlocks, NO_GROUP};
+use self::blocks::Blocks;
+pub use self::blocks::GroupBlocks;
+use self::live_blocks::{BlockNumber, LiveBlocks, NO_GROUP};
 use super::counts::accesses;
 use super::{Accesses, TraceBatch};
-
-/// What was allocated at a site.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupBlocks {
-    /// Blocks allocated.
-    pub blocks: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Bytes that live.
-    pub live_bytes: u64,
-    /// The most that lived at a time.
-    pub peak_bytes: u64,
-}
 
 /// Accesses to the heap of all processes of a run.
 #[derive(Debug, Default)]
 pub struct HeapAccesses {
-    processes: FxHashMap<u32, LiveBlocks>,
-    /// By allocating site.
-    groups: Vec<GroupBlocks>,
+    blocks: Blocks,
     segments: Vec<Plan>,
     /// Of the segments' sites.
     loads_and_stores: Vec<PlannedSite>,
     accessed: AccessedGroups,
-    /// Blocks that are being resized, by process and stream.
-    resized: FxHashMap<(u32, u32), Block>,
-    /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
-    unknown_frees: u64,
 }
 
 /// How a segment's visits are gone through.
@@ -172,59 +155,13 @@ impl AccessedGroups {
     }
 }
 
-impl HeapAccesses {
-    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        self.make_room(program, batch.process);
-        let mut live = self.processes.remove(&batch.process).unwrap_or_default();
-        for visits in batch.visits {
-            let index = visits.segment.0 as usize;
-            let known = &program.segments()[index];
-            match &self.segments[index] {
-                Plan::Skip => {}
-                Plan::LoadsAndStores(sites) if visits.end(known.words) <= batch.words.len() => {
-                    let sites = &self.loads_and_stores[sites.start as usize..sites.end as usize];
-                    let words = &batch.words[visits.at as usize..];
-                    for PlannedSite { site, word } in sites {
-                        let words = &words[*word as usize..];
-                        if visits.times == 1 {
-                            self.accessed.sum(&mut live, *site, words[0]).times += 1;
-                        } else {
-                            let (stride, times) = (1 + known.words as usize, visits.times as usize);
-                            self.accessed.run(&mut live, *site, words, stride, times);
-                        }
-                    }
-                }
-                Plan::LoadsAndStores(_) | Plan::Visits => self.each(program, batch, &mut live, visits, known),
-            }
-        }
-        self.processes.insert(batch.process, live);
-    }
-
-    /// Visits of a segment that also allocates, copies or accesses lanes.
-    fn each(
-        &mut self,
-        program: &Program,
-        batch: &TraceBatch<'_>,
-        live: &mut LiveBlocks,
-        visits: &Visits,
-        known: &KnownSegment,
-    ) {
-        for mut words in batch.words_of_each(*visits, known.words) {
-            for (id, site) in program.sites_of(visits.segment) {
-                let Some((own, rest)) = words.split_at_checked(site.words()) else { break };
-                words = rest;
-                self.site(live, (batch.process, batch.stream), id, site, own);
-            }
-        }
-    }
-
+impl AccessedGroups {
     /// One visit of a site; `own` are its words.
-    fn site(&mut self, live: &mut LiveBlocks, stream: (u32, u32), id: SiteId, site: &Site, own: &[u64]) {
-        let Self { groups, accessed, resized, unknown_frees, .. } = self;
-        let mut access = |address: u64, accesses: Accesses| accessed.sum(live, id.0, address).varying.add(accesses);
+    fn site(&mut self, live: &mut LiveBlocks, id: SiteId, site: &Site, own: &[u64]) {
+        let mut access = |address: u64, accesses: Accesses| self.sum(live, id.0, address).varying.add(accesses);
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, [address, ..]) => {
-                accessed.sum(live, id.0, *address).times += 1;
+                self.sum(live, id.0, *address).times += 1;
             }
             (SiteKind::MaskedLoad | SiteKind::MaskedStore | SiteKind::Fill, [address, ..]) => {
                 access(*address, accesses(site, own));
@@ -238,28 +175,45 @@ impl HeapAccesses {
                 let active = (0..lanes.len().min(64)).filter(|lane| mask >> lane & 1 != 0);
                 active.for_each(|lane| access(lanes[lane], one));
             }
-            (SiteKind::Allocate, &[start, bytes]) => allocate(live, groups, id.0, start, bytes),
-            (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
-                allocate(live, groups, id.0, start, count.saturating_mul(bytes));
-            }
-            // From here on another thread may get its memory.
-            (SiteKind::ResizeBegins, &[start]) => {
-                let block = if start == 0 { None } else { release(live, groups, start) };
-                *unknown_frees += u64::from(start != 0 && block.is_none());
-                match block {
-                    Some(block) => resized.insert(stream, block),
-                    None => resized.remove(&stream),
-                };
-            }
-            (SiteKind::Resize, &[new, bytes]) => match (resized.remove(&stream), new) {
-                // It failed, and the old block stays.
-                (Some(block), 0) if bytes != 0 => keep(live, groups, block),
-                (before, _) => allocate(live, groups, before.map_or(id.0, |block| block.group), new, bytes),
-            },
-            (SiteKind::Free, &[start, ..]) if start != 0 => {
-                *unknown_frees += u64::from(release(live, groups, start).is_none());
-            }
             _ => {}
+        }
+    }
+}
+
+impl HeapAccesses {
+    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        self.make_room(program, batch.process);
+        let Self { blocks, segments, loads_and_stores, accessed } = self;
+        let (live, allocations) = blocks.of_process(batch.process);
+        for visits in batch.visits {
+            let index = visits.segment.0 as usize;
+            let known = &program.segments()[index];
+            match &segments[index] {
+                Plan::Skip => {}
+                Plan::LoadsAndStores(sites) if visits.end(known.words) <= batch.words.len() => {
+                    let sites = &loads_and_stores[sites.start as usize..sites.end as usize];
+                    let words = &batch.words[visits.at as usize..];
+                    for PlannedSite { site, word } in sites {
+                        let words = &words[*word as usize..];
+                        if visits.times == 1 {
+                            accessed.sum(live, *site, words[0]).times += 1;
+                        } else {
+                            let (stride, times) = (1 + known.words as usize, visits.times as usize);
+                            accessed.run(live, *site, words, stride, times);
+                        }
+                    }
+                }
+                // Visits of a segment that also allocates, copies or accesses lanes.
+                Plan::LoadsAndStores(_) | Plan::Visits => {
+                    for words in batch.words_of_each(*visits, known.words) {
+                        for (id, site, own) in program.sites_with_words(visits.segment, words) {
+                            if !allocations.follow(live, batch, id, site.kind, own) {
+                                accessed.site(live, id, site, own);
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 
@@ -268,14 +222,13 @@ impl HeapAccesses {
             let plan = Plan::new(program, SegmentId(segment as u32), &mut self.loads_and_stores);
             self.segments.push(plan);
         }
-        self.groups.resize(program.site_count(), GroupBlocks::default());
+        self.blocks.make_room(program.site_count());
         self.accessed.make_room(process, program.site_count());
     }
 
     /// What was allocated, by site.
     pub fn groups(&self) -> impl Iterator<Item = (SiteId, GroupBlocks)> {
-        let allocated = (0..).zip(&self.groups).filter(|(_, blocks)| blocks.blocks > 0);
-        allocated.map(|(site, blocks)| (SiteId(site), *blocks))
+        self.blocks.groups()
     }
 
     /// Accesses to blocks: the accessing site, the allocating one, and how many.
@@ -293,37 +246,8 @@ impl HeapAccesses {
 
     /// Blocks that were freed or resized but not known.
     pub fn unknown_frees(&self) -> u64 {
-        self.unknown_frees
+        self.blocks.unknown_frees()
     }
-}
-
-fn allocate(live: &mut LiveBlocks, groups: &mut [GroupBlocks], group: u32, start: u64, bytes: u64) {
-    // No block, or none that fits into an address space.
-    if start == 0 || start.checked_add(bytes).is_none_or(|end| end > 1 << 57) {
-        return;
-    }
-    // A block that was there was freed by code that is not traced.
-    release(live, groups, start);
-    live.insert(Block { start, end: start + bytes, group });
-    let total = &mut groups[group as usize];
-    total.blocks += 1;
-    total.bytes = total.bytes.saturating_add(bytes);
-    total.live_bytes = total.live_bytes.saturating_add(bytes);
-    total.peak_bytes = total.peak_bytes.max(total.live_bytes);
-}
-
-/// Takes a release back.
-fn keep(live: &mut LiveBlocks, groups: &mut [GroupBlocks], block: Block) {
-    live.insert(block);
-    let total = &mut groups[block.group as usize];
-    total.live_bytes = total.live_bytes.saturating_add(block.end - block.start);
-}
-
-fn release(live: &mut LiveBlocks, groups: &mut [GroupBlocks], start: u64) -> Option<Block> {
-    let block = live.remove(start)?;
-    let total = &mut groups[block.group as usize];
-    total.live_bytes = total.live_bytes.saturating_sub(block.end - block.start);
-    Some(block)
 }
 
 #[cfg(test)]

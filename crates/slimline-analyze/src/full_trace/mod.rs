@@ -12,6 +12,7 @@
 //! is one addition a segment; the heap costs a look-up an access. What is left out by a [`filter`] is left out of findings:
 //! counts are by site, and a site is wanted or not.
 
+pub mod attributed;
 pub mod checks;
 pub mod counts;
 pub mod filter;
@@ -33,6 +34,8 @@ pub struct TraceBatch<'a> {
     pub process: u32,
     /// Number of its stream.
     pub stream: u32,
+    /// The kernel's number of the thread.
+    pub tid: u32,
     /// Number of the stream's chunk.
     pub sequence: u64,
     /// What ran, in order.
@@ -177,7 +180,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn batch(&self) -> TraceBatch<'_> {
-            TraceBatch { process: 0, stream: 0, sequence: 0, visits: &self.visits, words: &self.words }
+            TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &self.visits, words: &self.words }
         }
     }
 

@@ -300,7 +300,7 @@ fn title(group: &Group, limits: Limits) -> String {
 
 /// What tells of a field depends on who saw it: bursts show how often it was accessed and stored to, hardware how it was
 /// served.
-fn field_columns(report: &Report) -> Vec<Column> {
+fn field_columns(report: &Report) -> Vec<Column<'static>> {
     let seen = match report.session.served {
         None => {
             vec![Column::Number("accesses"), Column::Number(RANGE), Column::Number("stores"), Column::Number("stride")]

@@ -196,7 +196,7 @@ fn chart(out: &mut impl Write, found: &StructureCounts, most: usize) -> fmt::Res
     rows.write(out, 2)
 }
 
-fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result {
+pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result {
     match all.checked_sub(most) {
         None | Some(0) => Ok(()),
         Some(left) => writeln!(out, "  … {} more (--rows)", count(left as u64)),

@@ -2,6 +2,8 @@
 //!
 //! Styles are always written; the binary's output stream strips them where they are not wanted.
 
+#[cfg(test)]
+mod a_run;
 mod advice;
 mod breakdown;
 mod data;
@@ -9,7 +11,9 @@ mod full_trace;
 mod head;
 pub(crate) mod number;
 mod quality;
+mod reuse;
 pub(crate) mod served;
+mod sharing;
 mod simulation;
 mod table;
 mod unnamed;
@@ -21,6 +25,8 @@ use slimline_trace::escape::plain;
 
 pub(crate) use self::data::line_range;
 pub use self::full_trace::trace;
+pub use self::reuse::reuse;
+pub use self::sharing::sharing;
 pub use self::simulation::simulation;
 pub(crate) use self::table::shorten_end;
 use crate::view::{ProcessReport, Report, Session};

@@ -4,32 +4,49 @@ use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
 
+use super::full_trace::more;
 use super::number::{bytes, count, percent, plural};
-use super::table::{Column, Rows};
-use super::{HEADING, STRONG};
-use crate::simulation::{SimulatedCache, SimulatedMachine, SimulationReport};
+use super::table::{Column, Rows, shorten_end, shorten_path};
+use super::{HEADING, STRONG, WIDTH};
+use crate::full_trace::Position;
+use crate::simulation::{
+    AccessTrace, Breakdowns, DataRow, MissClasses, Offender, SimulatedCache, SimulatedMachine, SimulatedRow,
+    SimulationReport,
+};
 
 /// Columns of a name.
 const NAME_COLUMNS: usize = 16;
 
-/// Writes the report.
+/// Writes the report; tables of data, lines and the like have at most so many rows.
 ///
 /// # Errors
 /// As `out`.
-pub fn simulation(out: &mut impl Write, report: &SimulationReport) -> fmt::Result {
-    for (number, machine) in report.machines.iter().enumerate() {
-        if number > 0 {
-            writeln!(out)?;
-        }
-        one(out, report, machine)?;
+pub fn simulation(out: &mut impl Write, report: &SimulationReport, most: usize) -> fmt::Result {
+    access_trace(out, &report.trace)?;
+    for machine in &report.machines {
+        writeln!(out)?;
+        one(out, machine, most)?;
     }
     Ok(())
 }
 
-fn one(out: &mut impl Write, report: &SimulationReport, machine: &SimulatedMachine) -> fmt::Result {
+/// What accesses are of.
+pub(super) fn access_trace(out: &mut impl Write, trace: &AccessTrace) -> fmt::Result {
+    let of = match trace.format {
+        "trace" => shorten_end(&plain(&trace.command.join(" ")), WIDTH / 2),
+        format => format.to_owned(),
+    };
+    let threads = trace.threads.map_or_else(String::new, |threads| format!(", {}", plural(threads, "thread")));
+    writeln!(out, "{} ({of}){threads}", plain(&trace.file))?;
+    for missing in &trace.missing {
+        writeln!(out, "Missing: {}", plain(missing))?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl Write, machine: &SimulatedMachine, most: usize) -> fmt::Result {
     let SimulatedMachine { loads, stores, fetches, cycles, .. } = *machine;
     writeln!(out, "{STRONG}{}{STRONG:#}, {}", plain(&machine.name), plural(u64::from(machine.cores), "core"))?;
-    writeln!(out, "  {} ({})", plain(&report.file), report.format)?;
     let fetched = if fetches > 0 { format!(", {} instruction fetches", count(fetches)) } else { String::new() };
     writeln!(out, "  {} loads, {} stores{fetched}", count(loads), count(stores))?;
     let accesses = (loads + stores + fetches).max(1);
@@ -37,7 +54,11 @@ fn one(out: &mut impl Write, report: &SimulationReport, machine: &SimulatedMachi
     caches(out, machine)?;
     why(out, machine)?;
     lines(out, machine)?;
-    rest(out, machine)
+    rest(out, machine)?;
+    match &machine.by {
+        Some(by) => breakdowns(out, machine, by, most),
+        None => Ok(()),
+    }
 }
 
 fn name(cache: &SimulatedCache) -> String {
@@ -82,30 +103,38 @@ fn caches(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
 
 fn why(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
     writeln!(out, "\n{HEADING}Why they missed{HEADING:#}")?;
+    let columns = [&[Column::Shortened("cache", NAME_COLUMNS)], &classes(machine)[..]].concat();
+    let mut rows = Rows::new(&columns, false);
+    for cache in &machine.caches {
+        rows.push([vec![name(cache)], class_cells(machine, &cache.classes)].concat());
+    }
+    rows.write(out, 2)
+}
+
+/// Why a machine's caches can miss.
+fn classes(machine: &SimulatedMachine) -> Vec<Column<'static>> {
     let has_classes = machine.caches.iter().any(|cache| cache.classes.capacity.is_some());
-    let is_shared = machine.cores > 1;
-    let mut columns = vec![Column::Shortened("cache", NAME_COLUMNS), Column::Number("first use")];
+    let mut columns = vec![Column::Number("first use")];
     match has_classes {
         true => columns.extend([Column::Number("capacity"), Column::Number("conflict")]),
         false => columns.push(Column::Number("replaced")),
     }
-    if is_shared {
+    if machine.cores > 1 {
         columns.extend([Column::Number("shared"), Column::Number("falsely shared")]);
     }
-    let mut rows = Rows::new(&columns, false);
-    for cache in &machine.caches {
-        let classes = &cache.classes;
-        let mut cells = vec![name(cache), count(classes.cold)];
-        match (classes.capacity, classes.conflict) {
-            (Some(capacity), Some(conflict)) => cells.extend([count(capacity), count(conflict)]),
-            _ => cells.push(count(classes.replaced)),
-        }
-        if is_shared {
-            cells.extend([count(classes.coherence_true), count(classes.coherence_false)]);
-        }
-        rows.push(cells);
+    columns
+}
+
+fn class_cells(machine: &SimulatedMachine, classes: &MissClasses) -> Vec<String> {
+    let mut cells = vec![count(classes.cold)];
+    match (classes.capacity, classes.conflict) {
+        (Some(capacity), Some(conflict)) => cells.extend([count(capacity), count(conflict)]),
+        _ => cells.push(count(classes.replaced)),
     }
-    rows.write(out, 2)
+    if machine.cores > 1 {
+        cells.extend([count(classes.coherence_true), count(classes.coherence_false)]);
+    }
+    cells
 }
 
 /// A column that is shown where anything is in it.
@@ -163,4 +192,167 @@ fn rest(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
         writeln!(out, "  {share} of the bytes of {} lines in the first level were used", count(used.lines))?;
     }
     Ok(())
+}
+
+/// Columns of what a row is of.
+const ROW_COLUMNS: usize = 30;
+
+fn breakdowns(out: &mut impl Write, machine: &SimulatedMachine, by: &Breakdowns, most: usize) -> fmt::Result {
+    table(out, "By data", "data", &by.data, most)?;
+    let path: Vec<&str> = by.data.first().iter().flat_map(|row| &row.counts.caches).map(|c| c.name.as_str()).collect();
+    // What is nearest, and what costs most.
+    let mut shown = vec![0, path.len().saturating_sub(1)];
+    shown.dedup();
+    for place in shown.into_iter().filter(|&place| place < path.len()) {
+        why_by_data(out, machine, &by.data, place, most)?;
+    }
+    for (title, column, rows) in [
+        ("By field", "field", &by.fields),
+        ("By function", "function", &by.functions),
+        ("By line", "line", &by.lines),
+        ("By thread", "thread", &by.threads),
+    ] {
+        // One row says nothing new.
+        if rows.len() > 1 {
+            table(out, title, column, rows, most)?;
+        }
+    }
+    offenders(out, &path, &by.offenders, most)
+}
+
+/// What a row of data is called.
+pub(super) fn data_name(name: Option<&str>, data: &DataRow) -> String {
+    let Some(Position { file, line, function, .. }) = &data.allocated_at else {
+        return name.map_or_else(|| "(not known)".to_owned(), plain);
+    };
+    let file = file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+    let place = match (file, line, function) {
+        (Some(file), Some(line), _) => plain(&format!("{file}:{line}")),
+        (.., Some(function)) => plain(function),
+        _ => "heap".to_owned(),
+    };
+    match name.or(data.type_name.as_deref()) {
+        Some(name) => format!("{}, {place}", plain(name)),
+        None => place,
+    }
+}
+
+fn row_name(row: &SimulatedRow) -> String {
+    match &row.data {
+        Some(data) => data_name(row.name.as_deref(), data),
+        None => {
+            row.name.as_deref().map_or_else(|| "(not known)".to_owned(), |name| shorten_path(&plain(name), ROW_COLUMNS))
+        }
+    }
+}
+
+fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[SimulatedRow], most: usize) -> fmt::Result {
+    let Some(first) = all.first() else { return Ok(()) };
+    writeln!(out, "\n{HEADING}{title}: share of cycles; misses of each cache in 100 accesses{HEADING:#}")?;
+    let mut columns = vec![
+        Column::Shortened(column, ROW_COLUMNS),
+        Column::Number("share"),
+        Column::Number("accesses"),
+        Column::Number("cycles each"),
+    ];
+    let names: Vec<String> = first.counts.caches.iter().map(|cache| plain(&cache.name)).collect();
+    let has_used = first.counts.used.is_some();
+    columns.extend(names.iter().map(|name| Column::Number(name)));
+    if has_used {
+        columns.push(Column::Number("used"));
+    }
+    let mut rows = Rows::new(&columns, false);
+    for row in all.iter().take(most) {
+        let counts = &row.counts;
+        let accesses = counts.accesses.max(1) as f64;
+        let mut cells = vec![
+            row_name(row),
+            percent(counts.share),
+            count(counts.accesses),
+            format!("{:.1}", counts.cycles as f64 / accesses),
+        ];
+        cells.extend(counts.caches.iter().map(|cache| percent(cache.misses as f64 / accesses)));
+        if has_used {
+            let used = counts.used.filter(|used| used.bytes > 0);
+            cells.push(used.map_or_else(String::new, |used| percent(used.used_bytes as f64 / used.bytes as f64)));
+        }
+        rows.push(cells);
+    }
+    rows.write(out, 2)?;
+    more(out, all.len(), most)
+}
+
+/// Why lines were not in one cache.
+fn why_by_data(
+    out: &mut impl Write,
+    machine: &SimulatedMachine,
+    data: &[SimulatedRow],
+    place: usize,
+    most: usize,
+) -> fmt::Result {
+    let of = |row: &SimulatedRow| row.counts.caches[place].misses;
+    let mut all: Vec<&SimulatedRow> = data.iter().filter(|row| of(row) > 0).collect();
+    let Some(first) = all.first() else { return Ok(()) };
+    let cache = plain(&first.counts.caches[place].name);
+    all.sort_by_key(|row| std::cmp::Reverse(of(row)));
+    writeln!(out, "\n{HEADING}Why {cache} missed, by data{HEADING:#}")?;
+    let columns = [&[Column::Shortened("data", ROW_COLUMNS), Column::Number("missed")], &classes(machine)[..]].concat();
+    let mut rows = Rows::new(&columns, false);
+    for row in all.iter().take(most) {
+        let cache = &row.counts.caches[place];
+        rows.push([vec![row_name(row), count(cache.misses)], class_cells(machine, &cache.classes)].concat());
+    }
+    rows.write(out, 2)?;
+    more(out, all.len(), most)
+}
+
+fn offenders(out: &mut impl Write, path: &[&str], all: &[Offender], most: usize) -> fmt::Result {
+    let misses = |offender: &Offender| offender.misses.last().copied().unwrap_or(0);
+    let all: Vec<&Offender> = all.iter().filter(|offender| misses(offender) > 0).collect();
+    let Some(cache) = path.last().filter(|_| !all.is_empty()) else { return Ok(()) };
+    writeln!(out, "\n{HEADING}Who misses {} most{HEADING:#}", plain(cache))?;
+    let columns = [
+        Column::Shortened("variable", 28),
+        Column::Shortened("line", 36),
+        Column::Number("accesses"),
+        Column::Number("missed"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for offender in all.iter().take(most) {
+        let line = match (&offender.file, offender.line) {
+            (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), 36),
+            _ => "(not known)".to_owned(),
+        };
+        rows.push(vec![
+            offender.variable.as_deref().map_or_else(|| "(not known)".to_owned(), plain),
+            line,
+            count(offender.accesses),
+            count(misses(offender)),
+        ]);
+    }
+    rows.write(out, 2)?;
+    more(out, all.len(), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_simulate::access::Consumer as _;
+    use slimline_simulate::simulation::{Options, Simulation};
+
+    use super::super::a_run;
+    use super::*;
+
+    #[test]
+    fn a_small_report() {
+        let asked = Options { classes: true, used_bytes: true, ..Options::default() };
+        let mut simulation = Simulation::new(&a_run::machine(), &asked).unwrap();
+        simulation.take(&a_run::accesses());
+        let outcomes = [simulation.finish()];
+        let report = SimulationReport::new(a_run::trace(), &outcomes, &a_run::origins(), &asked);
+        let mut out = String::new();
+        super::simulation(&mut out, &report, 3).unwrap();
+        insta::assert_snapshot!(a_run::unstyled(&out));
+        let csv = report.csv();
+        assert!(csv.contains("\ntwo nodes,L2,CDF,src/filter.c,280,128,16\n"), "{csv}");
+    }
 }

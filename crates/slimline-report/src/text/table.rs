@@ -8,25 +8,25 @@ use super::{DIM, WIDTH};
 
 /// How a column is laid out.
 #[derive(Clone, Copy)]
-pub(super) enum Column {
+pub(super) enum Column<'a> {
     /// Text, to the left, as wide as its content.
-    Text(&'static str),
+    Text(&'a str),
     /// Text, to the left, at most so many columns; longer text loses its middle.
-    Shortened(&'static str, usize),
+    Shortened(&'a str, usize),
     /// Numbers, to the right.
-    Number(&'static str),
+    Number(&'a str),
 }
 
 /// A table that is filled row by row, then written.
-pub(super) struct Rows {
-    columns: Vec<Column>,
+pub(super) struct Rows<'a> {
+    columns: Vec<Column<'a>>,
     table: Table,
     /// Whether nothing is cut.
     wide: bool,
 }
 
-impl Rows {
-    pub(super) fn new(columns: &[Column], wide: bool) -> Self {
+impl<'a> Rows<'a> {
+    pub(super) fn new(columns: &[Column<'a>], wide: bool) -> Self {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(columns.iter().map(|column| match column {

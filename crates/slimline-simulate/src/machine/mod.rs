@@ -211,6 +211,12 @@ impl Machine {
         self.caches.first().map_or(1, |cache| cache.line_bytes)
     }
 
+    /// The core that a thread runs on: that of its number, modulo all.
+    #[inline]
+    pub fn core_of(&self, thread: u32) -> u32 {
+        if thread < self.cores { thread } else { thread % self.cores }
+    }
+
     /// The memory that each core is near to.
     pub fn memory_of_core(&self) -> Vec<usize> {
         let near = |core| self.memories.iter().position(|memory| memory.cores.contains(&core)).unwrap_or(0);

@@ -13,12 +13,14 @@ mod histogram;
 mod lines;
 mod recency;
 mod sampled;
+mod sampled_keys;
 
 use self::domains::Domains;
 pub use self::domains::{CoreSets, CoreSetsError};
 pub use self::histogram::{Histogram, MissRatios};
 use self::lines::Lines;
 pub use self::sampled::{CLASSES, Estimate, EstimatedMisses, Interval, Sampled, SampledDistances};
+pub use self::sampled_keys::{SampledKey, SampledKeys};
 
 /// Exact distances. Takes O(log n) time an access, and 12 bytes a line (300 where it is alone in its page), with 20 to 40 more for each
 /// cache or core whose accesses are seen apart.

@@ -164,6 +164,11 @@ impl Estimate {
         }
     }
 
+    /// Takes in all of another one, of the same lines.
+    pub fn merge(&mut self, other: &Self) {
+        self.classes.iter_mut().zip(&other.classes).for_each(|(class, more)| class.merge(more));
+    }
+
     /// All classes together.
     pub fn histogram(&self) -> Histogram {
         let mut all = Histogram::coarse();

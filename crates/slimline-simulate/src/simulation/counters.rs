@@ -113,6 +113,38 @@ impl Counts {
         lookups
     }
 
+    /// Adds those of the same machine.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            loads,
+            stores,
+            fetches,
+            further_lines,
+            further_fetches,
+            cycles,
+            misses,
+            tlb_misses,
+            page_walks,
+            served_by_memory,
+            served_from_afar,
+            fetched_lines,
+            used_bytes,
+        } = self;
+        *loads += other.loads;
+        *stores += other.stores;
+        *fetches += other.fetches;
+        *further_lines += other.further_lines;
+        *further_fetches += other.further_fetches;
+        *cycles += other.cycles;
+        misses.iter_mut().zip(&other.misses).for_each(|(sum, more)| sum.add(more));
+        tlb_misses.iter_mut().zip(&other.tlb_misses).for_each(|(sum, more)| *sum += more);
+        *page_walks += other.page_walks;
+        served_by_memory.iter_mut().zip(&other.served_by_memory).for_each(|(sum, more)| *sum += more);
+        *served_from_afar += other.served_from_afar;
+        *fetched_lines += other.fetched_lines;
+        *used_bytes += other.used_bytes;
+    }
+
     /// Loads, stores and instruction fetches.
     pub fn accesses(&self) -> u64 {
         self.loads + self.stores + self.fetches
@@ -127,6 +159,19 @@ struct Row {
     further_lines: [u64; 3],
     /// Beyond those of first-level hits.
     extra_cycles: u64,
+}
+
+/// Where the counts of a key stand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark {
+    pub(super) hit_cycles: u64,
+    pub(super) extra_cycles: u64,
+    /// Misses in the first level.
+    pub(super) true_sharing: u64,
+    /// Likewise.
+    pub(super) false_sharing: u64,
+    /// Lines.
+    pub(super) from_afar: u64,
 }
 
 /// Counts of all keys. Memory grows with the largest key.
@@ -233,6 +278,25 @@ impl Counters {
         *self.rest(key, self.tlbs + self.memories + 3) += used_bytes;
     }
 
+    /// Where the counts of a key stand; `first` is the cache that all its accesses ask.
+    pub(super) fn mark(&self, key: u32, first: Option<usize>) -> Mark {
+        let Some(row) = self.rows.get(key as usize) else { return Mark::default() };
+        let misses = first.map(|cache| &self.misses[key as usize * self.caches + cache]);
+        Mark {
+            hit_cycles: self.hits(row),
+            extra_cycles: row.extra_cycles,
+            true_sharing: misses.map_or(0, |misses| misses.coherence_true),
+            false_sharing: misses.map_or(0, |misses| misses.coherence_false),
+            from_afar: self.rest[key as usize * self.width() + self.tlbs + 1 + self.memories],
+        }
+    }
+
+    /// Cycles of first-level hits.
+    fn hits(&self, row: &Row) -> u64 {
+        let hits = row.references.iter().zip(&row.further_lines).zip(&self.hit_cycles);
+        hits.map(|((first, further), hit)| (first + further) * hit).sum()
+    }
+
     /// One more than the largest key.
     pub(super) fn keys(&self) -> u32 {
         let is_used = |row: &Row| row.references != [0; 3];
@@ -273,8 +337,7 @@ impl Counters {
         let [further_loads, further_stores, further_fetches] = row.further_lines;
         counts.further_lines += further_loads + further_stores;
         counts.further_fetches += further_fetches;
-        let hits = row.references.iter().zip(&row.further_lines).zip(&self.hit_cycles);
-        counts.cycles += row.extra_cycles + hits.map(|((first, further), hit)| (first + further) * hit).sum::<u64>();
+        counts.cycles += row.extra_cycles + self.hits(row);
         for (sum, misses) in counts.misses.iter_mut().zip(&self.misses[key * self.caches..]) {
             sum.add(misses);
         }

@@ -6,7 +6,7 @@ use crate::machine::{Machine, SMALL_PAGE_BYTES};
 
 /// Pages and their memories.
 #[derive(Debug)]
-pub(super) struct Homes {
+pub(crate) struct Homes {
     pages: FxHashMap<u64, u32>,
     /// Pages that still fit.
     room: Vec<u64>,
@@ -18,7 +18,7 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    pub(super) fn new(machine: &Machine) -> Self {
+    pub(crate) fn new(machine: &Machine) -> Self {
         let memories = machine.memories.len();
         let order = |near: usize| {
             let mut order: Vec<u32> = (0..memories as u32).collect();
@@ -44,6 +44,12 @@ impl Homes {
         let near = self.memory_of_core[core];
         let home = if self.room.len() == 1 { 0 } else { self.home(near, address / SMALL_PAGE_BYTES) };
         (home, self.latency_cycles[home][near], home == near)
+    }
+
+    /// Whether the address lives in the memory near to the core.
+    pub(crate) fn is_near(&mut self, core: usize, address: u64) -> bool {
+        let near = self.memory_of_core[core];
+        self.room.len() == 1 || self.home(near, address / SMALL_PAGE_BYTES) == near
     }
 
     fn home(&mut self, near: usize, page: u64) -> usize {

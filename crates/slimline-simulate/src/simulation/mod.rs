@@ -16,6 +16,7 @@ mod used_bytes;
 
 pub use counters::{Counts, Events, Misses};
 pub use hierarchy::MachineEvents;
+pub(crate) use homes::Homes;
 pub use tlb::LargePages;
 
 use array::LINE_BITS;
@@ -23,35 +24,8 @@ use counters::Reference;
 use hierarchy::{Hierarchy, Lookup};
 use tlb::Tlbs;
 
+use crate::access::{Access, AccessKind, Consumer};
 use crate::machine::{Counting, Machine, MachineError};
-
-/// One access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// First byte. Its top four bits do not count: nobody's addresses differ in them alone.
-    pub address: u64,
-    /// Who is told what it cost: any number, best a small one, as memory grows with the largest.
-    pub key: u32,
-    /// How many bytes; 0 counts as 1.
-    pub bytes: u32,
-    /// The core, modulo the machine's cores.
-    pub core: u32,
-    /// What it does.
-    pub kind: AccessKind,
-}
-
-/// What an access does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessKind {
-    /// Reads data.
-    Load,
-    /// Writes data.
-    Store,
-    /// Reads and writes the same data: one load and one store, or as [`Counting`] says.
-    Modify,
-    /// Fetches an instruction. Nothing where the first level has no cache for instructions.
-    Fetch,
-}
 
 /// What to tell besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +47,8 @@ pub struct Simulation {
     tlbs: Vec<Tlbs>,
     large_pages: LargePages,
     line_shift: u32,
+    /// The nearest kind of cache that has data, if any.
+    first_data_cache: Option<usize>,
     is_cachegrind: bool,
     /// Whether the most recent line of a set may be passed over quickly.
     has_quick_hits: bool,
@@ -95,6 +71,7 @@ impl Simulation {
             tlbs: (0..cores).map(|_| Tlbs::new(machine)).collect(),
             large_pages: options.large_pages.clone(),
             line_shift: machine.line_bytes().trailing_zeros(),
+            first_data_cache: machine.path(false).first().copied(),
             is_cachegrind: machine.counting == Counting::Cachegrind,
             has_quick_hits: hierarchy.is_first_by_recency() && !options.used_bytes,
             hierarchy,
@@ -107,28 +84,26 @@ impl Simulation {
         &self.machine
     }
 
-    /// Does these accesses, in their order.
-    pub fn run(&mut self, accesses: &[Access]) {
-        for access in accesses {
-            match access.kind {
-                AccessKind::Load => self.reference(access, Reference::Load),
-                AccessKind::Store => self.reference(access, Reference::Store),
-                AccessKind::Modify => {
-                    self.reference(access, Reference::Load);
-                    if !self.is_cachegrind {
-                        self.reference(access, Reference::Store);
-                    }
+    /// Does an access.
+    #[inline(always)]
+    fn one(&mut self, access: &Access) {
+        match access.kind {
+            AccessKind::Load => self.reference(access, Reference::Load),
+            AccessKind::Store => self.reference(access, Reference::Store),
+            AccessKind::Modify => {
+                self.reference(access, Reference::Load);
+                if !self.is_cachegrind {
+                    self.reference(access, Reference::Store);
                 }
-                AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, Reference::Fetch),
-                AccessKind::Fetch => {}
             }
+            AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, Reference::Fetch),
+            AccessKind::Fetch => {}
         }
     }
 
     #[inline(always)]
     fn reference(&mut self, access: &Access, kind: Reference) {
-        let core =
-            (if access.core < self.machine.cores { access.core } else { access.core % self.machine.cores }) as usize;
+        let core = self.machine.core_of(access.thread) as usize;
         let first = access.address & ((1 << LINE_BITS) - 1);
         let last = first + u64::from(access.bytes.max(1) - 1);
         let key = access.key;
@@ -172,11 +147,48 @@ impl Simulation {
         (u64::MAX >> (63 - (last - first))) << first
     }
 
+    /// Does an access, and tells what it took.
+    pub(crate) fn cost(&mut self, access: &Access) -> Cost {
+        let first = self.first_data_cache;
+        let before = self.hierarchy.counters.mark(access.key, first);
+        self.one(access);
+        let after = self.hierarchy.counters.mark(access.key, first);
+        let hit_cycles = after.hit_cycles - before.hit_cycles;
+        Cost {
+            cycles: hit_cycles + after.extra_cycles - before.extra_cycles,
+            hit_cycles,
+            true_sharing: after.true_sharing - before.true_sharing,
+            false_sharing: after.false_sharing - before.false_sharing,
+            is_from_afar: after.from_afar > before.from_afar,
+        }
+    }
+
     /// Ends the pass: lines that are still there are counted as if they left now, where used bytes are counted.
     pub fn finish(mut self) -> Outcome {
         self.hierarchy.end();
         Outcome { machine: self.machine, hierarchy: self.hierarchy }
     }
+}
+
+impl Consumer for Simulation {
+    fn take(&mut self, accesses: &[Access]) {
+        accesses.iter().for_each(|access| self.one(access));
+    }
+}
+
+/// What one access took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Of all that it did.
+    pub(crate) cycles: u64,
+    /// What they would be, had the first level had all of it.
+    pub(crate) hit_cycles: u64,
+    /// Misses of the first level, as another core had stored what is accessed.
+    pub(crate) true_sharing: u64,
+    /// The same where it had stored other bytes of the line.
+    pub(crate) false_sharing: u64,
+    /// A memory served it that is not near to the core.
+    pub(crate) is_from_afar: bool,
 }
 
 /// What was counted in a pass.

@@ -1,7 +1,8 @@
 //! Small streams whose counts anybody can follow.
 
+use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::Machine;
-use slimline_simulate::simulation::{Access, AccessKind, LargePages, Options};
+use slimline_simulate::simulation::{LargePages, Options};
 
 use crate::{access, outcome};
 
@@ -148,7 +149,7 @@ fn pages_live_where_they_were_touched_first() {
 /// Addresses at the end of what there is, empty and long accesses, a core that the machine has not got.
 #[test]
 fn nothing_is_out_of_bounds() {
-    let any = |address, bytes, core| Access { address, key: 3, bytes, core, kind: Store };
+    let any = |address, bytes, core| Access { address, key: 3, bytes, thread: core, kind: Store };
     let accesses = [any(u64::MAX, 64, 9), any(0, 0, 1), any(1 << 48, 1 << 20, 0), any(u64::MAX - 7, 8, 0)];
     for name in slimline_simulate::machine::NAMES {
         let found = outcome(&Machine::named(name).unwrap(), &Options::default(), &accesses);

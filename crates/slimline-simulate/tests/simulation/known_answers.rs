@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::{Cache, Counting, Holds, Inclusion, Machine, Memory, Prefetch, Replacement, Sharing};
-use slimline_simulate::simulation::{Access, AccessKind, Options};
+use slimline_simulate::simulation::Options;
 
 use crate::{access, outcome};
 

@@ -5,16 +5,17 @@ mod known_answers;
 mod same_as_twin;
 mod twin;
 
+use slimline_simulate::access::{Access, AccessKind, Consumer as _};
 use slimline_simulate::machine::Machine;
-use slimline_simulate::simulation::{Access, AccessKind, Options, Outcome, Simulation};
+use slimline_simulate::simulation::{Options, Outcome, Simulation};
 
 /// What becomes of these accesses.
 fn outcome(machine: &Machine, options: &Options, accesses: &[Access]) -> Outcome {
     let mut simulation = Simulation::new(machine, options).unwrap();
-    simulation.run(accesses);
+    simulation.take(accesses);
     simulation.finish()
 }
 
 fn access(core: u32, kind: AccessKind, address: u64, bytes: u32) -> Access {
-    Access { address, key: 0, bytes, core, kind }
+    Access { address, key: 0, bytes, thread: core, kind }
 }

@@ -1,10 +1,11 @@
 //! Random accesses to random machines: the simulator counts what its twin counts.
 
 use proptest::prelude::*;
+use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::{
     Cache, Counting, Holds, Inclusion, Machine, Memory, Prefetch, Replacement, Sharing, Tlb,
 };
-use slimline_simulate::simulation::{Access, AccessKind, LargePages, Options};
+use slimline_simulate::simulation::{LargePages, Options};
 
 use crate::outcome;
 use crate::twin::Twin;
@@ -153,7 +154,7 @@ prop_compose! {
             1 => Just(AccessKind::Fetch),
         ],
     ) -> Access {
-        Access { address: page * 4096 + place, key, bytes, core, kind }
+        Access { address: page * 4096 + place, key, bytes, thread: core, kind }
     }
 }
 

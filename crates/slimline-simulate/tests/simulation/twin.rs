@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::{Counting, Inclusion, Machine, Prefetch, Replacement};
-use slimline_simulate::simulation::{Access, AccessKind, Counts, Events, LargePages, MachineEvents, Misses, Options};
+use slimline_simulate::simulation::{Counts, Events, LargePages, MachineEvents, Misses, Options};
 
 #[derive(Clone, Debug, Default)]
 struct Way {
@@ -203,7 +204,7 @@ impl Twin {
     }
 
     fn reference(&mut self, access: &Access, kind: AccessKind, is_cachegrind: bool) {
-        let core = (access.core % self.machine.cores) as usize;
+        let core = (access.thread % self.machine.cores) as usize;
         let way = if kind == AccessKind::Fetch { self.instructions[core].clone() } else { self.data[core].clone() };
         if way.is_empty() {
             return;

@@ -107,6 +107,19 @@ impl Program {
         (&self.modules[*module as usize].1, site)
     }
 
+    /// The sites of a segment of this program, each with its part of one visit's words; those that lack any are left out.
+    pub fn sites_with_words<'a>(
+        &'a self,
+        segment: SegmentId,
+        mut words: &'a [u64],
+    ) -> impl Iterator<Item = (SiteId, &'a Site, &'a [u64])> {
+        self.sites_of(segment).map_while(move |(id, site)| {
+            let (own, rest) = words.split_at_checked(site.words())?;
+            words = rest;
+            Some((id, site, own))
+        })
+    }
+
     /// The sites of a segment of this program, with their numbers.
     pub fn sites_of(&self, segment: SegmentId) -> impl Iterator<Item = (SiteId, &Site)> {
         let known = &self.segments[segment.0 as usize];

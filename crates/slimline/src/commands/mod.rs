@@ -10,6 +10,8 @@ mod export;
 mod import;
 mod record;
 mod report;
+mod reuse;
+mod share;
 mod simulate;
 mod trace;
 
@@ -36,6 +38,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
 
+        Command::Reuse(options) => reuse::run(options),
+        Command::Share(options) => share::run(options),
         Command::Simulate(options) => simulate::run(options),
         Command::Doctor(options) => doctor::run(options),
         Command::Demo(options) => demo::run(options),

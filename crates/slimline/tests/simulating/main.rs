@@ -1,5 +1,9 @@
 //! `slimline simulate`: counts as Cachegrind's, published answers through the command line, and how it ends badly.
 
+mod reused;
+mod shared;
+mod traced;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -36,7 +40,7 @@ fn both_formats_give_the_published_answer() {
         fs::write(directory.path().join("trace"), text).unwrap();
         let arguments = ["trace", "--machine", "small.toml", "--machine", "host", "--format", "json"];
         let report = json(&simulate(directory.path(), &arguments));
-        assert_eq!((&report["schema"], &report["format"]), (&1.into(), &format.into()));
+        assert_eq!((&report["schema"], &report["trace"]["format"]), (&1.into(), &format.into()));
         let machine = &report["machines"][0];
         let cache = &machine["caches"][0];
         assert_eq!((&machine["loads"], &machine["stores"], &machine["fetches"]), (&6.into(), &3.into(), &0.into()));
@@ -45,7 +49,7 @@ fn both_formats_give_the_published_answer() {
     }
     let output = simulate(directory.path(), &["trace", "--machine", "small.toml", "--classes", "--used-bytes"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("small, 1 core\n  trace (din)\n  6 loads, 3 stores\n"), "{text}");
+    assert!(text.contains("trace (din)\n\nsmall, 1 core\n  6 loads, 3 stores\n"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
@@ -81,6 +85,30 @@ fn what_is_wrong_is_one_line() {
             (Some(2), true, 1),
             "{told}"
         );
+        assert!(told.starts_with(line), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_trace_of_threads_is_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("good"), LACKEY).unwrap();
+    let crossed = "name = \"crossed\"\ncores = 3\ncache = [\n\
+        { name = \"L1\", level = 1, holds = \"data\", size = 512, line = 16, ways = 2, latency = 1, shared_by = [\"0-1\", \"2\"] },\n\
+        { name = \"L2\", level = 2, size = 512, line = 16, ways = 2, latency = 2, shared_by = [\"0\", \"1-2\"] },\n]\n\
+        memory = [{ name = \"memory\", latency = 100 }]\n";
+    fs::write(directory.path().join("crossed.toml"), crossed).unwrap();
+    let cases: [(&[&str], &str); 4] = [
+        (&["simulate", "."], "slimline: .: holds no recorded trace"),
+        (&["reuse", "."], "slimline: .: holds no recorded trace"),
+        (&["share", "good"], "slimline: good: tells no threads: share is for what `slimline trace -o` wrote"),
+        (&["reuse", "good", "--machine", "crossed.toml"], "slimline: "),
+    ];
+    for (arguments, line) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+        let output = command.args(arguments).current_dir(directory.path()).stdin(Stdio::null()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), told.lines().count()), (Some(2), 1), "{told}");
         assert!(told.starts_with(line), "{told}");
     }
 }

@@ -20,20 +20,20 @@ const LARGE_BYTES: u64 = 1 << 18;
 const MOST_GAPS: usize = 4096;
 
 /// Whose block it is: an allocation site's number; [`NO_GROUP`] of gaps.
-pub(super) type Group = u32;
+pub(in crate::full_trace) type Group = u32;
 /// Of addresses outside blocks.
-pub(super) const NO_GROUP: Group = u32::MAX;
+pub(in crate::full_trace) const NO_GROUP: Group = u32::MAX;
 
 /// A block, or a gap, by a number of our own. A number's group never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(super) struct BlockNumber(u32);
+pub(in crate::full_trace) struct BlockNumber(u32);
 
 /// A block as it was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) group: Group,
+pub(in crate::full_trace) struct Block {
+    pub(in crate::full_trace) start: u64,
+    pub(in crate::full_trace) end: u64,
+    pub(in crate::full_trace) group: Group,
 }
 
 /// What is kept of a number.
@@ -57,7 +57,7 @@ enum Page {
 
 /// The living, and the gaps between them.
 #[derive(Debug)]
-pub(super) struct LiveBlocks {
+pub(in crate::full_trace) struct LiveBlocks {
     /// By number; 0 is no block.
     kept: Vec<Kept>,
     /// Numbers that are free again.
@@ -86,18 +86,18 @@ impl Default for LiveBlocks {
 impl LiveBlocks {
     /// Whether the address is certainly in this block or gap. False says nothing.
     #[inline]
-    pub(super) fn reaches(&self, number: BlockNumber, address: u64) -> bool {
+    pub(in crate::full_trace) fn reaches(&self, number: BlockNumber, address: u64) -> bool {
         let kept = &self.kept[number.0 as usize];
         address.wrapping_sub(kept.start) < kept.reach
     }
 
     /// The group of a block; [`NO_GROUP`] of a gap and of number 0.
-    pub(super) fn group(&self, number: BlockNumber) -> Group {
+    pub(in crate::full_trace) fn group(&self, number: BlockNumber) -> Group {
         self.kept[number.0 as usize].group
     }
 
     /// The block that has this address, or the gap; number 0 where there is neither.
-    pub(super) fn find(&mut self, address: u64) -> BlockNumber {
+    pub(in crate::full_trace) fn find(&mut self, address: u64) -> BlockNumber {
         let found = match self.pages.get(&(address / PAGE_BYTES)) {
             Some(Page::Gap(gap)) => return *gap,
             Some(Page::Grains(index)) => {
@@ -169,7 +169,7 @@ impl LiveBlocks {
     }
 
     /// Adds a block. What lies there already stays, below or above it.
-    pub(super) fn insert(&mut self, block: Block) {
+    pub(in crate::full_trace) fn insert(&mut self, block: Block) {
         let number = self.number(block);
         let covered: Vec<BlockNumber> = self.large_in(block.start, block.end.max(block.start + 1)).collect();
         for below in &covered {
@@ -250,7 +250,7 @@ impl LiveBlocks {
     }
 
     /// Takes out the block that starts there.
-    pub(super) fn remove(&mut self, start: u64) -> Option<Block> {
+    pub(in crate::full_trace) fn remove(&mut self, start: u64) -> Option<Block> {
         if let Some(number) = self.large.remove(&start) {
             // What it lay in is found again.
             if let Some((_, below)) = self.large.range(..start).next_back() {

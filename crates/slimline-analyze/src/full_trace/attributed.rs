@@ -1,0 +1,487 @@
+//! From records to accesses that know whose they are.
+//!
+//! What an [`Access`] is of (instruction, data, thread) is its key: each combination that occurs gets one, in the order of
+//! first accesses, and [`AttributedAccesses::origins`] says at the end what each stands for. Data are heap blocks by their
+//! allocating instruction, or else the variable that the instruction names.
+//!
+//! A key costs a comparison where an instruction accesses the block that it accessed last, or again none; else look-ups.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
+use slimline_trace::stream::sites::{Site, SiteKind};
+
+use super::TraceBatch;
+use super::findings::{field, line, place};
+use super::heap::GroupBlocks;
+use super::heap::blocks::Blocks;
+use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
+use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
+
+/// Accesses that are handed on together: 96 KiB.
+const BATCH: usize = 1 << 12;
+/// Bytes that one instruction may copy or fill; no program has more.
+const MOST_BYTES: u64 = 1 << 36;
+/// Bytes of one [`Access`].
+const MOST_ACCESS_BYTES: u64 = 1 << 30;
+/// Addresses are below; above it stand processes, so that the memory of each is its own.
+const ADDRESS_BITS: u32 = 48;
+
+/// Makes accesses of records, in the order in which they come.
+#[derive(Debug, Default)]
+pub struct AttributedAccesses {
+    blocks: Blocks,
+    segments: Vec<Plan>,
+    /// Of the segments' sites.
+    loads_and_stores: Vec<PlannedAccess>,
+    threads: FxHashMap<(u32, u32), u32>,
+    /// By thread.
+    thread_ids: Vec<Thread>,
+    keys: Keys,
+    batch: Vec<Access>,
+    oversized: u64,
+    untraced: u64,
+    /// By segment: how many of its sites access memory that nobody knows.
+    untraced_sites: Vec<u32>,
+}
+
+/// How a segment's visits are gone through.
+#[derive(Clone, Debug)]
+enum Plan {
+    /// It has nothing to do with memory.
+    Skip,
+    /// It only loads and stores: [`AttributedAccesses::loads_and_stores`].
+    LoadsAndStores(Range<u32>),
+    /// It also allocates, copies or accesses lanes.
+    Sites,
+}
+
+/// A load or store: which of its segment's words is the address.
+#[derive(Clone, Copy, Debug)]
+struct PlannedAccess {
+    site: u32,
+    word: u32,
+    bytes: u32,
+    kind: AccessKind,
+}
+
+fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
+    match kind {
+        SiteKind::Load => Some(AccessKind::Load),
+        SiteKind::Store => Some(AccessKind::Store),
+        SiteKind::Update => Some(AccessKind::Modify),
+        _ => None,
+    }
+}
+
+impl Plan {
+    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedAccess>) -> Self {
+        let first = loads_and_stores.len();
+        let mut word = 0;
+        for (id, site) in program.sites_of(segment) {
+            match (plain_kind(site.kind), site.kind) {
+                (Some(kind), _) => {
+                    loads_and_stores.push(PlannedAccess { site: id.0, word, bytes: site.size_bytes, kind });
+                }
+                (None, SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire) => {}
+                _ => {
+                    loads_and_stores.truncate(first);
+                    return Self::Sites;
+                }
+            }
+            word += site.words() as u32;
+        }
+        match loads_and_stores.len() {
+            none if none == first => Self::Skip,
+            end => Self::LoadsAndStores(first as u32..end as u32),
+        }
+    }
+}
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct KeyOf {
+    thread: u32,
+    site: u32,
+    /// Allocating site; [`NO_GROUP`] outside blocks.
+    group: Group,
+}
+
+/// Keys of all combinations so far.
+#[derive(Debug, Default)]
+struct Keys {
+    known: FxHashMap<KeyOf, u32>,
+    all: Vec<KeyOf>,
+    /// Accesses by key.
+    accesses: Vec<u64>,
+    /// By thread, then site: what it accessed last.
+    recent: Vec<Vec<Recent>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    block: BlockNumber,
+    key: u32,
+}
+
+impl Keys {
+    /// The key of an access.
+    #[inline]
+    fn key(&mut self, live: &mut LiveBlocks, thread: u32, site: u32, address: u64) -> u32 {
+        let recent = self.recent[thread as usize][site as usize];
+        let key = match live.reaches(recent.block, address) {
+            true => recent.key,
+            false => self.look_up(live, thread, site, address),
+        };
+        self.accesses[key as usize] += 1;
+        key
+    }
+
+    fn look_up(&mut self, live: &mut LiveBlocks, thread: u32, site: u32, address: u64) -> u32 {
+        let block = live.find(address);
+        let of = KeyOf { thread, site, group: live.group(block) };
+        let key = *self.known.entry(of).or_insert_with(|| {
+            self.all.push(of);
+            self.accesses.push(0);
+            self.all.len() as u32 - 1
+        });
+        self.recent[thread as usize][site as usize] = Recent { block, key };
+        key
+    }
+}
+
+impl AttributedAccesses {
+    /// Has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hands on the accesses of a batch, perhaps later.
+    pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, consumer: &mut dyn Consumer) {
+        let thread = self.make_room(program, batch);
+        let Self { blocks, segments, loads_and_stores, keys, batch: accesses, oversized, .. } = self;
+        let untraced =
+            |visits: &Visits| u64::from(self.untraced_sites[visits.segment.0 as usize]) * u64::from(visits.times);
+        self.untraced += batch.visits.iter().map(untraced).sum::<u64>();
+        let (live, allocations) = blocks.of_process(batch.process);
+        let space = u64::from(batch.process) << ADDRESS_BITS;
+        for visits in batch.visits {
+            let index = visits.segment.0 as usize;
+            let words = program.segments()[index].words;
+            match &segments[index] {
+                Plan::Skip => continue,
+                Plan::LoadsAndStores(sites) => {
+                    let sites = &loads_and_stores[sites.start as usize..sites.end as usize];
+                    for words in batch.words_of_each(*visits, words).filter(|words| !words.is_empty()) {
+                        accesses.extend(sites.iter().map(|&PlannedAccess { site, word, bytes, kind }| {
+                            let address = words[word as usize];
+                            let key = keys.key(live, thread, site, address);
+                            Access { address: address ^ space, key, bytes, thread, kind }
+                        }));
+                        if accesses.len() >= BATCH {
+                            consumer.take(accesses);
+                            accesses.clear();
+                        }
+                    }
+                }
+                Plan::Sites => {
+                    for words in batch.words_of_each(*visits, words) {
+                        for (id, site, own) in program.sites_with_words(visits.segment, words) {
+                            if allocations.follow(live, batch, id, site.kind, own) {
+                                continue;
+                            }
+                            each_access(site, own, |kind, address, bytes| {
+                                if bytes > MOST_BYTES {
+                                    *oversized += 1;
+                                    return;
+                                }
+                                let key = keys.key(live, thread, id.0, address);
+                                let of = |address, bytes| Access { address, key, bytes, thread, kind };
+                                let pieces = (0..bytes).step_by(MOST_ACCESS_BYTES as usize);
+                                accesses.extend(pieces.map(|from| {
+                                    let bytes = (bytes - from).min(MOST_ACCESS_BYTES);
+                                    of(address.wrapping_add(from) ^ space, bytes as u32)
+                                }));
+                            });
+                        }
+                        if accesses.len() >= BATCH {
+                            consumer.take(accesses);
+                            accesses.clear();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands on what was not yet.
+    pub fn flush(&mut self, consumer: &mut dyn Consumer) {
+        consumer.take(&self.batch);
+        self.batch.clear();
+    }
+
+    /// The number of the batch's thread.
+    fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
+        for segment in self.segments.len()..program.segments().len() {
+            let segment = SegmentId(segment as u32);
+            self.segments.push(Plan::new(program, segment, &mut self.loads_and_stores));
+            let untraced = program.sites_of(segment).filter(|(_, site)| site.kind == SiteKind::Untraced);
+            self.untraced_sites.push(untraced.count() as u32);
+        }
+        self.blocks.make_room(program.site_count());
+        let &TraceBatch { process, tid, .. } = batch;
+        let thread = *self.threads.entry((process, tid)).or_insert_with(|| {
+            self.thread_ids.push(Thread { process, tid });
+            self.keys.recent.push(Vec::new());
+            self.thread_ids.len() as u32 - 1
+        });
+        let recent = &mut self.keys.recent[thread as usize];
+        if recent.len() < program.site_count() {
+            recent.resize(program.site_count(), Recent::default());
+        }
+        thread
+    }
+
+    /// Copies and fills that were left out, as no program makes so large ones.
+    pub fn oversized(&self) -> u64 {
+        self.oversized
+    }
+
+    /// Times that something ran which may access memory, nobody knows where.
+    pub fn untraced(&self) -> u64 {
+        self.untraced
+    }
+
+    /// Blocks that were freed or resized but not known.
+    pub fn unknown_frees(&self) -> u64 {
+        self.blocks.unknown_frees()
+    }
+
+    /// What the keys stand for.
+    pub fn origins(&self, program: &Program) -> Origins {
+        let mut names = Names::default();
+        let blocks: FxHashMap<SiteId, GroupBlocks> = self.blocks.groups().collect();
+        let mut groups = Groups::default();
+        for (of, &accesses) in self.keys.all.iter().zip(&self.keys.accesses) {
+            let (module, site) = program.site(SiteId(of.site));
+            *groups.variables.entry((of.group, module.name(site.variable))).or_default() += accesses;
+        }
+        let rows = self.keys.all.iter().zip(&self.keys.accesses).map(|(of, &accesses)| {
+            let (module, site) = program.site(SiteId(of.site));
+            let place = place(module, site);
+            let variable = module.name(site.variable);
+            let data = groups.number(program, of.group, variable, &blocks);
+            Origin {
+                data,
+                variable: names.number(variable),
+                field: names.number(&field(module, site)),
+                function: names.number(&place.function),
+                line: names.number(&line(&place)),
+                thread: of.thread,
+                accesses,
+            }
+        });
+        let rows = rows.collect();
+        Origins::new(rows, groups.data, names, self.thread_ids.clone())
+    }
+}
+
+/// Data by their numbers.
+#[derive(Default)]
+struct Groups<'a> {
+    /// Accesses by group and variable.
+    variables: FxHashMap<(Group, &'a str), u64>,
+    numbers: FxHashMap<(Group, &'a str), u32>,
+    data: Vec<Data>,
+}
+
+impl<'a> Groups<'a> {
+    fn number(
+        &mut self,
+        program: &'a Program,
+        group: Group,
+        variable: &'a str,
+        blocks: &FxHashMap<SiteId, GroupBlocks>,
+    ) -> u32 {
+        // What a block is called does not say which it is.
+        let identity = (group, if group == NO_GROUP { variable } else { "" });
+        if let Some(number) = self.numbers.get(&identity) {
+            return *number;
+        }
+        let data = if group == NO_GROUP {
+            let kind = if variable.is_empty() { DataKind::Unattributed } else { DataKind::Variable };
+            Data { kind, name: variable.to_owned(), ..Data::default() }
+        } else {
+            let (module, site) = program.site(SiteId(group));
+            let blocks = blocks.get(&SiteId(group)).copied().unwrap_or_default();
+            Data {
+                kind: DataKind::Heap,
+                name: self.most_used_variable(group).to_owned(),
+                type_name: module.name(site.structure).to_owned(),
+                allocated_at: place(module, site),
+                blocks: blocks.blocks,
+                peak_bytes: blocks.peak_bytes,
+            }
+        };
+        self.data.push(data);
+        self.numbers.insert(identity, self.data.len() as u32 - 1);
+        self.data.len() as u32 - 1
+    }
+
+    /// The variable that most accesses to a block's group went by; of several the first by name.
+    fn most_used_variable(&self, group: Group) -> &'a str {
+        let of_group = self.variables.iter().filter(|((of, name), _)| *of == group && !name.is_empty());
+        of_group
+            .max_by_key(|((_, name), accesses)| (**accesses, std::cmp::Reverse(*name)))
+            .map_or("", |((_, name), _)| name)
+    }
+}
+
+/// Each access of one visit of a site; `own` are its words.
+fn each_access(site: &Site, own: &[u64], mut access: impl FnMut(AccessKind, u64, u64)) {
+    let size = u64::from(site.size_bytes);
+    match (site.kind, own) {
+        (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
+            access(plain_kind(site.kind).unwrap_or(AccessKind::Load), address, size);
+        }
+        // What is copied is read before it is written.
+        (SiteKind::Copy, &[to, from, bytes, ..]) => {
+            access(AccessKind::Load, from, bytes);
+            access(AccessKind::Store, to, bytes);
+        }
+        (SiteKind::Fill, &[address, bytes, ..]) => access(AccessKind::Store, address, bytes),
+        (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
+            // From the first lane that is accessed to the last.
+            let mask = mask & u64::MAX.checked_shr(64 - u32::from(site.lanes.min(64))).unwrap_or(0);
+            if mask != 0 {
+                let (first, end) = (u64::from(mask.trailing_zeros()), u64::from(64 - mask.leading_zeros()));
+                let kind = if site.kind.reads() { AccessKind::Load } else { AccessKind::Store };
+                access(kind, address.wrapping_add(first * size), (end - first) * size);
+            }
+        }
+        (SiteKind::Gather | SiteKind::Scatter, [mask, lanes @ ..]) => {
+            let kind = if site.kind.reads() { AccessKind::Load } else { AccessKind::Store };
+            let active = lanes.iter().take(64).enumerate().filter(|(lane, _)| mask >> lane & 1 != 0);
+            active.for_each(|(_, &address)| access(kind, address, size));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::sites::ModuleBuilder;
+
+    use super::super::tests::visits_of;
+    use super::*;
+    use crate::origins::By;
+
+    #[derive(Default)]
+    struct Seen(Vec<Access>);
+
+    impl Consumer for Seen {
+        fn take(&mut self, accesses: &[Access]) {
+            self.0.extend_from_slice(accesses);
+        }
+    }
+
+    /// What is made of these records, each with its process and thread.
+    fn seen(program: &Program, run: &[(u32, u32, u32, Vec<u64>)]) -> (Vec<Access>, AttributedAccesses) {
+        let (mut seen, mut accesses) = (Seen::default(), AttributedAccesses::new());
+        for (process, tid, segment, own) in run {
+            let (words, visits) = visits_of(program, &[(*segment, own.clone())]);
+            let (process, tid) = (*process, *tid);
+            let batch = TraceBatch { process, stream: tid, tid, sequence: 0, visits: &visits, words: &words };
+            accesses.update(program, &batch, &mut seen);
+        }
+        accesses.flush(&mut seen);
+        (seen.0, accesses)
+    }
+
+    fn program(segments: &[&[Site]]) -> Program {
+        let mut builder = ModuleBuilder::new();
+        for segment in segments {
+            builder.segment(segment.iter().copied());
+        }
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        program
+    }
+
+    #[test]
+    fn each_kind_accesses_what_its_words_say() {
+        use SiteKind::*;
+        let site = |kind, size_bytes, lanes| Site { lanes, ..Site::new(kind, size_bytes) };
+        let plain = [site(Load, 8, 1), site(Store, 4, 1), site(Update, 2, 1), site(Untraced, 0, 1)];
+        let others = [site(Copy, 0, 1), site(Fill, 0, 1), site(MaskedStore, 4, 8), site(Gather, 8, 3)];
+        let program = program(&[&plain, &others]);
+        let words = vec![0x100, 0x200, 10, 0x300, 5 << 30, 0x400, 0b1_0000_1100, 0b101, 0x500, 1 << 63, 0x600];
+        let (accesses, made) = seen(&program, &[(0, 7, 0, vec![1, 2, 3]), (0, 7, 1, words)]);
+        let found: Vec<_> = accesses.iter().map(|access| (access.kind, access.address, access.bytes)).collect();
+        let mut expected = vec![
+            (AccessKind::Load, 1, 8),
+            (AccessKind::Store, 2, 4),
+            (AccessKind::Modify, 3, 2),
+            (AccessKind::Load, 0x200, 10),
+            (AccessKind::Store, 0x100, 10),
+        ];
+        expected.extend((0..5).map(|part| (AccessKind::Store, 0x300 + (part << 30), 1 << 30)));
+        // Lanes 2 and 3; lane 8 is none.
+        expected.extend([(AccessKind::Store, 0x408, 8), (AccessKind::Load, 0x500, 8), (AccessKind::Load, 0x600, 8)]);
+        assert_eq!(found, expected);
+        assert_eq!((made.untraced(), made.oversized()), (1, 0));
+        let (_, made) = seen(&program, &[(0, 7, 1, vec![1, 2, 0, 3, u64::MAX, 4, 0, 0, 0, 0, 0])]);
+        assert_eq!(made.oversized(), 1);
+    }
+
+    #[test]
+    fn keys_tell_data_place_and_thread() {
+        let mut builder = ModuleBuilder::new();
+        let [node, next, list, total] = ["node", "next", "list", "total"].map(|text| builder.name(text));
+        let load = |variable, field| Site { variable, structure: node, field, ..Site::new(SiteKind::Load, 8) };
+        builder.segment([Site { structure: node, ..Site::new(SiteKind::Allocate, 0) }]);
+        builder.segment([load(list, next)]);
+        builder.segment([Site { variable: total, ..Site::new(SiteKind::Store, 8) }, Site::new(SiteKind::Load, 1)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let (accesses, made) = seen(
+            &program,
+            &[
+                (0, 7, 0, vec![0x1000, 64]),
+                (0, 7, 1, vec![0x1008]),
+                (0, 8, 1, vec![0x1010]),
+                (0, 7, 1, vec![0x1038]),
+                (0, 7, 2, vec![0x5000, 0x6000]),
+                // Another process has other memory at the same place.
+                (1, 7, 1, vec![0x1008]),
+            ],
+        );
+        let keys: Vec<(u32, u32)> = accesses.iter().map(|access| (access.key, access.thread)).collect();
+        assert_eq!(keys, [(0, 0), (1, 1), (0, 0), (2, 0), (3, 0), (4, 2)]);
+        assert_eq!((accesses[0].address, accesses[5].address), (0x1008, 0x1008 | 1 << 48));
+        let origins = made.origins(&program);
+        let of_data =
+            origins.sums(|key| origins.number(key, By::Data), |key| origins.of(key).accesses, |sum, n| *sum += n);
+        let data: Vec<_> = of_data
+            .iter()
+            .map(|(data, accesses)| {
+                let data = &origins.data()[*data as usize];
+                (data.kind, data.name.as_str(), data.type_name.as_str(), data.blocks, *accesses)
+            })
+            .collect();
+        let expected = [
+            (DataKind::Heap, "list", "node", 1, 3),
+            (DataKind::Variable, "total", "", 0, 1),
+            (DataKind::Unattributed, "", "", 0, 1),
+            (DataKind::Variable, "list", "", 0, 1),
+        ];
+        assert_eq!(data, expected);
+        assert_eq!(origins.name(origins.number(1, By::Field)), "node.next");
+        assert_eq!(origins.threads()[1], Thread { process: 0, tid: 8 });
+        assert!(Origins::default().is_empty() && Origins::default().name(3).is_empty());
+    }
+}

@@ -1,0 +1,132 @@
+//! Which blocks are allocated and freed where, in all processes of a run.
+
+use rustc_hash::FxHashMap;
+use slimline_trace::stream::decode::SiteId;
+use slimline_trace::stream::sites::SiteKind;
+
+use super::super::TraceBatch;
+use super::live_blocks::{Block, LiveBlocks};
+
+/// What was allocated at a site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupBlocks {
+    /// Blocks allocated.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that live.
+    pub live_bytes: u64,
+    /// The most that lived at a time.
+    pub peak_bytes: u64,
+}
+
+/// The heaps of all processes.
+#[derive(Debug, Default)]
+pub(in crate::full_trace) struct Blocks {
+    places: FxHashMap<u32, usize>,
+    live: Vec<LiveBlocks>,
+    allocations: Allocations,
+}
+
+/// What all processes allocated.
+#[derive(Debug, Default)]
+pub(in crate::full_trace) struct Allocations {
+    /// By allocating site.
+    groups: Vec<GroupBlocks>,
+    /// Blocks that are being resized, by process and stream.
+    resized: FxHashMap<(u32, u32), Block>,
+    /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
+    unknown_frees: u64,
+}
+
+impl Blocks {
+    pub(in crate::full_trace) fn make_room(&mut self, sites: usize) {
+        self.allocations.groups.resize(sites, GroupBlocks::default());
+    }
+
+    /// The living blocks of a process, and who takes in what becomes of them.
+    pub(in crate::full_trace) fn of_process(&mut self, process: u32) -> (&mut LiveBlocks, &mut Allocations) {
+        let place = *self.places.entry(process).or_insert_with(|| {
+            self.live.push(LiveBlocks::default());
+            self.live.len() - 1
+        });
+        (&mut self.live[place], &mut self.allocations)
+    }
+
+    /// What was allocated, by site.
+    pub(in crate::full_trace) fn groups(&self) -> impl Iterator<Item = (SiteId, GroupBlocks)> {
+        let allocated = (0..).zip(&self.allocations.groups).filter(|(_, blocks)| blocks.blocks > 0);
+        allocated.map(|(site, blocks)| (SiteId(site), *blocks))
+    }
+
+    pub(in crate::full_trace) fn unknown_frees(&self) -> u64 {
+        self.allocations.unknown_frees
+    }
+}
+
+impl Allocations {
+    /// Takes in one visit of a site of the batch; `own` are its words. Whether it is one that allocates or frees.
+    pub(in crate::full_trace) fn follow(
+        &mut self,
+        live: &mut LiveBlocks,
+        batch: &TraceBatch<'_>,
+        id: SiteId,
+        kind: SiteKind,
+        own: &[u64],
+    ) -> bool {
+        match (kind, own) {
+            (SiteKind::Allocate, &[start, bytes]) => self.allocate(live, id.0, start, bytes),
+            (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
+                self.allocate(live, id.0, start, count.saturating_mul(bytes));
+            }
+            // From here on another thread may get its memory.
+            (SiteKind::ResizeBegins, &[start]) => {
+                let block = if start == 0 { None } else { self.release(live, start) };
+                self.unknown_frees += u64::from(start != 0 && block.is_none());
+                match block {
+                    Some(block) => self.resized.insert((batch.process, batch.stream), block),
+                    None => self.resized.remove(&(batch.process, batch.stream)),
+                };
+            }
+            (SiteKind::Resize, &[new, bytes]) => match (self.resized.remove(&(batch.process, batch.stream)), new) {
+                // It failed, and the old block stays.
+                (Some(block), 0) if bytes != 0 => self.keep(live, block),
+                (before, _) => self.allocate(live, before.map_or(id.0, |block| block.group), new, bytes),
+            },
+            (SiteKind::Free, &[start, ..]) if start != 0 => {
+                self.unknown_frees += u64::from(self.release(live, start).is_none());
+            }
+            _ => return kind == SiteKind::Free,
+        }
+        true
+    }
+
+    fn allocate(&mut self, live: &mut LiveBlocks, group: u32, start: u64, bytes: u64) {
+        // No block, or none that fits into an address space.
+        if start == 0 || start.checked_add(bytes).is_none_or(|end| end > 1 << 57) {
+            return;
+        }
+        // A block that was there was freed by code that is not traced.
+        self.release(live, start);
+        live.insert(Block { start, end: start + bytes, group });
+        let total = &mut self.groups[group as usize];
+        total.blocks += 1;
+        total.bytes = total.bytes.saturating_add(bytes);
+        total.live_bytes = total.live_bytes.saturating_add(bytes);
+        total.peak_bytes = total.peak_bytes.max(total.live_bytes);
+    }
+
+    /// Takes a release back.
+    fn keep(&mut self, live: &mut LiveBlocks, block: Block) {
+        live.insert(block);
+        let total = &mut self.groups[block.group as usize];
+        total.live_bytes = total.live_bytes.saturating_add(block.end - block.start);
+    }
+
+    fn release(&mut self, live: &mut LiveBlocks, start: u64) -> Option<Block> {
+        let block = live.remove(start)?;
+        let total = &mut self.groups[block.group as usize];
+        total.live_bytes = total.live_bytes.saturating_sub(block.end - block.start);
+        Some(block)
+    }
+}

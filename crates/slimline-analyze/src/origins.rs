@@ -1,0 +1,189 @@
+//! What the accesses of a stream are of: the meaning of their keys.
+//!
+//! Whoever makes accesses gives each a key and makes one [`Origins`] of all keys; whoever consumes them counts by key and sums
+//! up by what is wanted ([`Origins::sums`]). So no consumer knows where accesses come from.
+
+use rustc_hash::FxHashMap;
+
+use crate::full_trace::findings::Place;
+
+/// What accesses are cut by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Heap blocks by their allocating instruction, else variables.
+    Data,
+    /// The variable that the instruction names.
+    Variable,
+    /// Type and member.
+    Field,
+    /// Function as in the source, what was inlined into it not counted.
+    Function,
+    /// `file:line`.
+    Line,
+    /// Thread.
+    Thread,
+}
+
+/// What a key stands for: numbers among the names, data and threads of [`Origins`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Which of [`Origins::data`].
+    pub data: u32,
+    /// [`Origins::name`].
+    pub variable: u32,
+    /// Likewise.
+    pub field: u32,
+    /// Likewise.
+    pub function: u32,
+    /// Likewise.
+    pub line: u32,
+    /// Which of [`Origins::threads`].
+    pub thread: u32,
+    /// Accesses with this key; one that loads and stores is one.
+    pub accesses: u64,
+}
+
+/// What data is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataKind {
+    /// Blocks of the heap that one instruction allocates.
+    Heap,
+    /// Accesses outside known blocks by the name of a variable, or of the pointer that was gone by.
+    Variable,
+    /// Nothing is known.
+    #[default]
+    Unattributed,
+}
+
+/// A group of data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Data {
+    /// What it is.
+    pub kind: DataKind,
+    /// Of a variable its name, of blocks the one that they are mostly accessed by; empty where it is not known.
+    pub name: String,
+    /// Type that is allocated; empty where it is not known.
+    pub type_name: String,
+    /// Where blocks are allocated.
+    pub allocated_at: Place,
+    /// How many.
+    pub blocks: u64,
+    /// The most bytes that lived at a time.
+    pub peak_bytes: u64,
+}
+
+/// A thread of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Number of the process in the trace.
+    pub process: u32,
+    /// The kernel's number.
+    pub tid: u32,
+}
+
+/// Texts by number; 0 is the empty one.
+#[derive(Clone, Debug)]
+pub struct Names {
+    numbers: FxHashMap<String, u32>,
+    texts: Vec<String>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { numbers: [(String::new(), 0)].into_iter().collect(), texts: vec![String::new()] }
+    }
+}
+
+impl Names {
+    /// The number of a text.
+    pub fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        self.texts.push(text.to_owned());
+        let number = self.texts.len() as u32 - 1;
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}
+
+/// The meaning of all keys of a stream. Of one without any (the addresses of another tool) every key is unattributed.
+#[derive(Clone, Debug, Default)]
+pub struct Origins {
+    keys: Vec<Origin>,
+    data: Vec<Data>,
+    names: Names,
+    threads: Vec<Thread>,
+}
+
+impl Origins {
+    /// Of these keys.
+    pub fn new(keys: Vec<Origin>, data: Vec<Data>, names: Names, threads: Vec<Thread>) -> Self {
+        Self { keys, data, names, threads }
+    }
+
+    /// Whether anything is known.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// By key.
+    pub fn keys(&self) -> &[Origin] {
+        &self.keys
+    }
+
+    /// What a key stands for.
+    pub fn of(&self, key: u32) -> Origin {
+        self.keys.get(key as usize).copied().unwrap_or_default()
+    }
+
+    /// All groups of data.
+    pub fn data(&self) -> &[Data] {
+        &self.data
+    }
+
+    /// All threads, in the order of their first accesses.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// A name; the empty one where nothing is known.
+    pub fn name(&self, number: u32) -> &str {
+        self.names.texts.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// The number that a key has in this respect: of data, of a thread, or of a name.
+    pub fn number(&self, key: u32, by: By) -> u32 {
+        let origin = self.of(key);
+        match by {
+            By::Data => origin.data,
+            By::Variable => origin.variable,
+            By::Field => origin.field,
+            By::Function => origin.function,
+            By::Line => origin.line,
+            By::Thread => origin.thread,
+        }
+    }
+
+    /// Sums of what each key has, by what `identity` makes of the key, in the order of first keys.
+    pub fn sums<I: Copy + Eq + std::hash::Hash, T>(
+        &self,
+        identity: impl Fn(u32) -> I,
+        of_key: impl Fn(u32) -> T,
+        add: impl Fn(&mut T, T),
+    ) -> Vec<(I, T)> {
+        let mut places: FxHashMap<I, usize> = FxHashMap::default();
+        let mut sums: Vec<(I, T)> = Vec::new();
+        for key in 0..self.keys.len() as u32 {
+            let identity = identity(key);
+            match places.get(&identity) {
+                Some(&place) => add(&mut sums[place].1, of_key(key)),
+                None => {
+                    places.insert(identity, sums.len());
+                    sums.push((identity, of_key(key)));
+                }
+            }
+        }
+        sums
+    }
+}

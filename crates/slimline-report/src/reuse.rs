@@ -1,0 +1,330 @@
+//! Reuse of data, as `slimline reuse` shows it.
+
+use serde::Serialize;
+use slimline_analyze::origins::Origins;
+use slimline_analyze::reuse::{DataReuse, LinePair, Reuse, ReuseFindings, main_cause};
+use slimline_simulate::locality::{Cause, Costs, LocalityFindings};
+use slimline_simulate::machine::Machine;
+use slimline_simulate::reuse::{EstimatedMisses, Histogram, MissRatios};
+
+use crate::full_trace::known;
+use crate::simulation::{AccessTrace, DataRow, data_row, file_and_line};
+
+/// Version of the JSON. 1: the first.
+pub const REUSE_SCHEMA: u32 = 1;
+/// Of its reuses a cache that data needs keeps all but this share.
+const LEFT: f64 = 0.01;
+
+/// Everything `slimline reuse` shows, and its JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReuseReport {
+    /// [`REUSE_SCHEMA`].
+    pub schema: u32,
+    /// What was read.
+    pub trace: AccessTrace,
+    /// Name of the machine.
+    pub machine: String,
+    /// Bytes of its lines.
+    pub line_bytes: u32,
+    /// Lines that were accessed; an estimate where lines were sampled.
+    pub lines: u64,
+    /// Share of all lines whose distances were taken; none where all were.
+    pub sampled: Option<f64>,
+    /// Of all accesses.
+    pub total: ReuseRow,
+    /// By data, most cycles first.
+    pub data: Vec<DataReuseRow>,
+}
+
+/// Reuse of a group of data.
+#[derive(Clone, Debug, Serialize)]
+pub struct DataReuseRow {
+    /// What it is called; none where it is not known.
+    pub name: Option<String>,
+    /// What it is.
+    #[serde(flatten)]
+    pub data: DataRow,
+    /// Numbers.
+    #[serde(flatten)]
+    pub reuse: ReuseRow,
+    /// Which lines of code reuse what which others used; none where lines were sampled.
+    pub pairs: Vec<PairRow>,
+}
+
+/// Numbers of some accesses.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReuseRow {
+    /// Accesses; those that touch several lines count for each.
+    pub count: u64,
+    /// Mean distance of those to lines that were accessed before, in lines.
+    pub average_distance: Option<f64>,
+    /// Least cache, fully associative and replaced by recency, that keeps 99 % of what is accessed again.
+    pub needed_bytes: Option<u64>,
+    /// Numbers of the machine; none where lines were sampled.
+    pub simulated: Option<SimulatedReuse>,
+    /// Accesses by distance.
+    pub histogram: Vec<DistanceRow>,
+    /// Accesses to lines that were never accessed before.
+    pub first_uses: f64,
+    /// Misses of fully associative caches of such sizes.
+    pub miss_ratios: Vec<MissRatio>,
+}
+
+/// What the machine makes of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulatedReuse {
+    /// Mean.
+    pub cycles_per_access: f64,
+    /// Share of accesses to pages of the memory near to the core; none where there is one memory.
+    pub numa_hit_ratio: Option<f64>,
+    /// What most of the waiting is for: `first_use`, `thrashing`, `capacity`, `coherence`, `remote`; none where there is
+    /// little.
+    pub cause: Option<&'static str>,
+    /// Cycles that were waited, by cause.
+    pub waited: Waited,
+    /// Most frequent ways from one access of an instruction to its next, at most eight.
+    pub strides: Vec<StrideRow>,
+    /// Share of those to the next element or back.
+    pub unit_strides: Option<f64>,
+}
+
+/// Cycles beyond those of hits in the first level.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Waited {
+    /// For lines that were never accessed before.
+    pub first_use: u64,
+    /// For lines that would be there, had they not been displaced by few others.
+    pub thrashing: u64,
+    /// For lines that are reused after too many others.
+    pub capacity: u64,
+    /// For lines that another core's store took.
+    pub coherence: u64,
+    /// For memory that is not near to the core.
+    pub remote: u64,
+}
+
+/// A stride.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StrideRow {
+    /// From one access to the next.
+    pub bytes: i64,
+    /// Of all strides.
+    pub share: f64,
+}
+
+/// Accesses of some distances.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DistanceRow {
+    /// From so many other lines on, up to the next row's.
+    pub lines: u64,
+    /// Accesses.
+    pub count: f64,
+}
+
+/// Misses of a cache.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct MissRatio {
+    /// Its size.
+    pub bytes: u64,
+    /// Share of accesses that miss.
+    pub ratio: f64,
+    /// The 95 % interval, where lines were sampled.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// One line of code that reuses what another one used.
+#[derive(Clone, Debug, Serialize)]
+pub struct PairRow {
+    /// File of the access.
+    pub file: Option<String>,
+    /// Its line.
+    pub reuse_line: Option<u32>,
+    /// File of the access before; none where there was none.
+    pub use_file: Option<String>,
+    /// Its line.
+    pub use_line: Option<u32>,
+    /// Whether there was an access before.
+    pub is_first: bool,
+    /// Mean distance.
+    pub distance: Option<f64>,
+    /// Mean cycles of an access.
+    pub cycles_per_access: f64,
+    /// Accesses.
+    pub count: u64,
+    /// As [`SimulatedReuse::cause`].
+    pub cause: Option<&'static str>,
+}
+
+fn cause_name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::FirstUse => "first_use",
+        Cause::Thrashing => "thrashing",
+        Cause::Capacity => "capacity",
+        Cause::Coherence => "coherence",
+        Cause::Remote => "remote",
+    }
+}
+
+fn each(sum: u64, count: u64) -> f64 {
+    if count == 0 { 0.0 } else { sum as f64 / count as f64 }
+}
+
+impl ReuseReport {
+    /// Of all lines' distances.
+    pub fn exact(trace: AccessTrace, found: &LocalityFindings, sums: &ReuseFindings, origins: &Origins) -> Self {
+        let machine = &found.machine;
+        Self {
+            schema: REUSE_SCHEMA,
+            trace,
+            machine: machine.name.clone(),
+            line_bytes: machine.line_bytes(),
+            lines: found.lines,
+            sampled: None,
+            total: exact_row(&sums.total, machine),
+            data: sums.data.iter().map(|data| data_reuse(data, machine, origins)).collect(),
+        }
+    }
+
+    /// As JSON, indented, with a line end.
+    pub fn json(&self) -> String {
+        crate::pretty(self)
+    }
+}
+
+fn data_reuse(data: &DataReuse, machine: &Machine, origins: &Origins) -> DataReuseRow {
+    let of = &origins.data()[data.data as usize];
+    DataReuseRow {
+        name: known(&of.name),
+        data: data_row(of),
+        reuse: exact_row(&data.reuse, machine),
+        pairs: data.pairs.iter().map(|pair| pair_row(pair, origins)).collect(),
+    }
+}
+
+fn pair_row(pair: &LinePair, origins: &Origins) -> PairRow {
+    let (file, reuse_line) = file_and_line(origins.name(pair.line));
+    let (use_file, use_line) = pair.before.map_or((None, None), |line| file_and_line(origins.name(line)));
+    let Costs { count, reuses, distances, cycles, .. } = pair.costs;
+    PairRow {
+        file,
+        reuse_line,
+        use_file,
+        use_line,
+        is_first: pair.before.is_none(),
+        distance: (reuses > 0).then(|| each(distances, reuses)),
+        cycles_per_access: each(cycles, count),
+        count,
+        cause: main_cause(&pair.costs).map(cause_name),
+    }
+}
+
+fn exact_row(reuse: &Reuse, machine: &Machine) -> ReuseRow {
+    let locality = &reuse.locality;
+    let Costs { count, reuses, distances, cycles, waited } = locality.costs;
+    let total = locality.strides.total();
+    let strides = locality.strides.most_frequent().into_iter().take(8);
+    let [first_use, thrashing, capacity, coherence, remote] = waited;
+    let misses = locality.histogram.misses();
+    let line_bytes = u64::from(machine.line_bytes());
+    ReuseRow {
+        count,
+        average_distance: (reuses > 0).then(|| each(distances, reuses)),
+        simulated: Some(SimulatedReuse {
+            cycles_per_access: each(cycles, count),
+            numa_hit_ratio: (machine.memories.len() > 1).then(|| each(locality.near, count)),
+            cause: reuse.cause.map(cause_name),
+            waited: Waited { first_use, thrashing, capacity, coherence, remote },
+            strides: strides.map(|s| StrideRow { bytes: s.bytes, share: each(s.count, total) }).collect(),
+            unit_strides: (total > 0).then(|| each(locality.strides.unit(), total)),
+        }),
+        ..row(&locality.histogram, &misses, line_bytes, |lines| MissRatio {
+            bytes: lines * line_bytes,
+            ratio: misses.ratio(lines).unwrap_or(0.0),
+            interval: None,
+        })
+    }
+}
+
+/// What a histogram tells.
+fn row(histogram: &Histogram, misses: &MissRatios, line_bytes: u64, ratio: impl Fn(u64) -> MissRatio) -> ReuseRow {
+    let mut rows: Vec<DistanceRow> = Vec::new();
+    for (distance, count) in histogram.distances() {
+        // 0, 1, 2, 4, 8 …
+        let lines = if distance == 0 { 0 } else { 1 << distance.ilog2() };
+        match rows.last_mut() {
+            Some(row) if row.lines == lines => row.count += count,
+            _ => rows.push(DistanceRow { lines, count }),
+        }
+    }
+    let all = misses.lines_for(0.0).max(1).next_power_of_two();
+    let sizes = (0..=all.trailing_zeros()).map(|bits| 1_u64 << bits);
+    let has_reuses = histogram.total() > histogram.first();
+    ReuseRow {
+        count: histogram.total().round() as u64,
+        average_distance: histogram.mean(),
+        needed_bytes: has_reuses.then(|| misses.lines_for(LEFT) * line_bytes),
+        simulated: None,
+        histogram: rows,
+        first_uses: histogram.first(),
+        miss_ratios: sizes.map(ratio).collect(),
+    }
+}
+
+/// A group of data whose distances were sampled.
+#[derive(Clone, Debug)]
+pub struct SampledData {
+    /// Which of [`Origins::data`].
+    pub data: u32,
+    /// All its accesses.
+    pub accesses: u64,
+    /// Of chosen lines.
+    pub histogram: Histogram,
+    /// With what is known of its error.
+    pub misses: EstimatedMisses,
+}
+
+impl ReuseReport {
+    /// Of the distances of some lines. `total` is of all data.
+    pub fn sampled(
+        trace: AccessTrace,
+        machine: &Machine,
+        share: f64,
+        total: &SampledData,
+        data: &[SampledData],
+        origins: &Origins,
+    ) -> Self {
+        let data = data.iter().map(|sampled| {
+            let of = &origins.data()[sampled.data as usize];
+            DataReuseRow {
+                name: known(&of.name),
+                data: data_row(of),
+                reuse: sampled_row(sampled, machine),
+                pairs: Vec::new(),
+            }
+        });
+        Self {
+            schema: REUSE_SCHEMA,
+            trace,
+            machine: machine.name.clone(),
+            line_bytes: machine.line_bytes(),
+            lines: total.histogram.first().round() as u64,
+            sampled: Some(share),
+            total: sampled_row(total, machine),
+            data: data.collect(),
+        }
+    }
+}
+
+fn sampled_row(sampled: &SampledData, machine: &Machine) -> ReuseRow {
+    let line_bytes = u64::from(machine.line_bytes());
+    let misses = sampled.histogram.misses();
+    let ratio = |lines| {
+        let found = sampled.misses.ratio(lines);
+        MissRatio {
+            bytes: lines * line_bytes,
+            ratio: found.map_or(0.0, |found| found.value),
+            interval: found.map(|found| [found.least, found.most]),
+        }
+    };
+    ReuseRow { count: sampled.accesses, ..row(&sampled.histogram, &misses, line_bytes, ratio) }
+}

@@ -1,0 +1,215 @@
+//! Reuse of data as text.
+
+use std::fmt::{self, Write};
+
+use slimline_trace::escape::plain;
+
+use super::full_trace::more;
+use super::number::{bytes, count, percent, plural};
+use super::simulation::{access_trace, data_name};
+use super::table::{Column, Rows, shorten_path};
+use super::{HEADING, STRONG, fold};
+use crate::reuse::{DataReuseRow, MissRatio, PairRow, ReuseReport, ReuseRow};
+
+/// Columns of a name.
+const NAME_COLUMNS: usize = 30;
+/// Columns of the longest bar.
+const BAR_COLUMNS: usize = 40;
+
+/// Writes the report; at most so many rows a table.
+///
+/// # Errors
+/// As `out`.
+pub fn reuse(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Result {
+    access_trace(out, &report.trace)?;
+    let about = if report.sampled.is_some() { "about " } else { "" };
+    writeln!(
+        out,
+        "{STRONG}{}{STRONG:#} accesses to {about}{} of {} bytes ({}), on {}",
+        count(report.total.count),
+        plural(report.lines, "line"),
+        report.line_bytes,
+        bytes(report.lines * u64::from(report.line_bytes)),
+        plain(&report.machine),
+    )?;
+    if let Some(share) = report.sampled {
+        writeln!(
+            out,
+            "Distances are those of {} of all lines; cycles, strides and lines of code are not told",
+            percent(share)
+        )?;
+    }
+    curve(out, &report.total)?;
+    if !report.data.is_empty() {
+        data(out, report, most)?;
+    }
+    for row in report.data.iter().take(most).filter(|row| !row.pairs.is_empty()) {
+        variable(out, row, most)?;
+    }
+    Ok(())
+}
+
+/// Sizes at which fewer miss than at half of it.
+fn curve(out: &mut impl Write, total: &ReuseRow) -> fmt::Result {
+    writeln!(out, "\n{HEADING}Misses of a fully associative cache, by its size{HEADING:#}")?;
+    let has_interval = total.miss_ratios.iter().any(|size| size.interval.is_some());
+    let mut columns = vec![Column::Number("size"), Column::Number("missed")];
+    if has_interval {
+        columns.push(Column::Number("from–to"));
+    }
+    columns.push(Column::Text(""));
+    let mut rows = Rows::new(&columns, false);
+    for MissRatio { bytes: size, ratio, interval } in &total.miss_ratios {
+        let mut cells = vec![bytes(*size), percent(*ratio)];
+        if has_interval {
+            cells.push(
+                interval.map_or_else(String::new, |[least, most]| format!("{}–{}", percent(least), percent(most))),
+            );
+        }
+        cells.push("█".repeat((ratio * BAR_COLUMNS as f64).round() as usize));
+        rows.push(cells);
+    }
+    rows.write(out, 2)
+}
+
+fn distance(distance: Option<f64>) -> String {
+    match distance {
+        Some(distance) if distance < 100.0 => format!("{distance:.2}"),
+        Some(distance) => count(distance.round() as u64),
+        None => String::new(),
+    }
+}
+
+fn data(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Result {
+    writeln!(out, "\n{HEADING}Data: mean distance in lines, and the cache that keeps 99 % of it{HEADING:#}")?;
+    let is_simulated = report.sampled.is_none();
+    let has_numa = report.total.simulated.as_ref().is_some_and(|simulated| simulated.numa_hit_ratio.is_some());
+    let mut columns = vec![
+        Column::Shortened("data", NAME_COLUMNS),
+        Column::Number("count"),
+        Column::Number("distance"),
+        Column::Number("needs"),
+    ];
+    if is_simulated {
+        columns.push(Column::Number("cycles each"));
+        if has_numa {
+            columns.push(Column::Number("near"));
+        }
+        columns.push(Column::Text("waits for"));
+    }
+    let mut rows = Rows::new(&columns, false);
+    for row in report.data.iter().take(most) {
+        let reuse = &row.reuse;
+        let mut cells = vec![
+            data_name(row.name.as_deref(), &row.data),
+            count(reuse.count),
+            distance(reuse.average_distance),
+            reuse.needed_bytes.map_or_else(String::new, bytes),
+        ];
+        if let Some(simulated) = &reuse.simulated {
+            cells.push(format!("{:.1}", simulated.cycles_per_access));
+            if has_numa {
+                cells.push(simulated.numa_hit_ratio.map_or_else(String::new, percent));
+            }
+            cells.push(simulated.cause.map_or("", in_words).to_owned());
+        }
+        rows.push(cells);
+    }
+    rows.write(out, 2)?;
+    more(out, report.data.len(), most)
+}
+
+/// Why data waits, in words.
+fn in_words(cause: &str) -> &'static str {
+    match cause {
+        "first_use" => "first use",
+        "thrashing" => "thrashing",
+        "capacity" => "capacity",
+        "coherence" => "other cores",
+        _ => "remote memory",
+    }
+}
+
+/// What can be said of one cause.
+fn diagnosis(cause: &str) -> &'static str {
+    match cause {
+        "first_use" => "lines that were never accessed before: only fewer bytes, or fetching ahead, help",
+        "thrashing" => "lines that few others displaced: addresses that share sets; pad rows, or change their order",
+        "capacity" => "lines that are accessed again after too many others: loops in another order, or in blocks",
+        "coherence" => "lines that another core's stores took (slimline share tells whose)",
+        _ => "pages of another node's memory: let each thread write first what it will read",
+    }
+}
+
+/// One group of data: its numbers, what is to be said, and its lines of code.
+fn variable(out: &mut impl Write, row: &DataReuseRow, most: usize) -> fmt::Result {
+    writeln!(out, "\n{HEADING}{}{HEADING:#}", data_name(row.name.as_deref(), &row.data))?;
+    if let Some(simulated) = &row.reuse.simulated {
+        if let Some(cause) = simulated.cause {
+            fold(out, &format!("waits most for {}", diagnosis(cause)), 2, 4)?;
+        }
+        let strides: Vec<String> = simulated
+            .strides
+            .iter()
+            .take(3)
+            .map(|stride| format!("{} bytes ({})", stride.bytes, percent(stride.share)))
+            .collect();
+        if let (Some(unit), false) = (simulated.unit_strides, strides.is_empty()) {
+            writeln!(out, "  strides: {} to the next element; {}", percent(unit), strides.join(", "))?;
+        }
+    }
+    let columns = [
+        Column::Shortened("reused at", 30),
+        Column::Shortened("used before at", 24),
+        Column::Number("distance"),
+        Column::Number("cycles each"),
+        Column::Number("count"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for pair in row.pairs.iter().take(most) {
+        let PairRow { file, reuse_line, use_file, use_line, is_first, cycles_per_access, count: n, .. } = pair;
+        // A line of the same file needs no file.
+        let before = match (is_first, use_file == file, use_line) {
+            (true, ..) => "(first use)".to_owned(),
+            (false, true, Some(line)) => format!("line {line}"),
+            _ => place(use_file.as_deref(), *use_line, 24),
+        };
+        rows.push(vec![
+            place(file.as_deref(), *reuse_line, 30),
+            before,
+            distance(pair.distance),
+            format!("{cycles_per_access:.1}"),
+            count(*n),
+        ]);
+    }
+    rows.write(out, 2)?;
+    more(out, row.pairs.len(), most)
+}
+
+fn place(file: Option<&str>, line: Option<u32>, columns: usize) -> String {
+    match (file, line) {
+        (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), columns),
+        _ => "(not known)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_analyze::reuse::findings;
+    use slimline_simulate::access::Consumer as _;
+    use slimline_simulate::locality::Locality;
+
+    use super::super::a_run;
+    use super::*;
+
+    #[test]
+    fn a_small_report() {
+        let mut locality = Locality::new(&a_run::machine()).unwrap();
+        locality.take(&a_run::accesses());
+        let (found, origins) = (locality.finish().unwrap(), a_run::origins());
+        let sums = findings(&found, &origins);
+        let mut out = String::new();
+        reuse(&mut out, &ReuseReport::exact(a_run::trace(), &found, &sums, &origins), 3).unwrap();
+        insta::assert_snapshot!(a_run::unstyled(&out));
+    }
+}

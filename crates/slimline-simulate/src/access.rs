@@ -1,0 +1,49 @@
+//! Accesses as every analysis here takes them in, wherever they come from.
+
+/// One access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// First byte. Its top four bits do not count: nobody's addresses differ in them alone.
+    pub address: u64,
+    /// Who is told what it cost: any number, best a small one, as memory grows with the largest. Whoever makes the accesses
+    /// knows what it stands for: an instruction, its data, a thread.
+    pub key: u32,
+    /// How many bytes; 0 counts as 1.
+    pub bytes: u32,
+    /// The thread, from 0. It runs on the core of that number, modulo the cores that there are.
+    pub thread: u32,
+    /// What it does.
+    pub kind: AccessKind,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Reads data.
+    Load,
+    /// Writes data.
+    Store,
+    /// Reads and writes the same data: one load and one store, or as [`Counting`](crate::machine::Counting) says.
+    Modify,
+    /// Fetches an instruction. Nothing where the first level has no cache for instructions.
+    Fetch,
+}
+
+impl AccessKind {
+    /// Whether it writes data.
+    pub const fn stores(self) -> bool {
+        matches!(self, Self::Store | Self::Modify)
+    }
+}
+
+/// Who takes accesses in. Several can take one pass together.
+pub trait Consumer {
+    /// Takes in what comes next, in its order.
+    fn take(&mut self, accesses: &[Access]);
+}
+
+impl<C: Consumer> Consumer for Vec<C> {
+    fn take(&mut self, accesses: &[Access]) {
+        self.iter_mut().for_each(|consumer| consumer.take(accesses));
+    }
+}

@@ -1,0 +1,276 @@
+//! Why accesses wait, by key: reuse distances, cycles, homes of pages and strides, all in one pass (after MACPO, ICPP 2012).
+//!
+//! An access that touches several lines counts once for each.
+
+mod strides;
+
+use rustc_hash::FxHashMap;
+
+pub use self::strides::{Stride, Strides};
+use crate::access::{Access, AccessKind, Consumer};
+use crate::machine::{Machine, MachineError};
+use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
+use crate::simulation::{Homes, Options, Simulation};
+
+/// Why an access took longer than a hit in the first level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its line was never accessed before.
+    FirstUse = 0,
+    /// Its line was accessed after fewer others than the first level has room for, and was gone all the same.
+    Thrashing = 1,
+    /// More other lines were accessed since than the first level has room for.
+    Capacity = 2,
+    /// Another core's store took the line.
+    Coherence = 3,
+    /// A memory served it that is not the core's own.
+    Remote = 4,
+}
+
+impl Cause {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [Self::FirstUse, Self::Thrashing, Self::Capacity, Self::Coherence, Self::Remote];
+}
+
+/// Sums over accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// Accesses.
+    pub count: u64,
+    /// Those of them to lines that were accessed before.
+    pub reuses: u64,
+    /// Distances of those.
+    pub distances: u64,
+    /// Cycles, one after the other.
+    pub cycles: u64,
+    /// Cycles beyond those of a hit in the first level, by [`Cause`].
+    pub waited: [u64; 5],
+}
+
+impl Costs {
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.reuses += other.reuses;
+        self.distances += other.distances;
+        self.cycles += other.cycles;
+        self.waited.iter_mut().zip(other.waited).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug)]
+pub struct KeyLocality {
+    /// Sums.
+    pub costs: Costs,
+    /// Accesses to pages that live in the memory near to their core.
+    pub near: u64,
+    /// Its distances.
+    pub histogram: Histogram,
+    /// How far one access is from the one before.
+    pub strides: Strides,
+}
+
+impl Default for KeyLocality {
+    fn default() -> Self {
+        Self { costs: Costs::default(), near: 0, histogram: Histogram::coarse(), strides: Strides::default() }
+    }
+}
+
+/// Takes accesses in. Memory: that of [`ReuseDistances`] and of the machine's caches, and some kilobytes a key.
+#[derive(Debug)]
+pub struct Locality {
+    simulation: Simulation,
+    distances: ReuseDistances,
+    homes: Homes,
+    first_level_lines: u64,
+    line_shift: u32,
+    keys: Vec<KeyLocality>,
+    /// By keys of the access before to the same line and of this one.
+    pairs: FxHashMap<(u32, u32), Costs>,
+    failed: Option<TooManyLines>,
+}
+
+/// Why nothing can be told of such a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocalityError {
+    /// It can't be simulated.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Its cores share caches crosswise.
+    #[error(transparent)]
+    CoreSets(#[from] CoreSetsError),
+}
+
+impl Locality {
+    /// Nothing was accessed yet.
+    ///
+    /// # Errors
+    /// The machine is none, or its cores share caches crosswise.
+    pub fn new(machine: &Machine) -> Result<Self, LocalityError> {
+        let simulation = Simulation::new(machine, &Options::default())?;
+        let first = machine.path(false).first().map(|&cache| machine.caches[cache].lines());
+        Ok(Self {
+            distances: ReuseDistances::new(CoreSets::of_machine(machine)?),
+            homes: Homes::new(machine),
+            first_level_lines: first.unwrap_or(0),
+            line_shift: machine.line_bytes().trailing_zeros(),
+            simulation,
+            keys: Vec::new(),
+            pairs: FxHashMap::default(),
+            failed: None,
+        })
+    }
+
+    fn line(&mut self, access: &Access, line: u64) -> Result<(), TooManyLines> {
+        let Access { key, thread, .. } = *access;
+        let core = self.simulation.machine().core_of(thread);
+        let reuse = self.distances.access(core, line, key)?;
+        let first = access.address.max(line << self.line_shift);
+        let last = (access.address + u64::from(access.bytes.max(1) - 1)).min(((line + 1) << self.line_shift) - 1);
+        let part = Access { address: first, bytes: (last - first + 1) as u32, ..*access };
+        let cost = self.simulation.cost(&part);
+        let cause = match reuse {
+            _ if cost.is_from_afar => Cause::Remote,
+            _ if cost.true_sharing + cost.false_sharing > 0 => Cause::Coherence,
+            None => Cause::FirstUse,
+            Some(reuse) if u64::from(reuse.distance) < self.first_level_lines => Cause::Thrashing,
+            Some(_) => Cause::Capacity,
+        };
+        let mut costs = Costs { count: 1, cycles: cost.cycles, ..Costs::default() };
+        costs.waited[cause as usize] = cost.cycles - cost.hit_cycles;
+        let of_key = &mut self.keys[key as usize];
+        match reuse {
+            Some(reuse) => {
+                (costs.reuses, costs.distances) = (1, reuse.distance.into());
+                of_key.histogram.add(reuse.distance.into(), 1.0);
+                self.pairs.entry((reuse.previous.key, key)).or_default().add(&costs);
+            }
+            None => of_key.histogram.add_first(1.0),
+        }
+        of_key.near += u64::from(self.homes.is_near(core as usize, first));
+        of_key.costs.add(&costs);
+        Ok(())
+    }
+
+    /// What was found.
+    ///
+    /// # Errors
+    /// There were too many lines.
+    pub fn finish(self) -> Result<LocalityFindings, TooManyLines> {
+        let Self { simulation, keys, pairs, failed, distances, .. } = self;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(LocalityFindings {
+                machine: simulation.machine().clone(),
+                lines: distances.lines().into(),
+                keys,
+                pairs: pairs.into_iter().map(|((before, key), costs)| Pair { before, key, costs }).collect(),
+            }),
+        }
+    }
+}
+
+impl Consumer for Locality {
+    fn take(&mut self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
+            if self.failed.is_some() {
+                return;
+            }
+            let access = Access { address: access.address & (u64::MAX >> 4), ..*access };
+            if access.key as usize >= self.keys.len() {
+                self.keys.resize(access.key as usize + 1, KeyLocality::default());
+            }
+            self.keys[access.key as usize].strides.add(access.address, access.bytes);
+            let last = access.address + u64::from(access.bytes.max(1) - 1);
+            let lines = access.address >> self.line_shift..=last >> self.line_shift;
+            self.failed = lines.map(|line| self.line(&access, line)).find_map(Result::err);
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct LocalityFindings {
+    /// The machine.
+    pub machine: Machine,
+    /// Lines that were accessed.
+    pub lines: u64,
+    /// By key.
+    pub keys: Vec<KeyLocality>,
+    /// In no order.
+    pub pairs: Vec<Pair>,
+}
+
+/// Accesses to a line, by who accessed it before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// Key of the access before.
+    pub before: u32,
+    /// Key of these.
+    pub key: u32,
+    /// Their sums.
+    pub costs: Costs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = r#"
+        name = "small"
+        cores = 2
+        cache = [{ name = "L1", level = 1, holds = "data", size = 256, line = 64, ways = 2, latency = 2 }]
+        memory = [
+            { name = "node0", cores = "0", latency = [100, 300] },
+            { name = "node1", cores = "1", latency = [300, 100] },
+        ]
+    "#;
+
+    fn found(accesses: &[(u32, u32, AccessKind, u64)]) -> LocalityFindings {
+        let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
+        let accesses: Vec<Access> = accesses
+            .iter()
+            .map(|&(thread, key, kind, address)| Access { address, key, bytes: 8, thread, kind })
+            .collect();
+        accesses.chunks(3).for_each(|part| locality.take(part));
+        locality.finish().unwrap()
+    }
+
+    fn costs(count: u64, reuses: u64, distances: u64, cycles: u64, waited: [u64; 5]) -> Costs {
+        Costs { count, reuses, distances, cycles, waited }
+    }
+
+    /// Two sets of two lines: lines 0, 2, 4, 6 are of one set.
+    #[test]
+    fn each_cause_by_hand() {
+        use AccessKind::{Load, Store};
+        // Three lines of one set in turn: two others between, four lines of room, and they are gone.
+        let thrashing: Vec<_> = (0..6).map(|n| (0, 7, Load, n % 3 * 128)).collect();
+        let found_thrashing = found(&thrashing);
+        assert_eq!(found_thrashing.keys[7].costs, costs(6, 3, 6, 600, [294, 294, 0, 0, 0]));
+        assert_eq!(found_thrashing.pairs, [Pair { before: 7, key: 7, costs: costs(3, 3, 6, 300, [0, 294, 0, 0, 0]) }]);
+        assert_eq!((found_thrashing.lines, found_thrashing.keys[7].near), (3, 6));
+        // Eight lines in turn.
+        let capacity: Vec<_> = (0..16).map(|n| (0, 0, Load, n % 8 * 64)).collect();
+        assert_eq!(found(&capacity).keys[0].costs, costs(16, 8, 56, 1600, [784, 0, 784, 0, 0]));
+        // The second core's page is the first one's: each miss of it goes far.
+        let remote = found(&[(0, 0, Load, 0), (1, 1, Load, 64), (1, 1, Load, 64), (1, 2, Load, 8192)]);
+        assert_eq!(remote.keys[1].costs, costs(2, 1, 0, 302, [0, 0, 0, 0, 298]));
+        assert_eq!([remote.keys[0].near, remote.keys[1].near, remote.keys[2].near], [1, 0, 1]);
+        // A store takes the line from the other core; it comes back from near memory.
+        let shared = found(&[(0, 0, Load, 0), (1, 1, Store, 0), (0, 2, Load, 0), (0, 3, Load, 0)]);
+        assert_eq!(shared.keys[2].costs, costs(1, 1, 0, 100, [0, 0, 0, 98, 0]));
+        assert_eq!(shared.keys[3].costs, costs(1, 1, 0, 2, [0; 5]));
+    }
+
+    #[test]
+    fn what_straddles_lines_counts_for_each() {
+        let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
+        let access = Access { address: 60, key: 0, bytes: 8, thread: 0, kind: AccessKind::Modify };
+        locality.take(&[access, access, Access { kind: AccessKind::Fetch, ..access }]);
+        let found = locality.finish().unwrap();
+        // A modification is a load, then a store that hits.
+        assert_eq!(found.keys[0].costs, costs(4, 2, 2, 2 * 102 + 2 * 4, [196, 0, 0, 0, 0]));
+    }
+}

@@ -1,0 +1,109 @@
+//! Distances of chosen lines by key.
+
+use super::{CoreSets, CoreSetsError, Estimate, SampledDistances};
+use crate::access::{Access, AccessKind, Consumer};
+use crate::machine::Machine;
+
+/// Takes accesses in, and estimates by key. An access that touches several lines counts once for each.
+#[derive(Debug)]
+pub struct SampledKeys {
+    machine: Machine,
+    distances: SampledDistances,
+    line_shift: u32,
+    keys: Vec<SampledKey>,
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug, Default)]
+pub struct SampledKey {
+    /// All accesses, to chosen lines or not.
+    pub accesses: u64,
+    /// Of those to chosen lines.
+    pub estimate: Estimate,
+}
+
+impl SampledKey {
+    /// Takes in another key.
+    pub fn merge(&mut self, other: &Self) {
+        self.accesses += other.accesses;
+        self.estimate.merge(&other.estimate);
+    }
+}
+
+impl SampledKeys {
+    /// As [`SampledDistances::new`]. The machine says which cores share caches.
+    ///
+    /// # Errors
+    /// Its cores share caches crosswise.
+    pub fn new(machine: &Machine, most_lines: usize, most_share: f64) -> Result<Self, CoreSetsError> {
+        Ok(Self {
+            machine: machine.clone(),
+            distances: SampledDistances::new(CoreSets::of_machine(machine)?, most_lines, most_share),
+            line_shift: machine.line_bytes().trailing_zeros(),
+            keys: Vec::new(),
+        })
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// By key.
+    pub fn keys(&self) -> &[SampledKey] {
+        &self.keys
+    }
+
+    /// Share of all lines that are chosen, now.
+    pub fn share(&self) -> f64 {
+        self.distances.share()
+    }
+}
+
+impl Consumer for SampledKeys {
+    fn take(&mut self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
+            let &Access { key, thread, bytes, .. } = access;
+            if key as usize >= self.keys.len() {
+                self.keys.resize(key as usize + 1, SampledKey::default());
+            }
+            let of_key = &mut self.keys[key as usize];
+            let first = access.address & (u64::MAX >> 4);
+            let last = first + u64::from(bytes.max(1) - 1);
+            for line in first >> self.line_shift..=last >> self.line_shift {
+                of_key.accesses += 1;
+                if let Some(sampled) = self.distances.access(self.machine.core_of(thread), line, key) {
+                    of_key.estimate.add(&sampled);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where all lines are chosen nothing is estimated.
+    #[test]
+    fn keys_have_their_own() {
+        let machine = Machine::named("valgrind").unwrap();
+        let mut keys = SampledKeys::new(&machine, 1000, 1.0).unwrap();
+        let access = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        for pass in 0..3 {
+            (0..10).for_each(|line| keys.take(&[access(pass.min(1), line * 64)]));
+        }
+        keys.take(&[access(2, 60)]);
+        let found = |key: usize| {
+            let SampledKey { accesses, estimate } = &keys.keys()[key];
+            let histogram = estimate.histogram();
+            (*accesses, histogram.first(), histogram.distances().collect::<Vec<_>>())
+        };
+        assert_eq!(found(0), (10, 10.0, vec![]));
+        assert_eq!(found(1), (20, 0.0, vec![(9, 20.0)]));
+        assert_eq!(found(2), (2, 0.0, vec![(9, 2.0)]));
+        let mut all = keys.keys()[0].clone();
+        all.merge(&keys.keys()[1]);
+        assert_eq!((all.accesses, all.estimate.histogram().total(), keys.share()), (30, 30.0, 1.0));
+    }
+}

@@ -1,0 +1,113 @@
+//! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
+
+use std::path::Path;
+
+use anyhow::Context;
+use slimline_analyze::full_trace::TraceBatch;
+use slimline_analyze::full_trace::attributed::AttributedAccesses;
+use slimline_analyze::origins::Origins;
+use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses};
+use slimline_report::simulation::AccessTrace;
+use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::order::in_order;
+use slimline_trace::stream::recording::Recording;
+
+use crate::cli::{AccessInput, TraceFormat};
+use crate::tracing::{add_object, missing_of, undecoded, unordered};
+
+/// What was read.
+pub(crate) struct Accesses {
+    pub(crate) trace: AccessTrace,
+    /// What the accesses' keys stand for.
+    pub(crate) origins: Origins,
+}
+
+/// Reads all accesses, and hands them on in one order.
+pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    if input.trace.is_dir() { recorded(&input.trace, consumer) } else { addresses(input, consumer) }
+}
+
+fn recorded(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    let recording = Recording::open(directory)?;
+    let mut trace = AccessTrace {
+        file: directory.display().to_string(),
+        format: "trace",
+        command: recording.info().command.clone(),
+        ..AccessTrace::default()
+    };
+    let mut program = Program::new();
+    for object in recording.objects() {
+        if let Err(why) = add_object(&mut program, Ok(&object.section)) {
+            trace.missing.push(format!("what {} wrote: {why}", object.path));
+        }
+    }
+    let (mut decoder, mut accesses) = (Decoder::new(), AttributedAccesses::new());
+    let mut pieces = recording.pieces(&program, &mut decoder)?;
+    in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
+        let (visits, words) = (&piece.visits[range], &piece.words[..]);
+        let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
+        accesses.update(&program, &batch, consumer);
+    })?;
+    trace.missing.extend(unordered(pieces.stamps_back()));
+    accesses.flush(consumer);
+    trace.missing.extend(missing(&recording, &decoder, &accesses));
+    let origins = accesses.origins(&program);
+    trace.threads = Some(origins.threads().len() as u64);
+    Ok(Accesses { trace, origins })
+}
+
+/// What is missing of a recorded trace, in words.
+fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccesses) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !recording.info().complete {
+        missing.push("what came after recording stopped: the run was not recorded to its end".to_owned());
+    }
+    for path in recording.lacking() {
+        missing.push(format!("all or the end of what {} held: it was cut off, damaged or removed", path.display()));
+    }
+    for process in &recording.info().processes {
+        missing.extend(process.missing.iter().map(|what| missing_of(process.pid, what)));
+    }
+    missing.extend(undecoded(decoder));
+    for (count, what) in [
+        (accesses.untraced(), "inline assembly and the like ran # times; what it accessed is not known"),
+        (accesses.unknown_frees(), "# blocks were freed whose allocation was not traced"),
+        (accesses.oversized(), "# copies and fills of more than 64 GiB: the trace is damaged"),
+    ] {
+        if count > 0 {
+            missing.push(what.replace('#', &count.to_string()));
+        }
+    }
+    missing
+}
+
+/// Such traces tell no thread: all of one is of one core.
+fn addresses(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    let mut batch = Vec::new();
+    let mut take = |accesses: &[TracedAccess]| {
+        batch.clear();
+        batch.extend(accesses.iter().map(access));
+        consumer.take(&batch);
+    };
+    let format = input.from.map(|format| match format {
+        TraceFormat::Lackey => AddressFormat::Lackey,
+        TraceFormat::Din => AddressFormat::Din,
+    });
+    let file = input.trace.display().to_string();
+    let format = match read_addresses(&input.trace, format, &mut take).with_context(|| file.clone())? {
+        AddressFormat::Lackey => "lackey",
+        AddressFormat::Din => "din",
+    };
+    Ok(Accesses { trace: AccessTrace { file, format, ..AccessTrace::default() }, origins: Origins::default() })
+}
+
+fn access(traced: &TracedAccess) -> Access {
+    let kind = match traced.kind {
+        TracedKind::Load => AccessKind::Load,
+        TracedKind::Store => AccessKind::Store,
+        TracedKind::Modify => AccessKind::Modify,
+        TracedKind::Fetch => AccessKind::Fetch,
+    };
+    Access { address: traced.address, key: 0, bytes: traced.bytes, thread: 0, kind }
+}

@@ -1,0 +1,67 @@
+//! `slimline reuse`
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use slimline_analyze::origins::{By, Origins};
+use slimline_analyze::reuse::findings;
+use slimline_report::reuse::{ReuseReport, SampledData};
+use slimline_report::text;
+use slimline_simulate::locality::Locality;
+use slimline_simulate::reuse::{SampledKey, SampledKeys};
+
+use super::print;
+use crate::accesses;
+use crate::cli::{self, Format};
+use crate::machines::machine;
+
+/// Tells how far apart accesses to the same lines are.
+pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
+    let machine = machine(&options.machine)?;
+    let wrong_machine = || format!("--machine {}", options.machine);
+    let report = match options.sampled {
+        None => {
+            let mut locality = Locality::new(&machine).with_context(wrong_machine)?;
+            let read = accesses::read(&options.input, &mut locality)?;
+            let found = locality.finish().context("too much memory is accessed: take --sampled")?;
+            let sums = findings(&found, &read.origins);
+            ReuseReport::exact(read.trace, &found, &sums, &read.origins)
+        }
+        Some(most_lines) => {
+            let mut keys = SampledKeys::new(&machine, most_lines, 1.0).with_context(wrong_machine)?;
+            let read = accesses::read(&options.input, &mut keys)?;
+            let (total, data) = by_data(&keys, &read.origins);
+            ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins)
+        }
+    };
+    match options.format {
+        Format::Json => print(&report.json())?,
+        Format::Text => {
+            let mut out = String::new();
+            text::reuse(&mut out, &report, options.rows)?;
+            print(&out)?;
+        }
+    }
+    Ok(0)
+}
+
+/// All together, and by data, most accesses first.
+fn by_data(keys: &SampledKeys, origins: &Origins) -> (SampledData, Vec<SampledData>) {
+    let mut sums: BTreeMap<u32, SampledKey> = BTreeMap::new();
+    let mut all = SampledKey::default();
+    for (key, of_key) in (0..).zip(keys.keys()) {
+        all.merge(of_key);
+        if !origins.is_empty() {
+            sums.entry(origins.number(key, By::Data)).or_default().merge(of_key);
+        }
+    }
+    let data = |data: u32, sum: &SampledKey| SampledData {
+        data,
+        accesses: sum.accesses,
+        histogram: sum.estimate.histogram(),
+        misses: sum.estimate.misses(sum.accesses, keys.share()),
+    };
+    let mut rows: Vec<SampledData> = sums.iter().map(|(number, sum)| data(*number, sum)).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.accesses));
+    (data(0, &all), rows)
+}

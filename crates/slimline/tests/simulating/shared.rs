@@ -1,0 +1,77 @@
+//! `slimline share`: a counter that all threads add to, and counters that lie in one line.
+
+use serde_json::Value;
+
+use super::traced::{COUNTERS, json, slimline, traced};
+
+/// The fields on its lines: a counter of all threads between what nobody uses.
+const STATISTICS: &str = r#"
+#include <pthread.h>
+#include <stdatomic.h>
+static struct { long before[8]; atomic_long hits; long behind[7]; } statistics __attribute__((aligned(64)));
+static pthread_barrier_t barrier;
+__attribute__((noinline)) static void work(long self) {
+    for (int i = 0; i < 1000; i++) statistics.hits += self;
+}
+static void *begin(void *self) {
+    for (int round = 0; round < 100; round++) {
+        pthread_barrier_wait(&barrier);
+        work((long)self);
+    }
+    return NULL;
+}
+int main(void) {
+    pthread_t threads[3];
+    pthread_barrier_init(&barrier, NULL, 3);
+    for (long i = 0; i < 3; i++) pthread_create(&threads[i], NULL, begin, (void *)i);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"#;
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn misses(row: &Value) -> (u64, u64) {
+    let count = |name: &str| row["total"][name].as_u64().unwrap();
+    (count("true_misses"), count("false_misses"))
+}
+
+#[test]
+fn a_statistics_counter_is_uniformly_and_truly_shared() {
+    let directory = traced(STATISTICS);
+    let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    assert_eq!(report["falsely_shared"], Value::Array(Vec::new()));
+    let [row] = array(&report["shared"]) else { panic!("{report}") };
+    assert_eq!((&row["variable"], &row["uniform"], &row["writers"]), (&"statistics".into(), &true.into(), &3.into()));
+    assert!(row["field"].as_str().unwrap().ends_with("hits"), "{row}");
+    let threads = array(&row["threads"]);
+    assert!(threads.len() == 3 && threads.iter().all(|thread| thread["stores"] == 100_000), "{row}");
+    assert_eq!((array(&row["code"]).len(), &row["code"][0]["line"]), (1, &7.into()));
+    let (true_misses, false_misses) = misses(row);
+    assert!(true_misses > 100 && false_misses == 0, "{row}");
+    assert!(row["fix"].as_str().unwrap().starts_with("a part for each thread"), "{row}");
+}
+
+#[test]
+fn counters_in_one_line_are_falsely_shared_until_they_are_apart() {
+    let directory = traced(COUNTERS);
+    let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    assert_eq!(report["shared"], Value::Array(Vec::new()));
+    let [row] = array(&report["falsely_shared"]) else { panic!("{report}") };
+    assert_eq!(
+        (&row["lines"], &row["apart_bytes"], &row["sides"][0]["variable"]),
+        (&1.into(), &8.into(), &"packed".into())
+    );
+    let (true_misses, false_misses) = misses(row);
+    assert!(true_misses == 0 && false_misses > 100, "{row}");
+    assert!(row["fix"].as_str().unwrap().contains("pad each to 64 bytes"), "{row}");
+    let text = slimline(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    assert!(text.contains("packed") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
+
+    let apart = COUNTERS.replace("volatile long count[4];", "struct { volatile long of; long pad[7]; } count[4];");
+    let directory = traced(&apart.replace("count[self]++", "count[self].of++"));
+    let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    assert_eq!((array(&report["shared"]).len(), array(&report["falsely_shared"]).len()), (0, 0), "{report}");
+}
