@@ -5,6 +5,8 @@ use slimline_analyze::full_trace::Accesses;
 use slimline_analyze::full_trace::checks::Violations;
 use slimline_analyze::full_trace::findings::{HeapRow, NameRow, Place, SiteRow, TraceFindings};
 use slimline_analyze::full_trace::splitting::{StructureFindings, Verdict};
+use slimline_analyze::full_trace::values::{Range, Values};
+use slimline_trace::stream::sites::ValueKind;
 
 /// Version of the JSON. 1: the first.
 pub const TRACE_SCHEMA: u32 = 1;
@@ -38,6 +40,61 @@ pub struct TraceReport {
     pub lines: Vec<Named>,
     /// By instruction.
     pub sites: Vec<SiteCount>,
+    /// What was loaded and stored, where the program tells; most values first.
+    pub values: Vec<NamedValues>,
+}
+
+/// What was loaded and stored under one name, of one size.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NamedValues {
+    /// Type and field, else the variable; `None` where neither is known.
+    pub name: Option<String>,
+    /// `integer`, `float` or `pointer`.
+    pub kind: &'static str,
+    /// Bytes of each.
+    pub bytes: u32,
+    /// How many values.
+    pub values: u64,
+    /// How many of them are zero.
+    pub zeros: u64,
+    /// The least, as text: JSON's numbers are not exact.
+    pub least: Option<String>,
+    /// The greatest.
+    pub greatest: Option<String>,
+    /// About how many different ones; `None` where there are too many to tell.
+    pub distinct: Option<u64>,
+    /// The narrowest type of C that holds them all.
+    pub narrowest: Option<&'static str>,
+}
+
+impl From<&(String, Values)> for NamedValues {
+    fn from((name, values): &(String, Values)) -> Self {
+        let (least, greatest) = match values.range() {
+            None => (None, None),
+            Some(Range::Unsigned(least, greatest)) if values.kind == ValueKind::Pointer => {
+                (Some(format!("{least:#x}")), Some(format!("{greatest:#x}")))
+            }
+            Some(Range::Unsigned(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
+            Some(Range::Signed(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
+            Some(Range::Float(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
+        };
+        let kind = match values.kind {
+            ValueKind::Integer => "integer",
+            ValueKind::Float => "float",
+            ValueKind::Pointer => "pointer",
+        };
+        Self {
+            name: (!name.is_empty()).then(|| name.clone()),
+            kind,
+            bytes: values.bytes,
+            values: values.count,
+            zeros: values.zeros,
+            least,
+            greatest,
+            distinct: values.distinct(),
+            narrowest: values.narrowest(),
+        }
+    }
 }
 
 /// A structure and the accesses to its fields.
@@ -205,6 +262,7 @@ impl TraceReport {
             functions: named(&findings.functions),
             lines: named(&findings.lines),
             sites: findings.sites.iter().map(SiteCount::from).collect(),
+            values: findings.values.iter().map(NamedValues::from).collect(),
         }
     }
 

@@ -6,6 +6,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
 
 use super::splitting::{SplitRules, StructureFindings, Structures};
+use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
 
 /// Where a site stands.
@@ -71,6 +72,8 @@ pub struct HeapRow {
 /// What a full trace says. All rows: most accesses first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceFindings {
+    /// Values by type and field, else by variable; most first.
+    pub values: Vec<(String, Values)>,
     /// All accesses that are wanted.
     pub total: Accesses,
     /// All others; nothing else here counts them.
@@ -135,10 +138,23 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.functions = functions.rows();
     findings.lines = lines.rows();
     findings.heap = heap(program, analysis);
+    findings.values = values(program, analysis);
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
     findings.unknown_frees = analysis.heap().unknown_frees();
     findings
+}
+
+fn values(program: &Program, analysis: &TraceAnalysis) -> Vec<(String, Values)> {
+    let mut named = NamedValues::default();
+    for (site, values) in analysis.values().sites() {
+        let (module, site) = program.site(site);
+        if analysis.filter().wants(module, site) {
+            let field = field(module, site);
+            named.add(if field.is_empty() { module.name(site.variable) } else { &field }, values);
+        }
+    }
+    named.rows()
 }
 
 fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {

@@ -3,6 +3,7 @@
 //! ```text
 //!   words of a chunk ──► decoder ──► visits ─┬─► counts  loads, stores, bytes by site
 //!                                            ├─► heap    the same by allocation site of the block
+//!                                            ├─► values  what was loaded and stored, where it is told
 //!                                            └─► checks  whether the trace is one at all
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod filter;
 pub mod findings;
 pub mod heap;
 pub mod splitting;
+pub mod values;
 
 use slimline_trace::stream::decode::{Program, Visits};
 
@@ -26,6 +28,7 @@ use self::checks::Checks;
 use self::counts::SiteCounts;
 use self::filter::Filter;
 use self::heap::HeapAccesses;
+use self::values::SiteValues;
 
 /// What a thread or its signal handlers did, a chunk of it or less.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +102,7 @@ impl Accesses {
 pub struct TraceAnalysis {
     counts: SiteCounts,
     heap: HeapAccesses,
+    values: SiteValues,
     checks: Checks,
     filter: Filter,
 }
@@ -119,6 +123,7 @@ impl TraceAnalysis {
         self.checks.update(program, batch);
         self.counts.update(program, batch);
         self.heap.update(program, batch);
+        self.values.update(program, batch);
     }
 
     /// What is wanted.
@@ -134,6 +139,11 @@ impl TraceAnalysis {
     /// Accesses by heap group.
     pub fn heap(&self) -> &HeapAccesses {
         &self.heap
+    }
+
+    /// Values by site.
+    pub fn values(&self) -> &SiteValues {
+        &self.values
     }
 
     /// What is wrong with the trace.

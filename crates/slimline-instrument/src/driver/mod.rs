@@ -18,13 +18,15 @@ use std::process::{Command, ExitStatus, Stdio};
 use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
-use crate::rewrite::{Origin, RewriteError, rewrite};
+use crate::rewrite::{Origin, RewriteError, Told, rewrite};
 use jobs::{Job, Purpose, Said};
 
 /// The C header by which programs say what of them is to be traced.
 pub const HEADER: &str = include_str!("slimline.h");
 /// Environment variable that names the clang to use.
 pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
+/// The argument that has values told, which clang does not know.
+pub const VALUES_ARGUMENT: &str = "--slimline-values";
 /// Arguments of a linker beyond which they are given in a file: well below what Linux takes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 
@@ -84,6 +86,8 @@ pub enum DriverError {
 /// would have, 128 + n where signal n ended a step. `runtime` is the archive that instrumented programs are linked with.
 pub fn compile(language: Language, arguments: &[OsString], runtime: &[u8]) -> Result<u8, DriverError> {
     let clang = find_clang()?;
+    let (ours, arguments): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| *argument == VALUES_ARGUMENT);
+    let told = Told { values: !ours.is_empty() };
     let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(&std::env::temp_dir(), error))?;
     let mode = (language == Language::CPlusPlus).then(|| OsString::from("--driver-mode=g++"));
     let mut asked = Command::new(&clang);
@@ -112,7 +116,7 @@ pub fn compile(language: Language, arguments: &[OsString], runtime: &[u8]) -> Re
     for warning in &said.warnings {
         let _ = writeln!(io::stderr(), "{warning}");
     }
-    let run = Run { directory: &directory, producer: &said.version, runtime };
+    let run = Run { directory: &directory, producer: &said.version, told, runtime };
     run.all(&said.jobs)
 }
 
@@ -120,6 +124,7 @@ pub fn compile(language: Language, arguments: &[OsString], runtime: &[u8]) -> Re
 struct Run<'a> {
     directory: &'a TempDir,
     producer: &'a str,
+    told: Told,
     runtime: &'a [u8],
 }
 
@@ -161,7 +166,8 @@ impl Run<'_> {
         let is_between = object.starts_with(self.directory.path());
         let name = if is_between { String::new() } else { object.display().to_string() };
         let origin = Origin { object: name, producer: self.producer.to_owned() };
-        rewrite(llvm, &optimized, &rewritten, &origin).map_err(|error| DriverError::Rewrite { object, error })?;
+        rewrite(llvm, &optimized, &rewritten, self.told, &origin)
+            .map_err(|error| DriverError::Rewrite { object, error })?;
         let status = start(&job.of_bitcode(&rewritten))?;
         // Many sources in one command would fill the disk.
         for file in [optimized, rewritten] {

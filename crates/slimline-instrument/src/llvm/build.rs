@@ -122,6 +122,19 @@ impl<'m> Builder<'m> {
         }
     }
 
+    /// The bits of a value of at most 64 as a word, with zeros before them. None of larger ones, and of vectors.
+    pub fn bits_word(&self, value: Value<'m>) -> Option<Value<'m>> {
+        let bits = match value.r#type().kind() {
+            TypeKind::Float => 32,
+            TypeKind::Double => 64,
+            _ => return self.word(value),
+        };
+        let integer = self.module.integer(bits);
+        // SAFETY: the builder stands somewhere; a number is as large as an integer of as many bits.
+        let cast = unsafe { (self.module.api().LLVMBuildBitCast)(self.raw, value.raw, integer, c"".as_ptr()) };
+        self.word(self.value(cast))
+    }
+
     /// The product of two integers, as a word.
     pub fn product(&self, one: Value<'m>, other: Value<'m>) -> Option<Value<'m>> {
         let is_number = |value: Value<'m>| value.r#type().kind() == TypeKind::Integer;

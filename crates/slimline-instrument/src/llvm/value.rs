@@ -35,7 +35,7 @@ numbered! {
 numbered! {
     /// What sort of type it is.
     TypeKind {
-        Void = 0, Integer = 8, Struct = 10, Array = 11, Pointer = 12, Vector = 13, Metadata = 14, ScalableVector = 17,
+        Void = 0, Float = 2, Double = 3, Integer = 8, Struct = 10, Array = 11, Pointer = 12, Vector = 13, Metadata = 14, ScalableVector = 17,
     }
 }
 

@@ -88,6 +88,7 @@ impl<'m> Emitter<'m> {
     fn word(&self, builder: &Builder<'m>, word: Word<'m>) -> Option<Value<'m>> {
         match word {
             Word::Value(value) => builder.word(value),
+            Word::Bits(value) => builder.bits_word(value),
             Word::Mask(mask) => builder.mask_word(mask),
             Word::Lane(vector, lane) => builder.lane(vector, lane),
             Word::Product(one, other) => builder.product(one, other),

@@ -64,6 +64,13 @@ pub struct Origin {
     pub producer: String,
 }
 
+/// What is told of accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Told {
+    /// What was loaded and stored, a word more each.
+    pub values: bool,
+}
+
 /// Why bitcode could not be rewritten.
 #[derive(Debug, thiserror::Error)]
 pub enum RewriteError {
@@ -93,7 +100,7 @@ pub struct Rewritten {
 }
 
 /// Rewrites the bitcode in `from` into `to`. Its functions keep doing what they do.
-pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, origin: &Origin) -> Result<Rewritten, RewriteError> {
+pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, told: Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
     debug_assert_eq!(SITES_SECTION.to_str(), Ok(SECTION));
     let mut module = Module::read(llvm, from)?;
     let target = module.target();
@@ -112,7 +119,7 @@ pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, origin: &Origin) -> Result<R
     for (name, instead) in INSTALL_HANDLERS {
         module.redirect(name, instead);
     }
-    let rewritten = insert(&module, &traced, origin)?;
+    let rewritten = insert(&module, &traced, told, origin)?;
     module.tell_variables_by_calls(false);
     if rewritten.segments > 0 {
         // Before the passes: what they would make of broken code is anybody's guess.
@@ -129,9 +136,9 @@ fn is_supported(target: &str) -> bool {
     parts.next() == Some("x86_64") && target.contains("-linux") && !target.ends_with("x32")
 }
 
-fn insert(module: &Module<'_>, traced: &[Traced], origin: &Origin) -> Result<Rewritten, RewriteError> {
+fn insert(module: &Module<'_>, traced: &[Traced], told: Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
     let mut table = ModuleBuilder::new();
-    let mut planner = Planner::new(module, traced, &mut table);
+    let mut planner = Planner::new(module, traced, told.values, &mut table);
     let functions = module.defined_functions();
     let plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
     let directory = planner.directory().to_owned();

@@ -41,6 +41,8 @@ pub(super) struct Plan<'m> {
 /// Plans functions one after the other, and fills the site table.
 pub(super) struct Planner<'m, 't> {
     table: &'t mut ModuleBuilder,
+    /// What is loaded and stored is told, too.
+    has_values: bool,
     names: Names<'m>,
     rules: Rules<'m>,
     /// Functions that have a version of their own for being traced, by the name of that version.
@@ -52,9 +54,15 @@ pub(super) struct Planner<'m, 't> {
 }
 
 impl<'m, 't> Planner<'m, 't> {
-    pub(super) fn new(module: &'m Module<'_>, traced: &'t [Traced], table: &'t mut ModuleBuilder) -> Self {
+    pub(super) fn new(
+        module: &'m Module<'_>,
+        traced: &'t [Traced],
+        has_values: bool,
+        table: &'t mut ModuleBuilder,
+    ) -> Self {
         Self {
             table,
+            has_values,
             names: Names::new(module),
             rules: Rules::new(module),
             traced: traced.iter().map(|traced| (&*traced.name, traced)).collect(),
@@ -185,13 +193,18 @@ impl<'m, 't> Planner<'m, 't> {
         segment: &mut Open<'m>,
         steps: &mut Vec<Step<'m>>,
     ) {
-        if segment.words + touch.words.len() > MAX_SEGMENT_WORDS {
+        let mut site = self.site(function, instruction, &touch);
+        let value = touch.value.filter(|_| self.has_values);
+        site.value = value.map(|(kind, _)| kind);
+        if segment.words + site.words() > MAX_SEGMENT_WORDS {
             self.close(segment, steps);
         }
-        segment.words += touch.words.len();
-        let site = self.site(function, instruction, &touch);
+        segment.words += site.words();
         segment.sites.push(site);
         segment.accesses.push(Access { at: instruction, words: touch.words });
+        // What is loaded is known behind the load only, which is never the last of its block.
+        let at = if touch.kind == SiteKind::Load { instruction.next().unwrap_or(instruction) } else { instruction };
+        segment.accesses.extend(value.map(|(_, value)| Access { at, words: vec![Word::Bits(value)] }));
     }
 
     /// Tells what an instruction did, in a segment of its own before `at`; nothing where there is nothing to tell.

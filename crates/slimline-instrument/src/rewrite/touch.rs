@@ -1,17 +1,19 @@
 //! What an instruction does to memory, and which words say so.
 
 use slimline_trace::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS};
-use slimline_trace::stream::sites::SiteKind;
+use slimline_trace::stream::sites::{SiteKind, ValueKind};
 
 use super::allocators::Allocator;
 use super::synchronization::{acquires, assembly_acquires};
-use crate::llvm::{Function, Module, Opcode, Value};
+use crate::llvm::{Function, Module, Opcode, TypeKind, Value};
 
 /// A word of a record, as it is made of the program's values.
 #[derive(Clone, Copy)]
 pub(super) enum Word<'m> {
     /// A pointer or an integer.
     Value(Value<'m>),
+    /// The bits of a value.
+    Bits(Value<'m>),
     /// The bits of a mask.
     Mask(Value<'m>),
     /// A lane of a vector of pointers.
@@ -31,6 +33,8 @@ pub(super) struct Touch<'m> {
     pub(super) bytes: u64,
     pub(super) lanes: u16,
     pub(super) words: Vec<Word<'m>>,
+    /// What is loaded or stored, if it fits into a word.
+    pub(super) value: Option<(ValueKind, Value<'m>)>,
     /// What names are looked up by.
     pub(super) pointer: Option<Value<'m>>,
     /// See [`Site::detail`](slimline_trace::stream::sites::Site::detail).
@@ -62,7 +66,7 @@ impl Attributes {
 
 impl<'m> Touch<'m> {
     fn new(kind: SiteKind, bytes: u64, words: Vec<Word<'m>>, pointer: Value<'m>) -> Self {
-        Self { kind, bytes, lanes: 1, words, pointer: Some(pointer), detail: String::new() }
+        Self { kind, bytes, lanes: 1, words, value: None, pointer: Some(pointer), detail: String::new() }
     }
 
     /// An access of a place, if it can be told.
@@ -74,12 +78,25 @@ impl<'m> Touch<'m> {
     /// What others did before may be seen from here on.
     pub(super) fn acquire(what: &str) -> Self {
         let (kind, detail) = (SiteKind::Acquire, what.to_owned());
-        Self { kind, bytes: 0, lanes: 1, words: vec![Word::Stamp], pointer: None, detail }
+        Self { kind, bytes: 0, lanes: 1, words: vec![Word::Stamp], value: None, pointer: None, detail }
+    }
+
+    /// Itself with its value.
+    fn of_value(self, value: Value<'m>) -> Self {
+        let r#type = value.r#type();
+        let kind = match r#type.kind() {
+            TypeKind::Integer if r#type.integer_bits().is_some_and(|bits| bits <= 64) => ValueKind::Integer,
+            TypeKind::Float | TypeKind::Double => ValueKind::Float,
+            TypeKind::Pointer if r#type.address_space() == Some(0) => ValueKind::Pointer,
+            _ => return self,
+        };
+        let is_told = matches!(self.kind, SiteKind::Load | SiteKind::Store);
+        Self { value: is_told.then_some((kind, value)), ..self }
     }
 
     fn untraced(why: &str) -> Self {
         let (kind, detail) = (SiteKind::Untraced, why.to_owned());
-        Self { kind, bytes: 0, lanes: 1, words: Vec::new(), pointer: None, detail }
+        Self { kind, bytes: 0, lanes: 1, words: Vec::new(), value: None, pointer: None, detail }
     }
 
     /// Itself, or the reason why it can't be told: addresses in other spaces are relative to something.
@@ -110,11 +127,12 @@ impl<'m> Deed<'m> {
         let operand = |number| instruction.operand(number);
         match instruction.opcode() {
             Some(Opcode::Load) => operand(0).map_or_else(Self::default, |pointer| {
-                Self::access(Touch::access(SiteKind::Load, pointer, instruction.r#type().store_bytes()))
+                let bytes = instruction.r#type().store_bytes();
+                Self::access(Touch::access(SiteKind::Load, pointer, bytes).of_value(instruction))
             }),
             Some(Opcode::Store) => match (operand(0), operand(1)) {
                 (Some(value), Some(pointer)) => {
-                    Self::access(Touch::access(SiteKind::Store, pointer, value.r#type().store_bytes()))
+                    Self::access(Touch::access(SiteKind::Store, pointer, value.r#type().store_bytes()).of_value(value))
                 }
                 _ => Self::default(),
             },

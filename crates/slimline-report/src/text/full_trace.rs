@@ -7,7 +7,9 @@ use slimline_trace::escape::plain;
 use super::number::{bytes, count, duration, percent, plural};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG};
-use crate::full_trace::{Counts, FieldAccesses, HeapGroup, Named, Position, SiteCount, StructureCounts, TraceReport};
+use crate::full_trace::{
+    Counts, FieldAccesses, HeapGroup, Named, NamedValues, Position, SiteCount, StructureCounts, TraceReport,
+};
 
 /// Columns of a position.
 const POSITION_COLUMNS: usize = 36;
@@ -32,6 +34,7 @@ pub fn trace(out: &mut impl Write, report: &TraceReport, rows: usize) -> fmt::Re
     heap(out, report, rows)?;
     names(out, "Types and fields", "field", &report.fields, report, rows)?;
     structures(out, report, rows)?;
+    values(out, &report.values, rows)?;
     names(out, "Variables", "variable", &report.variables, report, rows)?;
     names(out, "Functions", "function", &report.functions, report, rows)?;
     names(out, "Lines", "line", &report.lines, report, rows)?;
@@ -238,6 +241,39 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         more(out, group.fields.len(), MOST_FIELDS.min(most))?;
     }
     Ok(())
+}
+
+fn values(out: &mut impl Write, values: &[NamedValues], most: usize) -> fmt::Result {
+    if values.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}Values{HEADING:#}")?;
+    let columns = [
+        Column::Shortened("of", 32),
+        Column::Text("bytes"),
+        Column::Number("values"),
+        Column::Number("zero"),
+        Column::Number("least"),
+        Column::Number("greatest"),
+        Column::Number("different"),
+        Column::Text("fits in"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for row in values.iter().take(most) {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        rows.push(vec![
+            row.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain),
+            row.bytes.to_string(),
+            count(row.values),
+            percent(share(row.zeros, row.values)),
+            text(&row.least),
+            text(&row.greatest),
+            row.distinct.map_or_else(|| "many".to_owned(), |distinct| format!("~{}", count(distinct))),
+            row.narrowest.unwrap_or_default().to_owned(),
+        ]);
+    }
+    rows.write(out, 2)?;
+    more(out, values.len(), most)
 }
 
 fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {

@@ -158,9 +158,33 @@ kinds! {
     ResizeBegins = 17 => "resize begins",
 }
 
+/// What the word behind an address says of the value that was loaded or stored there: its bits, zeros above them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum ValueKind {
+    /// An integer, signed or not.
+    Integer = 1,
+    /// A number of IEEE 754, of 4 or 8 bytes.
+    Float = 2,
+    /// An address.
+    Pointer = 3,
+}
+
+impl ValueKind {
+    /// The kind of this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Integer),
+            2 => Some(Self::Float),
+            3 => Some(Self::Pointer),
+            _ => None,
+        }
+    }
+}
+
 impl SiteKind {
-    /// Words that a site of this kind writes, given its lanes and the words of value after its address.
-    pub const fn words(self, lanes: u16, value_words: u16) -> usize {
+    /// Words that a site of this kind writes, given its lanes and whether it tells its value.
+    pub const fn words(self, lanes: u16, has_value: bool) -> usize {
         let own = match self {
             Self::Enter | Self::Leave | Self::Untraced => 0,
             Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
@@ -168,7 +192,7 @@ impl SiteKind {
             Self::Copy | Self::AllocateZeroed => 3,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
         };
-        own + value_words as usize
+        own + has_value as usize
     }
 
     /// Whether it reads memory that the program names.
@@ -215,11 +239,11 @@ mod tests {
 
     #[test]
     fn words_by_kind() {
-        assert_eq!(SiteKind::Load.words(1, 0), 1);
-        assert_eq!(SiteKind::Store.words(1, 2), 3);
-        assert_eq!(SiteKind::Copy.words(1, 0), 3);
-        assert_eq!(SiteKind::MaskedLoad.words(8, 0), 2);
-        assert_eq!(SiteKind::Gather.words(8, 0), 9);
-        assert_eq!(SiteKind::Untraced.words(1, 0), 0);
+        assert_eq!(SiteKind::Load.words(1, false), 1);
+        assert_eq!(SiteKind::Store.words(1, true), 2);
+        assert_eq!(SiteKind::Copy.words(1, false), 3);
+        assert_eq!(SiteKind::MaskedLoad.words(8, false), 2);
+        assert_eq!(SiteKind::Gather.words(8, false), 9);
+        assert_eq!(SiteKind::Untraced.words(1, false), 0);
     }
 }

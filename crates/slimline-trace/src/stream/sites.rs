@@ -22,7 +22,7 @@
 mod builder;
 mod codec;
 
-pub use super::record::{ModuleId, SiteKind};
+pub use super::record::{ModuleId, SiteKind, ValueKind};
 pub use builder::ModuleBuilder;
 pub use codec::{SECTION, SitesError, VERSION};
 
@@ -130,8 +130,8 @@ pub struct Site {
     pub size_bytes: u32,
     /// Lanes of a masked, gathering or scattering access; else 1.
     pub lanes: u16,
-    /// Words of value behind its address: 0 where values are not kept.
-    pub value_words: u16,
+    /// What the word behind its address says; none where values are not kept, and of what is larger than a word.
+    pub value: Option<ValueKind>,
     /// The function that it was compiled into, as linked.
     pub function: Name,
     /// Index in [`Module::frames`] of its position.
@@ -157,7 +157,7 @@ impl Site {
             is_volatile: false,
             size_bytes,
             lanes: 1,
-            value_words: 0,
+            value: None,
             function: Name::NONE,
             frame: None,
             variable: Name::NONE,
@@ -170,7 +170,7 @@ impl Site {
 
     /// Words that it writes.
     pub const fn words(&self) -> usize {
-        self.kind.words(self.lanes, self.value_words)
+        self.kind.words(self.lanes, self.value.is_some())
     }
 }
 

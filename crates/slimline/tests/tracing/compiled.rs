@@ -16,9 +16,13 @@ pub(super) const SCALAR: [&str; 5] = ["-O2", "-fno-vectorize", "-fno-slp-vectori
 
 /// Compiles `source` in a directory; the program.
 pub(super) fn compiled(scratch: &TempDir, source: &str) -> PathBuf {
+    compiled_with(scratch, source, &[])
+}
+
+fn compiled_with(scratch: &TempDir, source: &str, options: &[&str]) -> PathBuf {
     let (file, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
     fs::write(&file, source).unwrap();
-    let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
+    let mut all: Vec<OsString> = SCALAR.iter().chain(options).map(OsString::from).collect();
     all.extend(["-o".into(), program.clone().into(), file.into()]);
     assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME).unwrap(), 0);
     program
@@ -202,6 +206,87 @@ int main(void) {
                 struct node_cold *cold;\n};\n";
     assert_eq!(structure["code"], code);
     assert_eq!(report["missing"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn values_are_told_on_request() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct item { long small; int minus; double half, third; struct item *next; __int128 huge; };
+__attribute__((noinline)) static struct item *make(int n) {
+    struct item *list = NULL;
+    for (int i = 0; i < n; i++) {
+        struct item *item = malloc(sizeof *item);
+        item->small = i % 4 * 50;
+        item->minus = i % 2 ? -i : 0;
+        item->half = i / 2.0;
+        item->third = i / 3.0;
+        item->next = list;
+        item->huge = i;
+        list = item;
+    }
+    return list;
+}
+__attribute__((noinline)) static double sum(struct item *list) {
+    double sum = 0;
+    for (; list; list = list->next) sum += list->small * list->half + list->minus * list->third + (double)list->huge;
+    return sum;
+}
+int main(void) { printf("%.1f\n", sum(make(1000))); return 0; }
+"#;
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &["--slimline-values"]);
+    let recording = scratch.path().join("trace");
+    let (program, recording) = (program.to_str().unwrap(), recording.to_str().unwrap());
+    let run = |arguments: &[&str]| slimline().arg("trace").args(arguments).output().unwrap();
+    let live = run(&["--live", "--format", "json", "--", program]);
+    let (said, live) = text(&live.stdout).split_once('\n').unwrap();
+    let expected: f64 = (0..1000)
+        .map(|i| {
+            let minus = if i % 2 == 1 { -i } else { 0 };
+            f64::from(i % 4 * 50) * (f64::from(i) / 2.0) + f64::from(minus) * (f64::from(i) / 3.0) + f64::from(i)
+        })
+        .sum();
+    assert_eq!(said, format!("{expected:.1}"));
+    assert_eq!(run(&["-o", recording, "--", program]).status.code(), Some(0));
+    let replayed = report(&run(&["--format", "json", "--replay", recording]));
+    let live: Value = serde_json::from_str(live).unwrap();
+    assert_eq!(live["values"].as_array().unwrap().len(), replayed["values"].as_array().unwrap().len());
+    for report in [&live, &replayed] {
+        let of = |field: &str| {
+            let rows = report["values"].as_array().unwrap();
+            rows.iter().find(|row| row["name"] == format!("item.{field}")).unwrap()
+        };
+        // Each is stored once and loaded once.
+        for (field, kind, zeros, least, greatest, narrowest) in [
+            ("small", "integer", 500, "0", "150", "uint8_t"),
+            ("minus", "integer", 1000, "-999", "0", "int16_t"),
+            ("half", "float", 2, "0", "499.5", "float"),
+            ("third", "float", 2, "0", "333", "double"),
+        ] {
+            let row = of(field);
+            assert_eq!((&row["kind"], &row["values"], &row["zeros"]), (&kind.into(), &2000.into(), &zeros.into()));
+            assert_eq!((&row["least"], &row["greatest"]), (&least.into(), &greatest.into()), "{field}");
+            assert_eq!(row["narrowest"], narrowest, "{field}");
+        }
+        assert_eq!((&of("small")["distinct"], &of("third")["bytes"]), (&4.into(), &8.into()));
+        assert_eq!((&of("next")["kind"], &of("next")["zeros"]), (&"pointer".into(), &2.into()));
+        // What is larger than a word is counted, without its value.
+        assert_eq!(named(&report["fields"], "item.small"), (1000, 1000));
+        assert_eq!(report["missing"], Value::Array(Vec::new()));
+    }
+    let shown = run(&["--replay", recording]);
+    let shown = text(&shown.stdout);
+    let line = shown.lines().find(|line| line.contains("item.minus") && line.contains("int16_t")).unwrap();
+    let cells: Vec<_> = line.split_whitespace().collect();
+    assert_eq!(
+        (cells[0], cells[1], cells[2], cells[cells.len() - 1]),
+        ("item.minus", "4", "2,000", "int16_t"),
+        "{shown}"
+    );
+    // Others have none.
+    assert_eq!(traced(LOOPS, &["once"]).1["values"], Value::Array(Vec::new()));
 }
 
 /// What is missing, as it begins.

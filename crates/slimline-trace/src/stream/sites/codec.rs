@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash64;
 
-use super::{Frame, Member, Module, ModuleId, Name, Segment, Site, SiteKind, Skipped, Structure};
+use super::{Frame, Member, Module, ModuleId, Name, Segment, Site, SiteKind, Skipped, Structure, ValueKind};
 use crate::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 
 /// Name of the section that holds the blobs.
@@ -10,8 +10,8 @@ pub const SECTION: &str = "slimline_sites";
 /// First bytes of a blob.
 const MAGIC: [u8; 8] = *b"slimsite";
 /// Version of the blob and of the records that it describes. Version 1: the first. 2: structures. 3: time
-/// stamps, and `realloc` in two records.
-pub const VERSION: u32 = 3;
+/// stamps, and `realloc` in two records. 4: what values are.
+pub const VERSION: u32 = 4;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -171,7 +171,7 @@ impl Writer {
         let flags = flag(site.is_atomic, ATOMIC)
             | flag(site.is_volatile, VOLATILE)
             | flag(site.lanes != 1, LANES)
-            | flag(site.value_words != 0, VALUE)
+            | flag(site.value.is_some(), VALUE)
             | flag(site.frame.is_some(), FRAME)
             | flag(site.offset_bytes.is_some(), OFFSET);
         self.0.extend_from_slice(&[site.kind as u8, flags]);
@@ -182,8 +182,8 @@ impl Writer {
         if site.lanes != 1 {
             self.number(u32::from(site.lanes));
         }
-        if site.value_words != 0 {
-            self.number(u32::from(site.value_words));
+        if let Some(value) = site.value {
+            self.number(value as u32);
         }
         for number in [site.frame, site.offset_bytes].into_iter().flatten() {
             self.number(number);
@@ -294,8 +294,8 @@ impl<'a> Reader<'a> {
         if let Some(lanes) = number_if(LANES)? {
             site.lanes = u16::try_from(lanes).ok().filter(|lanes| *lanes <= MAX_LANES)?;
         }
-        if let Some(words) = number_if(VALUE)? {
-            site.value_words = u16::try_from(words).ok().filter(|words| usize::from(*words) <= MAX_SEGMENT_WORDS)?;
+        if let Some(value) = number_if(VALUE)? {
+            site.value = Some(ValueKind::from_number(value)?);
         }
         site.frame = number_if(FRAME)?;
         site.offset_bytes = number_if(OFFSET)?;
@@ -364,7 +364,7 @@ mod tests {
             ..Site::new(SiteKind::Load, 4)
         };
         let untraced = Site { function: Name(6), detail: Name(10), ..Site::new(SiteKind::Untraced, 0) };
-        let gather = Site { lanes: 4, value_words: 2, ..Site::new(SiteKind::Gather, 4) };
+        let gather = Site { lanes: 4, value: Some(ValueKind::Float), ..Site::new(SiteKind::Gather, 4) };
         Module {
             names: names.map(str::to_owned).to_vec(),
             source: Name(1),
@@ -386,7 +386,7 @@ mod tests {
             }],
             segments: vec![
                 Segment { first_site: 0, sites: 2, words: 1 },
-                Segment { first_site: 2, sites: 1, words: 7 },
+                Segment { first_site: 2, sites: 1, words: 6 },
             ],
             sites: vec![untraced, load, gather],
             skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
@@ -481,7 +481,7 @@ mod tests {
     fn arbitrary_module() -> impl Strategy<Value = Module> {
         let names = prop::collection::vec(".{0,9}", 1..6);
         let frames = prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..6);
-        let site = (0..16_u8, any::<[u32; 8]>(), any::<[bool; 4]>(), 1..=20_u16, 0..3_u16);
+        let site = (0..SiteKind::ALL.len() as u8, any::<[u32; 8]>(), any::<[bool; 4]>(), 1..=20_u16, 0..4_u32);
         let segments = prop::collection::vec(prop::collection::vec(site, 0..2), 0..6);
         let structure = (any::<(u32, bool, u32)>(), prop::collection::vec(any::<(u32, u32, u32, u32)>(), 0..4));
         let structures = prop::collection::vec(structure, 0..4);
@@ -506,10 +506,10 @@ mod tests {
             let frames = module.frames.len() as u32;
             for of_segment in segments {
                 let first_site = module.sites.len() as u32;
-                for (kind, n, [is_atomic, is_volatile, has_frame, has_offset], lanes, value_words) in of_segment {
+                for (kind, n, [is_atomic, is_volatile, has_frame, has_offset], lanes, value) in of_segment {
                     let mut site = Site::new(SiteKind::from_number(kind).unwrap(), n[0]);
-                    (site.is_atomic, site.is_volatile, site.lanes, site.value_words) =
-                        (is_atomic, is_volatile, lanes, value_words);
+                    (site.is_atomic, site.is_volatile, site.lanes) = (is_atomic, is_volatile, lanes);
+                    site.value = ValueKind::from_number(value);
                     (site.function, site.variable, site.structure) = (name(n[1]), name(n[2]), name(n[3]));
                     (site.field, site.detail) = (name(n[4]), name(n[5]));
                     site.frame = n[6].checked_rem(frames).filter(|_| has_frame);
