@@ -1,7 +1,7 @@
 //! `slimline simulate`: counts as Cachegrind's, published answers through the command line, and how it ends badly.
 
 mod reused;
-mod shared;
+mod sharing;
 mod traced;
 
 use std::fs;
