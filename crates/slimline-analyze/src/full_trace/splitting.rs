@@ -12,6 +12,9 @@ use slimline_trace::stream::sites::{Member, Module, Name, Site, Structure};
 
 use crate::advise::definition::{Form, plain_name};
 
+/// Alignment of most fields at the most: of the C types only `long double` and vectors have more.
+const MOST_ALIGN: u32 = 8;
+
 /// When fields are cold, and when that matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SplitRules {
@@ -257,9 +260,23 @@ fn judge(found: &mut StructureFindings, average: f64, names: &BTreeSet<String>, 
     }
     match cold_bytes {
         0 => Verdict::NothingCold,
-        bytes if bytes <= rules.pointer_bytes => Verdict::LittleCold,
+        bytes if bytes <= rules.pointer_bytes || hot_bytes(found, rules) >= found.bytes => Verdict::LittleCold,
         _ => Verdict::Split,
     }
+}
+
+/// Size of a structure of the fields that are not cold and the pointer behind them. A field lies at a multiple of what its
+/// place and size now are both multiples of: that is its alignment, or more, but for those above [`MOST_ALIGN`].
+fn hot_bytes(found: &StructureFindings, rules: &SplitRules) -> u32 {
+    let pointer = rules.pointer_bytes.max(1);
+    let hot = found.fields.iter().filter(|field| !field.is_cold);
+    let mut align = pointer;
+    let end = hot.fold(0_u32, |end, field| {
+        let of_field = 1 << (field.offset_bytes | field.bytes).trailing_zeros().min(MOST_ALIGN.trailing_zeros());
+        align = align.max(of_field);
+        end.next_multiple_of(of_field).saturating_add(field.bytes)
+    });
+    end.next_multiple_of(pointer).saturating_add(pointer).next_multiple_of(align)
 }
 
 /// The cold fields in a structure of their own, and the others with a pointer to it.
@@ -345,6 +362,35 @@ mod tests {
             "struct node_cold {\n    char note[20];\n    /* is_old, is_new: as they are declared */\n};\n\
              struct node {\n    long key;\n    long value;\n    struct node *next;\n    struct node_cold *cold;\n};\n"
         );
+    }
+
+    #[test]
+    fn where_the_pointer_takes_what_is_gained_there_is_no_split() {
+        // `arc { int cost; int ident; arc *next; }`: 12 of 16 bytes are cold, and 4 with a pointer behind are 16 again.
+        let field = |offset_bytes, bytes, is_cold| FieldCount {
+            name: String::new(),
+            type_name: String::new(),
+            offset_bytes,
+            bytes,
+            accesses: 0,
+            is_cold,
+        };
+        let of = |bytes, fields: &[(u32, u32, bool)]| StructureFindings {
+            name: "arc".to_owned(),
+            bytes,
+            accesses: 0,
+            elsewhere: 0,
+            fields: fields.iter().map(|&(offset, bytes, is_cold)| field(offset, bytes, is_cold)).collect(),
+            verdict: Verdict::NotLive,
+            code: String::new(),
+        };
+        let hot = |bytes, fields: &[_]| hot_bytes(&of(bytes, fields), &SplitRules::default());
+        assert_eq!(hot(16, &[(0, 4, false), (4, 4, true), (8, 8, true)]), 16);
+        assert_eq!(hot(24, &[(0, 4, false), (4, 4, false), (8, 16, true)]), 16);
+        assert_eq!(hot(48, &[(0, 1, false), (8, 8, true), (16, 20, false), (40, 4, false)]), 40);
+        let mut arc = of(16, &[(0, 4, false), (4, 4, false), (8, 8, false)]);
+        (arc.accesses, arc.fields[0].accesses) = (90, 90);
+        assert_eq!(judge(&mut arc, 1.0, &BTreeSet::new(), &SplitRules::default()), Verdict::LittleCold);
     }
 
     #[test]

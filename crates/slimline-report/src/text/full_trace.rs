@@ -146,7 +146,12 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
                 }
             }
             "little_cold" => {
-                writeln!(out, "  Only {bytes} of {} bytes are cold: a pointer to them is as large", found.bytes)?;
+                writeln!(
+                    out,
+                    "  {bytes} of {} bytes are cold, but with a pointer in their place it would be as large. Those of an array\n  \
+                     can go into an array of their own, by the same index",
+                    found.bytes
+                )?;
             }
             "not_plain" => writeln!(
                 out,
