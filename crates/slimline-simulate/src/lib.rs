@@ -1,11 +1,13 @@
 //! Machine models as data, and the simulation of caches, TLBs and memories over a stream of accesses.
 //!
-//! [`access`] is what all of it takes in. [`machine`] says what a machine is: caches, TLBs, memories, which cores share what;
-//! [`simulation`] what it does to each access. [`reuse`] tells how far apart accesses to one line are, and so the misses of caches of every size. Nothing
-//! here does I/O, prints, or needs another crate of slimline.
+//! [`access`] is what all of it takes in, and [`interleave`] puts those of several threads into one order. [`machine`] says
+//! what a machine is: caches, TLBs, memories, which cores share what; [`simulation`] what it does to each access. [`reuse`]
+//! tells how far apart accesses to one line are, and so the misses of caches of every size. Nothing here does I/O, prints,
+//! or needs another crate of slimline.
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod interleave;
 pub mod locality;
 pub mod machine;
 pub mod reuse;

@@ -9,6 +9,7 @@ use slimline_analyze::origins::Origins;
 use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_simulate::interleave::Interleaver;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::in_order;
 use slimline_trace::stream::recording::Recording;
@@ -43,14 +44,19 @@ fn recorded(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Acc
         }
     }
     let (mut decoder, mut accesses) = (Decoder::new(), AttributedAccesses::new());
+    // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
+    let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut pieces = recording.pieces(&program, &mut decoder)?;
     in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
-        let (visits, words) = (&piece.visits[range], &piece.words[..]);
-        let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
-        accesses.update(&program, &batch, consumer);
+        for (since, until, range) in piece.stretches(range) {
+            let (visits, words) = (&piece.visits[range], &piece.words[..]);
+            let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
+            accesses.update(&program, &batch, &mut stretch);
+            interleaver.stretch((process, stream), since, until, &mut stretch);
+        }
     })?;
+    interleaver.finish();
     trace.missing.extend(unordered(pieces.stamps_back()));
-    accesses.flush(consumer);
     trace.missing.extend(missing(&recording, &decoder, &accesses));
     let origins = accesses.origins(&program);
     trace.threads = Some(origins.threads().len() as u64);

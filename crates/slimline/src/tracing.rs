@@ -105,7 +105,7 @@ impl Live {
     fn part(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> usize {
         let Self { program, decoder, parts, stamps_back, .. } = self;
         let mut piece = parts.spare.pop().unwrap_or_default();
-        (piece.sequence, piece.tid) = (chunk.sequence, chunk.tid);
+        (piece.sequence, piece.tid, piece.ended) = (chunk.sequence, chunk.tid, chunk.ended);
         piece.words.clear();
         piece.words.extend_from_slice(&chunk.words);
         match now {

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
-use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_simulate::access::{Access, AccessKind};
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
@@ -20,8 +20,6 @@ use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
-/// Accesses that are handed on together: 96 KiB.
-const BATCH: usize = 1 << 12;
 /// Bytes that one instruction may copy or fill; no program has more.
 const MOST_BYTES: u64 = 1 << 36;
 /// Bytes of one [`Access`].
@@ -40,7 +38,6 @@ pub struct AttributedAccesses {
     /// By thread.
     thread_ids: Vec<Thread>,
     keys: Keys,
-    batch: Vec<Access>,
     oversized: u64,
     untraced: u64,
     /// By segment: how many of its sites access memory that nobody knows.
@@ -158,10 +155,10 @@ impl AttributedAccesses {
         Self::default()
     }
 
-    /// Hands on the accesses of a batch, perhaps later.
-    pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, consumer: &mut dyn Consumer) {
+    /// Adds the accesses of a batch, which comes after all that it can know of.
+    pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, accesses: &mut Vec<Access>) {
         let thread = self.make_room(program, batch);
-        let Self { blocks, segments, loads_and_stores, keys, batch: accesses, oversized, .. } = self;
+        let Self { blocks, segments, loads_and_stores, keys, oversized, .. } = self;
         let untraced =
             |visits: &Visits| u64::from(self.untraced_sites[visits.segment.0 as usize]) * u64::from(visits.times);
         self.untraced += batch.visits.iter().map(untraced).sum::<u64>();
@@ -180,10 +177,6 @@ impl AttributedAccesses {
                             let key = keys.key(live, thread, site, address);
                             Access { address: address ^ space, key, bytes, thread, kind }
                         }));
-                        if accesses.len() >= BATCH {
-                            consumer.take(accesses);
-                            accesses.clear();
-                        }
                     }
                 }
                 Plan::Sites => {
@@ -206,20 +199,10 @@ impl AttributedAccesses {
                                 }));
                             });
                         }
-                        if accesses.len() >= BATCH {
-                            consumer.take(accesses);
-                            accesses.clear();
-                        }
                     }
                 }
             }
         }
-    }
-
-    /// Hands on what was not yet.
-    pub fn flush(&mut self, consumer: &mut dyn Consumer) {
-        consumer.take(&self.batch);
-        self.batch.clear();
     }
 
     /// The number of the batch's thread.
@@ -378,26 +361,16 @@ mod tests {
     use super::*;
     use crate::origins::By;
 
-    #[derive(Default)]
-    struct Seen(Vec<Access>);
-
-    impl Consumer for Seen {
-        fn take(&mut self, accesses: &[Access]) {
-            self.0.extend_from_slice(accesses);
-        }
-    }
-
     /// What is made of these records, each with its process and thread.
     fn seen(program: &Program, run: &[(u32, u32, u32, Vec<u64>)]) -> (Vec<Access>, AttributedAccesses) {
-        let (mut seen, mut accesses) = (Seen::default(), AttributedAccesses::new());
+        let (mut accesses, mut made) = (Vec::new(), AttributedAccesses::new());
         for (process, tid, segment, own) in run {
             let (words, visits) = visits_of(program, &[(*segment, own.clone())]);
             let (process, tid) = (*process, *tid);
             let batch = TraceBatch { process, stream: tid, tid, sequence: 0, visits: &visits, words: &words };
-            accesses.update(program, &batch, &mut seen);
+            made.update(program, &batch, &mut accesses);
         }
-        accesses.flush(&mut seen);
-        (seen.0, accesses)
+        (accesses, made)
     }
 
     fn program(segments: &[&[Site]]) -> Program {

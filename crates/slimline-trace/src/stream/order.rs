@@ -25,6 +25,8 @@ pub struct Piece {
     pub sequence: u64,
     /// The kernel's number of the thread.
     pub tid: u32,
+    /// Time stamp of when the chunk was full; 0 where it never was.
+    pub ended: u64,
     /// What [`Visits::at`] are indexes of.
     pub words: Vec<u64>,
     /// What ran.
@@ -77,6 +79,18 @@ impl Piece {
         }
         self.visits = split;
         back
+    }
+
+    /// The stretches whose visits are in this range, which begins with one: when each began, when it ended, where that is
+    /// known, and its visits.
+    pub fn stretches(&self, range: Range<usize>) -> impl Iterator<Item = (u64, Option<u64>, Range<usize>)> {
+        let is_inside = move |stretch: &Stretch| range.contains(&stretch.first);
+        let last = (self.ended != 0).then_some(self.ended);
+        self.stretches.iter().enumerate().filter(move |(_, stretch)| is_inside(stretch)).map(move |(at, stretch)| {
+            let next = self.stretches.get(at + 1);
+            let end = next.map_or(self.visits.len(), |next| next.first);
+            (stretch.since, next.map(|next| next.since).or(last), stretch.first..end)
+        })
     }
 
     /// When the next stretch begins; none behind the last.

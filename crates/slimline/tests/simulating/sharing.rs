@@ -50,6 +50,8 @@ fn a_statistics_counter_is_uniformly_and_truly_shared() {
     assert!(threads.len() == 3 && threads.iter().all(|thread| thread["stores"] == 100_000), "{row}");
     assert_eq!((array(&row["code"]).len(), &row["code"][0]["line"]), (1, &7.into()));
     let (true_misses, false_misses) = misses(row);
+    // Each of these atomic additions has a time stamp of its own, so their order is the run's. How often the counter really
+    // went from core to core is up to the scheduler: once a round and thread where threads ran one after the other.
     assert!(true_misses > 100 && false_misses == 0, "{row}");
     assert!(row["fix"].as_str().unwrap().starts_with("a part for each thread"), "{row}");
 }
@@ -65,7 +67,7 @@ fn counters_in_one_line_are_falsely_shared_until_they_are_apart() {
         (&1.into(), &8.into(), &"packed".into())
     );
     let (true_misses, false_misses) = misses(row);
-    assert!(true_misses == 0 && false_misses > 100, "{row}");
+    assert!(true_misses == 0 && false_misses > 1000, "{row}");
     assert!(row["fix"].as_str().unwrap().contains("pad each to 64 bytes"), "{row}");
     let text = slimline(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert!(text.contains("packed") && text.lines().all(|line| line.chars().count() <= 100), "{text}");

@@ -229,12 +229,12 @@ impl Pieces for RecordedPieces<'_> {
             return Err(RecordingError::damaged(path, "a chunk is gone that was there"));
         };
         self.open = Some((key, file));
-        let [tid_and_count, sequence, _, _, is_open] = numbers;
+        let [tid_and_count, sequence, _, ended, is_open] = numbers;
         let (tid, count) = ((tid_and_count >> 32) as u32, (tid_and_count as u32) as usize);
         read_words(self.program, kind, self.frames.content(), &mut piece.words)
             .filter(|()| piece.words.len() == count)
             .ok_or_else(|| RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)))?;
-        (piece.tid, piece.sequence) = (tid, sequence);
+        (piece.tid, piece.sequence, piece.ended) = (tid, sequence, ended);
         self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
         self.stamps_back += piece.find_stretches(self.program, place.began);
         Ok(piece)
