@@ -448,6 +448,8 @@ impl Hierarchy {
                 return;
             }
             if cache.is_exclusive && !self.is_held_nearer(far, line) {
+                // Nobody asked this cache for it where it came into the nearer one unasked.
+                self.came_unasked(far, line);
                 self.fill(far, line, if is_dirty { DIRTY } else { 0 });
                 return;
             }

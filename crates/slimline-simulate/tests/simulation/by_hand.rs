@@ -2,7 +2,7 @@
 
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::Machine;
-use slimline_simulate::simulation::{LargePages, Options};
+use slimline_simulate::simulation::{LargePages, Misses, Options};
 
 use crate::{access, outcome};
 
@@ -127,6 +127,52 @@ fn the_next_line_is_there_already() {
     // Of each page of 64 lines the first misses; where strides are learned, three of the first page do, and one of each
     // other, as the stride is known.
     assert_eq!((misses("none"), misses("next-line"), misses("stride")), (256, 4, 3 + 3));
+}
+
+/// A second level that takes what leaves the first, which may have come there unasked: whatever had taken a line from it
+/// before, or had not, by then it has held it. Of the last of these accesses of line 1: misses of the second level.
+fn last_after_victims(accesses: &[(u32, AccessKind, u64)]) -> Misses {
+    let machine = Machine::parse(
+        r#"
+        name = "victims"
+        cores = 2
+        cache = [
+            { name = "L1", level = 1, holds = "data", size = 128, line = 64, ways = 2, latency = 1, prefetch = "next-line" },
+            { name = "L2", level = 2, size = 256, line = 64, ways = 4, latency = 10, inclusion = "exclusive" },
+        ]
+        memory = [{ name = "DRAM", latency = 100 }]
+        "#,
+    )
+    .unwrap();
+    let all = accesses.iter().map(|&(core, kind, address)| access(core, kind, address, 8));
+    let last = Access { key: 1, ..access(0, Load, 64, 8) };
+    let accesses: Vec<Access> = all.chain([last]).collect();
+    outcome(&machine, &Options::default(), &accesses).of_key(1).misses[1]
+}
+
+/// Line 1 goes to core 0's second level, core 1 takes it, and it comes back by the next-line prefetch of line 0.
+const BACK: [(u32, AccessKind, u64); 5] =
+    [(0, Load, 64), (0, Load, 20 * 64), (1, Store, 64), (0, Load, 0), (0, Load, 40 * 64)];
+
+#[test]
+fn only_the_last_store_that_took_a_line_counts() {
+    // Of what was written before that one core 0 has had all.
+    let misses = last_after_victims(&[&BACK[..], &[(1, Store, 64 + 8)]].concat());
+    assert_eq!((misses.total(), misses.coherence_true, misses.coherence_false), (1, 0, 1), "{misses:?}");
+    let misses = last_after_victims(&[&BACK[..], &[(1, Store, 64)]].concat());
+    assert_eq!((misses.total(), misses.coherence_true, misses.coherence_false), (1, 1, 0), "{misses:?}");
+}
+
+#[test]
+fn a_line_that_came_back_and_had_to_make_room_was_replaced() {
+    let misses = last_after_victims(&[&BACK[..], &[(0, Load, 60 * 64), (0, Load, 80 * 64)]].concat());
+    assert_eq!((misses.total(), misses.replaced()), (1, 1), "{misses:?}");
+}
+
+#[test]
+fn a_line_that_nobody_asked_for_was_held_all_the_same() {
+    let misses = last_after_victims(&[(0, Load, 0), (0, Load, 20 * 64), (0, Load, 40 * 64), (0, Load, 60 * 64)]);
+    assert_eq!((misses.total(), misses.replaced()), (1, 1), "{misses:?}");
 }
 
 /// What core 1 has touched first lives near it.

@@ -557,6 +557,8 @@ impl Twin {
             }
             let is_held = self.nearer(far).into_iter().any(|near| self.caches[near].holds(line));
             if self.inclusion(far) == Inclusion::Exclusive && !is_held {
+                self.caches[far].seen.insert(line);
+                self.caches[far].lost.remove(&line);
                 return self.fill(far, line, is_dirty, false);
             }
         }
