@@ -12,8 +12,6 @@ use crate::full_trace::findings::Place;
 pub enum By {
     /// Heap blocks by their allocating instruction, else variables.
     Data,
-    /// The variable that the instruction names.
-    Variable,
     /// Type and member.
     Field,
     /// Function as in the source, what was inlined into it not counted.
@@ -157,7 +155,6 @@ impl Origins {
         let origin = self.of(key);
         match by {
             By::Data => origin.data,
-            By::Variable => origin.variable,
             By::Field => origin.field,
             By::Function => origin.function,
             By::Line => origin.line,

@@ -13,7 +13,7 @@
 //! What comes before what between stretches that do not overlap is as it was. A thread that waits makes its stretch last far
 //! longer than its accesses took: where that is more than [`MOST_TIMES`] what is usual, or the end is not known, the accesses
 //! are taken to be at the stretch's beginning, at the usual pace. What is usual follows all stretches, those of threads that
-//! waited, too: where nearly all of them wait, that is usual, and they are spread over it.
+//! waited, too: from about a tenth of them on, that is usual, and they are spread over it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

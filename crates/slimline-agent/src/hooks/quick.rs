@@ -1,5 +1,5 @@
 //! What the entry functions do for most blocks of a program that allocates so much that few are followed: pass them
-//! over, an allocation in seven instructions and a release in ten, each with one branch, and jump to the function below. (The
+//! over, an allocation in eight instructions and a release in ten, each with one branch, and jump to the function below. (The
 //! branches cost more than the rest: they push others out of the processor's history.)
 //!
 //! In assembly, because they jump to the function below and leave its arguments where they are. What they read is
@@ -39,13 +39,14 @@ macro_rules! unless_followed {
 }
 pub(super) use unless_followed;
 
-/// At label 7: counts are what they were before the block of rax bytes. Uses r11.
+/// At label 7: counts are what they were before the block of rax bytes. The round is below -1 where a signal handler
+/// allocated in between. Uses r11.
 macro_rules! uncounted {
     () => {
         "mov r11, qword ptr [rip + slimline_thread@GOTTPOFF]
         sub qword ptr fs:[r11 + {bytes}], rax
-        cmp qword ptr fs:[r11 + {round}], -1
-        jne 8f
+        cmp qword ptr fs:[r11 + {round}], 0
+        jge 8f
         mov qword ptr fs:[r11 + {round}], 0
         8:"
     };

@@ -190,6 +190,10 @@ impl AttributedAccesses {
                                     *oversized += 1;
                                     return;
                                 }
+                                // A copy of nothing.
+                                if bytes == 0 {
+                                    return;
+                                }
                                 let key = keys.key(live, thread, id.0, address);
                                 let of = |address, bytes| Access { address, key, bytes, thread, kind };
                                 let pieces = (0..bytes).step_by(MOST_ACCESS_BYTES as usize);

@@ -118,7 +118,7 @@ fn read(
         }
         let told = text.trim_ascii();
         // Valgrind's own lines.
-        if told.is_empty() || told.starts_with(b"==") || told.starts_with(b"--") {
+        if told.is_empty() || [&b"=="[..], b"--", b"###"].iter().any(|own| told.starts_with(own)) {
             continue;
         }
         let known = match format {
@@ -225,8 +225,7 @@ mod tests {
 
     #[test]
     fn lackey_is_read_as_valgrind_writes_it() {
-        let text =
-            "==12== Lackey, an example Valgrind tool\n\nI  04025310,3\n L 1ffeffe7d0,8\n S 00000010,4\r\n M 20,1";
+        let text = "==12== Lackey, an example Valgrind tool\n### unhandled form\n\nI  04025310,3\n L 1ffeffe7d0,8\n S 00000010,4\r\n M 20,1";
         let expected = vec![
             access(TracedKind::Fetch, 0x402_5310, 3),
             access(TracedKind::Load, 0x1f_feff_e7d0, 8),

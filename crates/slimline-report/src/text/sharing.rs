@@ -58,18 +58,27 @@ fn name(member: &MemberRow) -> String {
     }
 }
 
-fn uses(total: &UsesRow) -> String {
-    let misses = total.true_misses + total.false_misses;
-    let missed = if misses > 0 { format!("; {} times the line was gone", count(misses)) } else { String::new() };
-    format!("{} loads, {} stores{missed}", count(total.loads), count(total.stores))
+/// Which misses a section is about: what was lost to others' use of the same bytes is not told again where they used other
+/// bytes.
+type Misses = fn(&UsesRow) -> u64;
+
+const OF_OTHER_BYTES: Misses = |uses| uses.false_misses;
+const OF_THE_SAME_BYTES: Misses = |uses| uses.true_misses;
+
+fn uses(total: &UsesRow, misses: Misses) -> String {
+    let missed = match misses(total) {
+        0 => "the line was never gone for it".to_owned(),
+        misses => format!("{} times the line was gone", count(misses)),
+    };
+    format!("{} loads, {} stores; {missed}", count(total.loads), count(total.stores))
 }
 
 fn falsely(out: &mut impl Write, row: &FalseRow) -> fmt::Result {
     let names: Vec<String> = row.sides.iter().map(name).collect();
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}", names.join(" and "), plural(row.lines, "line"))?;
-    writeln!(out, "  {}", uses(&row.total))?;
+    writeln!(out, "  {}", uses(&row.total, OF_OTHER_BYTES))?;
     for side in &row.sides {
-        threads(out, side, row.sides.len() > 1)?;
+        threads(out, side, OF_OTHER_BYTES, row.sides.len() > 1)?;
     }
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
 }
@@ -77,13 +86,13 @@ fn falsely(out: &mut impl Write, row: &FalseRow) -> fmt::Result {
 fn truly(out: &mut impl Write, row: &SharedRow) -> fmt::Result {
     let uniform = if row.uniform { "uniform" } else { "not uniform" };
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}, {uniform}", name(&row.member), plural(row.lines, "line"))?;
-    writeln!(out, "  {}", uses(&row.total))?;
-    threads(out, &row.member, false)?;
+    writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES))?;
+    threads(out, &row.member, OF_THE_SAME_BYTES, false)?;
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
 }
 
 /// Who does what, and where.
-fn threads(out: &mut impl Write, member: &MemberRow, is_named: bool) -> fmt::Result {
+fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: bool) -> fmt::Result {
     if is_named {
         writeln!(out, "  {}", name(member))?;
     }
@@ -91,12 +100,7 @@ fn threads(out: &mut impl Write, member: &MemberRow, is_named: bool) -> fmt::Res
     let mut rows = Rows::new(&columns, false);
     for thread in member.threads.iter().take(MOST_NAMED) {
         let uses = thread.uses;
-        rows.push(vec![
-            thread.tid.to_string(),
-            count(uses.loads),
-            count(uses.stores),
-            count(uses.true_misses + uses.false_misses),
-        ]);
+        rows.push(vec![thread.tid.to_string(), count(uses.loads), count(uses.stores), count(misses(&uses))]);
     }
     rows.write(out, 4)?;
     if let Some(left) = member.threads.len().checked_sub(MOST_NAMED).filter(|&left| left > 0) {

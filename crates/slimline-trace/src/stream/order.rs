@@ -58,7 +58,7 @@ impl Piece {
         }
         // Runs end at stamps.
         let mut split = Vec::with_capacity(self.visits.len());
-        let (mut since, mut last) = (began, 0);
+        let (mut since, mut last) = (began, began);
         for visits in &self.visits {
             if !is_stamped(visits) {
                 split.push(*visits);

@@ -9,6 +9,7 @@ use super::print;
 use crate::accesses;
 use crate::cli::{self, TableFormat};
 use crate::machines::machine;
+use crate::say;
 
 /// Passes a trace through machines, all in one go, and shows what became of it.
 pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
@@ -27,7 +28,11 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
     let report = SimulationReport::new(read.trace, &outcomes, &read.origins, &simulated);
     match options.format {
         TableFormat::Json => print(&report.json())?,
-        TableFormat::Csv => print(&report.csv())?,
+        TableFormat::Csv => {
+            // The table has no place for it.
+            report.trace.missing.iter().for_each(|what| say(format!("slimline: missing: {what}")));
+            print(&report.csv())?;
+        }
         TableFormat::Text => {
             let mut out = String::new();
             text::simulation(&mut out, &report, options.rows)?;
