@@ -194,6 +194,22 @@ fn known(function: String, does: Does) -> AllocatorCall {
     AllocatorCall { function, module, role, is_inner: false, size, count, block, place, pool: 0, unit_bytes: 1 }
 }
 
+/// A function that the agent looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookedFor {
+    /// Its name and arguments.
+    pub call: AllocatorCall,
+    /// Only in a program that defines `malloc`.
+    pub needs_own_malloc: bool,
+}
+
+/// All functions that the agent looks for where these are a program's own: for who wants to foresee what it finds.
+pub fn looked_for(own: &[AllocatorCall]) -> Vec<LookedFor> {
+    let Allocators { calls, records } = Allocators::new(own);
+    let needs = records.iter().map(|record| record.needs_own_malloc != 0);
+    calls.into_iter().zip(needs).map(|(call, needs_own_malloc)| LookedFor { call, needs_own_malloc }).collect()
+}
+
 /// All functions that the agent is to look for: the user's, then those that are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Allocators {

@@ -61,7 +61,7 @@ mod usable_hardware;
 mod writer_thread;
 
 pub use agent_image::RUNTIME;
-pub use allocators::{AllocatorCall, MOST_ARGUMENTS};
+pub use allocators::{AllocatorCall, LookedFor, MOST_ARGUMENTS, looked_for};
 pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;

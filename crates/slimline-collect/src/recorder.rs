@@ -10,7 +10,7 @@ use slimline_trace::session::{FoundAllocator, ProcessSummary};
 use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
 };
-use slimline_trace::wire::{self, BlockRecord, MAX_ALLOCATOR_FUNCTIONS, ProcessHeader, SLOTS, SlotState};
+use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, ProcessHeader, SLOTS, SlotState};
 
 use crate::allocators::Allocators;
 use crate::mapping_history::MappingHistory;
@@ -177,15 +177,21 @@ impl Recorder {
                     self.threads.take(slot, &event);
                     Ok(())
                 }
-                // A function is told once, so there are few even where the target makes them up.
-                Ok(Message::Allocator(event)) if self.found_allocators.len() < MAX_ALLOCATOR_FUNCTIONS => {
-                    self.allocators.found(event).map(|found| self.found_allocators.push(found)).ok_or(Damaged)
-                }
-                Ok(Message::Allocator(_)) => Err(Damaged),
+                Ok(Message::Allocator(event)) => self.take_allocator(event),
                 Err(damaged) => Err(damaged),
             };
             self.counts.damaged_messages += u64::from(taken.is_err());
         }
+    }
+
+    /// A function is told for each object that has it, each time that one is loaded, and kept once: there are few names and
+    /// outcomes, also where the target makes them up.
+    fn take_allocator(&mut self, event: AllocatorEvent) -> Result<(), Damaged> {
+        let found = self.allocators.found(event).ok_or(Damaged)?;
+        if !self.found_allocators.contains(&found) {
+            self.found_allocators.push(found);
+        }
+        Ok(())
     }
 
     fn take_sample(&mut self, slot: usize, tid: u32, sample: &SampleMessage<'_>) {

@@ -102,6 +102,7 @@ mod op;
 mod opmask;
 mod overlay;
 mod poison;
+pub mod relocate;
 mod shuffle;
 mod state;
 mod string;

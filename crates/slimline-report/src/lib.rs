@@ -7,6 +7,7 @@ pub mod assemble;
 pub mod doctor;
 pub mod dot;
 pub mod full_trace;
+mod hooks;
 mod imported;
 mod no_samples;
 pub mod reuse;
@@ -18,6 +19,7 @@ pub mod simulation;
 pub mod text;
 pub mod view;
 
+pub use hooks::{followed_calls, unseen_calls};
 pub use imported::{import_losses, import_remarks};
 pub use no_samples::why_no_samples;
 

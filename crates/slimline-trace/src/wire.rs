@@ -163,6 +163,10 @@ impl AllocatorFunction {
     }
 }
 
+/// Objects whose functions are never those that are looked for, by the beginning of their file's name.
+pub const OBJECTS_WITHOUT_ALLOCATORS: [&str; 5] =
+    ["libc.so", "ld-linux", "libslimline_agent", "linux-vdso", "libpthread"];
+
 /// What a function of an allocator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

@@ -190,7 +190,7 @@ impl<'p> Names<'p> {
         let mut clone = None;
         for path in &looked_at {
             let store = FileStore::new(&Disk);
-            Module::open(&store, &path.to_string_lossy()).for_each_function_name(&mut |name| {
+            Module::open(&store, &path.to_string_lossy()).for_each_function(&mut |name, _, _| {
                 let is_clone = name.contains('.');
                 if name == function || !is_clone && is_named(name, function) {
                     found.push(name.to_owned());
@@ -224,7 +224,7 @@ fn is_named(linked: &str, written: &str) -> bool {
 }
 
 /// The program and the libraries that its loader would take, which is asked for them.
-fn files_of(program: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_of(program: &Path) -> Vec<PathBuf> {
     let mut files = vec![program.to_owned()];
     let mut command = Command::new(program);
     command.env("LD_TRACE_LOADED_OBJECTS", "1").stdin(Stdio::null()).stderr(Stdio::null());

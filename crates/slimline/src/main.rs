@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod configuration;
 mod disk;
+mod foreseen_hooks;
 mod inspect;
 mod machines;
 mod pipeline;

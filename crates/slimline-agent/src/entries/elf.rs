@@ -27,6 +27,13 @@ impl File {
         mapped
     }
 
+    /// Its content from now on.
+    pub(super) fn keep(self) -> &'static [u8] {
+        let kept = core::mem::ManuallyDrop::new(self);
+        // SAFETY: as below; never unmapped.
+        unsafe { slice::from_raw_parts(kept.start.as_ptr(), kept.bytes) }
+    }
+
     pub(super) fn content(&self) -> &[u8] {
         // SAFETY: mapped so long. A file that is cut short meanwhile ends the program, as it would one that is loaded
         // from it.

@@ -1,4 +1,4 @@
-//! What happens around a hooked function.
+//! What happens around a hooked function whose block is followed, or may be. (Of others see [`super::passed_over`].)
 //!
 //! A compiler that sees a function and its callers together may rely on registers that the function leaves alone, also
 //! such as the ABI lets any function change (`-fipa-ra`). So all of them are as the function itself leaves them, vector
@@ -24,14 +24,14 @@ pub(super) struct Hook {
     /// Whether something is to be done before it runs, and after.
     before: u8,
     after: u8,
-    role: AllocatorRole,
-    is_inner: bool,
-    size: u8,
-    count: u8,
-    block: u8,
-    place: u8,
+    pub(super) role: AllocatorRole,
+    pub(super) is_inner: bool,
+    pub(super) size: u8,
+    pub(super) count: u8,
+    pub(super) block: u8,
+    pub(super) place: u8,
     pool: u8,
-    unit_bytes: u32,
+    pub(super) unit_bytes: u32,
 }
 
 impl Hook {
@@ -83,10 +83,10 @@ const _: () = assert!(FRAME_BYTES.is_multiple_of(16) && size_of::<Kept>() == 64)
 
 /// Room for the vector registers in the standard format: x87 and SSE, the header, AVX, and AVX-512 up to where other
 /// components begin.
-const STATE_BYTES: usize = 2688;
-const STATE_HEADER: usize = 512;
+pub(super) const STATE_BYTES: usize = 2688;
+pub(super) const STATE_HEADER: usize = 512;
 /// SSE, AVX, and the three parts of AVX-512.
-const COMPONENTS: u32 = 1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7;
+pub(super) const COMPONENTS: u32 = 1 << 1 | 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7;
 
 /// Whether the processor and the kernel can save vector registers in one instruction.
 pub(super) fn can_save_registers() -> bool {
@@ -152,6 +152,7 @@ macro_rules! outside {
         )
     };
 }
+pub(super) use outside;
 
 /// Where stubs go on, the [`Hook`] on the stack above the return address.
 #[unsafe(naked)]

@@ -7,17 +7,19 @@
 //! ```
 //!
 //! The collector says which functions by name ([`ALLOCATORS_FILE`]), and they are looked for in the symbol tables of each
-//! object that is loaded ([`elf`]): it can't know all programs that a process may start. It happens before the program's
-//! own code runs, in one thread. Where a function's first instructions can't be moved ([`relocate`]) it is left alone, and
+//! object that is loaded ([`elf`]): it can't know all programs that a process may start. It happens before the object's own
+//! code runs: when the process starts, with one thread, and when something is loaded later ([`later`]). Where a function's first instructions can't be moved ([`slimline_emulate::relocate`]) it is left alone, and
 //! the collector is told why. No memory is ever writable and executable at once ([`patch`]). A forked child inherits all
 //! of it; a program that is exec'd begins anew.
 #![allow(unsafe_code)] // reads loaded code
 
 mod elf;
 mod hooked;
+mod later;
+mod passed_over;
 mod patch;
 mod pools;
-mod relocate;
+mod stub;
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -27,21 +29,19 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::{
     ALLOCATORS_FILE, AllocatorEvent, AllocatorFunction, AllocatorRole, HookState, MAX_ALLOCATOR_FUNCTIONS, MessageKind,
+    OBJECTS_WITHOUT_ALLOCATORS,
 };
 
 use crate::recorder::bytes_of;
 use crate::text::Path;
-use crate::{blocks, kernel, thread, unwind};
+use crate::{blocks, kernel, thread};
 use elf::{Elf, File};
 use hooked::Hook;
-use patch::Patcher;
+use patch::{Patcher, Stubs};
 pub(crate) use pools::forget;
 
 /// Whether this process, or one that it was forked from, was looked through.
 static LOOKED: AtomicBool = AtomicBool::new(false);
-
-/// Objects whose functions are never those that are looked for, by the beginning of their file's name.
-const LEFT_ALONE: [&[u8]; 5] = [b"libc.so", b"ld-linux", b"libslimline_agent", b"linux-vdso", b"libpthread"];
 
 /// Looks for the functions that the collector named in `directory` and hooks them. While there is one thread.
 pub(crate) fn start(directory: &str) {
@@ -53,19 +53,14 @@ pub(crate) fn start(directory: &str) {
         return;
     }
     let Some(file) = path.as_c_str().and_then(File::open) else { return };
-    let functions = functions(file.content());
+    let functions = functions(file.keep());
     if functions.is_empty() || !hooked::can_save_registers() {
         return;
     }
-    let wanted = Wanted::new(functions);
-    let mut is_first = true;
-    unwind::each_object(&mut |info| {
-        look_through(info, core::mem::take(&mut is_first), &wanted);
-        false
-    });
+    later::begin(Wanted::new(functions));
 }
 
-fn functions(content: &[u8]) -> &[AllocatorFunction] {
+fn functions(content: &'static [u8]) -> &'static [AllocatorFunction] {
     let count = (content.len() / size_of::<AllocatorFunction>()).min(MAX_ALLOCATOR_FUNCTIONS);
     // SAFETY: so many are there; they are integers only, and a mapping begins at a page.
     unsafe { slice::from_raw_parts(content.as_ptr().cast(), count) }
@@ -128,16 +123,17 @@ struct Found {
     bytes: u64,
 }
 
-fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>) {
+/// Hooks an object's functions that are looked for; the memory that this needs.
+fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>) -> Option<Stubs> {
     // SAFETY: the linker's string.
     let name = unsafe { CStr::from_ptr(info.dlpi_name) };
     let path = if is_program { c"/proc/self/exe" } else { name };
     let file_name = path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or(&[]);
-    if LEFT_ALONE.iter().any(|left| file_name.starts_with(left)) {
-        return;
+    if OBJECTS_WITHOUT_ALLOCATORS.iter().any(|left| file_name.starts_with(left.as_bytes())) {
+        return None;
     }
-    let Some(file) = File::open(path) else { return };
-    let Some(elf) = Elf::of(&file) else { return };
+    let file = File::open(path)?;
+    let elf = Elf::of(&file)?;
     let mut own_path = [0; libc::PATH_MAX as usize];
     let module = if is_program { kernel::read_link(path, &mut own_path).unwrap_or(&[]) } else { name.to_bytes() };
     // A separate file of symbols says more than a file without any but those that it exports.
@@ -168,11 +164,11 @@ fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>
     let is_kept = |found: &Found| has_own_malloc || wanted.functions[found.function].needs_own_malloc == 0;
     // Names of one function are hooked once.
     found.sort_unstable_by_key(|found| (!is_kept(found), found.address, found.function));
-    hook_all(info, &found[..found.partition_point(is_kept)], wanted.functions);
+    hook_all(info, &found[..found.partition_point(is_kept)], wanted.functions)
 }
 
-fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFunction]) {
-    let Some(first) = found.first() else { return };
+fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFunction]) -> Option<Stubs> {
+    let first = found.first()?;
     let mut patcher = Patcher::new(info, found.len());
     let mut states = [HookState::Refused; MOST_HOOKS];
     let mut last = first.address.wrapping_sub(1);
@@ -193,9 +189,9 @@ fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFu
             }
         }
     }
-    let is_done = patcher.is_some_and(Patcher::finish);
-    let Some(thread) = thread::current() else { return };
-    let Some(_inside) = thread.enter() else { return };
+    let stubs = patcher.and_then(Patcher::finish);
+    let Some(thread) = thread::current() else { return stubs };
+    let Some(_inside) = thread.enter() else { return stubs };
     let is_told = |number: usize| {
         let before = number.checked_sub(1).map(|before| &found[before]);
         // Exported functions are in both tables.
@@ -203,10 +199,11 @@ fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFu
             .is_some_and(|before| (before.function, before.address) == (found[number].function, found[number].address))
     };
     for (_, (found, state)) in found.iter().zip(states).enumerate().filter(|&(number, _)| !is_told(number)) {
-        let state = if is_done || state != HookState::Followed { state } else { HookState::Refused };
+        let state = if stubs.is_some() || state != HookState::Followed { state } else { HookState::Refused };
         let event = AllocatorEvent { function: found.function as u32, state: state as u32, address: found.address };
         thread.write(MessageKind::Allocator, &[bytes_of(&[event])]);
     }
+    stubs
 }
 
 /// What a function does, if the number says so.

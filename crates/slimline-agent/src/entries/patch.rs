@@ -5,16 +5,15 @@
 //! would notice, and there is no other.
 
 use core::slice;
+use slimline_emulate::relocate::{JUMP_BYTES, MOST_MOVED_BYTES, Refusal, distance, relocate};
 use slimline_trace::wire::HookState;
 
-use super::Found;
-use super::hooked::{Hook, common};
-use super::relocate::{JUMP_BYTES, MOST_MOVED_BYTES, Refusal, distance, relocate};
+use super::hooked::Hook;
+use super::{Found, stub};
 use crate::kernel;
 
-/// `push [hook] ; jmp [common]`, both addresses, and the moved instructions.
-const STUB_BYTES: usize = STUB_HEAD_BYTES + MOST_MOVED_BYTES;
-const STUB_HEAD_BYTES: usize = 32;
+/// A stub, and the moved instructions behind it.
+const STUB_BYTES: usize = stub::BYTES + MOST_MOVED_BYTES;
 const PAGE_BYTES: u64 = 4096;
 /// How far from the object memory is looked for, in steps of [`STEP_BYTES`].
 const MOST_STEPS: u64 = 4096;
@@ -24,12 +23,35 @@ const MOST_CODE_BYTES: u64 = 1 << 20;
 
 /// A jump to be written.
 #[derive(Clone, Copy)]
-struct Jump {
+pub(super) struct Jump {
     at: u64,
     code: [u8; JUMP_BYTES],
 }
 
-/// Hooks of one object. Memory of the agent's own: hooks for ever, jumps until they are written.
+/// Memory that hooks of one object have as long as it is loaded: stubs, and what they are told of.
+#[derive(Clone, Copy)]
+pub(super) struct Stubs {
+    start: u64,
+    bytes: usize,
+    hooks: u64,
+    hooks_bytes: usize,
+}
+
+impl Stubs {
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// No jump may lead there any more.
+    pub(super) unsafe fn unmap(self) {
+        // SAFETY: both mapped in this size; promised by the caller.
+        unsafe {
+            kernel::unmap(self.start as *mut u8, self.bytes);
+            kernel::unmap(self.hooks as *mut u8, self.hooks_bytes);
+        }
+    }
+}
+
+/// Hooks of one object. Memory of the agent's own: jumps until they are written, and the rest as long as it is loaded.
 pub(super) struct Patcher<'a> {
     segments: &'a [libc::Elf64_Phdr],
     bias: u64,
@@ -72,6 +94,9 @@ impl<'a> Patcher<'a> {
     /// Prepares the hook of a function.
     pub(super) fn add(&mut self, found: Found, mut hook: Hook) -> Result<(), HookState> {
         let segment = self.segment(found.address).ok_or(HookState::UnknownCode)?;
+        if has_code_to_relocate(self.segments, self.bias) {
+            return Err(HookState::UnknownCode);
+        }
         let end = self.bias.wrapping_add(segment.p_vaddr).wrapping_add(segment.p_filesz);
         let bytes = found.bytes.min(end - found.address);
         if self.count == self.room || bytes > MOST_CODE_BYTES {
@@ -79,15 +104,13 @@ impl<'a> Patcher<'a> {
         }
         let number = self.count;
         let stub = self.stubs + (number * STUB_BYTES) as u64;
-        let moved_at = stub + STUB_HEAD_BYTES as u64;
+        let moved_at = stub + stub::BYTES as u64;
         // SAFETY: inside of a loaded segment, which can be read where it can run.
         let code = unsafe { slice::from_raw_parts(found.address as *const u8, bytes as usize) };
         let moved = relocate(code, found.address, moved_at).map_err(state_of)?;
         // Behind an `endbr64`.
         let at = found.address + moved.patch_at as u64;
-        let to_stub = distance(at + JUMP_BYTES as u64, stub).map_err(state_of)?;
-        let mut jump = Jump { at, code: [0xe9; JUMP_BYTES] };
-        jump.code[1..].copy_from_slice(&to_stub.to_le_bytes());
+        let jump = Jump::new(at, stub).ok_or(HookState::OutOfReach)?;
         hook.moved = moved_at;
         // SAFETY: both tables have room for more than that, and are ours alone.
         let place = unsafe {
@@ -96,37 +119,45 @@ impl<'a> Patcher<'a> {
             place.write(hook);
             place as u64
         };
-        let mut head = [0xcc; STUB_HEAD_BYTES];
-        // push [rip + 10] ; jmp [rip + 12] ; two addresses from 16 on
-        head[..12].copy_from_slice(&[0xff, 0x35, 10, 0, 0, 0, 0xff, 0x25, 12, 0, 0, 0]);
-        head[16..24].copy_from_slice(&place.to_le_bytes());
-        head[24..].copy_from_slice(&(common as *const () as u64).to_le_bytes());
-        // SAFETY: the stub's place, in memory that nobody runs yet; the head and the moved instructions fit.
+        let code = stub::code(&hook, place);
+        // SAFETY: the stub's place, in memory that nobody runs yet; it and the moved instructions fit.
         unsafe {
-            (stub as *mut u8).copy_from_nonoverlapping(head.as_ptr(), head.len());
+            (stub as *mut u8).copy_from_nonoverlapping(code.as_ptr(), code.len());
             (moved_at as *mut u8).copy_from_nonoverlapping(moved.code().as_ptr(), moved.code().len());
         }
         self.count += 1;
         Ok(())
     }
 
-    /// Has all prepared hooks take effect; false, and none has, where the kernel refuses.
-    pub(super) fn finish(self) -> bool {
+    /// Has all prepared hooks take effect, and returns the memory that they need; None where the kernel refuses, or there
+    /// are none.
+    pub(super) fn finish(self) -> Option<Stubs> {
+        let (start, bytes) = (self.stubs, self.stubs_bytes);
+        let stubs = Stubs { start, bytes, hooks: self.hooks as u64, hooks_bytes: self.room * size_of::<Hook>() };
         // SAFETY: nobody writes to the stubs any more.
-        if !unsafe { kernel::protect(self.stubs, self.stubs_bytes, libc::PROT_READ | libc::PROT_EXEC) } {
-            return self.count == 0;
-        }
+        let is_ready = unsafe { kernel::protect(start, bytes, libc::PROT_READ | libc::PROT_EXEC) };
         // SAFETY: so many were written.
         let jumps = unsafe { slice::from_raw_parts(self.jumps, self.count) };
-        let done = jumps.iter().take_while(|jump| jump.write()).count();
+        let done = if is_ready { jumps.iter().take_while(|jump| jump.write()).count() } else { 0 };
         // SAFETY: mapped in this size; the slice is not used any more.
         unsafe { kernel::unmap(self.jumps.cast(), self.room * size_of::<Jump>()) };
-        done == self.count
+        if done == 0 {
+            // SAFETY: no jump leads there.
+            unsafe { stubs.unmap() };
+        }
+        (done > 0 && done == self.count).then_some(stubs)
     }
 }
 
 impl Jump {
-    fn write(&self) -> bool {
+    /// None where it is too far.
+    pub(super) fn new(at: u64, to: u64) -> Option<Self> {
+        let mut jump = Self { at, code: [0xe9; JUMP_BYTES] };
+        jump.code[1..].copy_from_slice(&distance(at + JUMP_BYTES as u64, to).ok()?.to_le_bytes());
+        Some(jump)
+    }
+
+    pub(super) fn write(&self) -> bool {
         let first = self.at & !(PAGE_BYTES - 1);
         let end = (self.at + JUMP_BYTES as u64).next_multiple_of(PAGE_BYTES);
         let bytes = (end - first) as usize;
@@ -143,6 +174,21 @@ impl Jump {
         }
         true
     }
+}
+
+/// Whether the dynamic linker writes addresses into the object's code, over jumps too where that is still to come.
+fn has_code_to_relocate(segments: &[libc::Elf64_Phdr], bias: u64) -> bool {
+    const TEXT_RELOCATIONS: u64 = 22;
+    const FLAGS: u64 = 30;
+    const TEXT_RELOCATIONS_FLAG: u64 = 4;
+    let Some(table) = segments.iter().find(|segment| segment.p_type == libc::PT_DYNAMIC) else { return false };
+    let entries = table.p_memsz as usize / size_of::<[u64; 2]>();
+    // SAFETY: the linker's own table, which is loaded with the object and aligned.
+    let entries = unsafe { slice::from_raw_parts(bias.wrapping_add(table.p_vaddr) as *const [u64; 2], entries) };
+    entries
+        .iter()
+        .take_while(|[tag, _]| *tag != 0)
+        .any(|&[tag, value]| tag == TEXT_RELOCATIONS || tag == FLAGS && value & TEXT_RELOCATIONS_FLAG != 0)
 }
 
 fn state_of(refusal: Refusal) -> HookState {

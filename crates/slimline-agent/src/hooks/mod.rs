@@ -12,7 +12,7 @@
 mod counts;
 mod fork;
 mod operators;
-mod quick;
+pub(crate) mod quick;
 mod record;
 mod totals;
 mod tracker;
@@ -24,12 +24,12 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
-pub(crate) use record::{Inner, Outer, Reallocation, ended, freed, made};
+pub(crate) use record::{Inner, Layer, Outer, Reallocation, ended, freed, made, replaced};
 pub(crate) use tracker::{end_thread, flush, of as tracker_of};
 
 /// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
 /// stack was unmapped.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Changes when code was unloaded.
 static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
 

@@ -37,7 +37,7 @@ macro_rules! unless_followed {
         jnc 7f"
     };
 }
-pub(super) use unless_followed;
+pub(crate) use unless_followed;
 
 /// At label 7: counts are what they were before the block of rax bytes. The round is below -1 where a signal handler
 /// allocated in between. Uses r11.
@@ -51,7 +51,7 @@ macro_rules! uncounted {
         8:"
     };
 }
-pub(super) use uncounted;
+pub(crate) use uncounted;
 
 /// The whole of a function that returns a block of so many bytes as `$size` leaves in rax, by the function below that is
 /// at `$next`, with the operands named there.
@@ -103,18 +103,29 @@ macro_rules! naked_asm_of_old_block {
 }
 pub(super) use naked_asm_of_old_block;
 
-/// Before a block at rdi is freed: falls through where it is not in the index, else jumps to label 7. Uses r10 and r11.
+/// Before a block is freed whose address has `$low` as its lower half: falls through where it is not in the index, else
+/// jumps to `$entered`. Uses r10 and r11.
 macro_rules! unless_entered {
     () => {
-        "mov r10d, edi
-        shr r10d, {page_shift}
-        and r10d, {entered_mask}
-        lea r11, [rip + {blocks}]
-        mov r10d, dword ptr [r11 + r10 * 8 + {entered}]
-        mov r11d, edi
-        shr r11d, {pair_shift}
-        bt r10d, r11d
-        jc 7f"
+        $crate::hooks::quick::unless_entered!("edi", "7f")
+    };
+    ($low:literal, $entered:literal) => {
+        concat!(
+            "mov r10d, ",
+            $low,
+            "
+            shr r10d, {page_shift}
+            and r10d, {entered_mask}
+            lea r11, [rip + {blocks}]
+            mov r10d, dword ptr [r11 + r10 * 8 + {entered}]
+            mov r11d, ",
+            $low,
+            "
+            shr r11d, {pair_shift}
+            bt r10d, r11d
+            jc ",
+            $entered
+        )
     };
 }
-pub(super) use unless_entered;
+pub(crate) use unless_entered;

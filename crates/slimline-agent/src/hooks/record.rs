@@ -322,6 +322,12 @@ pub(crate) fn made<L: Layer>(block: *mut c_void, bytes: u64, sp: u64, bp: u64) {
     allocated_in::<L>(block, bytes, sp, bp);
 }
 
+/// A hooked function has made a block that is passed over, where the index has, or had, one around.
+pub(crate) fn replaced<L: Layer>(block: *mut c_void, sp: u64, bp: u64) {
+    leave::<L>(block, sp, bp);
+    L::blocks().sweep(block as u64);
+}
+
 /// A hooked function is about to free a block (null: none) of its allocator.
 pub(crate) fn freed<L: Layer>(block: *mut c_void, sp: u64, bp: u64) {
     freeing_in::<L>(block, sp, bp);

@@ -32,6 +32,8 @@ pub(crate) fn prepare() {
 global_asm!(
     ".section .tbss.slimline_thread,\"awT\",@nobits",
     ".balign 8",
+    // Unit tests are compiled in several parts.
+    ".globl slimline_thread",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
     ".size slimline_thread,24",

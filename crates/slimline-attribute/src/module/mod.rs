@@ -126,12 +126,13 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// Calls `visit` with the linked name of each function that its symbol tables have, also of those that share an address.
-    pub fn for_each_function_name(&self, visit: &mut dyn FnMut(&str)) {
+    /// Calls `visit` with the linked name of each function that its symbol tables have, also of those that share an address,
+    /// with that address, and its size in bytes as the symbol has it.
+    pub fn for_each_function(&self, visit: &mut dyn FnMut(&str, Svma, u64)) {
         for image in [self.image.as_ref(), self.separate.as_ref()].into_iter().flatten() {
             image.for_each_symbol(|symbol| {
                 if symbol.kind == object::elf::STT_FUNC {
-                    visit(symbol.name);
+                    visit(symbol.name, Svma(symbol.address), symbol.bytes);
                 }
             });
         }

@@ -1,5 +1,6 @@
 //! The head of a report, from what the session says of itself.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use slimline_analyze::findings::Findings;
@@ -9,7 +10,7 @@ use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use super::served;
-use crate::{import_remarks, view, why_no_samples};
+use crate::{import_remarks, unseen_calls, view, why_no_samples};
 
 /// Burst ends in the order in which they are told, with their names.
 const ENDS: [(BurstEnd, &str); 7] = [
@@ -121,6 +122,10 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
             *into = into.saturating_add(more);
         }
     }
+    let allocators = info.processes.iter().flat_map(|process| &process.allocators);
+    let unseen: BTreeSet<&str> =
+        allocators.filter(|one| one.outcome.why_not().is_some()).map(|one| one.function.as_str()).collect();
+    lost.allocator_functions = unseen.len() as u64;
     if let Some(imported) = &info.imported {
         // Which of the lost records were samples is not known; nearly all records are.
         lost.dropped = lost.dropped.saturating_add(imported.lost_records).saturating_add(imported.lost_samples);
@@ -206,6 +211,10 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     notes.extend(recordings(info));
     notes.extend(info.stopped_early.clone());
     notes.extend(info.imported.iter().flat_map(import_remarks));
+    let allocators = info.processes.iter().flat_map(|process| &process.allocators);
+    notes.extend(unseen_calls(allocators).into_iter().map(|(names, why)| {
+        format!("calls of {names} (of an allocator) are not seen, and blocks are taken for others': {why}")
+    }));
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             notes.push(format!("process {} ({}) was not recorded: {failure}", process.pid, process.executable));
@@ -233,7 +242,7 @@ fn recordings(info: &SessionInfo) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::session::Imported;
+    use slimline_trace::session::{FoundAllocator, HookOutcome, Imported};
 
     use super::*;
     use crate::session_info::{info, summary};
@@ -287,6 +296,18 @@ mod tests {
         info.collector.trigger_errno = 0;
         info.collector.period_reason = None;
         assert_eq!(notes(&info).len(), 1, "a rate was asked for that timers do not have");
+    }
+
+    #[test]
+    fn functions_that_are_not_hooked_are_lost_and_told_once() {
+        let mut info = info();
+        let found = |function: &str, outcome| FoundAllocator { function: function.to_owned(), outcome };
+        info.processes[0].allocators = vec![found("take", HookOutcome::Calls), found("give", HookOutcome::Followed)];
+        info.processes.push(ProcessSummary { allocators: vec![found("take", HookOutcome::Calls)], ..summary("p8-0") });
+        assert_eq!(lost(&info, &SampleQuality::default()).allocator_functions, 1);
+        let told = notes(&info);
+        assert!(told.len() == 1 && told[0].starts_with("calls of `take` (of an allocator) are not seen"), "{told:?}");
+        assert!(told[0].ends_with(": its first instructions call another function"), "{told:?}");
     }
 
     #[test]

@@ -276,6 +276,11 @@ fn lost(lost: &Lost) -> String {
         (lost.children, "forked process not recorded", "forked processes not recorded"),
         (lost.stacks, "call path dropped", "call paths dropped"),
         (lost.blocks, "heap block not indexed", "heap blocks not indexed"),
+        (
+            lost.allocator_functions,
+            "function of an allocator whose calls are not seen",
+            "functions of allocators whose calls are not seen",
+        ),
         (lost.unwritten, "sample not written", "samples not written"),
         (lost.deep_stacks, "call path too deep to keep whole", "call paths too deep to keep whole"),
         (

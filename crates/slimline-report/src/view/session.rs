@@ -147,6 +147,9 @@ pub struct Lost {
     pub stacks: u64,
     /// Heap blocks that the live-heap index could not take.
     pub blocks: u64,
+    /// Functions of allocators, by name, whose calls are not seen in some process: their code could not be changed.
+    #[serde(default)]
+    pub allocator_functions: u64,
     /// Samples that could not be written: the disk was full or too slow.
     pub unwritten: u64,
     /// Samples whose call path is deeper than was recorded.

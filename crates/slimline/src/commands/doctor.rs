@@ -1,11 +1,17 @@
 //! `slimline doctor`
 
+use std::path::Path;
+
 use slimline_collect::{Availability, Capability, CommandDiagnosis, Diagnosis};
 use slimline_report::doctor::{self, Collector, Command, Fact};
+use slimline_report::{followed_calls, unseen_calls};
+use slimline_trace::session::FoundAllocator;
 
 use super::{print, record};
 use crate::cli::{self, Format};
+use crate::configuration::Configuration;
 use crate::disk::check_whole;
+use crate::foreseen_hooks::foresee;
 use crate::inspect;
 
 pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
@@ -62,12 +68,32 @@ fn facts(found: &Diagnosis) -> Vec<Fact> {
 }
 
 fn command(found: &CommandDiagnosis) -> Command {
-    let (facts, lacks) = match (&found.program, &found.runs) {
+    let mut obstacle = found.obstacle.clone();
+    let (mut facts, mut lacks) = match (&found.program, &found.runs) {
         (Some(program), Some(runs)) => inspect::inspect(program, runs, found.without_agent.as_deref()),
         _ => Default::default(),
     };
+    if let Some(runs) = found.runs.as_ref().filter(|_| found.without_agent.is_none()) {
+        let own =
+            Configuration::read(Path::new(".")).and_then(|configuration| configuration.allocator_calls(Some(runs)));
+        match own {
+            Ok(own) => allocators(&foresee(runs, &own), &mut facts, &mut lacks),
+            // As `record` would end.
+            Err(error) => obstacle = Some(format!("{error:#}")),
+        }
+    }
     let program = found.program.as_ref().map(|path| path.display().to_string());
-    Command { program, obstacle: found.obstacle.clone(), facts, lacks }
+    Command { program, obstacle, facts, lacks }
+}
+
+/// Which functions of allocators would be followed, and why not the others.
+fn allocators(found: &[FoundAllocator], facts: &mut Vec<Fact>, lacks: &mut Vec<String>) {
+    if let Some(names) = followed_calls(found) {
+        let value = format!("{names} are followed, beside the C library's");
+        facts.push(Fact { name: "allocators".to_owned(), value });
+    }
+    let unseen = unseen_calls(found.iter());
+    lacks.extend(unseen.into_iter().map(|(names, why)| format!("calls of {names} (of an allocator): {why}")));
 }
 
 fn collector(capability: &Capability) -> Collector {

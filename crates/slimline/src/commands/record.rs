@@ -83,7 +83,7 @@ fn tell_allocators(outcome: &Outcome, asked: &[AllocatorCall]) {
     let is_missing = |call: &&AllocatorCall| !found().any(|allocator| allocator.function == call.function);
     for call in asked.iter().filter(is_missing) {
         say(format_args!(
-            "slimline: {}: no program that was recorded has `{}` among what is loaded when it starts",
+            "slimline: {}: no program that was recorded has `{}` among what it loads",
             configuration::FILE,
             call.function
         ));

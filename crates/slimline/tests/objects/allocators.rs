@@ -143,7 +143,7 @@ fn wrong_entries_are_one_line() {
     let output = with(toml);
     assert!(output.status.success());
     let told = stderr(&output);
-    assert!(told.contains("no program that was recorded has `take` among what is loaded"), "{told}");
+    assert!(told.contains("no program that was recorded has `take` among what it loads"), "{told}");
 }
 
 /// It says so, and the program runs as it would.
@@ -162,7 +162,23 @@ fn a_function_that_can_not_be_hooked_is_left_alone() {
     let output = record(&scratch, &program, &[]);
     assert_eq!(crate::scratch::stdout(&output), "1\n");
     let told = stderr(&output);
-    assert!(told.contains("blocks of `take` are not followed: its first instructions call another function"), "{told}");
+    let why = "its first instructions call another function";
+    assert!(told.contains(&format!("blocks of `take` are not followed: {why}")), "{told}");
+    // The report has it, and `doctor` knows before anything runs.
+    let report = crate::scratch::stdout(&scratch.slimline(["report"]).output().unwrap()).replace('\n', " ");
+    assert!(report.contains("calls of `take` (of an allocator) are not seen"), "{report}");
+    let words: Vec<&str> = report.split_whitespace().collect();
+    assert!(words.join(" ").contains(why), "{report}");
+    let diagnosed = || scratch.slimline(["doctor", "--format", "json"]).arg(&program).output().unwrap();
+    let text = crate::scratch::stdout(&diagnosed());
+    assert!(text.contains(&format!("calls of `take` (of an allocator): {why}")), "{text}");
+    fs::write(scratch.path("slimline.toml"), "[[allocator]]\nallocate = [{ function = \"other\", size = 1 }]\n")
+        .unwrap();
+    let text = crate::scratch::stdout(&diagnosed());
+    assert!(text.contains("`other` are followed, beside the C library's"), "{text}");
+    fs::write(scratch.path("slimline.toml"), "[[allocator]]\n").unwrap();
+    let text = crate::scratch::stdout(&diagnosed());
+    assert!(text.contains("none of its functions makes blocks"), "{text}");
 }
 
 /// A child that is forked and one that is exec'd go on with it, and what stays of the code can't be written to.
@@ -190,6 +206,68 @@ fn hooks_outlive_forks_and_leave_no_memory_that_is_writable_and_executable() {
     fs::write(scratch.path("slimline.toml"), POOL_TOML).unwrap();
     check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
     check(&report_of(&scratch, &program, &["start"]), "leaf", "make_leaves", 32, 20_000);
+}
+
+/// Functions of a library that is opened while the program runs, closed and opened again; nothing of the ones before stays.
+#[test]
+fn what_is_loaded_later_is_looked_through() {
+    let scratch = Scratch::new();
+    let (types, rest) = POOL.split_once("enum {").unwrap();
+    let (functions, _) = rest.split_once("static __attribute__((noinline)) struct node").unwrap();
+    let functions =
+        functions.replace("static __attribute__((noinline, noclone))", "__attribute__((noinline, noclone))");
+    let library = format!("{types} enum {{{functions}");
+    scratch.compile("libpool.so", &library, &["-O2", "-g", "-shared", "-fPIC"]);
+    let program = format!(
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n{types}
+        static void *(*pool_take)(struct pool *, size_t);
+        static __attribute__((noinline)) struct node *make_nodes(struct pool *pool) {{
+            struct node *first = NULL;
+            for (int i = 0; i < 20000; i++) {{
+                struct node *node = pool_take(pool, sizeof *node);
+                node->next = first, node->key = i, node->value = 0;
+                first = node;
+            }}
+            return first;
+        }}
+        static int mappings(void) {{
+            FILE *maps = fopen(\"/proc/self/maps\", \"r\");
+            char line[512];
+            int count = 0;
+            while (fgets(line, sizeof line, maps)) count++;
+            fclose(maps);
+            return count;
+        }}
+        int main(void) {{
+            int first = 0, last = 0;
+            for (int times = 0; times < 200; times++) {{
+                void *library = dlopen(\"./libpool.so\", RTLD_NOW);
+                if (!library) return 3;
+                struct pool pool = {{0}};
+                pool_take = (void *(*)(struct pool *, size_t))dlsym(library, \"pool_take\");
+                *(long *)pool_take(&pool, 8) = 5;
+                pool_take = NULL;
+                if (dlclose(library)) return 4;
+                last = mappings();
+                if (times == 9) first = last;
+            }}
+            if (last > first + 20) return 5;
+            pool_take = (void *(*)(struct pool *, size_t))dlsym(dlopen(\"./libpool.so\", RTLD_LAZY), \"pool_take\");
+            struct pool pool = {{0}};
+            struct node *nodes = make_nodes(&pool);
+            double sum = 0;
+            for (int pass = 0; pass < 1500; pass++)
+                for (struct node *node = nodes; node; node = node->next) node->value += node->key, sum += node->value;
+            printf(\"%g\\n\", sum);
+        }}"
+    );
+    let program = scratch.compile("opens", &program, &["-O2", "-g", "-ldl"]);
+    let toml =
+        "[[allocator]]\nmodule = \"libpool.so\"\nallocate = [{ function = \"pool_take\", pool = 1, size = 2 }]\n";
+    fs::write(scratch.path("slimline.toml"), toml).unwrap();
+    check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
+    let output = record(&scratch, &program, &[]);
+    assert!(output.status.success() && !stderr(&output).contains("pool_take"), "{}", stderr(&output));
 }
 
 const NODES: &str = "#include <stdio.h>
@@ -244,6 +322,64 @@ fn an_allocator_is_known_by_its_own_names() {
     let scratch = Scratch::new();
     let program = scratch.compile("nodes", NODES, &["-O2", "-g", "-DMIMALLOC", "-lmimalloc"]);
     check(&report_of(&scratch, &program, &[]), "node", "make_nodes", 64, 20_000);
+}
+
+/// What Rust's `tikv-jemallocator` calls: the compiler passes sizes and alignments, a block may be resized in place, and a
+/// free says the size again.
+#[test]
+fn jemalloc_under_the_names_of_rusts_crates_is_known() {
+    let allocator = "
+        static char area[16 << 20];
+        static size_t used;
+        static struct given { struct given *next; } *given;
+        __attribute__((noinline, noclone)) void *_rjem_malloc(size_t bytes) {
+            if (bytes == 16 && given) { struct given *block = given; given = block->next; return block; }
+            void *block = area + used;
+            used += (bytes + 15) & ~15ul;
+            return block;
+        }
+        __attribute__((noinline, noclone)) void *_rjem_mallocx(size_t bytes, int flags) {
+            used = (used + (1ul << (flags & 63)) - 1) & -(1ul << (flags & 63));
+            void *block = area + used;
+            used += (bytes + 15) & ~15ul;
+            return block;
+        }
+        __attribute__((noinline, noclone)) void *_rjem_rallocx(void *old, size_t bytes, int flags) {
+            void *block = _rjem_mallocx(bytes, flags);
+            __builtin_memcpy(block, old, 16);
+            return block;
+        }
+        __attribute__((noinline, noclone)) void _rjem_sdallocx(void *block, size_t bytes, int flags) {
+            struct given *gone = block;
+            __asm__ volatile(\"\" :: \"r\"(bytes), \"r\"(flags));
+            gone->next = given; given = gone;
+        }";
+    let nodes = NODES.replace("struct node *node = malloc(sizeof *node)", "struct node *node = node_of(i)");
+    let nodes = nodes.replace("malloc(16)", "_rjem_malloc(16)").replace("free(gone)", "_rjem_sdallocx(gone, 16, 0)");
+    let (head, rest) = nodes.split_once("struct node {").unwrap();
+    let (fields, rest) = rest.split_once("};").unwrap();
+    let source = format!(
+        "{head} {allocator}
+        struct node {{{fields}}};
+        static inline __attribute__((always_inline)) struct node *node_of(int number) {{
+            if (number % 2) return _rjem_mallocx(sizeof(struct node), 6);
+            return _rjem_rallocx(_rjem_malloc(32), sizeof(struct node), 6);
+        }}
+        {rest}"
+    );
+    let scratch = Scratch::new();
+    let program = scratch.compile("nodes", &source, &["-O2", "-g"]);
+    let report = report_of(&scratch, &program, &[]);
+    let of_nodes: Vec<&Group> = report.groups.iter().filter(|group| group.name.contains("node")).collect();
+    assert!(of_nodes.iter().map(|group| group.share).sum::<f64>() > 0.9, "{:?}", report.groups[0].name);
+    let blocks: u64 = of_nodes.iter().map(|group| group.blocks).sum();
+    // Few pages are counted of so small an arena, so this is rough.
+    assert!((10_000..40_000).contains(&blocks), "{blocks}");
+    for group in of_nodes {
+        assert_eq!((group.kind.as_str(), group.element_bytes), ("heap", Some(64)), "{}", group.name);
+        let stack = &group.allocated_at.as_ref().unwrap().stack;
+        assert!(stack.iter().any(|line| line.contains("make_nodes")), "{stack:?}");
+    }
 }
 
 fn library(name: &str) -> Option<PathBuf> {

@@ -1,22 +1,22 @@
-//! The first instructions of a function, moved elsewhere, so that a jump can take their place.
+//! The first instructions of a function, moved elsewhere, so that a jump can take their place: what the agent does to hook
+//! functions of allocators, and `doctor` foresees.
 //!
 //! Only where that changes nothing: they don't call, they name no address that is out of reach from their new place, and
 //! nothing in the function jumps back between them.
-#![cfg_attr(test, allow(unsafe_code))] // reads the C library's code
 
 use iced_x86::{Code, ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 /// A jump to anywhere in 2 GiB: what takes their place.
-pub(super) const JUMP_BYTES: usize = 5;
+pub const JUMP_BYTES: usize = 5;
 /// Longest that moved instructions can become, with the jump back: up to five of them, each at most ten bytes longer
 /// (a short jump that has to become a long one), or one of fifteen behind four.
-pub(super) const MOST_MOVED_BYTES: usize = 64;
+pub const MOST_MOVED_BYTES: usize = 64;
 /// Begins a function that may be jumped to indirectly where the processor checks that; it stays in its place.
-const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+pub const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// Why a function is left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// Too short.
     Short,
     /// Its first instructions call.
@@ -31,16 +31,17 @@ pub(crate) enum Refusal {
 
 /// What [`relocate`] made.
 #[derive(Debug)]
-pub(super) struct Moved {
+pub struct Moved {
     /// Where the jump is to be written, behind the function's start.
-    pub(super) patch_at: usize,
+    pub patch_at: usize,
     /// Instructions from there on, as they run in their new place, and the jump back behind them.
     code: [u8; MOST_MOVED_BYTES],
     length: usize,
 }
 
 impl Moved {
-    pub(super) fn code(&self) -> &[u8] {
+    /// Those instructions.
+    pub fn code(&self) -> &[u8] {
         &self.code[..self.length]
     }
 
@@ -60,12 +61,18 @@ impl Moved {
 }
 
 /// How far `target` is from the instruction behind.
-pub(super) fn distance(next: u64, target: u64) -> Result<i32, Refusal> {
+///
+/// # Errors
+/// [`Refusal::OutOfReach`] where it is more than 2 GiB.
+pub fn distance(next: u64, target: u64) -> Result<i32, Refusal> {
     i32::try_from(target.wrapping_sub(next).cast_signed()).map_err(|_| Refusal::OutOfReach)
 }
 
 /// The first instructions of the function `code`, which is at `at`, as they are to be at `new_place`.
-pub(super) fn relocate(code: &[u8], at: u64, new_place: u64) -> Result<Moved, Refusal> {
+///
+/// # Errors
+/// [`Refusal`], where it would not be the same function any more.
+pub fn relocate(code: &[u8], at: u64, new_place: u64) -> Result<Moved, Refusal> {
     let patch_at = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
     let mut moved = Moved { patch_at, code: [0; MOST_MOVED_BYTES], length: 0 };
     let mut decoder = Decoder::with_ip(64, &code[patch_at..], at + patch_at as u64, DecoderOptions::NONE);
@@ -147,6 +154,7 @@ fn jumps_between(code: &[u8], at: u64, start: u64, end: u64) -> bool {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)] // reads the C library's code
 mod tests {
     use super::*;
     use std::vec::Vec;
