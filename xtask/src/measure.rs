@@ -86,7 +86,7 @@ impl Pair {
     }
 
     fn ratio(&self, of: impl Fn(&Time) -> f64) -> Spread {
-        Spread::of(self.first.iter().zip(&self.second).map(|(first, second)| of(second) / of(first)).collect())
+        Spread::of_ratios(self.first.iter().map(&of), self.second.iter().map(&of))
     }
 
     /// What the second command takes longer than the first, in seconds of wall time, over the pairs.
@@ -119,6 +119,11 @@ impl Spread {
             interval: (values[left_out], values[last - left_out]),
             median: median(values),
         }
+    }
+
+    /// Of each of the `second` by its fellow of the `first`, of which there must be some.
+    pub(crate) fn of_ratios(first: impl Iterator<Item = f64>, second: impl Iterator<Item = f64>) -> Self {
+        Self::of(first.zip(second).map(|(first, second)| second / first).collect())
     }
 }
 

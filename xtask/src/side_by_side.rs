@@ -68,7 +68,7 @@ impl SideBySide {
 
     /// Second by first, over the pairs.
     pub(crate) fn ratio(&self) -> Spread {
-        Spread::of(self.first.iter().zip(&self.second).map(|(first, second)| second / first).collect())
+        Spread::of_ratios(self.first.iter().copied(), self.second.iter().copied())
     }
 }
 

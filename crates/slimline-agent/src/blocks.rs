@@ -424,12 +424,6 @@ impl BlockIndex {
         })
     }
 
-    /// Whether no block can be here that begins at `base`; false where only a look can tell.
-    #[cfg(test)]
-    fn has_none_at(&self, base: u64) -> bool {
-        !self.may_hold_start(base)
-    }
-
     /// Says that a look is always needed at `base`: what begins there is not in the index, and yet known.
     pub(crate) fn set_apart(&self, base: u64) {
         self.entered(base).fetch_or(STAYS | pair(base), Relaxed);
@@ -688,27 +682,27 @@ mod tests {
         let index = owned.index();
         let (old, late, elsewhere) = (HEAP + 0x100, HEAP + 0x140, HEAP + 0x180);
         assert_eq!(index.insert(old, 48, 7), 0);
-        assert!(!index.has_none_at(late) && index.has_none_at(elsewhere));
+        assert!(index.may_hold_start(late) && !index.may_hold_start(elsewhere));
         let alike = (1..=2).map(|times| late + times * ((ENTERED as u64) << PAGE_BITS));
-        assert!(alike.clone().all(|base| !index.has_none_at(base)), "what shares the flag");
+        assert!(alike.clone().all(|base| index.may_hold_start(base)), "what shares the flag");
         index.sweep(late);
         index.pass_over();
         index.sweep(late);
         index.allow_sweeps();
-        assert!(index.remove(late).is_none() && !index.has_none_at(late), "one still lives");
+        assert!(index.remove(late).is_none() && index.may_hold_start(late), "one still lives");
         assert_eq!(index.find(old + 8), block(old, 48, 7), "what was followed stays so");
-        assert!(index.remove(old).is_some() && !index.has_none_at(old));
+        assert!(index.remove(old).is_some() && index.may_hold_start(old));
         index.sweep(late);
-        assert!(index.has_none_at(old) && index.has_none_at(late));
-        assert!(index.insert_within_page(late, 48, 8) && !index.has_none_at(old));
+        assert!(!index.may_hold_start(old) && !index.may_hold_start(late));
+        assert!(index.insert_within_page(late, 48, 8) && index.may_hold_start(old));
         assert!(index.remove(late).is_some());
         for base in alike.clone() {
             assert_eq!(index.insert(base, 48, 9), 0);
             index.sweep(late);
-            assert!(!index.has_none_at(late), "one lives that shares the flag");
+            assert!(index.may_hold_start(late), "one lives that shares the flag");
             assert!(index.remove(base).is_some());
             index.sweep(late);
-            assert!(index.has_none_at(late) && index.has_none_at(base));
+            assert!(!index.may_hold_start(late) && !index.may_hold_start(base));
         }
     }
 
@@ -723,7 +717,7 @@ mod tests {
             assert_eq!(index.insert(base, 16, 1), 0);
             assert!(index.remove(base).is_some());
             index.sweep(HEAP);
-            assert_eq!(index.has_none_at(HEAP), region + 1 < ALIKE as u64, "{region}");
+            assert_eq!(index.may_hold_start(HEAP), region + 1 == ALIKE as u64, "{region}");
         }
     }
 
@@ -739,7 +733,7 @@ mod tests {
         index.entered(HEAP).fetch_or(((1 << 31) - 1) << 32, Relaxed);
         assert!(index.insert(alike, 8, 1) == 0 && index.remove(alike).is_some());
         index.sweep(alike);
-        assert!(!index.has_none_at(HEAP + 0x10) && index.has_none_at(HEAP + 0x100));
+        assert!(index.may_hold_start(HEAP + 0x10) && !index.may_hold_start(HEAP + 0x100));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use slimline_trace::stream::order::in_order;
 use slimline_trace::stream::recording::Recording;
 
 use crate::cli::{AccessInput, TraceFormat};
-use crate::tracing::{add_object, missing_of, undecoded, unordered};
+use crate::tracing::{add_object, not_recorded, undecoded, unordered};
 
 /// What was read.
 pub(crate) struct Accesses {
@@ -39,20 +39,16 @@ fn recorded(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Acc
     };
     let mut program = Program::new();
     for object in recording.objects() {
-        if let Err(why) = add_object(&mut program, Ok(&object.section)) {
-            trace.missing.push(format!("what {} wrote: {why}", object.path));
-        }
+        trace.missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
     }
     let (mut decoder, mut accesses) = (Decoder::new(), AttributedAccesses::new());
     // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut pieces = recording.pieces(&program, &mut decoder)?;
-    in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
+    in_order(&mut pieces, recording.streams(), |stream, piece, range| {
         for (since, until, range) in piece.stretches(range) {
-            let (visits, words) = (&piece.visits[range], &piece.words[..]);
-            let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
-            accesses.update(&program, &batch, &mut stretch);
-            interleaver.stretch((process, stream), since, until, &mut stretch);
+            accesses.update(&program, &TraceBatch::of(stream, piece, range), &mut stretch);
+            interleaver.stretch(stream, since, until, &mut stretch);
         }
     })?;
     interleaver.finish();
@@ -65,16 +61,7 @@ fn recorded(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Acc
 
 /// What is missing of a recorded trace, in words.
 fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccesses) -> Vec<String> {
-    let mut missing = Vec::new();
-    if !recording.info().complete {
-        missing.push("what came after recording stopped: the run was not recorded to its end".to_owned());
-    }
-    for path in recording.lacking() {
-        missing.push(format!("all or the end of what {} held: it was cut off, damaged or removed", path.display()));
-    }
-    for process in &recording.info().processes {
-        missing.extend(process.missing.iter().map(|what| missing_of(process.pid, what)));
-    }
+    let mut missing = not_recorded(recording);
     missing.extend(undecoded(decoder));
     for (count, what) in [
         (accesses.untraced(), "inline assembly and the like ran # times; what it accessed is not known"),

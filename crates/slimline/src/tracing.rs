@@ -70,13 +70,7 @@ impl Live {
         Self { analysis: TraceAnalysis::of(filter), ..Self::default() }
     }
 
-    /// Something is missing.
-    pub(crate) fn miss(&mut self, what: String) {
-        self.missing.push(what);
-    }
-
-    /// A process of a recorded trace.
-    pub(crate) fn begin(&mut self, process: &ProcessInfo) {
+    fn begin(&mut self, process: &ProcessInfo) {
         let traced = Traced {
             pid: process.pid,
             program: process.program.clone(),
@@ -87,10 +81,8 @@ impl Live {
     }
 
     /// A file with site tables. Chunks of it come later.
-    pub(crate) fn object(&mut self, path: &str, section: Result<&[u8], &str>) {
-        if let Err(why) = add_object(&mut self.program, section) {
-            self.missing.push(format!("what {path} wrote: {why}"));
-        }
+    fn object(&mut self, path: &str, section: Result<&[u8], &str>) {
+        self.missing.extend(add_object(&mut self.program, path, section).err());
     }
 
     /// What was written to a stream, after all that it can know of.
@@ -122,29 +114,28 @@ impl Live {
         let Self { program, analysis, parts, processes, .. } = self;
         let streams: Vec<StreamKey> =
             parts.waiting.range((process, 0)..=(process, u32::MAX)).map(|(key, _)| *key).collect();
-        let Ok(()) = in_order(parts, streams.iter().copied(), |(process, stream), piece, range| {
-            let (visits, words) = (&piece.visits[range], &piece.words);
-            let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
-            update(program, analysis, processes, &batch);
+        let Ok(()) = in_order(parts, streams.iter().copied(), |stream, piece, range| {
+            update(program, analysis, processes, &TraceBatch::of(stream, piece, range));
         });
         streams.iter().for_each(|stream| drop(parts.waiting.remove(stream)));
     }
 
-    /// All chunks of a recorded trace, whose processes and objects are known.
+    /// All of a recorded trace.
     pub(crate) fn replay(&mut self, recording: &Recording) -> Result<(), RecordingError> {
+        self.missing.extend(not_recorded(recording));
+        recording.info().processes.iter().for_each(|process| self.begin(process));
+        recording.objects().iter().for_each(|object| self.object(&object.path, Ok(&object.section)));
         let Self { program, decoder, analysis, processes, stamps_back, .. } = self;
         let mut pieces = recording.pieces(program, decoder)?;
-        in_order(&mut pieces, recording.streams(), |(process, stream), piece, range| {
-            let (visits, words) = (&piece.visits[range], &piece.words);
-            let batch = TraceBatch { process, stream, tid: piece.tid, sequence: piece.sequence, visits, words };
-            update(program, analysis, processes, &batch);
+        in_order(&mut pieces, recording.streams(), |stream, piece, range| {
+            update(program, analysis, processes, &TraceBatch::of(stream, piece, range));
         })?;
         *stamps_back += pieces.stamps_back();
         Ok(())
     }
 
     /// What happens in a run.
-    pub(crate) fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Begin(process) => self.begin(&info_of(process)),
             Event::Object { path, section, .. } => {
@@ -208,7 +199,7 @@ impl TraceSink for Recorder {
             Event::Object { process, path, section } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
                 let section = section.unwrap_or_default();
-                let _ = add_object(&mut self.program, Ok(&section));
+                let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
             Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, &chunk),
@@ -283,11 +274,12 @@ pub(crate) fn unordered(stamps_back: u64) -> Option<String> {
     })
 }
 
-/// Adds the site tables of a file.
-pub(crate) fn add_object(program: &mut Program, section: Result<&[u8], &str>) -> Result<(), String> {
-    let modules = Module::read_section(section?).map_err(|error| error.to_string())?;
+/// Adds the site tables of a file, or says what is missing without them.
+pub(crate) fn add_object(program: &mut Program, path: &str, section: Result<&[u8], &str>) -> Result<(), String> {
+    let missing = |why: &str| format!("what {path} wrote: {why}");
+    let modules = Module::read_section(section.map_err(missing)?).map_err(|error| missing(&error.to_string()))?;
     if modules.is_empty() {
-        return Err("its site table could not be read".to_owned());
+        return Err(missing("its site table could not be read"));
     }
     modules.into_iter().for_each(|(id, module)| program.add(id, module));
     Ok(())
@@ -298,8 +290,23 @@ fn info_of(process: Process) -> ProcessInfo {
     ProcessInfo { number, pid, parent_pid, program, started_ns, ..ProcessInfo::default() }
 }
 
+/// What a recording lacks, in words.
+pub(crate) fn not_recorded(recording: &Recording) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !recording.info().complete {
+        missing.push("what came after recording stopped: the run was not recorded to its end".to_owned());
+    }
+    for path in recording.lacking() {
+        missing.push(format!("all or the end of what {} held: it was cut off, damaged or removed", path.display()));
+    }
+    for process in &recording.info().processes {
+        missing.extend(process.missing.iter().map(|what| missing_of(process.pid, what)));
+    }
+    missing
+}
+
 /// As it is told in reports.
-pub(crate) fn missing_of(pid: u32, what: &str) -> String {
+fn missing_of(pid: u32, what: &str) -> String {
     format!("process {pid}: {what}")
 }
 

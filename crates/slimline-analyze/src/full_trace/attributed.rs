@@ -361,7 +361,7 @@ fn each_access(site: &Site, own: &[u64], mut access: impl FnMut(AccessKind, u64,
 mod tests {
     use slimline_trace::stream::sites::ModuleBuilder;
 
-    use super::super::tests::visits_of;
+    use super::super::tests::{program_of, visits_of};
     use super::*;
     use crate::origins::By;
 
@@ -377,24 +377,13 @@ mod tests {
         (accesses, made)
     }
 
-    fn program(segments: &[&[Site]]) -> Program {
-        let mut builder = ModuleBuilder::new();
-        for segment in segments {
-            builder.segment(segment.iter().copied());
-        }
-        let module = builder.finish("a.c", "a.o", "/", "test");
-        let mut program = Program::new();
-        program.add(module.encode().0, module);
-        program
-    }
-
     #[test]
     fn each_kind_accesses_what_its_words_say() {
         use SiteKind::*;
         let site = |kind, size_bytes, lanes| Site { lanes, ..Site::new(kind, size_bytes) };
         let plain = [site(Load, 8, 1), site(Store, 4, 1), site(Update, 2, 1), site(Untraced, 0, 1)];
         let others = [site(Copy, 0, 1), site(Fill, 0, 1), site(MaskedStore, 4, 8), site(Gather, 8, 3)];
-        let program = program(&[&plain, &others]);
+        let program = program_of(&[&plain, &others]);
         let words = vec![0x100, 0x200, 10, 0x300, 5 << 30, 0x400, 0b1_0000_1100, 0b101, 0x500, 1 << 63, 0x600];
         let (accesses, made) = seen(&program, &[(0, 7, 0, vec![1, 2, 3]), (0, 7, 1, words)]);
         let found: Vec<_> = accesses.iter().map(|access| (access.kind, access.address, access.bytes)).collect();

@@ -22,7 +22,10 @@ pub mod heap;
 pub mod splitting;
 pub mod values;
 
+use std::ops::Range;
+
 use slimline_trace::stream::decode::{Program, Visits};
+use slimline_trace::stream::order::{Piece, StreamKey};
 
 use self::checks::Checks;
 use self::counts::SiteCounts;
@@ -47,7 +50,17 @@ pub struct TraceBatch<'a> {
     pub words: &'a [u64],
 }
 
-impl TraceBatch<'_> {
+impl<'a> TraceBatch<'a> {
+    /// The visits of a `range` of a piece of that stream.
+    ///
+    /// # Panics
+    ///
+    /// If the piece does not have that many visits.
+    pub fn of((process, stream): StreamKey, piece: &'a Piece, range: Range<usize>) -> Self {
+        let &Piece { sequence, tid, ref visits, ref words, .. } = piece;
+        Self { process, stream, tid, sequence, visits: &visits[range], words }
+    }
+
     /// The words of each visit, of which its segment has so many; none where some are missing.
     fn words_of_each(&self, visits: Visits, words: u32) -> impl Iterator<Item = &[u64]> {
         visits.places(words).map(move |at| self.words.get(at..at + words as usize).unwrap_or(&[]))
@@ -166,16 +179,21 @@ pub(crate) mod tests {
         visits: Vec<Visits>,
     }
 
+    /// One with a module of these segments.
+    pub(crate) fn program_of(segments: &[&[Site]]) -> Program {
+        let mut builder = ModuleBuilder::new();
+        for segment in segments {
+            builder.segment(segment.iter().copied());
+        }
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        program
+    }
+
     impl Run {
         pub(crate) fn new(segments: &[&[Site]]) -> Self {
-            let mut builder = ModuleBuilder::new();
-            for segment in segments {
-                builder.segment(segment.iter().copied());
-            }
-            let module = builder.finish("a.c", "a.o", "/", "test");
-            let mut program = Program::new();
-            program.add(module.encode().0, module);
-            Self { program, words: Vec::new(), visits: Vec::new() }
+            Self { program: program_of(segments), words: Vec::new(), visits: Vec::new() }
         }
 
         /// The segment runs.

@@ -138,7 +138,7 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
                 write!(out, "  {bytes} of {} bytes are cold, with {part} of the accesses", found.bytes)?;
                 if found.elsewhere > 0 {
                     let elsewhere = percent(share(found.elsewhere, found.accesses));
-                    write!(out, ", and perhaps the {elsewhere} that no single field has")?;
+                    write!(out, ", perhaps {elsewhere} (no single field)")?;
                 }
                 writeln!(out, "; split so:")?;
                 for line in found.code.lines() {
@@ -148,8 +148,8 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
             "little_cold" => {
                 writeln!(
                     out,
-                    "  {bytes} of {} bytes are cold, but with a pointer in their place it would be as large. Those of an array\n  \
-                     can go into an array of their own, by the same index",
+                    "  {bytes} of {} bytes are cold, but with a pointer in their place it would be as large.\n  \
+                     Those of an array can go into an array of their own, by the same index",
                     found.bytes
                 )?;
             }
@@ -307,6 +307,7 @@ fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result
 
 #[cfg(test)]
 mod tests {
+    use super::super::a_run::unstyled;
     use super::*;
     use crate::full_trace::TracedProcess;
 
@@ -375,21 +376,6 @@ mod tests {
         };
         let mut out = String::new();
         trace(&mut out, &report, 1).unwrap();
-        insta::assert_snapshot!(anstream_plain(&out));
-    }
-
-    /// Without styles.
-    fn anstream_plain(text: &str) -> String {
-        let mut plain = String::new();
-        let mut is_inside = false;
-        for character in text.chars() {
-            match character {
-                '\x1b' => is_inside = true,
-                'm' if is_inside => is_inside = false,
-                _ if is_inside => {}
-                _ => plain.push(character),
-            }
-        }
-        plain
+        insta::assert_snapshot!(unstyled(&out));
     }
 }

@@ -4,20 +4,13 @@ use std::path::PathBuf;
 
 use slimline_report::text;
 
-use super::print;
+use super::show;
 use crate::cli::{self, Format};
 use crate::pipeline;
 
 pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
     let report = pipeline::report(&options.input.session)?;
-    match options.format {
-        Format::Json => print(&slimline_report::json(&report))?,
-        Format::Text => {
-            let mut out = String::new();
-            text::advise(&mut out, &report, options.verbose)?;
-            print(&out)?;
-        }
-    }
+    show(options.format, || slimline_report::json(&report), |out| text::advise(out, &report, options.verbose))?;
     Ok(0)
 }
 

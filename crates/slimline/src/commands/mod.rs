@@ -5,7 +5,6 @@ mod annotate;
 mod compile;
 mod demo;
 mod doctor;
-
 mod export;
 mod import;
 mod record;
@@ -15,12 +14,13 @@ mod share;
 mod simulate;
 mod trace;
 
+use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
 use slimline_instrument::driver::{HEADER, Language};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Format};
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     match &cli.command {
@@ -37,7 +37,6 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Advise(options) => advise::run(options),
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
-
         Command::Reuse(options) => reuse::run(options),
         Command::Share(options) => share::run(options),
         Command::Simulate(options) => simulate::run(options),
@@ -46,6 +45,22 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Calibrate { microseconds } => {
             slimline_collect::run_stall_kernel(Duration::from_micros(*microseconds))?;
             Ok(0)
+        }
+    }
+}
+
+/// Prints a report in the format that is asked for.
+fn show(
+    format: Format,
+    json: impl FnOnce() -> String,
+    text: impl FnOnce(&mut String) -> fmt::Result,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Json => print(&json()),
+        Format::Text => {
+            let mut out = String::new();
+            text(&mut out)?;
+            print(&out)
         }
     }
 }

@@ -10,9 +10,9 @@ use slimline_report::text;
 use slimline_simulate::locality::Locality;
 use slimline_simulate::reuse::{SampledKey, SampledKeys};
 
-use super::print;
+use super::show;
 use crate::accesses;
-use crate::cli::{self, Format};
+use crate::cli;
 use crate::machines::machine;
 
 /// Tells how far apart accesses to the same lines are.
@@ -34,14 +34,7 @@ pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
             ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins)
         }
     };
-    match options.format {
-        Format::Json => print(&report.json())?,
-        Format::Text => {
-            let mut out = String::new();
-            text::reuse(&mut out, &report, options.rows)?;
-            print(&out)?;
-        }
-    }
+    show(options.format, || report.json(), |out| text::reuse(out, &report, options.rows))?;
     Ok(0)
 }
 

@@ -6,9 +6,9 @@ use slimline_report::sharing::SharingReport;
 use slimline_report::text;
 use slimline_simulate::sharing::LineFinder;
 
-use super::print;
+use super::show;
 use crate::accesses;
-use crate::cli::{self, Format};
+use crate::cli;
 use crate::machines::machine;
 
 /// Tells what threads share: in a first pass which lines, in a second one who does what to them.
@@ -23,13 +23,6 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let read = accesses::read(&options.input, &mut lines)?;
     let found = findings(&lines, &read.origins);
     let report = SharingReport::new(read.trace, &machine.name, &lines, &found, &read.origins);
-    match options.format {
-        Format::Json => print(&report.json())?,
-        Format::Text => {
-            let mut out = String::new();
-            text::sharing(&mut out, &report, options.rows)?;
-            print(&out)?;
-        }
-    }
+    show(options.format, || report.json(), |out| text::sharing(out, &report, options.rows))?;
     Ok(0)
 }

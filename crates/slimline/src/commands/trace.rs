@@ -11,10 +11,10 @@ use slimline_report::text;
 use slimline_trace::escape::shell_word;
 use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter};
 
-use super::print;
-use crate::cli::{self, Format};
+use super::show;
+use crate::cli;
 use crate::say;
-use crate::tracing::{Live, Recorder, missing_of};
+use crate::tracing::{Live, Recorder};
 
 /// Runs the program, analyzes or writes what it tells while it runs, and ends as it ended. Or shows what was written.
 pub(crate) fn run(options: &cli::Trace) -> anyhow::Result<u8> {
@@ -47,7 +47,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = Live::of(filter(options));
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
     if has_any(&outcome) {
-        show(options, &live.report(words(&options.command), &rules(options)))?;
+        show_report(options, &live.report(words(&options.command), &rules(options)))?;
     }
     outcome.exit()
 }
@@ -87,31 +87,11 @@ fn has_any(outcome: &TraceOutcome) -> bool {
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let recording = Recording::open(directory)?;
     let mut live = Live::of(filter(options));
-    if !recording.info().complete {
-        live.miss("what came after recording stopped: the run was not recorded to its end".to_owned());
-    }
-    for path in recording.lacking() {
-        live.miss(format!("all or the end of what {} held: it was cut off, damaged or removed", path.display()));
-    }
-    for process in &recording.info().processes {
-        live.begin(process);
-        process.missing.iter().for_each(|missing| live.miss(missing_of(process.pid, missing)));
-    }
-    for object in recording.objects() {
-        live.object(&object.path, Ok(&object.section));
-    }
     live.replay(&recording)?;
-    show(options, &live.report(recording.info().command.clone(), &rules(options)))?;
+    show_report(options, &live.report(recording.info().command.clone(), &rules(options)))?;
     Ok(0)
 }
 
-fn show(options: &cli::Trace, report: &TraceReport) -> anyhow::Result<()> {
-    match options.format {
-        Format::Json => print(&report.json()),
-        Format::Text => {
-            let mut out = String::new();
-            text::trace(&mut out, report, options.rows)?;
-            print(&out)
-        }
-    }
+fn show_report(options: &cli::Trace, report: &TraceReport) -> anyhow::Result<()> {
+    show(options.format, || report.json(), |out| text::trace(out, report, options.rows))
 }

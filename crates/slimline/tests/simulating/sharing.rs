@@ -2,32 +2,7 @@
 
 use serde_json::Value;
 
-use super::traced::{COUNTERS, json, slimline, traced};
-
-/// The fields on its lines: a counter of all threads between what nobody uses.
-const STATISTICS: &str = r#"
-#include <pthread.h>
-#include <stdatomic.h>
-static struct { long before[8]; atomic_long hits; long behind[7]; } statistics __attribute__((aligned(64)));
-static pthread_barrier_t barrier;
-__attribute__((noinline)) static void work(long self) {
-    for (int i = 0; i < 1000; i++) statistics.hits += self;
-}
-static void *begin(void *self) {
-    for (int round = 0; round < 100; round++) {
-        pthread_barrier_wait(&barrier);
-        work((long)self);
-    }
-    return NULL;
-}
-int main(void) {
-    pthread_t threads[3];
-    pthread_barrier_init(&barrier, NULL, 3);
-    for (long i = 0; i < 3; i++) pthread_create(&threads[i], NULL, begin, (void *)i);
-    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
-    return 0;
-}
-"#;
+use super::traced::{by_three_threads, counters, json, slimline, traced};
 
 fn array(value: &Value) -> &[Value] {
     value.as_array().unwrap()
@@ -40,7 +15,11 @@ fn misses(row: &Value) -> (u64, u64) {
 
 #[test]
 fn a_statistics_counter_is_uniformly_and_truly_shared() {
-    let directory = traced(STATISTICS);
+    let directory = traced(&by_three_threads(
+        "#include <stdatomic.h>\n\
+         static struct { long before[8]; atomic_long hits; long behind[7]; } statistics __attribute__((aligned(64)));",
+        "statistics.hits += self",
+    ));
     let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert_eq!(report["falsely_shared"], Value::Array(Vec::new()));
     let [row] = array(&report["shared"]) else { panic!("{report}") };
@@ -48,7 +27,7 @@ fn a_statistics_counter_is_uniformly_and_truly_shared() {
     assert!(row["field"].as_str().unwrap().ends_with("hits"), "{row}");
     let threads = array(&row["threads"]);
     assert!(threads.len() == 3 && threads.iter().all(|thread| thread["stores"] == 100_000), "{row}");
-    assert_eq!((array(&row["code"]).len(), &row["code"][0]["line"]), (1, &7.into()));
+    assert_eq!((array(&row["code"]).len(), &row["code"][0]["line"]), (1, &4.into()));
     let (true_misses, false_misses) = misses(row);
     // Each of these atomic additions has a time stamp of its own, so their order is the run's. How often the counter really
     // went from core to core is up to the scheduler: once a round and thread where threads ran one after the other.
@@ -58,7 +37,7 @@ fn a_statistics_counter_is_uniformly_and_truly_shared() {
 
 #[test]
 fn counters_in_one_line_are_falsely_shared_until_they_are_apart() {
-    let directory = traced(COUNTERS);
+    let directory = traced(&counters());
     let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert_eq!(report["shared"], Value::Array(Vec::new()));
     let [row] = array(&report["falsely_shared"]) else { panic!("{report}") };
@@ -72,7 +51,7 @@ fn counters_in_one_line_are_falsely_shared_until_they_are_apart() {
     let text = slimline(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert!(text.contains("packed") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
 
-    let apart = COUNTERS.replace("volatile long count[4];", "struct { volatile long of; long pad[7]; } count[4];");
+    let apart = counters().replace("volatile long count[4];", "struct { volatile long of; long pad[7]; } count[4];");
     let directory = traced(&apart.replace("count[self]++", "count[self].of++"));
     let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert_eq!((array(&report["shared"]).len(), array(&report["falsely_shared"]).len()), (0, 0), "{report}");

@@ -142,14 +142,11 @@ fn a_walk_by_columns_misses_as_its_closed_form_says() {
     assert!(text.contains("\nBy data: ") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
-/// Threads that count in one line.
-pub(crate) const COUNTERS: &str = r#"
+/// A C program of three threads that each execute a statement 100,000 times, of their number `self`.
+pub(crate) fn by_three_threads(declaration: &str, statement: &str) -> String {
+    let threads = r#"
 #include <pthread.h>
-static struct { volatile long count[4]; } packed __attribute__((aligned(64)));
 static pthread_barrier_t barrier;
-__attribute__((noinline)) static void work(long self) {
-    for (int i = 0; i < 1000; i++) packed.count[self]++;
-}
 static void *begin(void *self) {
     // So that none has ended before another begins.
     for (int round = 0; round < 100; round++) {
@@ -166,10 +163,24 @@ int main(void) {
     return 0;
 }
 "#;
+    // In front, so that the statement is on a line that is known.
+    format!(
+        "{declaration}\n__attribute__((noinline)) static void work(long self) {{\n\
+         for (int i = 0; i < 1000; i++) {statement};\n}}\n{threads}"
+    )
+}
+
+/// Threads that count in one line.
+pub(crate) fn counters() -> String {
+    by_three_threads(
+        "static struct { volatile long count[4]; } packed __attribute__((aligned(64)));",
+        "packed.count[self]++",
+    )
+}
 
 #[test]
 fn threads_have_cores_of_their_own_and_take_lines_from_each_other() {
-    let directory = traced(COUNTERS);
+    let directory = traced(&counters());
     let report = json(directory.path(), &["simulate", "run.trace", "--machine", "four.toml"]);
     let by = &report["machines"][0]["by"];
     let work = named(&by["functions"], "work");
