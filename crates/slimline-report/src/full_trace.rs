@@ -30,7 +30,7 @@ pub struct TraceReport {
     pub heap: Vec<HeapGroup>,
     /// By variable.
     pub variables: Vec<Named>,
-    /// By type and field.
+    /// By type and field. What accesses several at once, as a copy does, counts for each.
     pub fields: Vec<Named>,
     /// Structures with the accesses to their fields, and which to split.
     pub structures: Vec<StructureCounts>,
@@ -79,7 +79,7 @@ impl From<&(String, Values)> for NamedValues {
             Some(Range::Float(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
         };
         let kind = match values.kind {
-            ValueKind::Integer => "integer",
+            ValueKind::Integer | ValueKind::Signed | ValueKind::Unsigned => "integer",
             ValueKind::Float => "float",
             ValueKind::Pointer => "pointer",
         };
@@ -106,9 +106,10 @@ pub struct StructureCounts {
     pub bytes: u32,
     /// Accesses, counted for each field that they touch.
     pub accesses: u64,
-    /// Those of them that are no field's: of the whole, and of paddings.
+    /// Those of them of which no field is known.
     pub elsewhere: u64,
-    /// `split`, or why not: `nothing_cold`, `little_cold`, `not_plain`, `one_field`, `small`, `not_live`.
+    /// `split`, or why not: `nothing_cold`, `little_cold`, `not_plain`, `unclear`, `foreign`, `one_field`,
+    /// `small`, `not_live`.
     pub verdict: &'static str,
     /// In their order.
     pub fields: Vec<FieldAccesses>,
@@ -295,6 +296,8 @@ impl From<&StructureFindings> for StructureCounts {
             Verdict::Small => "small",
             Verdict::OneField => "one_field",
             Verdict::NothingCold => "nothing_cold",
+            Verdict::Unclear => "unclear",
+            Verdict::Foreign => "foreign",
             Verdict::LittleCold => "little_cold",
             Verdict::NotPlain => "not_plain",
         };

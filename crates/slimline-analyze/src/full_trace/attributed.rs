@@ -14,10 +14,11 @@ use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::TraceBatch;
-use super::findings::{field, line, place};
-use super::heap::GroupBlocks;
+use super::elements::{Elements, LeafId, NO_LEAF, View};
+use super::findings::{field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
+use super::heap::{GroupBlocks, Spot, seen};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
 /// Bytes that one instruction may copy or fill; no program has more.
@@ -102,8 +103,8 @@ impl Plan {
 struct KeyOf {
     thread: u32,
     site: u32,
-    /// Allocating site; [`NO_GROUP`] outside blocks.
-    group: Group,
+    /// Of [`NO_GROUP`] outside blocks.
+    spot: Spot,
 }
 
 /// Keys of all combinations so far.
@@ -117,35 +118,67 @@ struct Keys {
     recent: Vec<Vec<Recent>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Recent {
     block: BlockNumber,
     key: u32,
+    leaf: LeafId,
+    view: View,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { block: BlockNumber::default(), key: 0, leaf: NO_LEAF, view: View::default() }
+    }
 }
 
 impl Keys {
     /// The key of an access.
     #[inline]
-    fn key(&mut self, live: &mut LiveBlocks, thread: u32, site: u32, address: u64) -> u32 {
-        let recent = self.recent[thread as usize][site as usize];
-        let key = match live.reaches(recent.block, address) {
-            true => recent.key,
-            false => self.look_up(live, thread, site, address),
-        };
+    fn key(&mut self, live: &mut LiveBlocks, elements: &Elements, thread: u32, site: u32, address: u64) -> u32 {
+        let recent = &self.recent[thread as usize][site as usize];
+        let is_recent = live.reaches(recent.block, address) && elements.leaf(&recent.view, address) == recent.leaf;
+        let key = if is_recent { recent.key } else { self.look_up(live, elements, thread, site, address) };
         self.accesses[key as usize] += 1;
         key
     }
 
-    fn look_up(&mut self, live: &mut LiveBlocks, thread: u32, site: u32, address: u64) -> u32 {
-        let block = live.find(address);
-        let of = KeyOf { thread, site, group: live.group(block) };
-        let key = *self.known.entry(of).or_insert_with(|| {
+    fn look_up(&mut self, live: &mut LiveBlocks, elements: &Elements, thread: u32, site: u32, address: u64) -> u32 {
+        let (block, view) = seen(live, elements, site, address);
+        let leaf = elements.leaf(&view, address);
+        let key = self.of(KeyOf { thread, site, spot: Spot::new(live.group(block), view, leaf) });
+        self.recent[thread as usize][site as usize] = Recent { block, key, leaf, view };
+        key
+    }
+
+    fn of(&mut self, of: KeyOf) -> u32 {
+        *self.known.entry(of).or_insert_with(|| {
             self.all.push(of);
             self.accesses.push(0);
             self.all.len() as u32 - 1
-        });
-        self.recent[thread as usize][site as usize] = Recent { block, key };
-        key
+        })
+    }
+
+    /// The key of an access of so many bytes, which may be of several members.
+    fn key_of_span(
+        &mut self,
+        live: &mut LiveBlocks,
+        elements: &mut Elements,
+        (thread, site): (u32, u32),
+        address: u64,
+        bytes: u64,
+    ) -> u32 {
+        let key = self.key(live, elements, thread, site, address);
+        let Recent { leaf, view, .. } = self.recent[thread as usize][site as usize];
+        let span = elements.span(&view, address, bytes);
+        if span == leaf {
+            return key;
+        }
+        let group = self.all[key as usize].spot.group;
+        let of_span = self.of(KeyOf { thread, site, spot: Spot::new(group, view, span) });
+        self.accesses[key as usize] -= 1;
+        self.accesses[of_span as usize] += 1;
+        of_span
     }
 }
 
@@ -162,7 +195,7 @@ impl AttributedAccesses {
         let untraced =
             |visits: &Visits| u64::from(self.untraced_sites[visits.segment.0 as usize]) * u64::from(visits.times);
         self.untraced += batch.visits.iter().map(untraced).sum::<u64>();
-        let (live, allocations) = blocks.of_process(batch.process);
+        let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = u64::from(batch.process) << ADDRESS_BITS;
         for visits in batch.visits {
             let index = visits.segment.0 as usize;
@@ -174,7 +207,7 @@ impl AttributedAccesses {
                     for words in batch.words_of_each(*visits, words).filter(|words| !words.is_empty()) {
                         accesses.extend(sites.iter().map(|&PlannedAccess { site, word, bytes, kind }| {
                             let address = words[word as usize];
-                            let key = keys.key(live, thread, site, address);
+                            let key = keys.key(live, elements, thread, site, address);
                             Access { address: address ^ space, key, bytes, thread, kind }
                         }));
                     }
@@ -182,7 +215,7 @@ impl AttributedAccesses {
                 Plan::Sites => {
                     for words in batch.words_of_each(*visits, words) {
                         for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                            if allocations.follow(live, batch, id, site.kind, own) {
+                            if allocations.follow(live, elements, batch, id, site.kind, own) {
                                 continue;
                             }
                             each_access(site, own, |kind, address, bytes| {
@@ -194,7 +227,7 @@ impl AttributedAccesses {
                                 if bytes == 0 {
                                     return;
                                 }
-                                let key = keys.key(live, thread, id.0, address);
+                                let key = keys.key_of_span(live, elements, (thread, id.0), address, bytes);
                                 let of = |address, bytes| Access { address, key, bytes, thread, kind };
                                 let pieces = (0..bytes).step_by(MOST_ACCESS_BYTES as usize);
                                 accesses.extend(pieces.map(|from| {
@@ -217,7 +250,7 @@ impl AttributedAccesses {
             let untraced = program.sites_of(segment).filter(|(_, site)| site.kind == SiteKind::Untraced);
             self.untraced_sites.push(untraced.count() as u32);
         }
-        self.blocks.make_room(program.site_count());
+        self.blocks.make_room(program);
         let &TraceBatch { process, tid, .. } = batch;
         let thread = *self.threads.entry((process, tid)).or_insert_with(|| {
             self.thread_ids.push(Thread { process, tid });
@@ -246,6 +279,23 @@ impl AttributedAccesses {
         self.blocks.unknown_frees()
     }
 
+    /// What a key's accesses are to: by what the block consists of, or else as its site says.
+    fn field(&self, program: &Program, of: &KeyOf) -> String {
+        let (module, site) = program.site(SiteId(of.site));
+        let Spot { element, leaf, .. } = of.spot;
+        let own = field(module, site);
+        if leaf == NO_LEAF {
+            return own;
+        }
+        let elements = self.blocks.elements();
+        let named = of_leaf(elements, SiteId(of.site), site, element, leaf, &own);
+        match named.as_slice() {
+            [(name, _)] => name.clone(),
+            // Several members at once.
+            _ => elements.get(element).declaration.name.clone(),
+        }
+    }
+
     /// What the keys stand for.
     pub fn origins(&self, program: &Program) -> Origins {
         let mut names = Names::default();
@@ -253,17 +303,17 @@ impl AttributedAccesses {
         let mut groups = Groups::default();
         for (of, &accesses) in self.keys.all.iter().zip(&self.keys.accesses) {
             let (module, site) = program.site(SiteId(of.site));
-            *groups.variables.entry((of.group, module.name(site.variable))).or_default() += accesses;
+            *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
         }
         let rows = self.keys.all.iter().zip(&self.keys.accesses).map(|(of, &accesses)| {
             let (module, site) = program.site(SiteId(of.site));
             let place = place(module, site);
             let variable = module.name(site.variable);
-            let data = groups.number(program, of.group, variable, &blocks);
+            let data = groups.number(program, of.spot.group, variable, &blocks);
             Origin {
                 data,
                 variable: names.number(variable),
-                field: names.number(&field(module, site)),
+                field: names.number(&self.field(program, of)),
                 function: names.number(&place.function),
                 line: names.number(&line(&place)),
                 thread: of.thread,

@@ -1,11 +1,13 @@
 //! Names and sums for what a full trace was counted into.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
 
-use super::splitting::{SplitRules, StructureFindings, Structures};
+use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
+use super::heap::Spot;
+use super::splitting::{Known, SplitRules, StructureFindings, Structures};
 use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
 
@@ -31,7 +33,7 @@ pub struct SiteRow {
     pub kind: SiteKind,
     /// The variable; empty where it is not known.
     pub variable: String,
-    /// Type and field, as `node.next`; empty where they are not known.
+    /// Type and field that it accesses most, as `node.next`; empty where they are not known.
     pub field: String,
     /// Times that it ran.
     pub visits: u64,
@@ -84,7 +86,7 @@ pub struct TraceFindings {
     pub sites: Vec<SiteRow>,
     /// By variable.
     pub variables: Vec<NameRow>,
-    /// By type and field.
+    /// By type and field. What accesses several at once counts for each.
     pub fields: Vec<NameRow>,
     /// Structures with the accesses to their fields.
     pub structures: Vec<StructureFindings>,
@@ -106,7 +108,9 @@ pub struct TraceFindings {
 pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules) -> TraceFindings {
     let mut findings = TraceFindings::default();
     let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
-    let mut structures = Structures::default();
+    let elements = analysis.heap().elements();
+    let by_spot = by_spot(program, analysis);
+    let mut structures = Structures::new(elements);
     for (id, visits, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
@@ -120,15 +124,39 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             continue;
         }
         let place = place(module, site);
-        let (variable, field) = (module.name(site.variable).to_owned(), field(module, site));
+        let (variable, own) = (module.name(site.variable).to_owned(), field(module, site));
         findings.total.add(accesses);
-        structures.add(module, site, accesses.count());
         variables.add(&variable, accesses);
-        fields.add(&field, accesses);
         functions.add(&place.function, accesses);
         lines.add(&line(&place), accesses);
+        let mut of_site = Sums::new();
+        let mut rest = accesses;
+        for (spot, sum) in by_spot.get(&id).map(Vec::as_slice).unwrap_or_default() {
+            if spot.leaf != NO_LEAF {
+                rest.subtract(*sum);
+                let (from, bytes) = elements.range(spot.element, spot.leaf, width(site));
+                structures.add(spot.element, Some(from..from + bytes), Known::ByBlock, sum.count());
+                let named = elements.named(id);
+                if elements.is_put_into(named, spot.element, spot.leaf) {
+                    let range = named.offset_bytes.map(|from| from..from.saturating_add(width(site)));
+                    structures.add(named.element, range, Known::BySite, sum.count());
+                }
+                of_site.add_parts(&of_leaf(elements, id, site, spot.element, spot.leaf, &own), *sum);
+            }
+        }
+        if rest.count() > 0 {
+            let named = elements.named(id);
+            let bytes = u32::try_from(rest.bytes() / rest.count()).unwrap_or(u32::MAX);
+            let range = named.offset_bytes.map(|from| from..from.saturating_add(bytes));
+            structures.add(named.element, range, Known::BySite, rest.count());
+            of_site.add_parts(&of_own(elements, id, bytes, &own), rest);
+        }
+        let of_site = of_site.rows();
+        of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
+        let field = of_site.into_iter().next().map(|row| row.name).unwrap_or_default();
         findings.sites.push(SiteRow { place, kind: site.kind, variable, field, visits, accesses });
     }
+    add_unsure(&mut structures, program, analysis, &by_spot);
     findings.sites.sort_by(|a, b| {
         (b.accesses.count().cmp(&a.accesses.count())).then_with(|| (&a.place, a.kind).cmp(&(&b.place, b.kind)))
     });
@@ -137,7 +165,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.structures = structures.judged(rules);
     findings.functions = functions.rows();
     findings.lines = lines.rows();
-    findings.heap = heap(program, analysis);
+    findings.heap = heap(program, analysis, &by_spot);
     findings.values = values(program, analysis);
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
@@ -157,16 +185,104 @@ fn values(program: &Program, analysis: &TraceAnalysis) -> Vec<(String, Values)> 
     named.rows()
 }
 
-fn heap(program: &Program, analysis: &TraceAnalysis) -> Vec<HeapRow> {
+/// Accesses to blocks, by their site.
+type BySpot = BTreeMap<SiteId, Vec<(Spot, Accesses)>>;
+
+fn by_spot(program: &Program, analysis: &TraceAnalysis) -> BySpot {
+    let mut by_spot = BySpot::new();
+    for (site, spot, sum) in analysis.heap().accesses(program) {
+        by_spot.entry(site).or_default().push((spot, sum));
+    }
+    by_spot.values_mut().for_each(|spots| spots.sort_by_key(|(spot, _)| *spot));
+    by_spot
+}
+
+/// Bytes of an access, where the site tells.
+fn width(site: &Site) -> u32 {
+    site.size_bytes.saturating_mul(site.lanes.into()).max(1)
+}
+
+/// What a site accesses in a leaf of an element: names of members, each with how many bytes of it. `own` is what the site is
+/// called, which stays where it is right: of unions it says which.
+pub(super) fn of_leaf(
+    elements: &Elements,
+    id: SiteId,
+    site: &Site,
+    element: ElementId,
+    leaf: LeafId,
+    own: &str,
+) -> Vec<(String, u32)> {
+    let (from, bytes) = elements.range(element, leaf, width(site));
+    let members = elements.members(element, from, bytes);
+    let named = elements.named(id);
+    let is_right = elements.agrees(named, element, from) || elements.is_put_into(named, element, leaf);
+    if members.len() <= 1 && !own.is_empty() && is_right {
+        return vec![(own.to_owned(), bytes)];
+    }
+    members
+}
+
+/// The same of what lies elsewhere.
+fn of_own(elements: &Elements, id: SiteId, bytes: u32, own: &str) -> Vec<(String, u32)> {
+    let named = elements.named(id);
+    if let Some(from) = named.offset_bytes
+        && elements.get(named.element).is_laid_out()
+    {
+        let members = elements.members(named.element, from, bytes);
+        if members.len() > 1 {
+            return members;
+        }
+    }
+    vec![(own.to_owned(), bytes)]
+}
+
+/// Accesses that may be of structures that their sites do not name: those to which several places lead, and those without a
+/// name to blocks in which the structure is accessed, too. Where the block says what it consists of nothing is unsure.
+fn add_unsure(structures: &mut Structures<'_>, program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) {
+    let elements = analysis.heap().elements();
+    let mut unnamed: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut named: BTreeSet<(u32, ElementId)> = BTreeSet::new();
+    for (id, _, accesses) in analysis.counts().sites(program) {
+        let of_site = elements.named(id);
+        let mut rest = accesses;
+        for (spot, sum) in by_spot.get(&id).map(Vec::as_slice).unwrap_or_default() {
+            if spot.leaf != NO_LEAF {
+                rest.subtract(*sum);
+            } else if of_site.element != NO_ELEMENT {
+                named.insert((spot.group, of_site.element));
+            } else if of_site.other == NO_ELEMENT {
+                *unnamed.entry(spot.group).or_default() += sum.count();
+            }
+        }
+        if of_site.other != NO_ELEMENT {
+            structures.add_unsure(of_site.other, rest.count());
+        }
+    }
+    for (group, element) in named {
+        structures.add_unsure(element, unnamed.get(&group).copied().unwrap_or(0));
+    }
+}
+
+fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<HeapRow> {
+    let elements = analysis.heap().elements();
     let mut accesses: BTreeMap<SiteId, (Accesses, Sums)> = BTreeMap::new();
-    for (site, group, sum) in analysis.heap().accesses(program) {
-        let (module, site) = program.site(site);
+    for (&id, spots) in by_spot {
+        let (module, site) = program.site(id);
         if !analysis.filter().wants(module, site) {
             continue;
         }
-        let (total, fields) = accesses.entry(group).or_insert_with(|| (Accesses::default(), Sums::new()));
-        total.add(sum);
-        fields.add(&field(module, site), sum);
+        let own = field(module, site);
+        for (spot, sum) in spots {
+            let (total, fields) =
+                accesses.entry(SiteId(spot.group)).or_insert_with(|| (Accesses::default(), Sums::new()));
+            total.add(*sum);
+            let bytes = u32::try_from(sum.bytes() / sum.count().max(1)).unwrap_or(u32::MAX);
+            let members = match spot.leaf {
+                NO_LEAF => of_own(elements, id, bytes, &own),
+                leaf => of_leaf(elements, id, site, spot.element, leaf, &own),
+            };
+            fields.add_parts(&members, *sum);
+        }
     }
     let row = |(id, blocks): (SiteId, super::heap::GroupBlocks)| {
         let (module, site) = program.site(id);
@@ -232,6 +348,14 @@ impl Sums {
             None => {
                 self.0.insert(name.to_owned(), accesses);
             }
+        }
+    }
+
+    /// Accesses that touch all of these members, each with the bytes that it has of them.
+    fn add_parts(&mut self, members: &[(String, u32)], accesses: Accesses) {
+        let all: u64 = members.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
+        for (name, bytes) in members {
+            self.add(name, if members.len() == 1 { accesses } else { accesses.part((*bytes).into(), all) });
         }
     }
 

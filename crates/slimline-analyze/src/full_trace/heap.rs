@@ -1,4 +1,4 @@
-//! Accesses by the allocation site of the block that they fall into.
+//! Accesses by the allocation site of the block that they fall into, and by the member of what that consists of.
 //!
 //! Most accesses of a site fall into the block, or the gap between blocks, of the one before, so that is tried first; and
 //! of segments that only load and store, which is most, sites are gone through one after the other for all visits that
@@ -9,13 +9,15 @@ pub(super) mod live_blocks;
 
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
 pub use self::blocks::GroupBlocks;
-use self::live_blocks::{BlockNumber, LiveBlocks, NO_GROUP};
+use self::live_blocks::{Block, BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::counts::accesses;
+use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF, View};
 use super::{Accesses, TraceBatch};
 
 /// Accesses to the heap of all processes of a run.
@@ -25,7 +27,7 @@ pub struct HeapAccesses {
     segments: Vec<Plan>,
     /// Of the segments' sites.
     loads_and_stores: Vec<PlannedSite>,
-    accessed: AccessedGroups,
+    accessed: AccessedSpots,
 }
 
 /// How a segment's visits are gone through.
@@ -70,24 +72,43 @@ impl Plan {
     }
 }
 
-/// How often each site accessed each group.
+/// What of which blocks is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Spot {
+    /// The allocating site.
+    pub(super) group: Group,
+    /// What the blocks consist of; [`NO_ELEMENT`] where that is not known of the place.
+    pub(super) element: ElementId,
+    /// Of the element; [`NO_LEAF`] where there is none.
+    pub(super) leaf: LeafId,
+}
+
+/// How often each site accessed which spots.
 #[derive(Debug, Default)]
-struct AccessedGroups {
+struct AccessedSpots {
     /// The process that `recent` is of.
     process: u32,
     /// By site: what it accessed last.
     recent: Vec<Recent>,
-    /// By site: its groups with their sums. Most sites access one.
-    by_site: Vec<Vec<(u32, u32)>>,
+    known: FxHashMap<(u32, Spot), u32>,
     /// The first is of accesses outside blocks.
     sums: Vec<Sum>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Recent {
     block: BlockNumber,
-    /// Index in [`AccessedGroups::sums`] of the site and the block's group.
+    /// Index in [`AccessedSpots::sums`] of the site and the spot.
     sum: u32,
+    leaf: LeafId,
+    group: Group,
+    view: View,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { block: BlockNumber::default(), sum: 0, leaf: NO_LEAF, group: NO_GROUP, view: View::default() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,14 +119,13 @@ struct Sum {
     varying: Accesses,
 }
 
-impl AccessedGroups {
+impl AccessedSpots {
     fn make_room(&mut self, process: u32, sites: usize) {
         if self.process != process {
             self.process = process;
             self.recent.clear();
         }
         self.recent.resize(sites, Recent::default());
-        self.by_site.resize(sites, Vec::new());
         if self.sums.is_empty() {
             self.sums.push(Sum::default());
         }
@@ -113,78 +133,117 @@ impl AccessedGroups {
 
     /// The sum that an access of the site to this address belongs to.
     #[inline]
-    fn sum(&mut self, live: &mut LiveBlocks, site: u32, address: u64) -> &mut Sum {
-        let recent = self.recent[site as usize];
-        let sum = if live.reaches(recent.block, address) { recent.sum } else { self.look_up(live, site, address) };
+    fn sum(&mut self, live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> &mut Sum {
+        let recent = &self.recent[site as usize];
+        let is_recent = live.reaches(recent.block, address) && elements.leaf(&recent.view, address) == recent.leaf;
+        let sum = if is_recent { recent.sum } else { self.look_up(live, elements, site, address) };
         &mut self.sums[sum as usize]
     }
 
-    fn look_up(&mut self, live: &mut LiveBlocks, site: u32, address: u64) -> u32 {
+    fn look_up(&mut self, live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> u32 {
         let recent = &mut self.recent[site as usize];
-        let before = live.group(recent.block);
-        recent.block = live.find(address);
-        let group = live.group(recent.block);
-        if group == NO_GROUP {
+        let before = (recent.group, recent.view.element(), recent.leaf);
+        (recent.block, recent.view) = seen(live, elements, site, address);
+        recent.group = live.group(recent.block);
+        recent.leaf = elements.leaf(&recent.view, address);
+        if recent.group == NO_GROUP {
             recent.sum = 0;
-        } else if group != before || recent.sum == 0 {
-            let groups = &mut self.by_site[site as usize];
-            recent.sum = match groups.iter().find(|(known, _)| *known == group) {
-                Some((_, sum)) => *sum,
-                None => {
-                    self.sums.push(Sum::default());
-                    groups.push((group, self.sums.len() as u32 - 1));
-                    self.sums.len() as u32 - 1
-                }
-            };
+        } else if before != (recent.group, recent.view.element(), recent.leaf) {
+            let Recent { group, view, leaf, .. } = *recent;
+            let sum = self.of_spot(site, Spot::new(group, view, leaf));
+            self.recent[site as usize].sum = sum;
         }
-        recent.sum
+        self.recent[site as usize].sum
+    }
+
+    fn of_spot(&mut self, site: u32, spot: Spot) -> u32 {
+        *self.known.entry((site, spot)).or_insert_with(|| {
+            self.sums.push(Sum::default());
+            self.sums.len() as u32 - 1
+        })
     }
 
     /// The same address of a site in all visits of a run; `words` begin with it, and it comes again every `stride` words.
-    fn run(&mut self, live: &mut LiveBlocks, site: u32, words: &[u64], stride: usize, times: usize) {
+    fn run(
+        &mut self,
+        live: &mut LiveBlocks,
+        elements: &Elements,
+        site: u32,
+        words: &[u64],
+        (stride, times): (usize, usize),
+    ) {
         let mut addresses = words.iter().step_by(stride).take(times).peekable();
         while let Some(&address) = addresses.next() {
-            self.sum(live, site, address).times += 1;
-            let Recent { block, sum } = self.recent[site as usize];
+            self.sum(live, elements, site, address).times += 1;
+            let Recent { block, sum, leaf, view, .. } = self.recent[site as usize];
+            let is_same = |address: u64| live.reaches(block, address) && elements.leaf(&view, address) == leaf;
             let mut more = 0;
-            while addresses.next_if(|address| live.reaches(block, **address)).is_some() {
+            while addresses.next_if(|address| is_same(**address)).is_some() {
                 more += 1;
             }
             self.sums[sum as usize].times += more;
         }
     }
-}
 
-impl AccessedGroups {
     /// One visit of a site; `own` are its words.
-    fn site(&mut self, live: &mut LiveBlocks, id: SiteId, site: &Site, own: &[u64]) {
-        let mut access = |address: u64, accesses: Accesses| self.sum(live, id.0, address).varying.add(accesses);
+    fn site(&mut self, live: &mut LiveBlocks, elements: &mut Elements, id: SiteId, site: &Site, own: &[u64]) {
+        let mut access = |address: u64, bytes: u64, accesses: Accesses| {
+            self.sum(live, elements, id.0, address);
+            let Recent { mut sum, leaf, group, view, .. } = self.recent[id.0 as usize];
+            let span = elements.span(&view, address, bytes);
+            if span != leaf {
+                sum = self.of_spot(id.0, Spot::new(group, view, span));
+            }
+            self.sums[sum as usize].varying.add(accesses);
+        };
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, [address, ..]) => {
-                self.sum(live, id.0, *address).times += 1;
+                self.sum(live, elements, id.0, *address).times += 1;
             }
             (SiteKind::MaskedLoad | SiteKind::MaskedStore | SiteKind::Fill, [address, ..]) => {
-                access(*address, accesses(site, own));
+                let accesses = accesses(site, own);
+                access(*address, accesses.bytes(), accesses);
             }
             (SiteKind::Copy, &[to, from, bytes]) => {
-                access(to, Accesses { stores: 1, stored_bytes: bytes, ..Accesses::default() });
-                access(from, Accesses { loads: 1, loaded_bytes: bytes, ..Accesses::default() });
+                access(to, bytes, Accesses { stores: 1, stored_bytes: bytes, ..Accesses::default() });
+                access(from, bytes, Accesses { loads: 1, loaded_bytes: bytes, ..Accesses::default() });
             }
             (SiteKind::Gather | SiteKind::Scatter, [mask, lanes @ ..]) => {
                 let one = accesses(site, &[1]);
                 let active = (0..lanes.len().min(64)).filter(|lane| mask >> lane & 1 != 0);
-                active.for_each(|lane| access(lanes[lane], one));
+                active.for_each(|lane| access(lanes[lane], one.bytes(), one));
             }
             _ => {}
         }
     }
 }
 
+impl Spot {
+    pub(super) fn new(group: Group, view: View, leaf: LeafId) -> Self {
+        let element = if leaf == NO_LEAF { NO_ELEMENT } else { view.element() };
+        Self { group, element, leaf }
+    }
+}
+
+/// The block at an address and what its site, of which something may be learned, sees there.
+pub(super) fn seen(live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> (BlockNumber, View) {
+    let number = live.find(address);
+    let Block { start, end, group, mut content } = live.block(number);
+    if group == NO_GROUP {
+        return (number, View::default());
+    }
+    if let Some(learned) = elements.learned(content, site, address - start, end - start) {
+        live.learn(number, learned);
+        content = learned;
+    }
+    (number, elements.view(content, site, start, end))
+}
+
 impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.make_room(program, batch.process);
         let Self { blocks, segments, loads_and_stores, accessed } = self;
-        let (live, allocations) = blocks.of_process(batch.process);
+        let (live, allocations, elements) = blocks.of_process(batch.process);
         for visits in batch.visits {
             let index = visits.segment.0 as usize;
             let known = &program.segments()[index];
@@ -196,10 +255,10 @@ impl HeapAccesses {
                     for PlannedSite { site, word } in sites {
                         let words = &words[*word as usize..];
                         if visits.times == 1 {
-                            accessed.sum(live, *site, words[0]).times += 1;
+                            accessed.sum(live, elements, *site, words[0]).times += 1;
                         } else {
-                            let (stride, times) = (1 + known.words as usize, visits.times as usize);
-                            accessed.run(live, *site, words, stride, times);
+                            let repeats = (1 + known.words as usize, visits.times as usize);
+                            accessed.run(live, elements, *site, words, repeats);
                         }
                     }
                 }
@@ -207,8 +266,8 @@ impl HeapAccesses {
                 Plan::LoadsAndStores(_) | Plan::Visits => {
                     for words in batch.words_of_each(*visits, known.words) {
                         for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                            if !allocations.follow(live, batch, id, site.kind, own) {
-                                accessed.site(live, id, site, own);
+                            if !allocations.follow(live, elements, batch, id, site.kind, own) {
+                                accessed.site(live, elements, id, site, own);
                             }
                         }
                     }
@@ -222,7 +281,7 @@ impl HeapAccesses {
             let plan = Plan::new(program, SegmentId(segment as u32), &mut self.loads_and_stores);
             self.segments.push(plan);
         }
-        self.blocks.make_room(program.site_count());
+        self.blocks.make_room(program);
         self.accessed.make_room(process, program.site_count());
     }
 
@@ -231,17 +290,19 @@ impl HeapAccesses {
         self.blocks.groups()
     }
 
-    /// Accesses to blocks: the accessing site, the allocating one, and how many.
-    pub fn accesses<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, SiteId, Accesses)> {
-        let by_site = (0..).zip(&self.accessed.by_site);
-        by_site.flat_map(move |(site, groups)| {
-            groups.iter().map(move |(group, sum)| {
-                let Sum { times, varying } = self.accessed.sums[*sum as usize];
-                let mut sum = accesses(program.site(SiteId(site)).1, &[]).times(times);
-                sum.add(varying);
-                (SiteId(site), SiteId(*group), sum)
-            })
+    /// Accesses to blocks: the accessing site, the spot, and how many.
+    pub(super) fn accesses<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, Spot, Accesses)> {
+        self.accessed.known.iter().map(move |((site, spot), sum)| {
+            let Sum { times, varying } = self.accessed.sums[*sum as usize];
+            let mut sum = accesses(program.site(SiteId(*site)).1, &[]).times(times);
+            sum.add(varying);
+            (SiteId(*site), *spot, sum)
         })
+    }
+
+    /// The structures of the program.
+    pub(super) fn elements(&self) -> &Elements {
+        self.blocks.elements()
     }
 
     /// Blocks that were freed or resized but not known.
@@ -275,8 +336,10 @@ mod tests {
     fn loads_by_group(run: &Run) -> Vec<(u32, u64)> {
         let mut heap = HeapAccesses::default();
         heap.update(run.program(), &run.batch());
-        let loads =
-            heap.accesses(run.program()).filter(|(site, ..)| *site == LOAD).map(|(_, group, sum)| (group.0, sum.loads));
+        let loads = heap
+            .accesses(run.program())
+            .filter(|(site, ..)| *site == LOAD)
+            .map(|(_, spot, sum)| (spot.group, sum.loads));
         let mut loads: Vec<_> = loads.collect();
         loads.sort_unstable();
         loads

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   words of a chunk ──► decoder ──► visits ─┬─► counts  loads, stores, bytes by site
-//!                                            ├─► heap    the same by allocation site of the block
+//!                                            ├─► heap    the same by allocation site of the block, and by its members
 //!                                            ├─► values  what was loaded and stored, where it is told
 //!                                            └─► checks  whether the trace is one at all
 //! ```
@@ -16,6 +16,7 @@
 pub mod attributed;
 pub mod checks;
 pub mod counts;
+mod elements;
 pub mod filter;
 pub mod findings;
 pub mod heap;
@@ -97,6 +98,20 @@ impl Accesses {
         self.stores = self.stores.saturating_add(other.stores);
         self.loaded_bytes = self.loaded_bytes.saturating_add(other.loaded_bytes);
         self.stored_bytes = self.stored_bytes.saturating_add(other.stored_bytes);
+    }
+
+    /// Takes others away from these, of which they are some.
+    fn subtract(&mut self, other: Self) {
+        self.loads = self.loads.saturating_sub(other.loads);
+        self.stores = self.stores.saturating_sub(other.stores);
+        self.loaded_bytes = self.loaded_bytes.saturating_sub(other.loaded_bytes);
+        self.stored_bytes = self.stored_bytes.saturating_sub(other.stored_bytes);
+    }
+
+    /// As many, of a part of their bytes.
+    fn part(self, bytes: u64, all: u64) -> Self {
+        let part = |of: u64| (u128::from(of) * u128::from(bytes) / u128::from(all.max(1))) as u64;
+        Self { loaded_bytes: part(self.loaded_bytes), stored_bytes: part(self.stored_bytes), ..self }
     }
 
     /// So many of these.

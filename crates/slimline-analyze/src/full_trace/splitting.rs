@@ -4,12 +4,12 @@
 //! is *cold* if it is accessed less than half as often as its fields are on average. The cold fields are worth a
 //! structure of their own, behind a pointer, where they are larger than the pointer.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use slimline_attribute::tables::Language;
-use slimline_trace::stream::sites::{Member, Module, Name, Site, Structure};
 
+use super::elements::{Element, ElementId, Elements, NO_ELEMENT, Part};
 use crate::advise::definition::{Form, plain_name};
 
 /// Alignment of most fields at the most: of the C types only `long double` and vectors have more.
@@ -45,8 +45,12 @@ pub enum Verdict {
     Small,
     /// There is nothing to take apart.
     OneField,
+    /// It is declared in a header of the system.
+    Foreign,
     /// No field is cold.
     NothingCold,
+    /// Fields look cold, but there are enough accesses of which nobody knows the field to make them warm.
+    Unclear,
     /// The pointer would be as large as what it replaces.
     LittleCold,
     /// It has a parent, members without a name, or an array without a length at its end: what it would become is not told.
@@ -62,7 +66,7 @@ pub struct StructureFindings {
     pub bytes: u32,
     /// Accesses, counted for each field that they touch.
     pub accesses: u64,
-    /// Those of them that are no field's: copies of the whole, paddings.
+    /// Those of them of which no field is known.
     pub elsewhere: u64,
     /// In their order; those that share bytes are one.
     pub fields: Vec<FieldCount>,
@@ -89,160 +93,162 @@ pub struct FieldCount {
     pub is_cold: bool,
 }
 
+/// What was accessed of a structure.
+#[derive(Clone, Debug, Default)]
+struct Touched {
+    /// By part: accesses that touch it.
+    parts: Vec<u64>,
+    /// Those of them that nothing but this structure was named for.
+    apart: Vec<u64>,
+    accesses: u64,
+    elsewhere: u64,
+    /// Accesses that may be of any of its fields, or of none.
+    unsure: u64,
+}
+
 /// Structures that are accessed, while sites are looked at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Structures<'p> {
-    /// By module and name: each module declares its own.
-    accessed: BTreeMap<(*const Module, Name), (&'p Module, &'p Structure, StructureFindings)>,
+    elements: &'p Elements,
+    accessed: BTreeMap<ElementId, Touched>,
+}
+
+/// Whether a structure's field was accessed as part of what lies around it, or by its own name only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The block says so.
+    ByBlock,
+    /// The site says so.
+    BySite,
 }
 
 impl<'p> Structures<'p> {
-    /// A site of the module accesses memory so often.
-    pub(super) fn add(&mut self, module: &'p Module, site: &Site, count: u64) {
-        let found = match self.accessed.entry((module, site.structure)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let declared = module.structures.iter().find(|declared| declared.name == site.structure);
-                let Some(declared) = declared else { return };
-                new.insert((module, declared, Declaration::of(module, declared).not_accessed()))
+    pub(super) fn new(elements: &'p Elements) -> Self {
+        Self { elements, accessed: BTreeMap::new() }
+    }
+
+    /// So many accesses to these bytes of a structure; none where they are not known.
+    pub(super) fn add(&mut self, id: ElementId, bytes: Option<Range<u32>>, known: Known, count: u64) {
+        if id == NO_ELEMENT {
+            return;
+        }
+        let parts = &self.elements.get(id).parts;
+        let touched = self.accessed.entry(id).or_default();
+        touched.parts.resize(parts.len(), 0);
+        touched.apart.resize(parts.len(), 0);
+        let (mut times, mut inner) = (0, Vec::new());
+        let bytes = bytes.filter(|bytes| !bytes.is_empty()).unwrap_or(0..0);
+        for (index, part) in parts.iter().enumerate() {
+            if bytes.start >= part.end() || part.offset_bytes >= bytes.end {
+                continue;
             }
-        };
-        add(&mut found.2, site, count);
+            times += 1;
+            touched.parts[index] = touched.parts[index].saturating_add(count);
+            if known == Known::BySite {
+                touched.apart[index] = touched.apart[index].saturating_add(count);
+            }
+            if let Some(of) = part.is_all().filter(|of| self.elements.get(*of).is_laid_out()) {
+                inner.push((of, within(&bytes, part, self.elements.get(of).declaration.bytes)));
+            }
+        }
+        touched.accesses = touched.accesses.saturating_add(count.saturating_mul(times.max(1)));
+        if times == 0 {
+            touched.elsewhere = touched.elsewhere.saturating_add(count);
+        }
+        for (of, bytes) in inner {
+            self.add(of, Some(bytes), Known::ByBlock, count);
+        }
+    }
+
+    /// So many accesses may be of this structure, of whichever field.
+    pub(super) fn add_unsure(&mut self, id: ElementId, count: u64) {
+        if let Some(touched) = self.accessed.get_mut(&id) {
+            touched.unsure = touched.unsure.saturating_add(count);
+        }
     }
 
     /// What to do with them, most accesses first.
     pub(super) fn judged(self, rules: &SplitRules) -> Vec<StructureFindings> {
-        let mut structures: BTreeMap<Declaration, StructureFindings> = BTreeMap::new();
-        for (module, declared, found) in self.accessed.into_values() {
-            match structures.entry(Declaration::of(module, declared)) {
-                Entry::Occupied(mut known) => known.get_mut().merge(&found),
-                Entry::Vacant(new) => drop(new.insert(found)),
+        let total: u64 = self.accessed.values().map(|touched| touched.accesses).fold(0, u64::saturating_add);
+        let average = total as f64 / self.accessed.len().max(1) as f64;
+        // What lies in others may be accessed by its own name, wherever it is. What something is made of has a lower number.
+        let mut named = BTreeSet::new();
+        for id in 1..self.elements.count() {
+            let own = self.accessed.get(&id).is_some_and(|touched| touched.apart.iter().any(|count| *count > 0));
+            let made_of = || self.elements.get(id).parts.iter().flat_map(|part| &part.made_of);
+            if own || made_of().any(|of| named.contains(of)) {
+                named.insert(id);
             }
         }
-        let total: u64 = structures.values().map(|structure| structure.accesses).sum();
-        let average = total as f64 / structures.len().max(1) as f64;
-        let names: BTreeSet<String> = structures.keys().map(|declaration| declaration.name.clone()).collect();
-        let judged = structures.into_iter().map(|(declaration, mut found)| {
-            found.verdict = judge(&mut found, average, &names, rules);
-            if found.verdict == Verdict::Split && !declaration.is_plain() {
-                found.verdict = Verdict::NotPlain;
-            }
+        let judged = self.accessed.iter().map(|(&id, touched)| {
+            let element = self.elements.get(id);
+            let mut found = findings_of(element, touched);
+            let doubt = self.doubt(id, touched);
+            let is_named = |part: &Part| part.made_of.iter().any(|of| named.contains(of));
+            let named: Vec<bool> = element.parts.iter().map(is_named).collect();
+            found.verdict = judge(&mut found, average, &doubt, &named, rules);
+            found.verdict = match found.verdict {
+                Verdict::Split | Verdict::LittleCold if element.declaration.is_foreign => Verdict::Foreign,
+                Verdict::Split if !element.declaration.is_plain() => Verdict::NotPlain,
+                verdict => verdict,
+            };
             if found.verdict == Verdict::Split {
-                found.code = definitions(&found, declaration.is_alias);
+                found.code = definitions(&found, element.declaration.is_alias);
             }
             found
         });
         let mut found: Vec<_> = judged.collect();
-        // Names are in order already.
-        found.sort_by_key(|structure| std::cmp::Reverse(structure.accesses));
+        found.sort_by(|a, b| (b.accesses.cmp(&a.accesses)).then_with(|| (&a.name, a.bytes).cmp(&(&b.name, b.bytes))));
         found
     }
-}
 
-impl StructureFindings {
-    /// Adds what was accessed of the same structure elsewhere.
-    fn merge(&mut self, other: &Self) {
-        self.accesses = self.accesses.saturating_add(other.accesses);
-        self.elsewhere = self.elsewhere.saturating_add(other.elsewhere);
-        for (field, other) in self.fields.iter_mut().zip(&other.fields) {
-            field.accesses = field.accesses.saturating_add(other.accesses);
-        }
-    }
-}
-
-/// What makes a structure one: units that see another one of its name have another structure.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Declaration {
-    name: String,
-    is_alias: bool,
-    bytes: u32,
-    /// Name, type, offset and size.
-    members: Vec<(String, String, u32, u32)>,
-}
-
-impl Declaration {
-    fn of(module: &Module, declared: &Structure) -> Self {
-        let member = |member: &Member| {
-            let text = |name| module.name(name).to_owned();
-            (text(member.name), text(member.type_name), member.offset_bytes, member.size_bytes)
-        };
-        Self {
-            name: module.name(declared.name).to_owned(),
-            is_alias: declared.is_alias,
-            bytes: declared.size_bytes,
-            members: declared.members.iter().map(member).collect(),
-        }
-    }
-
-    /// Whether its members can be declared elsewhere as they are here.
-    fn is_plain(&self) -> bool {
-        let has_names = self.members.iter().all(|(name, ..)| !name.is_empty());
-        has_names && self.members.last().is_none_or(|(.., bytes)| *bytes > 0)
-    }
-
-    fn not_accessed(&self) -> StructureFindings {
-        let mut fields: Vec<FieldCount> = Vec::new();
-        for (name, type_name, offset_bytes, bytes) in &self.members {
-            let name = if name.is_empty() { type_name } else { name };
-            match fields.last_mut() {
-                // Bit fields, and members of a union.
-                Some(last) if *offset_bytes < last.offset_bytes.saturating_add(last.bytes) => {
-                    last.name = format!("{}, {name}", last.name);
-                    let end = offset_bytes.saturating_add(*bytes).saturating_sub(last.offset_bytes);
-                    last.bytes = last.bytes.max(end);
-                }
-                _ => fields.push(FieldCount {
-                    name: name.clone(),
-                    type_name: type_name.clone(),
-                    offset_bytes: *offset_bytes,
-                    bytes: *bytes,
-                    accesses: 0,
-                    is_cold: false,
-                }),
+    /// By part: accesses that may be of it, though they are not counted as such. Structures that begin alike are accessed by
+    /// the name of either, as a list of all objects does that have one header.
+    fn doubt(&self, id: ElementId, touched: &Touched) -> Vec<u64> {
+        let mut doubt = vec![touched.unsure.saturating_add(touched.elsewhere); touched.parts.len()];
+        for (&other, of_other) in &self.accessed {
+            let are_alike =
+                other != id && (self.elements.begins_with(id, other) || self.elements.begins_with(other, id));
+            if are_alike {
+                doubt.iter_mut().zip(&of_other.apart).for_each(|(doubt, count)| *doubt = doubt.saturating_add(*count));
             }
         }
-        StructureFindings {
-            name: self.name.clone(),
-            bytes: self.bytes,
-            accesses: 0,
-            elsewhere: 0,
-            fields,
-            verdict: Verdict::NotLive,
-            code: String::new(),
-        }
+        doubt
     }
 }
 
-/// Counts an access for each field that it touches.
-fn add(found: &mut StructureFindings, site: &Site, count: u64) {
-    let bytes = site.size_bytes.saturating_mul(site.lanes.into());
-    let touched = site.offset_bytes.filter(|_| bytes > 0).map(|from| (from, from.saturating_add(bytes)));
-    let mut is_any = false;
-    for field in &mut found.fields {
-        let end = field.offset_bytes.saturating_add(field.bytes.max(1));
-        if touched.is_some_and(|(from, to)| from < end && field.offset_bytes < to) {
-            field.accesses = field.accesses.saturating_add(count);
-            found.accesses = found.accesses.saturating_add(count);
-            is_any = true;
-        }
-    }
-    if !is_any {
-        found.elsewhere = found.elsewhere.saturating_add(count);
-        found.accesses = found.accesses.saturating_add(count);
+/// Where bytes of a structure are in its part, or in one of the elements that this is an array of.
+fn within(bytes: &Range<u32>, part: &Part, element_bytes: u32) -> Range<u32> {
+    let from = bytes.start.saturating_sub(part.offset_bytes);
+    let to = bytes.end.min(part.end()) - part.offset_bytes;
+    let size = element_bytes.max(1);
+    if to - from >= size { 0..size } else { from % size..(from % size).saturating_add(to - from).min(size) }
+}
+
+fn findings_of(element: &Element, touched: &Touched) -> StructureFindings {
+    let field = |(part, accesses): (&Part, &u64)| FieldCount {
+        name: part.name.clone(),
+        type_name: part.type_name.clone(),
+        offset_bytes: part.offset_bytes,
+        bytes: part.bytes,
+        accesses: *accesses,
+        is_cold: false,
+    };
+    StructureFindings {
+        name: element.declaration.name.clone(),
+        bytes: element.declaration.bytes,
+        accesses: touched.accesses,
+        elsewhere: touched.elsewhere,
+        fields: element.parts.iter().zip(&touched.parts).map(field).collect(),
+        verdict: Verdict::NotLive,
+        code: String::new(),
     }
 }
 
-/// The structure that a member is, or is an array of; as its type is spelled.
-fn bare(type_name: &str) -> &str {
-    let name = type_name.split('[').next().unwrap_or_default();
-    ["struct ", "union ", "const ", "volatile "]
-        .into_iter()
-        .fold(name, |name, word| name.strip_prefix(word).unwrap_or(name))
-}
-
-/// Tells which fields are cold, where that matters. `average` is of the accesses of structures. Members that are structures
-/// of these names may have been accessed as such: they are not cold.
-fn judge(found: &mut StructureFindings, average: f64, names: &BTreeSet<String>, rules: &SplitRules) -> Verdict {
+/// Tells which fields are cold, where that matters. `average` is of the accesses of structures; `doubt` has for each field the
+/// accesses that may be of it besides, and `is_named` whether it is a structure that is accessed by its own name, which may be
+/// in here: those are not cold.
+fn judge(found: &mut StructureFindings, average: f64, doubt: &[u64], is_named: &[bool], rules: &SplitRules) -> Verdict {
     if found.fields.len() < 2 {
         return Verdict::OneField;
     }
@@ -254,11 +260,16 @@ fn judge(found: &mut StructureFindings, average: f64, names: &BTreeSet<String>, 
     }
     let least = found.accesses as f64 / found.fields.len() as f64 * rules.cold;
     let mut cold_bytes = 0_u32;
-    for field in &mut found.fields {
-        field.is_cold = (field.accesses as f64) < least && !names.contains(bare(&field.type_name));
+    let mut is_doubted = false;
+    for (index, field) in found.fields.iter_mut().enumerate() {
+        let doubt = doubt.get(index).copied().unwrap_or(0);
+        let looks_cold = (field.accesses as f64) < least && !is_named.get(index).copied().unwrap_or(false);
+        field.is_cold = looks_cold && (field.accesses.saturating_add(doubt) as f64) < least;
+        is_doubted |= looks_cold && !field.is_cold;
         cold_bytes = cold_bytes.saturating_add(if field.is_cold { field.bytes } else { 0 });
     }
     match cold_bytes {
+        0 if is_doubted => Verdict::Unclear,
         0 => Verdict::NothingCold,
         bytes if bytes <= rules.pointer_bytes || hot_bytes(found, rules) >= found.bytes => Verdict::LittleCold,
         _ => Verdict::Split,
@@ -302,7 +313,7 @@ fn definitions(found: &StructureFindings, is_alias: bool) -> String {
 #[cfg(test)]
 mod tests {
     use slimline_trace::stream::decode::Program;
-    use slimline_trace::stream::sites::{ModuleBuilder, SiteKind};
+    use slimline_trace::stream::sites::{Member, ModuleBuilder, Site, SiteKind, Structure};
 
     use super::super::findings::findings;
     use super::super::tests::visits_of;
@@ -317,6 +328,7 @@ mod tests {
             type_name: builder.name(type_name),
             offset_bytes,
             size_bytes,
+            structure: None,
         };
         let node = vec![
             member("key", "long", 0, 8),
@@ -329,7 +341,7 @@ mod tests {
         let pair = vec![member("a", "int", 0, 4), member("b", "int", 4, 4)];
         for (name, is_alias, size_bytes, members) in [("node", false, 48, node), ("pair", true, 8, pair)] {
             let name = builder.name(name);
-            builder.structure(Structure { name, is_alias, size_bytes, members });
+            builder.structure(Structure { name, is_alias, size_bytes, members, ..Structure::default() });
         }
         let mut words = Vec::new();
         for (segment, (structure, offset, bytes, count)) in (0..).zip(times) {
@@ -390,7 +402,7 @@ mod tests {
         assert_eq!(hot(48, &[(0, 1, false), (8, 8, true), (16, 20, false), (40, 4, false)]), 40);
         let mut arc = of(16, &[(0, 4, false), (4, 4, false), (8, 8, false)]);
         (arc.accesses, arc.fields[0].accesses) = (90, 90);
-        assert_eq!(judge(&mut arc, 1.0, &BTreeSet::new(), &SplitRules::default()), Verdict::LittleCold);
+        assert_eq!(judge(&mut arc, 1.0, &[], &[], &SplitRules::default()), Verdict::LittleCold);
     }
 
     #[test]
@@ -403,7 +415,6 @@ mod tests {
     /// `push(&node->pairs[i])` accesses pairs, wherever they lie.
     #[test]
     fn a_member_that_is_an_accessed_structure_is_not_cold() {
-        assert_eq!(["struct pair[4]", "pair", "struct pair *"].map(bare), ["pair", "pair", "pair *"]);
         let field = |type_name: &str, accesses| FieldCount {
             name: "field".to_owned(),
             type_name: type_name.to_owned(),
@@ -421,21 +432,23 @@ mod tests {
             verdict: Verdict::NotLive,
             code: String::new(),
         };
-        let names = BTreeSet::from(["pair".to_owned()]);
-        assert_eq!(judge(&mut found, 1.0, &names, &SplitRules::default()), Verdict::Split);
+        assert_eq!(judge(&mut found, 1.0, &[], &[false, true, false], &SplitRules::default()), Verdict::Split);
         assert_eq!(found.fields.iter().map(|field| field.is_cold).collect::<Vec<_>>(), [false, false, true]);
     }
 
     #[test]
-    fn what_can_not_be_declared_elsewhere_is_not_split() {
-        let declaration = |members: &[(&str, u32)]| {
-            let member = |(name, bytes): &(&str, u32)| ((*name).to_owned(), "T".to_owned(), 0, *bytes);
-            let members = members.iter().map(member).collect();
-            Declaration { name: "T".to_owned(), is_alias: false, bytes: 64, members }
+    fn what_may_be_accessed_by_another_name_is_not_cold() {
+        // Of 90 accesses to two fields one with less than 22.5 is cold.
+        let found = |doubt: &[u64]| {
+            let mut found = found(&[("node", 0, 8, 1)]).remove(0);
+            found.fields.truncate(2);
+            (found.accesses, found.fields[0].accesses, found.fields[1].accesses) = (90, 90, 0);
+            found.fields[1].bytes = 40;
+            let verdict = judge(&mut found, 1.0, doubt, &[], &SplitRules::default());
+            (verdict, found.fields[1].is_cold)
         };
-        assert!(declaration(&[("a", 8), ("b", 56)]).is_plain());
-        assert!(!declaration(&[("", 8), ("b", 56)]).is_plain(), "a parent");
-        assert!(!declaration(&[("a", 8), ("data", 0)]).is_plain(), "an array without a length");
+        assert_eq!(found(&[0, 22]), (Verdict::Split, true));
+        assert_eq!(found(&[0, 23]), (Verdict::Unclear, false));
     }
 
     #[test]

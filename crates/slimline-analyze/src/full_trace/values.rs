@@ -1,8 +1,10 @@
 //! What was loaded and stored, of programs that were compiled to tell it.
 //!
 //! A word says bits, not whether they have a sign: so least and greatest are kept both ways, and whoever shows them takes the
-//! one that needs fewer bytes. How many different values there were is estimated by linear counting (Whang, Vander-Zanden,
+//! one that needs fewer bytes; where they need as many, the type of what is accessed decides. How many different values there were is estimated by linear counting (Whang, Vander-Zanden,
 //! Taylor 1990): a bit of 1024 for each value, by its hash.
+
+use std::cmp::Ordering;
 
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
 use slimline_trace::stream::sites::ValueKind;
@@ -101,7 +103,9 @@ impl Values {
         match self.kind {
             ValueKind::Float => self.float.map(|(least, greatest)| Range::Float(least, greatest)),
             _ if self.count == 0 => None,
-            ValueKind::Integer if self.is_signed() => Some(Range::Signed(self.signed.0, self.signed.1)),
+            ValueKind::Integer | ValueKind::Signed | ValueKind::Unsigned if self.is_signed() => {
+                Some(Range::Signed(self.signed.0, self.signed.1))
+            }
             _ => Some(Range::Unsigned(self.unsigned.0, self.unsigned.1)),
         }
     }
@@ -111,8 +115,8 @@ impl Values {
         match self.kind {
             ValueKind::Pointer => None,
             ValueKind::Float => self.float.map(|_| if self.is_single { "float" } else { "double" }),
-            ValueKind::Integer if self.count == 0 => None,
-            ValueKind::Integer => Some(match (self.is_signed(), self.unsigned_bytes().min(self.signed_bytes())) {
+            _ if self.count == 0 => None,
+            _ => Some(match (self.is_signed(), self.unsigned_bytes().min(self.signed_bytes())) {
                 (false, 1) => "uint8_t",
                 (false, 2) => "uint16_t",
                 (false, 4) => "uint32_t",
@@ -134,7 +138,11 @@ impl Values {
     }
 
     fn is_signed(&self) -> bool {
-        self.signed_bytes() < self.unsigned_bytes()
+        match self.signed_bytes().cmp(&self.unsigned_bytes()) {
+            Ordering::Less => true,
+            Ordering::Equal => self.kind == ValueKind::Signed && self.signed.0 < 0,
+            Ordering::Greater => false,
+        }
     }
 
     fn unsigned_bytes(&self) -> u32 {
@@ -261,6 +269,18 @@ mod tests {
             let found = values(ValueKind::Integer, 4, words);
             assert_eq!((found.range(), found.narrowest()), (Some(range), Some(narrowest)), "{words:?}");
         }
+        // Both ways take four bytes.
+        let words = [minus(-1), 1 << 20];
+        for (kind, range, narrowest) in [
+            (ValueKind::Integer, Range::Unsigned(1 << 20, minus(-1)), "uint32_t"),
+            (ValueKind::Unsigned, Range::Unsigned(1 << 20, minus(-1)), "uint32_t"),
+            (ValueKind::Signed, Range::Signed(-1, 1 << 20), "int32_t"),
+        ] {
+            let found = values(kind, 4, &words);
+            assert_eq!((found.range(), found.narrowest()), (Some(range), Some(narrowest)), "{kind:?}");
+        }
+        // A sign that is not used.
+        assert_eq!(values(ValueKind::Signed, 4, &[0, 255]).narrowest(), Some("uint8_t"));
         let zeros = values(ValueKind::Integer, 8, &[0, 5, 0]);
         assert_eq!((zeros.count, zeros.zeros, zeros.distinct()), (3, 2, Some(2)));
     }

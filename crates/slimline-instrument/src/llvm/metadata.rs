@@ -195,10 +195,10 @@ impl<'m> Metadata<'m> {
         Self::some(self.module, unsafe { (self.module.api().LLVMDILocationGetInlinedAt)(self.raw) })
     }
 
-    /// Directory and name of the file of a function or a block of its source.
+    /// Directory and name of the file of a structure, or of a function or a block of its source.
     pub fn file(self) -> Option<(Cow<'m, str>, Cow<'m, str>)> {
-        // Files, units, functions, blocks and namespaces: 15 to 20.
-        if !matches!(self.number(), 15..=20) {
+        // Structures, and files, units, functions, blocks and namespaces.
+        if !matches!(self.number(), 13 | 15..=20) {
             return None;
         }
         let api = self.module.api();

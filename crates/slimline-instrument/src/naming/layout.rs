@@ -24,6 +24,7 @@ mod tag {
     pub(super) const CONST: u16 = 0x26;
     pub(super) const VOLATILE: u16 = 0x35;
     pub(super) const RESTRICT: u16 = 0x37;
+    pub(super) const BASE: u16 = 0x24;
     pub(super) const RVALUE_REFERENCE: u16 = 0x42;
     pub(super) const ATOMIC: u16 = 0x47;
 }
@@ -173,23 +174,47 @@ impl<'m> Layouts<'m> {
         None
     }
 
-    /// The member at an offset in an object, of which `bytes` are accessed. Arrays of structures count as one of them.
-    pub(super) fn member(&mut self, object: Metadata<'m>, offset_bytes: u64, bytes: u64) -> Option<Member<'m>> {
-        let (bare, alias) = self.bare(object);
+    /// Whether integers of this type have a sign; none if it is no integer of so many bytes.
+    pub(super) fn is_signed(&self, r#type: Metadata<'m>, bytes: u64) -> Option<bool> {
+        let mut at = self.element(r#type)?;
+        if at.tag() == Some(tag::ENUMERATION) {
+            at = self.bare(at.operand(self.base)?).0?;
+        }
+        if at.tag() != Some(tag::BASE) || at.size_bits() != bytes * 8 {
+            return None;
+        }
+        // LLVM's C API does not tell the encoding, but clang has one name for each of these types.
+        match &*at.type_name() {
+            "char" | "signed char" | "short" | "int" | "long" | "long long" | "wchar_t" => Some(true),
+            "unsigned char" | "unsigned short" | "unsigned int" | "unsigned long" | "unsigned long long" | "bool"
+            | "_Bool" | "char8_t" | "char16_t" | "char32_t" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The structure that a type is, or is an array of, with its name; the first `typedef`'s where it has none itself.
+    pub(super) fn structure(&self, r#type: Metadata<'m>) -> Option<(Metadata<'m>, String)> {
+        let (bare, alias) = self.bare(r#type);
         let is_array = bare?.tag() == Some(tag::ARRAY);
         let structure = self.element(bare?)?;
         if !self.is_structure(structure) {
             return None;
         }
-        let size = structure.size_bits() / 8;
-        let offset_bytes = offset_bytes.checked_rem(size).unwrap_or(offset_bytes);
         let own = structure.type_name();
         let name = match (own.is_empty(), is_array) {
             (false, _) => own.into_owned(),
             (true, false) => alias,
             // The typedef of the elements, which `element` has looked through.
-            (true, true) => self.element_alias(object),
+            (true, true) => self.element_alias(r#type),
         };
+        Some((structure, name))
+    }
+
+    /// The member at an offset in an object, of which `bytes` are accessed. Arrays of structures count as one of them.
+    pub(super) fn member(&mut self, object: Metadata<'m>, offset_bytes: u64, bytes: u64) -> Option<Member<'m>> {
+        let (structure, name) = self.structure(object)?;
+        let size = structure.size_bits() / 8;
+        let offset_bytes = offset_bytes.checked_rem(size).unwrap_or(offset_bytes);
         let mut field = String::new();
         let mut room = size.saturating_sub(offset_bytes);
         let r#type = self.descend(structure, offset_bytes, bytes, &mut field, &mut room);

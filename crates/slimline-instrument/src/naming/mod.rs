@@ -6,12 +6,15 @@ mod position;
 
 use std::collections::HashMap;
 
-use slimline_trace::stream::sites::{self, ModuleBuilder, Site};
+use slimline_trace::stream::sites::{self, ModuleBuilder, Site, SiteKind, ValueKind};
 
 use crate::llvm::{Expressions, Metadata, MetadataKind, Module, Opcode, Value};
 use layout::{Layouts, Member};
 use object::Told;
 use position::Positions;
+
+/// Most structures within structures that are declared.
+const MAX_DEPTH: u32 = 16;
 
 /// Answers for one module.
 pub(crate) struct Names<'m> {
@@ -20,6 +23,8 @@ pub(crate) struct Names<'m> {
     told: HashMap<Value<'m>, Told<'m>>,
     /// Types by the name that type-based aliasing gives them: identifiers in C++, names in C.
     by_name: HashMap<String, Metadata<'m>>,
+    /// Structures that the site table has, by their declarations.
+    declared: HashMap<Metadata<'m>, u32>,
     type_based_aliasing: u32,
     heap_allocation_site: u32,
 }
@@ -32,6 +37,7 @@ impl<'m> Names<'m> {
             positions: Positions::new(module),
             told: HashMap::new(),
             by_name: HashMap::new(),
+            declared: HashMap::new(),
             type_based_aliasing: module.metadata_kind("tbaa"),
             heap_allocation_site: module.metadata_kind("heapallocsite"),
             layouts,
@@ -86,34 +92,78 @@ impl<'m> Names<'m> {
         site.frame = instruction.location().and_then(|location| self.positions.frame(table, location));
         let Some(pointer) = pointer else { return };
         site.variable = table.name(&self.variable(pointer, 0).unwrap_or_default());
-        // As many bytes as are known to lie together; of copies and fills nobody knows.
-        let bytes = u64::from(site.size_bytes) * u64::from(site.lanes);
-        let member =
-            self.member_by_aliasing(instruction, bytes).or_else(|| self.member_by_debug_information(pointer, bytes));
+        // As many bytes as are known to lie together.
+        let bytes = match site.kind {
+            SiteKind::Copy | SiteKind::Fill => {
+                const LENGTH: u32 = 2;
+                let length = instruction.operand(LENGTH).and_then(Value::constant);
+                length.and_then(|length| u64::try_from(length).ok()).unwrap_or(0)
+            }
+            _ => u64::from(site.size_bytes) * u64::from(site.lanes),
+        };
+        let by_aliasing = self.member_by_aliasing(instruction, bytes);
+        // What the front end says of an access is right wherever its pointer comes from.
+        let others = if by_aliasing.is_some() { Vec::new() } else { self.ways(pointer) };
+        let member = by_aliasing.or_else(|| self.member_by_debug_information(pointer, bytes));
+        let mut accessed = member.as_ref().and_then(|member| member.r#type);
         if let Some(Member { structure, field, offset_bytes, of, .. }) = member {
             site.structure = table.name(&structure);
             site.field = table.name(&field);
             site.offset_bytes = u32::try_from(offset_bytes).ok();
-            self.describe_structure(table, site.structure, of);
+            self.declare(table, site.structure, of, 0);
+        } else if site.value == Some(ValueKind::Integer) {
+            accessed = self.object(pointer, 0).map(|object| object.r#type);
+        }
+        if site.value == Some(ValueKind::Integer)
+            && let Some(is_signed) = accessed.and_then(|r#type| self.layouts.is_signed(r#type, bytes))
+        {
+            site.value = Some(if is_signed { ValueKind::Signed } else { ValueKind::Unsigned });
+        }
+        for (of, name) in others.into_iter().flatten() {
+            let name = table.name(&name);
+            if name != site.structure {
+                site.other_structure = name;
+                self.declare(table, name, of, 0);
+                break;
+            }
         }
     }
 
-    /// Adds a structure's declaration, unless there is one of that name.
-    fn describe_structure(&mut self, table: &mut ModuleBuilder, name: sites::Name, structure: Metadata<'m>) {
-        if name.is_none() || table.has_structure(name) {
-            return;
+    /// Adds a structure's declaration, unless there is one of that name; its index. `depth` is how many are around it.
+    fn declare(
+        &mut self,
+        table: &mut ModuleBuilder,
+        name: sites::Name,
+        structure: Metadata<'m>,
+        depth: u32,
+    ) -> Option<u32> {
+        let known = self.declared.get(&structure).copied().or_else(|| table.structure_named(name));
+        // Those without a name are known as members of others only.
+        if known.is_some() || depth > MAX_DEPTH || name.is_none() && depth == 0 {
+            return known;
         }
         let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let members = self.layouts.members(structure);
-        let member = |member: &layout::Declared<'m>| sites::Member {
-            name: table.name(&member.name),
-            type_name: table.name(&self.layouts.spelled(member.r#type)),
-            offset_bytes: bytes(member.from_bytes),
-            size_bytes: bytes(member.bytes),
-        };
-        let members = members.iter().map(member).collect();
+        let mut members = Vec::new();
+        for member in &*self.layouts.members(structure) {
+            let of = member.r#type.and_then(|r#type| self.layouts.structure(r#type));
+            let made_of = of.and_then(|(of, name)| {
+                let name = table.name(&name);
+                self.declare(table, name, of, depth + 1)
+            });
+            members.push(sites::Member {
+                name: table.name(&member.name),
+                type_name: table.name(&self.layouts.spelled(member.r#type)),
+                offset_bytes: bytes(member.from_bytes),
+                size_bytes: bytes(member.bytes),
+                structure: made_of,
+            });
+        }
         let is_alias = structure.type_name().is_empty();
-        table.structure(sites::Structure { name, is_alias, size_bytes: bytes(self.layouts.bytes(structure)), members });
+        let size_bytes = bytes(self.layouts.bytes(structure));
+        let is_foreign = structure.file().is_some_and(|(directory, name)| is_foreign(&directory, &name));
+        let index = table.structure(sites::Structure { name, is_alias, is_foreign, size_bytes, members });
+        self.declared.insert(structure, index);
+        Some(index)
     }
 
     /// Fills in what is known of an allocation whose result is `block`.
@@ -125,6 +175,10 @@ impl<'m> Names<'m> {
         let of_variable = of_variable.and_then(|pointer| self.layouts.pointee(pointer));
         if let Some(r#type) = call.metadata(self.heap_allocation_site).or(of_variable) {
             site.structure = table.name(&self.layouts.type_name(r#type));
+            if let Some((structure, name)) = self.layouts.structure(r#type) {
+                site.structure = table.name(&name);
+                self.declare(table, site.structure, structure, 0);
+            }
         }
     }
 
@@ -163,4 +217,10 @@ impl<'m> Names<'m> {
         let object = self.object(pointer, 0)?;
         self.layouts.member(object.r#type, object.offset_bytes, bytes)
     }
+}
+
+/// Whether a file is one of the system's headers: of the C library, the C++ library or the compiler.
+fn is_foreign(directory: &str, name: &str) -> bool {
+    let path = if name.starts_with('/') { name.to_owned() } else { format!("{directory}/{name}") };
+    path.starts_with("/usr/") && path.contains("/include/") && !path.starts_with("/usr/local/")
 }

@@ -76,6 +76,30 @@ impl<'m> Names<'m> {
         }
     }
 
+    /// The structures that a pointer may point into, by the places that it comes from; none where it comes from one place.
+    pub(super) fn ways(&mut self, pointer: Value<'m>) -> Vec<Option<(Metadata<'m>, String)>> {
+        let mut at = pointer;
+        for _ in 0..MAX_STEPS {
+            let ways = match at.operation() {
+                Some(Opcode::ElementPointer | Opcode::Freeze | Opcode::BitCast) => {
+                    let Some(from) = at.operand(0) else { break };
+                    at = from;
+                    continue;
+                }
+                Some(Opcode::Phi) => at.incoming(),
+                Some(Opcode::Select) => [1, 2].into_iter().filter_map(|way| at.operand(way)).collect(),
+                _ => break,
+            };
+            let others = ways.into_iter().filter(|way| *way != at).take(MAX_WAYS);
+            let structure = |way| {
+                let object = self.object(way, MERGE_STEPS)?;
+                self.layouts.structure(object.r#type)
+            };
+            return others.map(structure).collect();
+        }
+        Vec::new()
+    }
+
     /// What an element pointer points into: constant indices add to the offset, others go over elements of an array.
     fn element(&mut self, pointer: Value<'m>, steps: u32) -> Option<Object<'m>> {
         let object = self.object(pointer.operand(0)?, steps + 1)?;

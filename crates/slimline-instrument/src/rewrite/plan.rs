@@ -193,9 +193,8 @@ impl<'m, 't> Planner<'m, 't> {
         segment: &mut Open<'m>,
         steps: &mut Vec<Step<'m>>,
     ) {
-        let mut site = self.site(function, instruction, &touch);
+        let site = self.site(function, instruction, &touch);
         let value = touch.value.filter(|_| self.has_values);
-        site.value = value.map(|(kind, _)| kind);
         if segment.words + site.words() > MAX_SEGMENT_WORDS {
             self.close(segment, steps);
         }
@@ -235,6 +234,7 @@ impl<'m, 't> Planner<'m, 't> {
     fn site(&mut self, function: &str, instruction: Value<'m>, touch: &Touch<'m>) -> Site {
         let mut site = Site::new(touch.kind, u32::try_from(touch.bytes).unwrap_or(u32::MAX));
         site.lanes = touch.lanes;
+        site.value = touch.value.filter(|_| self.has_values).map(|(kind, _)| kind);
         site.is_volatile = instruction.is_volatile();
         site.is_atomic = instruction.is_atomic() || touch.kind == SiteKind::Update;
         site.function = self.table.name(function);

@@ -192,9 +192,11 @@ impl<'m> Deed<'m> {
         } else if acquires(&name) {
             deed.after.push(Touch::acquire(&name));
         }
-        // Nothing can stand between a call that takes its function's place and the return.
+        // Nothing can stand between a call that takes its function's place and the return; nor does a resize begin whose end
+        // is not told.
         if call.is_must_tail() {
             deed.after.clear();
+            deed.before.retain(|touch| touch.kind != SiteKind::ResizeBegins);
         }
         deed
     }

@@ -118,8 +118,9 @@ fn names(
 
 /// Charts of the structures that have fields to tell apart, and the definitions of those to be split.
 fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
-    let is_charted =
-        |found: &&StructureCounts| ["split", "nothing_cold", "little_cold", "not_plain"].contains(&found.verdict);
+    let is_charted = |found: &&StructureCounts| {
+        ["split", "nothing_cold", "little_cold", "not_plain", "unclear", "foreign"].contains(&found.verdict)
+    };
     let charted: Vec<&StructureCounts> = report.structures.iter().filter(is_charted).collect();
     for found in charted.iter().take(MOST_STRUCTURES.min(most)) {
         writeln!(
@@ -157,6 +158,17 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
                 out,
                 "  {bytes} of {} bytes are cold, but it has a parent, a part without a name or an open end: not split",
                 found.bytes
+            )?,
+            "foreign" => {
+                writeln!(
+                    out,
+                    "  {bytes} of {} bytes are cold, but it is of the system's headers: not split",
+                    found.bytes
+                )?;
+            }
+            "unclear" => writeln!(
+                out,
+                "  Fields look cold, but of many accesses that may be of this structure nobody knows the field: not split"
             )?,
             _ => writeln!(out, "  No field is cold")?,
         }

@@ -107,6 +107,11 @@ impl Program {
         (&self.modules[*module as usize].1, site)
     }
 
+    /// Index in [`Self::modules`] of a site's module. It must be one of this program.
+    pub fn module_index(&self, id: SiteId) -> u32 {
+        self.sites[id.0 as usize].0
+    }
+
     /// The sites of a segment of this program, each with its part of one visit's words; those that lack any are left out.
     pub fn sites_with_words<'a>(
         &'a self,

@@ -162,12 +162,16 @@ kinds! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ValueKind {
-    /// An integer, signed or not.
+    /// An integer of which nobody knows whether it has a sign.
     Integer = 1,
     /// A number of IEEE 754, of 4 or 8 bytes.
     Float = 2,
     /// An address.
     Pointer = 3,
+    /// An integer with a sign, by the type of what is accessed.
+    Signed = 4,
+    /// An integer without.
+    Unsigned = 5,
 }
 
 impl ValueKind {
@@ -177,6 +181,8 @@ impl ValueKind {
             1 => Some(Self::Integer),
             2 => Some(Self::Float),
             3 => Some(Self::Pointer),
+            4 => Some(Self::Signed),
+            5 => Some(Self::Unsigned),
             _ => None,
         }
     }

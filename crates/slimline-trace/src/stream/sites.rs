@@ -41,7 +41,8 @@ pub struct Module {
     pub producer: Name,
     /// Positions in the source. A frame's caller stands before it.
     pub frames: Vec<Frame>,
-    /// Structures that sites access members of, as they are declared; one of each name.
+    /// Structures that sites access members of or allocate, and those in them, as they are declared: one of each name, but any
+    /// number without one. What a structure is made of stands before it.
     pub structures: Vec<Structure>,
     /// In the order of their numbers, which are in the records' headers.
     pub segments: Vec<Segment>,
@@ -80,13 +81,15 @@ pub struct Frame {
     pub caller: Option<u32>,
 }
 
-/// A structure, class or union.
+/// A structure, class or union. Members that share bytes are a union's, or bit fields.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Structure {
-    /// As [`Site::structure`] has it.
+    /// As [`Site::structure`] has it; empty where it has none and is a member of another only.
     pub name: Name,
     /// The name is a `typedef`'s: the structure itself has none.
     pub is_alias: bool,
+    /// It is declared in one of the system's headers.
+    pub is_foreign: bool,
     /// Its size.
     pub size_bytes: u32,
     /// In the order of their declarations.
@@ -104,6 +107,8 @@ pub struct Member {
     pub offset_bytes: u32,
     /// Its size; of bit fields that of the bytes that they lie in.
     pub size_bytes: u32,
+    /// Index in [`Module::structures`] of what it is, or is an array of.
+    pub structure: Option<u32>,
 }
 
 /// The accesses of one basic block between two calls.
@@ -144,6 +149,8 @@ pub struct Site {
     pub field: Name,
     /// Offset of the access from the structure's beginning.
     pub offset_bytes: Option<u32>,
+    /// Another structure that it may access: its pointer comes from several places, of which the first gives the names.
+    pub other_structure: Name,
     /// Of an allocation the function that was called, of what is not traced why not.
     pub detail: Name,
 }
@@ -164,6 +171,7 @@ impl Site {
             structure: Name::NONE,
             field: Name::NONE,
             offset_bytes: None,
+            other_structure: Name::NONE,
             detail: Name::NONE,
         }
     }

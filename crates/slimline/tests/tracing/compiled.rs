@@ -20,11 +20,16 @@ pub(super) fn compiled(scratch: &TempDir, source: &str) -> PathBuf {
 }
 
 fn compiled_with(scratch: &TempDir, source: &str, options: &[&str]) -> PathBuf {
-    let (file, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
+    compiled_as(scratch, Language::C, source, options)
+}
+
+pub(super) fn compiled_as(scratch: &TempDir, language: Language, source: &str, options: &[&str]) -> PathBuf {
+    let name = if language == Language::C { "program.c" } else { "program.cpp" };
+    let (file, program) = (scratch.path().join(name), scratch.path().join("program"));
     fs::write(&file, source).unwrap();
     let mut all: Vec<OsString> = SCALAR.iter().chain(options).map(OsString::from).collect();
     all.extend(["-o".into(), program.clone().into(), file.into()]);
-    assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME).unwrap(), 0);
+    assert_eq!(compile(language, &all, slimline_collect::RUNTIME).unwrap(), 0);
     program
 }
 

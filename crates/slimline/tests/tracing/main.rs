@@ -1,6 +1,7 @@
 //! `slimline trace`, on a program that writes its trace by hand.
 
 mod compiled;
+mod fields;
 mod handlers;
 mod order;
 

@@ -1,11 +1,15 @@
 //! Which blocks are allocated and freed where, in all processes of a run.
 
 use rustc_hash::FxHashMap;
-use slimline_trace::stream::decode::SiteId;
+use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::super::TraceBatch;
+use super::super::elements::{Content, Elements};
 use super::live_blocks::{Block, LiveBlocks};
+
+/// Calls of `realloc` within each other that are kept: a program's own allocator may call the C library's.
+const MOST_RESIZED: usize = 16;
 
 /// What was allocated at a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +30,7 @@ pub(in crate::full_trace) struct Blocks {
     places: FxHashMap<u32, usize>,
     live: Vec<LiveBlocks>,
     allocations: Allocations,
+    elements: Elements,
 }
 
 /// What all processes allocated.
@@ -33,24 +38,28 @@ pub(in crate::full_trace) struct Blocks {
 pub(in crate::full_trace) struct Allocations {
     /// By allocating site.
     groups: Vec<GroupBlocks>,
-    /// Blocks that are being resized, by process and stream.
-    resized: FxHashMap<(u32, u32), Block>,
+    /// By process and stream: the blocks of the calls of `realloc` that have not returned, the innermost last.
+    resized: FxHashMap<(u32, u32), Vec<Option<Block>>>,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
 
 impl Blocks {
-    pub(in crate::full_trace) fn make_room(&mut self, sites: usize) {
-        self.allocations.groups.resize(sites, GroupBlocks::default());
+    pub(in crate::full_trace) fn make_room(&mut self, program: &Program) {
+        self.elements.make_room(program);
+        self.allocations.groups.resize(program.site_count(), GroupBlocks::default());
     }
 
-    /// The living blocks of a process, and who takes in what becomes of them.
-    pub(in crate::full_trace) fn of_process(&mut self, process: u32) -> (&mut LiveBlocks, &mut Allocations) {
+    /// The living blocks of a process, who takes in what becomes of them, and what is in them.
+    pub(in crate::full_trace) fn of_process(
+        &mut self,
+        process: u32,
+    ) -> (&mut LiveBlocks, &mut Allocations, &mut Elements) {
         let place = *self.places.entry(process).or_insert_with(|| {
             self.live.push(LiveBlocks::default());
             self.live.len() - 1
         });
-        (&mut self.live[place], &mut self.allocations)
+        (&mut self.live[place], &mut self.allocations, &mut self.elements)
     }
 
     /// What was allocated, by site.
@@ -62,6 +71,11 @@ impl Blocks {
     pub(in crate::full_trace) fn unknown_frees(&self) -> u64 {
         self.allocations.unknown_frees
     }
+
+    /// The structures that are in them.
+    pub(in crate::full_trace) fn elements(&self) -> &Elements {
+        &self.elements
+    }
 }
 
 impl Allocations {
@@ -69,30 +83,42 @@ impl Allocations {
     pub(in crate::full_trace) fn follow(
         &mut self,
         live: &mut LiveBlocks,
+        elements: &Elements,
         batch: &TraceBatch<'_>,
         id: SiteId,
         kind: SiteKind,
         own: &[u64],
     ) -> bool {
         match (kind, own) {
-            (SiteKind::Allocate, &[start, bytes]) => self.allocate(live, id.0, start, bytes),
+            (SiteKind::Allocate, &[start, bytes]) => {
+                self.allocate(live, id.0, start, bytes, elements.allocated(id.0, bytes));
+            }
             (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
-                self.allocate(live, id.0, start, count.saturating_mul(bytes));
+                let bytes = count.saturating_mul(bytes);
+                self.allocate(live, id.0, start, bytes, elements.allocated(id.0, bytes));
             }
             // From here on another thread may get its memory.
             (SiteKind::ResizeBegins, &[start]) => {
                 let block = if start == 0 { None } else { self.release(live, start) };
                 self.unknown_frees += u64::from(start != 0 && block.is_none());
-                match block {
-                    Some(block) => self.resized.insert((batch.process, batch.stream), block),
-                    None => self.resized.remove(&(batch.process, batch.stream)),
-                };
+                let resized = self.resized.entry((batch.process, batch.stream)).or_default();
+                // Those of calls that never came back, as they were left by an exception or a jump.
+                if resized.len() == MOST_RESIZED {
+                    resized.remove(0);
+                }
+                resized.push(block);
             }
-            (SiteKind::Resize, &[new, bytes]) => match (self.resized.remove(&(batch.process, batch.stream)), new) {
-                // It failed, and the old block stays.
-                (Some(block), 0) if bytes != 0 => self.keep(live, block),
-                (before, _) => self.allocate(live, before.map_or(id.0, |block| block.group), new, bytes),
-            },
+            (SiteKind::Resize, &[new, bytes]) => {
+                let resized = self.resized.get_mut(&(batch.process, batch.stream));
+                match (resized.and_then(Vec::pop).flatten(), new) {
+                    // It failed, and the old block stays.
+                    (Some(block), 0) if bytes != 0 => self.keep(live, block),
+                    (before, _) => {
+                        let (group, content) = before.map_or((id.0, Content::default()), |it| (it.group, it.content));
+                        self.allocate(live, group, new, bytes, elements.resized(group, content, bytes));
+                    }
+                }
+            }
             (SiteKind::Free, &[start, ..]) if start != 0 => {
                 self.unknown_frees += u64::from(self.release(live, start).is_none());
             }
@@ -101,14 +127,14 @@ impl Allocations {
         true
     }
 
-    fn allocate(&mut self, live: &mut LiveBlocks, group: u32, start: u64, bytes: u64) {
+    fn allocate(&mut self, live: &mut LiveBlocks, group: u32, start: u64, bytes: u64, content: Content) {
         // No block, or none that fits into an address space.
         if start == 0 || start.checked_add(bytes).is_none_or(|end| end > 1 << 57) {
             return;
         }
         // A block that was there was freed by code that is not traced.
         self.release(live, start);
-        live.insert(Block { start, end: start + bytes, group });
+        live.insert(Block { start, end: start + bytes, group, content });
         let total = &mut self.groups[group as usize];
         total.blocks += 1;
         total.bytes = total.bytes.saturating_add(bytes);

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::super::elements::Content;
+
 /// Bytes that the smallest block takes.
 const GRAIN_BYTES: u64 = 16;
 /// Grains of a page of the table.
@@ -34,6 +36,7 @@ pub(in crate::full_trace) struct Block {
     pub(in crate::full_trace) start: u64,
     pub(in crate::full_trace) end: u64,
     pub(in crate::full_trace) group: Group,
+    pub(in crate::full_trace) content: Content,
 }
 
 /// What is kept of a number.
@@ -45,6 +48,7 @@ struct Kept {
     reach: u64,
     end: u64,
     group: Group,
+    content: Content,
 }
 
 /// A page of the table.
@@ -71,7 +75,7 @@ pub(in crate::full_trace) struct LiveBlocks {
 
 impl Default for LiveBlocks {
     fn default() -> Self {
-        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP };
+        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content: Content::default() };
         Self {
             kept: vec![nothing],
             free: FxHashMap::default(),
@@ -94,6 +98,17 @@ impl LiveBlocks {
     /// The group of a block; [`NO_GROUP`] of a gap and of number 0.
     pub(in crate::full_trace) fn group(&self, number: BlockNumber) -> Group {
         self.kept[number.0 as usize].group
+    }
+
+    /// The block or the gap of this number.
+    pub(in crate::full_trace) fn block(&self, number: BlockNumber) -> Block {
+        let Kept { start, end, group, content, .. } = self.kept[number.0 as usize];
+        Block { start, end, group, content }
+    }
+
+    /// More is known now of what is in a block.
+    pub(in crate::full_trace) fn learn(&mut self, number: BlockNumber, content: Content) {
+        self.kept[number.0 as usize].content = content;
     }
 
     /// The block that has this address, or the gap; number 0 where there is neither.
@@ -126,7 +141,7 @@ impl LiveBlocks {
         if self.gaps.len() == MOST_GAPS {
             self.fill_gaps(0, u64::MAX);
         }
-        let number = self.number(Block { start, end, group: NO_GROUP });
+        let number = self.number(Block { start, end, group: NO_GROUP, content: Content::default() });
         self.gaps.push(number);
         self.pages.insert(page, Page::Gap(number));
         Some(number)
@@ -154,8 +169,8 @@ impl LiveBlocks {
     }
 
     fn number(&mut self, block: Block) -> BlockNumber {
-        let Block { start, end, group } = block;
-        let kept = Kept { start, reach: end - start, end, group };
+        let Block { start, end, group, content } = block;
+        let kept = Kept { start, reach: end - start, end, group, content };
         match self.free.get_mut(&group).and_then(Vec::pop) {
             Some(number) => {
                 self.kept[number.0 as usize] = kept;
@@ -244,9 +259,9 @@ impl LiveBlocks {
     fn release(&mut self, number: BlockNumber) -> Block {
         let kept = &mut self.kept[number.0 as usize];
         kept.reach = 0;
-        let Kept { start, end, group, .. } = *kept;
+        let Kept { start, end, group, content, .. } = *kept;
         self.free.entry(group).or_default().push(number);
-        Block { start, end, group }
+        Block { start, end, group, content }
     }
 
     /// Takes out the block that starts there.
@@ -276,6 +291,10 @@ mod tests {
 
     use super::*;
 
+    fn block(start: u64, end: u64, group: Group) -> Block {
+        Block { start, end, group, content: Content::default() }
+    }
+
     /// A place and a size, small or large, that meet others often.
     fn blocks() -> impl Strategy<Value = (u64, u64)> {
         let bytes = prop_oneof![1..3_000_u64, (1..6_u64).prop_map(|n| n * 100_000)];
@@ -294,7 +313,7 @@ mod tests {
             for (step, (start, bytes)) in steps {
                 match step {
                     0 if !list.iter().any(|b| b.start < start + bytes && start < b.end) => {
-                        let block = Block { start, end: start + bytes, group: (start >> 14) as u32 };
+                        let block = block(start, start + bytes, (start >> 14) as u32);
                         live.insert(block);
                         list.push(block);
                     }
@@ -320,7 +339,7 @@ mod tests {
             let (mut live, mut seen) = (LiveBlocks::default(), vec![BlockNumber::default()]);
             for (step, (start, bytes), group) in steps {
                 if step > 1 {
-                    live.insert(Block { start, end: start + bytes, group });
+                    live.insert(block(start, start + bytes, group));
                 } else if step == 1 {
                     live.remove(start);
                 }
@@ -350,11 +369,11 @@ mod tests {
     #[test]
     fn a_block_reaches_to_its_end_and_where_nothing_lies_in_it() {
         let mut live = LiveBlocks::default();
-        let pool = Block { start: 0x10_0000, end: 0x20_0000, group: 1 };
+        let pool = block(0x10_0000, 0x20_0000, 1);
         live.insert(pool);
         let number = live.find(0x18_0000);
         assert!(live.reaches(number, 0x1f_ffff) && !live.reaches(number, 0x20_0000));
-        live.insert(Block { start: 0x18_0000, end: 0x18_0020, group: 2 });
+        live.insert(block(0x18_0000, 0x18_0020, 2));
         assert!(!live.reaches(number, 0x1f_ffff));
         let (below, above) = (live.find(0x1f_ffff), live.find(0x18_001f));
         assert_eq!((below, live.group(above)), (number, 2));

@@ -1,6 +1,6 @@
 //! Putting a site table together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::{Frame, Module, Name, Segment, Site, Skipped, Structure};
 
@@ -10,14 +10,14 @@ pub struct ModuleBuilder {
     module: Module,
     names: HashMap<String, Name>,
     frames: HashMap<Frame, u32>,
-    structures: HashSet<Name>,
+    structures: HashMap<Name, u32>,
 }
 
 impl Default for ModuleBuilder {
     fn default() -> Self {
         let module = Module { names: vec![String::new()], ..Module::default() };
         let names = HashMap::from([(String::new(), Name::NONE)]);
-        Self { module, names, frames: HashMap::new(), structures: HashSet::new() }
+        Self { module, names, frames: HashMap::new(), structures: HashMap::new() }
     }
 }
 
@@ -51,16 +51,22 @@ impl ModuleBuilder {
         })
     }
 
-    /// Whether a structure of this name was added.
-    pub fn has_structure(&self, name: Name) -> bool {
-        self.structures.contains(&name)
+    /// The index of the structure of this name, if one was added.
+    pub fn structure_named(&self, name: Name) -> Option<u32> {
+        self.structures.get(&name).copied()
     }
 
-    /// Adds a structure, unless there is one of its name.
-    pub fn structure(&mut self, structure: Structure) {
-        if self.structures.insert(structure.name) {
-            self.module.structures.push(structure);
+    /// Adds a structure, unless there is one of its name, and gives its index. What it is made of must have been added.
+    pub fn structure(&mut self, structure: Structure) -> u32 {
+        if let Some(known) = self.structure_named(structure.name) {
+            return known;
         }
+        let index = self.module.structures.len() as u32;
+        if !structure.name.is_none() {
+            self.structures.insert(structure.name, index);
+        }
+        self.module.structures.push(structure);
+        index
     }
 
     /// Adds a segment of these sites and gives its number.
@@ -110,17 +116,19 @@ mod tests {
         let inner = builder.frame(Frame { line: 9, caller: Some(at), ..outer });
         assert_eq!((builder.frame(outer), inner), (at, 1));
         let node = Structure { name: main, size_bytes: 8, ..Structure::default() };
-        assert!(!builder.has_structure(main));
-        builder.structure(node.clone());
+        assert_eq!(builder.structure_named(main), None);
+        assert_eq!(builder.structure(node.clone()), 0);
         builder.structure(Structure { size_bytes: 16, ..node.clone() });
-        assert!(builder.has_structure(main));
+        assert_eq!(builder.structure_named(main), Some(0));
+        let nameless = Structure { size_bytes: 4, ..Structure::default() };
+        assert_eq!([nameless.clone(), nameless.clone()].map(|it| builder.structure(it)), [1, 2]);
         let copy = Site { frame: Some(inner), ..Site::new(SiteKind::Copy, 0) };
         assert_eq!(builder.segment([copy, Site::new(SiteKind::Load, 8)]), 0);
         assert_eq!(builder.segment([Site::new(SiteKind::Fill, 0)]), 1);
         let module = builder.finish("a.c", "a.o", "/", "clang");
         assert_eq!(module.segments[1], Segment { first_site: 2, sites: 1, words: 2 });
         assert_eq!(module.segments[0].words, 4);
-        assert_eq!(module.structures, [node]);
+        assert_eq!(module.structures, [node, nameless.clone(), nameless]);
         assert_eq!(Module::read_section(&module.encode().1).unwrap()[0].1, module);
     }
 }

@@ -10,8 +10,9 @@ pub const SECTION: &str = "slimline_sites";
 /// First bytes of a blob.
 const MAGIC: [u8; 8] = *b"slimsite";
 /// Version of the blob and of the records that it describes. Version 1: the first. 2: structures. 3: time
-/// stamps, and `realloc` in two records. 4: what values are.
-pub const VERSION: u32 = 4;
+/// stamps, and `realloc` in two records. 4: what values are. 5: what members are made of, whether integers have a sign, and
+/// other structures that a site may access.
+pub const VERSION: u32 = 5;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -23,6 +24,7 @@ const LANES: u8 = 1 << 2;
 const VALUE: u8 = 1 << 3;
 const FRAME: u8 = 1 << 4;
 const OFFSET: u8 = 1 << 5;
+const OTHER: u8 = 1 << 6;
 
 /// Why a section holds no site tables that can be read. Positions are bytes from the section's beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -67,13 +69,14 @@ impl Module {
         out.count(self.structures.len());
         for structure in &self.structures {
             out.number(structure.name.0);
-            out.number(u32::from(structure.is_alias));
+            out.number(u32::from(structure.is_alias) | u32::from(structure.is_foreign) << 1);
             out.number(structure.size_bytes);
             out.count(structure.members.len());
             for member in &structure.members {
                 for number in [member.name.0, member.type_name.0, member.offset_bytes, member.size_bytes] {
                     out.number(number);
                 }
+                out.number(member.structure.map_or(0, |structure| structure + 1));
             }
         }
         out.count(self.sites.len());
@@ -173,7 +176,8 @@ impl Writer {
             | flag(site.lanes != 1, LANES)
             | flag(site.value.is_some(), VALUE)
             | flag(site.frame.is_some(), FRAME)
-            | flag(site.offset_bytes.is_some(), OFFSET);
+            | flag(site.offset_bytes.is_some(), OFFSET)
+            | flag(!site.other_structure.is_none(), OTHER);
         self.0.extend_from_slice(&[site.kind as u8, flags]);
         self.number(site.size_bytes);
         for name in [site.function, site.variable, site.structure, site.field, site.detail] {
@@ -187,6 +191,9 @@ impl Writer {
         }
         for number in [site.frame, site.offset_bytes].into_iter().flatten() {
             self.number(number);
+        }
+        if !site.other_structure.is_none() {
+            self.number(site.other_structure.0);
         }
     }
 }
@@ -218,8 +225,12 @@ impl<'a> Reader<'a> {
         }
         let structures = self.count(4)?;
         module.structures.reserve_exact(structures);
-        for _ in 0..structures {
+        for index in 0..structures as u32 {
             let structure = self.structure()?;
+            let made_of = structure.members.iter().filter_map(|member| member.structure);
+            if made_of.max().is_some_and(|last| last >= index) {
+                return None;
+            }
             let names = structure.members.iter().flat_map(|member| [member.name, member.type_name]);
             if !names.chain([structure.name]).all(is_name) {
                 return None;
@@ -230,7 +241,7 @@ impl<'a> Reader<'a> {
         module.sites.reserve_exact(sites);
         for _ in 0..sites {
             let site = self.site()?;
-            let names = [site.function, site.variable, site.structure, site.field, site.detail];
+            let names = [site.function, site.variable, site.structure, site.field, site.detail, site.other_structure];
             let has_frame = site.frame.is_none_or(|frame| (frame as usize) < frames);
             if !has_frame || !names.into_iter().all(is_name) {
                 return None;
@@ -270,20 +281,22 @@ impl<'a> Reader<'a> {
     }
 
     fn structure(&mut self) -> Option<Structure> {
-        let [name, is_alias, size_bytes] = self.numbers()?;
-        let members = self.count(4)?;
+        let [name, flags, size_bytes] = self.numbers()?;
+        let members = self.count(5)?;
         let member = |_| {
-            let [name, type_name, offset_bytes, size_bytes] = self.numbers()?;
-            Some(Member { name: Name(name), type_name: Name(type_name), offset_bytes, size_bytes })
+            let [name, type_name, offset_bytes, size_bytes, structure] = self.numbers()?;
+            let (name, type_name) = (Name(name), Name(type_name));
+            Some(Member { name, type_name, offset_bytes, size_bytes, structure: structure.checked_sub(1) })
         };
         let members = (0..members).map(member).collect::<Option<_>>()?;
-        (is_alias <= 1).then_some(Structure { name: Name(name), is_alias: is_alias == 1, size_bytes, members })
+        let (is_alias, is_foreign) = (flags & 1 != 0, flags & 2 != 0);
+        (flags < 4).then_some(Structure { name: Name(name), is_alias, is_foreign, size_bytes, members })
     }
 
     fn site(&mut self) -> Option<Site> {
         let &[kind, flags, ref rest @ ..] = self.0 else { return None };
         self.0 = rest;
-        if flags & !(ATOMIC | VOLATILE | LANES | VALUE | FRAME | OFFSET) != 0 {
+        if flags & !(ATOMIC | VOLATILE | LANES | VALUE | FRAME | OFFSET | OTHER) != 0 {
             return None;
         }
         let mut site = Site::new(SiteKind::from_number(kind)?, self.number()?);
@@ -299,6 +312,8 @@ impl<'a> Reader<'a> {
         }
         site.frame = number_if(FRAME)?;
         site.offset_bytes = number_if(OFFSET)?;
+        // None, if it is there, would not be written.
+        site.other_structure = number_if(OTHER)?.map_or(Some(Name::NONE), |name| (name != 0).then_some(Name(name)))?;
         Some(site)
     }
 
@@ -378,10 +393,11 @@ mod tests {
             structures: vec![Structure {
                 name: Name(8),
                 is_alias: true,
+                is_foreign: true,
                 size_bytes: 16,
                 members: vec![
-                    Member { name: Name(7), type_name: Name(8), offset_bytes: 0, size_bytes: 8 },
-                    Member { name: Name(9), type_name: Name(5), offset_bytes: 8, size_bytes: 4 },
+                    Member { name: Name(7), type_name: Name(8), offset_bytes: 0, size_bytes: 8, structure: None },
+                    Member { name: Name(9), type_name: Name(5), offset_bytes: 8, size_bytes: 4, structure: None },
                 ],
             }],
             segments: vec![
@@ -481,9 +497,9 @@ mod tests {
     fn arbitrary_module() -> impl Strategy<Value = Module> {
         let names = prop::collection::vec(".{0,9}", 1..6);
         let frames = prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..6);
-        let site = (0..SiteKind::ALL.len() as u8, any::<[u32; 8]>(), any::<[bool; 4]>(), 1..=20_u16, 0..4_u32);
+        let site = (0..SiteKind::ALL.len() as u8, any::<[u32; 9]>(), any::<[bool; 4]>(), 1..=20_u16, 0..6_u32);
         let segments = prop::collection::vec(prop::collection::vec(site, 0..2), 0..6);
-        let structure = (any::<(u32, bool, u32)>(), prop::collection::vec(any::<(u32, u32, u32, u32)>(), 0..4));
+        let structure = (any::<(u32, bool, u32)>(), prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..4));
         let structures = prop::collection::vec(structure, 0..4);
         (names, frames, segments, structures).prop_map(|(mut names, frames, segments, structures)| {
             names[0].clear();
@@ -493,15 +509,22 @@ mod tests {
                 let caller = caller.checked_rem(index);
                 module.frames.push(Frame { function: name(function), file: name(file), line, column, caller });
             }
-            for ((of, is_alias, size_bytes), members) in structures {
-                let member = |(of, r#type, offset_bytes, size_bytes)| Member {
+            for (index, ((of, is_alias, size_bytes), members)) in (0..).zip(structures) {
+                let member = |(of, r#type, offset_bytes, size_bytes, made_of): (_, _, _, _, u32)| Member {
                     name: name(of),
                     type_name: name(r#type),
                     offset_bytes,
                     size_bytes,
+                    structure: made_of.checked_rem(index).filter(|_| made_of % 3 > 0),
                 };
                 let members = members.into_iter().map(member).collect();
-                module.structures.push(Structure { name: name(of), is_alias, size_bytes, members });
+                module.structures.push(Structure {
+                    name: name(of),
+                    is_alias,
+                    is_foreign: of % 2 == 0,
+                    size_bytes,
+                    members,
+                });
             }
             let frames = module.frames.len() as u32;
             for of_segment in segments {
@@ -514,6 +537,7 @@ mod tests {
                     (site.field, site.detail) = (name(n[4]), name(n[5]));
                     site.frame = n[6].checked_rem(frames).filter(|_| has_frame);
                     site.offset_bytes = has_offset.then_some(n[7]);
+                    site.other_structure = name(n[8]);
                     module.sites.push(site);
                 }
                 let own = &module.sites[first_site as usize..];

@@ -1,0 +1,786 @@
+//! What lies where in structures, and so in heap blocks whose type is known.
+//!
+//! What a site is called is what the compiler knew of its pointer. Where it made one load of two, `bucket[i]` and
+//! `entry->next`, that is one of both; so in blocks of a known type the offset says which field is accessed:
+//!
+//! ```text
+//!   block      ┌───────────┬───────────┬───────────┐    Fit::Repeats; Fit::Whole where there is one
+//!              │ key  next │ key  next │ key  next │
+//!              └───────────┴───────────┴───────────┘
+//!   leaf         1    2      1    2      1    2         0 is padding
+//! ```
+//!
+//! A block's type is the one that is allocated, or else the structure that is as large as the block and accessed in it:
+//! blocks that a function of the program gives out for everything have no other.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::sites::{Module, Name, SiteKind, Structure};
+
+/// A structure of any module, by a number of our own; [`NO_ELEMENT`] is none.
+pub(super) type ElementId = u32;
+pub(super) const NO_ELEMENT: ElementId = 0;
+/// A member without members, or several of those (a *span*); of an element.
+pub(super) type LeafId = u16;
+/// Nothing is known of the place.
+pub(super) const NO_LEAF: LeafId = u16::MAX;
+/// Larger ones are not looked into: their arrays are accessed by their own names.
+const MOST_BYTES: u32 = 1 << 16;
+/// Leaves that an element may have; spans come above.
+const MOST_LEAVES: usize = 1 << 14;
+/// Spans that are told apart; others count as the whole.
+const MOST_SPANS: usize = 1 << 10;
+/// Structures within structures that are looked into.
+const MAX_DEPTH: u32 = 16;
+/// How types of arrays begin that objects are put into.
+const RAW: [&str; 3] = ["char[", "unsigned char[", "enum byte["];
+/// What may stand before the elements of `new T[n]`: their number, aligned as they are.
+const COOKIES: [u32; 2] = [8, 16];
+
+/// What makes a structure one: units that see another one of its name have another structure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Declaration {
+    pub(super) name: String,
+    pub(super) is_alias: bool,
+    pub(super) bytes: u32,
+    /// It is of the system's headers.
+    pub(super) is_foreign: bool,
+    members: Vec<DeclaredMember>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct DeclaredMember {
+    name: String,
+    type_name: String,
+    offset_bytes: u32,
+    bytes: u32,
+    made_of: ElementId,
+}
+
+/// A member, or those that share bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Of those that share bytes all of them; of one without a name its type.
+    pub(super) name: String,
+    /// Of the first.
+    pub(super) type_name: String,
+    pub(super) offset_bytes: u32,
+    pub(super) bytes: u32,
+    /// The structures that they are, or are arrays of.
+    pub(super) made_of: Vec<ElementId>,
+    members: u32,
+    has_name: bool,
+}
+
+impl Part {
+    pub(super) fn end(&self) -> u32 {
+        self.offset_bytes.saturating_add(self.bytes.max(1))
+    }
+
+    /// The structure that it is or is an array of, if nothing else shares its bytes.
+    pub(super) fn is_all(&self) -> Option<ElementId> {
+        match self.made_of.as_slice() {
+            [one] if self.members == 1 => Some(*one),
+            _ => None,
+        }
+    }
+}
+
+/// A structure.
+#[derive(Debug, Default)]
+pub(super) struct Element {
+    pub(super) declaration: Declaration,
+    pub(super) parts: Vec<Part>,
+    /// By byte; empty of what is not looked into.
+    leaf_of: Box<[LeafId]>,
+    leaves: Vec<Leaf>,
+    spans: Vec<Span>,
+    /// The last leaf, if it is an array that may go on behind the structure.
+    open: Option<LeafId>,
+    /// That array has no length.
+    is_open: bool,
+    /// How many structures within structures it has, itself one.
+    depth: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Leaf {
+    /// With those around it: `position.x`; empty of paddings.
+    name: String,
+    /// The structure whose member it is; of what has a parent that parent.
+    owner: ElementId,
+    /// Bytes for something else to be put in.
+    is_raw: bool,
+    /// Where it is first.
+    offset_bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    offset_bytes: u32,
+    bytes: u32,
+}
+
+/// How a block is filled with elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fit {
+    #[default]
+    None,
+    /// One at its beginning, and nobody knows what behind.
+    First,
+    /// One, whose last array has all that is left.
+    Open,
+    /// One behind the other.
+    Repeats,
+    /// One.
+    Whole,
+}
+
+/// What is in a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    element: ElementId,
+    fit: Fit,
+    /// Bytes before the first element.
+    skipped: u32,
+}
+
+/// What a site knows of a block that it accesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct View {
+    origin: u64,
+    extent: u64,
+    element: ElementId,
+    is_open: bool,
+}
+
+impl View {
+    pub(super) fn element(&self) -> ElementId {
+        self.element
+    }
+}
+
+/// What a site says by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Named {
+    /// The structure that it accesses a member of, or allocates.
+    pub(super) element: ElementId,
+    pub(super) offset_bytes: Option<u32>,
+    /// Another one that it may access.
+    pub(super) other: ElementId,
+    is_array_of_cpp: bool,
+}
+
+/// The structures of all modules.
+#[derive(Debug, Default)]
+pub(super) struct Elements {
+    all: Vec<Element>,
+    known: FxHashMap<Declaration, ElementId>,
+    /// By module and name.
+    by_name: FxHashMap<(u32, Name), ElementId>,
+    modules: usize,
+    by_site: Vec<Named>,
+}
+
+impl Element {
+    /// The next of all elements.
+    fn new(declaration: Declaration, all: &[Self]) -> Self {
+        let parts = parts(&declaration, all);
+        let mut element = Self { declaration, parts, ..Self::default() };
+        element.lay_out(all);
+        element
+    }
+
+    fn lay_out(&mut self, all: &[Self]) {
+        let bytes = self.declaration.bytes;
+        let inner = self.parts.iter().flat_map(|part| &part.made_of);
+        self.depth = 1 + inner.map(|inner| all[*inner as usize].depth).max().unwrap_or(0);
+        if bytes == 0 || bytes > MOST_BYTES || self.depth > MAX_DEPTH {
+            return;
+        }
+        let mut leaf_of = vec![0; bytes as usize];
+        let own = all.len() as ElementId;
+        self.leaves.push(Leaf { owner: own, ..Leaf::default() });
+        for part in &self.parts {
+            self.open = None;
+            let is_array = part.type_name.ends_with(']');
+            let (from, to) = (part.offset_bytes.min(bytes) as usize, part.end().min(bytes) as usize);
+            let inner = part.is_all().map(|inner| &all[inner as usize]);
+            let inner = inner.filter(|inner| !inner.leaf_of.is_empty() && part.bytes >= inner.declaration.bytes);
+            // Which member of a union it is nobody can tell.
+            let inner = inner.filter(|inner| !part.has_name || !inner.is_union());
+            let name = match (part.has_name, is_array) {
+                (true, true) => format!("{}[]", part.name),
+                (false, _) if inner.is_some() => String::new(),
+                _ => part.name.clone(),
+            };
+            let first = self.leaves.len();
+            match inner {
+                Some(inner) => {
+                    // Members of what has no name are as if they were declared here.
+                    let is_parent = name.is_empty() && !inner.declaration.name.is_empty();
+                    self.leaves.extend(inner.leaves.iter().map(|leaf| Leaf {
+                        name: match (name.is_empty(), leaf.name.is_empty()) {
+                            (true, _) | (_, true) => leaf.name.clone(),
+                            _ => format!("{name}.{}", leaf.name),
+                        },
+                        owner: if is_parent { leaf.owner } else { own },
+                        offset_bytes: part.offset_bytes + leaf.offset_bytes,
+                        is_raw: leaf.is_raw,
+                    }));
+                    for (at, leaf) in leaf_of[from..to].iter_mut().enumerate() {
+                        *leaf = match inner.leaf_of[at % inner.leaf_of.len()] {
+                            0 => 0,
+                            within => first as LeafId + within,
+                        };
+                    }
+                }
+                None => {
+                    let is_raw = RAW.iter().any(|start| part.type_name.starts_with(start));
+                    self.leaves.push(Leaf { name, owner: own, offset_bytes: part.offset_bytes, is_raw });
+                    let end = if part.bytes == 0 { bytes as usize } else { to };
+                    leaf_of[from..end.max(from)].fill(first as LeafId);
+                    self.open = is_array.then_some(first as LeafId);
+                    self.is_open = part.bytes == 0;
+                }
+            }
+            if self.leaves.len() > MOST_LEAVES {
+                self.leaves.clear();
+                return;
+            }
+        }
+        self.leaf_of = leaf_of.into();
+    }
+
+    /// Whether it is known which member each byte of it belongs to.
+    pub(super) fn is_laid_out(&self) -> bool {
+        !self.leaf_of.is_empty()
+    }
+
+    /// Whether its members all share their bytes.
+    fn is_union(&self) -> bool {
+        self.parts.len() == 1 && self.parts[0].members > 1
+    }
+
+    /// How a block of so many bytes is filled with it.
+    fn fit(&self, bytes: u64, is_array_of_cpp: bool) -> (Fit, u32) {
+        let size = u64::from(self.declaration.bytes);
+        if self.leaf_of.is_empty() || bytes < size {
+            return (Fit::None, 0);
+        }
+        let left = (bytes % size) as u32;
+        let fit = match left {
+            _ if bytes == size => Fit::Whole,
+            _ if self.is_open => Fit::Open,
+            0 => Fit::Repeats,
+            _ if is_array_of_cpp && COOKIES.contains(&left) => return (Fit::Repeats, left),
+            _ if self.open.is_some() => Fit::Open,
+            _ => Fit::First,
+        };
+        (fit, 0)
+    }
+}
+
+/// The members of a structure, those that share bytes put together.
+fn parts(declaration: &Declaration, all: &[Element]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for member in &declaration.members {
+        let DeclaredMember { name, type_name, offset_bytes, bytes, made_of } = member;
+        let inner = &all[*made_of as usize];
+        // A parent without members takes no room, wherever it is said to be.
+        if *made_of != NO_ELEMENT && inner.declaration.members.is_empty() {
+            continue;
+        }
+        let is_made_of = *made_of != NO_ELEMENT && bytes.checked_rem(inner.declaration.bytes) == Some(0);
+        let shown = if name.is_empty() { type_name } else { name };
+        match parts.last_mut() {
+            // Bit fields, and members of a union.
+            Some(last) if *offset_bytes < last.offset_bytes.saturating_add(last.bytes) => {
+                last.name = format!("{}, {shown}", last.name);
+                let end = offset_bytes.saturating_add(*bytes).saturating_sub(last.offset_bytes);
+                last.bytes = last.bytes.max(end);
+                last.made_of.extend(Some(*made_of).filter(|of| is_made_of && !last.made_of.contains(of)));
+                last.members += 1;
+                last.has_name = true;
+            }
+            _ => parts.push(Part {
+                name: shown.clone(),
+                type_name: type_name.clone(),
+                offset_bytes: *offset_bytes,
+                bytes: *bytes,
+                made_of: is_made_of.then_some(*made_of).into_iter().collect(),
+                members: 1,
+                has_name: !name.is_empty(),
+            }),
+        }
+    }
+    parts
+}
+
+impl Elements {
+    pub(super) fn make_room(&mut self, program: &Program) {
+        if self.all.is_empty() {
+            self.all.push(Element::default());
+        }
+        for (index, (_, module)) in program.modules().iter().enumerate().skip(self.modules) {
+            self.add(index as u32, module);
+        }
+        self.modules = program.modules().len();
+        for site in self.by_site.len()..program.site_count() {
+            let id = SiteId(site as u32);
+            let (module, site) = program.site(id);
+            let index = program.module_index(id);
+            let named = |name: Name| self.by_name.get(&(index, name)).copied().unwrap_or(NO_ELEMENT);
+            self.by_site.push(Named {
+                element: named(site.structure),
+                offset_bytes: site.offset_bytes,
+                other: named(site.other_structure),
+                is_array_of_cpp: site.kind == SiteKind::Allocate && module.name(site.detail).starts_with("_Zna"),
+            });
+        }
+    }
+
+    fn add(&mut self, index: u32, module: &Module) {
+        let mut of_module: Vec<ElementId> = Vec::with_capacity(module.structures.len());
+        for structure in &module.structures {
+            let declaration = declaration(module, structure, &of_module);
+            let next = self.all.len() as ElementId;
+            let id = *self.known.entry(declaration.clone()).or_insert(next);
+            if id == next {
+                self.all.push(Element::new(declaration, &self.all));
+            }
+            of_module.push(id);
+            if !structure.name.is_none() {
+                self.by_name.entry((index, structure.name)).or_insert(id);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, id: ElementId) -> &Element {
+        &self.all[id as usize]
+    }
+
+    /// How many there are; their numbers begin at 1.
+    pub(super) fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// What a site says by itself.
+    pub(super) fn named(&self, site: SiteId) -> Named {
+        self.by_site[site.0 as usize]
+    }
+
+    /// What is in a block of so many bytes that this site allocates.
+    pub(super) fn allocated(&self, site: u32, bytes: u64) -> Content {
+        let Named { element, is_array_of_cpp, .. } = self.by_site[site as usize];
+        let (fit, skipped) = self.get(element).fit(bytes, is_array_of_cpp);
+        if fit == Fit::None { Content::default() } else { Content { element, fit, skipped } }
+    }
+
+    /// What is in a block now that it was made larger or smaller.
+    pub(super) fn resized(&self, site: u32, before: Content, bytes: u64) -> Content {
+        match self.allocated(site, bytes) {
+            Content { fit: Fit::None, .. } if before.element != NO_ELEMENT => {
+                let (fit, skipped) = self.get(before.element).fit(bytes, false);
+                // Nobody said that it is an array.
+                let fit = if fit == Fit::Repeats { Fit::First } else { fit };
+                if fit == Fit::None { Content::default() } else { Content { element: before.element, fit, skipped } }
+            }
+            content => content,
+        }
+    }
+
+    /// What is in a block of so many bytes, now that the site accesses it at this offset; none where that says nothing new.
+    pub(super) fn learned(&self, content: Content, site: u32, at: u64, bytes: u64) -> Option<Content> {
+        let Named { element, offset_bytes: Some(offset), .. } = self.by_site[site as usize] else { return None };
+        if element == content.element || element == NO_ELEMENT || content.fit == Fit::Whole || at != u64::from(offset) {
+            return None;
+        }
+        let candidate = self.get(element);
+        if candidate.is_union() {
+            return None;
+        }
+        let is_better = match candidate.fit(bytes, false).0 {
+            Fit::Whole => true,
+            // Others begin as it does, pools have headers, and many sizes divide theirs.
+            _ => false,
+        };
+        is_better.then_some(Content { element, fit: Fit::Whole, skipped: 0 })
+    }
+
+    /// How a site sees a block.
+    pub(super) fn view(&self, content: Content, site: u32, start: u64, end: u64) -> View {
+        let Content { element, fit, skipped } = content;
+        let origin = start + u64::from(skipped);
+        let all = end - origin.min(end);
+        let size = u64::from(self.get(element).declaration.bytes);
+        let extent = match fit {
+            Fit::None => return View::default(),
+            // Of what begins with one and has others behind it.
+            Fit::Repeats if self.contradicts(site, element) => size,
+            Fit::First => size,
+            Fit::Open | Fit::Repeats | Fit::Whole => all,
+        };
+        View { origin, extent, element, is_open: fit == Fit::Open }
+    }
+
+    /// Whether a site certainly accesses another structure, which is not part of this one.
+    fn contradicts(&self, site: u32, element: ElementId) -> bool {
+        let named = self.by_site[site as usize];
+        named.element != NO_ELEMENT
+            && named.element != element
+            && named.other == NO_ELEMENT
+            && !self.is_part(named.element, element)
+            && !self.begins_with(element, named.element)
+    }
+
+    fn is_part(&self, inner: ElementId, outer: ElementId) -> bool {
+        let (mut seen, mut left) = (FxHashSet::default(), vec![outer]);
+        while let Some(id) = left.pop() {
+            // What an element is made of has a lower number.
+            let made_of = self.get(id).parts.iter().flat_map(|part| &part.made_of);
+            left.extend(made_of.filter(|of| **of >= inner && seen.insert(**of)));
+        }
+        seen.contains(&inner)
+    }
+
+    /// Whether a structure begins with all members of another one, as derived ones do in C.
+    pub(super) fn begins_with(&self, element: ElementId, header: ElementId) -> bool {
+        let (parts, header) = (&self.get(element).parts, &self.get(header).parts);
+        !header.is_empty() && parts.starts_with(header)
+    }
+
+    /// The leaf at an address, as its site sees the block.
+    #[inline]
+    pub(super) fn leaf(&self, view: &View, address: u64) -> LeafId {
+        let at = address.wrapping_sub(view.origin);
+        if at >= view.extent {
+            return NO_LEAF;
+        }
+        let element = &self.all[view.element as usize];
+        match element.leaf_of.get(at as usize) {
+            Some(leaf) => *leaf,
+            None if view.is_open => element.open.unwrap_or(0),
+            // Offsets of most blocks fit into 32 bits, of which a remainder takes half the time.
+            None => match (u32::try_from(at), element.leaf_of.len()) {
+                (Ok(at), size) => element.leaf_of[(at % size as u32) as usize],
+                (Err(_), size) => element.leaf_of[(at % size as u64) as usize],
+            },
+        }
+    }
+
+    /// The leaf of an access of so many bytes, or the span of those that it covers.
+    pub(super) fn span(&mut self, view: &View, address: u64, bytes: u64) -> LeafId {
+        let leaf = self.leaf(view, address);
+        if leaf == NO_LEAF || view.is_open || bytes <= 1 {
+            return leaf;
+        }
+        let element = &mut self.all[view.element as usize];
+        let size = element.leaf_of.len() as u64;
+        let from = (address - view.origin) % size;
+        let whole = Span { offset_bytes: 0, bytes: size as u32 };
+        let span = if from + bytes > size { whole } else { Span { offset_bytes: from as u32, bytes: bytes as u32 } };
+        let covered = &element.leaf_of[span.offset_bytes as usize..(span.offset_bytes + span.bytes) as usize];
+        if covered.iter().all(|of| *of == leaf) {
+            return leaf;
+        }
+        let place = |spans: &[Span], span| spans.iter().position(|known| *known == span);
+        let index = match place(&element.spans, span) {
+            Some(index) => index,
+            None if element.spans.len() < MOST_SPANS => {
+                element.spans.push(span);
+                element.spans.len() - 1
+            }
+            None => place(&element.spans, whole).unwrap_or(0),
+        };
+        (element.leaves.len() + index) as LeafId
+    }
+
+    /// The range of bytes of an element that a leaf or a span stands for, of which an access has so many.
+    pub(super) fn range(&self, id: ElementId, leaf: LeafId, bytes: u32) -> (u32, u32) {
+        let element = self.get(id);
+        match element.leaves.get(leaf as usize) {
+            Some(leaf) => (leaf.offset_bytes, bytes),
+            None => {
+                let span = element.spans[leaf as usize - element.leaves.len()];
+                (span.offset_bytes, span.bytes)
+            }
+        }
+    }
+
+    /// Names of the members that lie in so many bytes of an element, `node.next`, each with how many of them it has. The
+    /// structure's name alone is of paddings.
+    pub(super) fn members(&self, id: ElementId, offset_bytes: u32, bytes: u32) -> Vec<(String, u32)> {
+        let element = self.get(id);
+        let end = offset_bytes.saturating_add(bytes.max(1)).min(element.leaf_of.len() as u32);
+        let mut covered: Vec<(LeafId, u32)> = Vec::new();
+        for leaf in element.leaf_of.get(offset_bytes as usize..end as usize).unwrap_or_default() {
+            match covered.iter_mut().find(|(known, _)| known == leaf) {
+                Some((_, bytes)) => *bytes += 1,
+                None => covered.push((*leaf, 1)),
+            }
+        }
+        // An array's that goes on behind.
+        if covered.is_empty() {
+            covered.push((element.open.unwrap_or(0), bytes));
+        }
+        // Paddings are copied with what is around them.
+        if covered.len() > 1 {
+            covered.retain(|(leaf, _)| *leaf != 0);
+        }
+        let named = covered.into_iter().map(|(leaf, bytes)| {
+            let Leaf { name, owner, .. } = &element.leaves[leaf as usize];
+            let structure = &self.get(*owner).declaration.name;
+            (if name.is_empty() { structure.clone() } else { format!("{structure}.{name}") }, bytes)
+        });
+        named.collect()
+    }
+
+    /// Whether a site knows better what a leaf holds: it is bytes, and the site says what it has there.
+    pub(super) fn is_put_into(&self, named: Named, id: ElementId, leaf: LeafId) -> bool {
+        let is_raw = self.get(id).leaves.get(leaf as usize).is_some_and(|leaf| leaf.is_raw);
+        is_raw && ![NO_ELEMENT, id].contains(&named.element) && named.other == NO_ELEMENT
+    }
+
+    /// Whether a site's own names are right for what it accesses at this offset of an element.
+    pub(super) fn agrees(&self, named: Named, id: ElementId, offset_bytes: u32) -> bool {
+        let Named { element, offset_bytes: Some(own), .. } = named else { return false };
+        element != NO_ELEMENT && self.has_at(id, offset_bytes, element, own, 0)
+    }
+
+    /// Whether an element has, where this offset is, a structure at its own offset; in an array of it anywhere.
+    fn has_at(&self, id: ElementId, offset_bytes: u32, inner: ElementId, own: u32, depth: u32) -> bool {
+        if id == inner {
+            let element = self.get(id);
+            let leaf = |offset: u32| element.leaf_of.get(offset as usize);
+            return offset_bytes == own || leaf(offset_bytes).is_some_and(|known| leaf(own) == Some(known));
+        }
+        let parts = &self.get(id).parts;
+        let parts = parts.iter().filter(|part| (part.offset_bytes..part.end()).contains(&offset_bytes));
+        let made_of = parts.flat_map(|part| part.made_of.iter().map(move |of| (part.offset_bytes, *of)));
+        depth < MAX_DEPTH
+            && made_of.into_iter().any(|(from, of)| {
+                let within = (offset_bytes - from) % self.get(of).declaration.bytes.max(1);
+                self.has_at(of, within, inner, own, depth + 1)
+            })
+    }
+}
+
+fn declaration(module: &Module, declared: &Structure, of_module: &[ElementId]) -> Declaration {
+    let text = |name| module.name(name).to_owned();
+    let members = declared.members.iter().map(|member| DeclaredMember {
+        name: text(member.name),
+        type_name: text(member.type_name),
+        offset_bytes: member.offset_bytes,
+        bytes: member.size_bytes,
+        made_of: member.structure.and_then(|of| of_module.get(of as usize)).copied().unwrap_or(NO_ELEMENT),
+    });
+    Declaration {
+        name: text(declared.name),
+        is_alias: declared.is_alias,
+        bytes: declared.size_bytes,
+        is_foreign: declared.is_foreign,
+        members: members.collect(),
+    }
+}
+
+impl Declaration {
+    /// Whether its members can be declared elsewhere as they are here.
+    pub(super) fn is_plain(&self) -> bool {
+        let has_names = self.members.iter().all(|member| !member.name.is_empty());
+        has_names && self.members.last().is_none_or(|last| last.bytes > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use slimline_trace::stream::sites::{Member, ModuleBuilder, Site};
+
+    use super::*;
+
+    /// `point { short x, y; }`, `value { long number | double ratio; }`, `base {}`, `node { base; point corner[2]; char tag; value
+    /// extra; node *next; }`, `text { int length; char bytes[]; }` and `header { node *next; }`, which nothing here begins with.
+    fn elements() -> Elements {
+        let mut builder = ModuleBuilder::new();
+        let mut add = |name: &str, size_bytes, members: &[(&str, &str, u32, u32, Option<u32>)]| {
+            let members = members.iter().map(|&(name, type_name, offset_bytes, size_bytes, structure)| Member {
+                name: builder.name(name),
+                type_name: builder.name(type_name),
+                offset_bytes,
+                size_bytes,
+                structure,
+            });
+            let members = members.collect();
+            let name = builder.name(name);
+            builder.structure(Structure { name, is_alias: false, is_foreign: false, size_bytes, members })
+        };
+        add("point", 4, &[("x", "short", 0, 2, None), ("y", "short", 2, 2, None)]);
+        add("value", 8, &[("number", "long", 0, 8, None), ("ratio", "double", 0, 8, None)]);
+        add("base", 1, &[]);
+        let node = [
+            ("", "struct base", 0, 1, Some(2)),
+            ("corner", "struct point[2]", 0, 8, Some(0)),
+            ("tag", "char", 8, 1, None),
+            ("extra", "union value", 16, 8, Some(1)),
+            ("next", "struct node *", 24, 8, None),
+        ];
+        add("node", 32, &node);
+        add("text", 4, &[("length", "int", 0, 4, None), ("bytes", "char[]", 4, 0, None)]);
+        add("header", 8, &[("next", "struct node *", 0, 8, None)]);
+        let [point, node, text, value, header] =
+            ["point", "node", "text", "value", "header"].map(|name| builder.name(name));
+        let [new, malloc] = ["_Znam", "malloc"].map(|name| builder.name(name));
+        let allocation = |structure, detail| Site { structure, detail, ..Site::new(SiteKind::Allocate, 0) };
+        let load = |structure, offset| Site { structure, offset_bytes: Some(offset), ..Site::new(SiteKind::Load, 2) };
+        builder.segment([allocation(node, malloc), allocation(node, new), allocation(text, malloc)]);
+        builder.segment([load(node, 16), load(point, 2), load(value, 0), load(header, 0)]);
+        builder.segment([Site { other_structure: node, ..load(header, 0) }, Site::new(SiteKind::Resize, 0)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let mut elements = Elements::default();
+        elements.make_room(&program);
+        elements
+    }
+
+    const NODE: ElementId = 4;
+    // Sites.
+    const OF_MALLOC: u32 = 0;
+    const OF_NEW: u32 = 1;
+    const OF_TEXT: u32 = 2;
+    const LOADS_EXTRA: u32 = 3;
+    const LOADS_Y: u32 = 4;
+    const LOADS_VALUE: u32 = 5;
+    const LOADS_HEADER: u32 = 6;
+    const LOADS_SOME: u32 = 7;
+    const RESIZES: u32 = 8;
+
+    fn names(elements: &Elements, id: ElementId, from: u32, bytes: u32) -> Vec<String> {
+        elements.members(id, from, bytes).into_iter().map(|(name, bytes)| format!("{name} {bytes}")).collect()
+    }
+
+    #[test]
+    fn each_byte_has_its_member() {
+        let elements = elements();
+        assert_eq!(names(&elements, NODE, 6, 2), ["node.corner[].y 2"]);
+        assert_eq!(names(&elements, NODE, 8, 1), ["node.tag 1"]);
+        assert_eq!(names(&elements, NODE, 9, 4), ["node 4"]);
+        assert_eq!(names(&elements, NODE, 20, 4), ["node.extra 4"]);
+        let all = ["node.corner[].x 4", "node.corner[].y 4", "node.tag 1", "node.extra 8", "node.next 8"];
+        assert_eq!(names(&elements, NODE, 0, 99), all);
+        let parts: Vec<_> = elements.get(NODE).parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(parts, ["corner", "tag", "extra", "next"]);
+    }
+
+    #[test]
+    fn blocks_are_filled() {
+        let elements = elements();
+        let fit = |site, bytes| {
+            let Content { element, fit, skipped } = elements.allocated(site, bytes);
+            (element, fit, skipped)
+        };
+        assert_eq!(fit(OF_MALLOC, 32), (NODE, Fit::Whole, 0));
+        assert_eq!(fit(OF_MALLOC, 320), (NODE, Fit::Repeats, 0));
+        assert_eq!(fit(OF_MALLOC, 40), (NODE, Fit::First, 0));
+        assert_eq!(fit(OF_MALLOC, 31), (NO_ELEMENT, Fit::None, 0));
+        assert_eq!(fit(OF_NEW, 328), (NODE, Fit::Repeats, 8));
+        assert_eq!(fit(OF_TEXT, 400), (5, Fit::Open, 0));
+        assert_eq!(fit(LOADS_HEADER, 16), (6, Fit::Repeats, 0));
+    }
+
+    #[test]
+    fn a_block_is_what_is_as_large_and_accessed_in_it() {
+        let elements = elements();
+        let none = Content::default();
+        let learned = |content, site, at, bytes| elements.learned(content, site, at, bytes);
+        let whole = Content { element: NODE, fit: Fit::Whole, skipped: 0 };
+        assert_eq!(learned(none, LOADS_EXTRA, 16, 32), Some(whole));
+        assert_eq!(learned(none, LOADS_EXTRA, 24, 32), None, "elsewhere in the block");
+        assert_eq!(learned(none, LOADS_HEADER, 0, 32), None, "no array, whatever the sizes");
+        let header = elements.allocated(LOADS_HEADER, 32);
+        assert_eq!((header.element, header.fit), (6, Fit::Repeats), "as it is allocated");
+        assert_eq!(learned(header, LOADS_EXTRA, 16, 32), Some(whole));
+        assert_eq!(learned(whole, LOADS_HEADER, 0, 32), None);
+        assert_eq!(learned(none, LOADS_VALUE, 0, 8), None, "a union says nothing of its block");
+        assert_eq!(elements.resized(RESIZES, whole, 33), Content { fit: Fit::First, ..whole });
+        assert_eq!(elements.resized(OF_MALLOC, none, 64).fit, Fit::Repeats);
+    }
+
+    #[test]
+    fn what_a_site_says_stays_where_it_is_right() {
+        let elements = elements();
+        let agrees = |site, offset| elements.agrees(elements.named(SiteId(site)), NODE, offset);
+        assert!(agrees(LOADS_EXTRA, 16) && !agrees(LOADS_EXTRA, 24));
+        assert!(agrees(LOADS_Y, 2) && agrees(LOADS_Y, 6) && !agrees(LOADS_Y, 4) && !agrees(LOADS_Y, 18));
+        assert!(agrees(LOADS_VALUE, 16) && !agrees(LOADS_HEADER, 24));
+    }
+
+    #[test]
+    fn copies_are_of_all_that_they_cover() {
+        let mut elements = elements();
+        let content = elements.allocated(OF_MALLOC, 320);
+        let view = elements.view(content, LOADS_EXTRA, 0x1000, 0x1000 + 320);
+        let mut range = |address, bytes| {
+            let leaf = elements.span(&view, address, bytes);
+            elements.range(NODE, leaf, 1)
+        };
+        assert_eq!(range(0x1000 + 32 + 16, 8), (16, 1), "a member by itself is no span");
+        assert_eq!(range(0x1000 + 32 + 16, 16), (16, 16));
+        assert_eq!([range(0x1000, 320), range(0x1000 + 56, 16)], [(0, 32); 2]);
+    }
+
+    #[test]
+    fn behind_the_first_element_others_may_lie() {
+        let elements = elements();
+        let content = elements.allocated(OF_MALLOC, 320);
+        let leaf = |site| elements.leaf(&elements.view(content, site, 0x1000, 0x1000 + 320), 0x1000 + 56);
+        assert_eq!(leaf(LOADS_HEADER), NO_LEAF, "certainly something else");
+        assert_eq!([leaf(LOADS_SOME), leaf(LOADS_Y)], [leaf(LOADS_EXTRA); 2]);
+    }
+
+    proptest! {
+        /// Whatever a table declares: no panic, and every access has a name or none.
+        #[test]
+        fn no_declaration_breaks_it(
+            structures in prop::collection::vec(
+                (0..40_u32, prop::collection::vec((0..50_u32, 0..20_u32, any::<bool>(), any::<u8>()), 0..5)), 1..12),
+            accesses in prop::collection::vec((0..200_u64, 0..50_u64), 0..20),
+        ) {
+            let mut builder = ModuleBuilder::new();
+            let count = structures.len();
+            let names: Vec<Name> = (0..count).map(|index| builder.name(&format!("s{index}"))).collect();
+            for (index, (size_bytes, members)) in structures.into_iter().enumerate() {
+                let member = |(offset_bytes, size_bytes, is_array, of): (u32, u32, bool, u8)| Member {
+                    name: names[of as usize % count],
+                    type_name: builder.name(if is_array { "T[3]" } else { "T" }),
+                    offset_bytes,
+                    size_bytes,
+                    structure: u32::from(of).checked_rem(index as u32),
+                };
+                let members = members.into_iter().map(member).collect();
+                builder.structure(Structure { name: names[index], is_alias: false, is_foreign: false, size_bytes, members });
+            }
+            let allocations = names.iter().map(|name| Site { structure: *name, ..Site::new(SiteKind::Allocate, 0) });
+            for site in allocations.collect::<Vec<_>>() {
+                builder.segment([site]);
+            }
+            let module = builder.finish("a.c", "a.o", "/", "test");
+            let mut program = Program::new();
+            program.add(module.encode().0, module);
+            let mut elements = Elements::default();
+            elements.make_room(&program);
+            for site in 0..count as u32 {
+                let content = elements.allocated(site, 200);
+                let view = elements.view(content, site, 1000, 1200);
+                for (at, bytes) in &accesses {
+                    let leaf = elements.span(&view, 1000 + at, (*bytes).min(200 - at));
+                    if leaf != NO_LEAF {
+                        let (from, bytes) = elements.range(view.element, leaf, 1);
+                        prop_assert!(!elements.members(view.element, from, bytes).is_empty());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Which member of which structure is accessed, where the compiler's names alone would be wrong.
+
+use serde_json::Value;
+use slimline_instrument::driver::Language;
+
+use super::compiled::{compiled_as, named};
+use super::{report, slimline, text};
+
+/// Traces a program of this source: the lines that it prints, and the report.
+fn traced(language: Language, source: &str, options: &[&str]) -> (Vec<u64>, Value) {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled_as(&scratch, language, source, &[]);
+    let mut command = slimline();
+    command.args(["trace", "--live", "--format", "json"]).args(options).arg("--").arg(program);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let at = text(&output.stdout).find('{').unwrap();
+    let numbers = text(&output.stdout)[..at].lines().map(|line| line.parse().unwrap()).collect();
+    (numbers, report(&std::process::Output { stdout: output.stdout[at..].to_vec(), ..output }))
+}
+
+fn structure<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let all = report["structures"].as_array().unwrap();
+    all.iter().find(|structure| structure["name"] == name).unwrap_or_else(|| panic!("no {name}: {all:?}"))
+}
+
+/// Accesses of each field, and whether it is cold.
+fn fields(structure: &Value) -> Vec<(&str, u64, bool)> {
+    let field = |field: &'_ Value| (field["accesses"].as_u64().unwrap(), field["cold"].as_bool().unwrap());
+    let fields = structure["fields"].as_array().unwrap();
+    fields.iter().map(|it| (it["name"].as_str().unwrap(), field(it).0, field(it).1)).collect()
+}
+
+/// A table of chains: clang makes one load of `table[n]` and `e->next`, as `next` lies at the beginning of an entry. ALLOCATE is
+/// what entries come from.
+const CHAINS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+enum { BUCKETS = 64, N = 1000, ROUNDS = 20 };
+struct entry { struct entry *next; long key; char note[40]; };
+static struct entry *table[BUCKETS];
+__attribute__((noinline)) static void *get(size_t bytes) {
+    void *block = malloc(bytes);
+    if (!block) abort();
+    return block;
+}
+__attribute__((noinline)) static void put(long key) {
+    struct entry *e = ALLOCATE(sizeof *e);
+    e->key = key;
+    e->next = table[key % BUCKETS];
+    table[key % BUCKETS] = e;
+}
+__attribute__((noinline)) static struct entry *find(long key) {
+    for (struct entry *e = table[key % BUCKETS]; e; e = e->next) if (e->key == key) return e;
+    return NULL;
+}
+int main(void) {
+    for (long i = 0; i < N; i++) put(i);
+    long found = 0;
+    for (int r = 0; r < ROUNDS; r++) for (long i = 0; i < N; i++) found += find(i) != NULL;
+    printf("%ld\n", found);
+    (void)get;
+}
+"#;
+
+#[test]
+fn one_load_of_a_table_and_of_its_chains_is_told_apart() {
+    // Of the 1000 keys the first 40 buckets have 16, the other 24 have 15; finding all keys of n goes to n (n + 1) / 2 entries.
+    const ROUNDS: u64 = 20;
+    let entries = ROUNDS * (40 * 16 * 17 / 2 + 24 * 15 * 16 / 2);
+    let nexts = entries - ROUNDS * 1000;
+    for allocate in ["malloc", "get"] {
+        let source = CHAINS.replace("ALLOCATE", allocate);
+        let (found, report) = traced(Language::C, &source, &[]);
+        assert_eq!(found, [ROUNDS * 1000]);
+        let [group] = report["heap"].as_array().unwrap().as_slice() else { panic!("{}", report["heap"]) };
+        assert_eq!(named(&group["fields"], "entry.key"), (entries, 1000), "{allocate}");
+        assert_eq!(named(&group["fields"], "entry.next"), (nexts, 1000), "{allocate}");
+        assert_eq!(named(&report["fields"], "entry.next"), (nexts, 1000), "{allocate}");
+        let entry = structure(&report, "entry");
+        let expected = [("next", nexts + 1000, false), ("key", entries + 1000, false), ("note", 0, true)];
+        assert_eq!((fields(entry), &entry["verdict"]), (expected.to_vec(), &"split".into()), "{allocate}");
+    }
+}
+
+/// The same outside the heap, where no block says what is accessed: there is no advice on guesses.
+#[test]
+fn what_may_be_a_field_s_keeps_it_from_being_cold() {
+    let source = CHAINS.replace("ALLOCATE", "pooled").replace(
+        "__attribute__((noinline)) static void *get",
+        "static struct entry pool[N];\nstatic int used;\n\
+         static struct entry *pooled(size_t bytes) { (void)bytes; return &pool[used++]; }\n\
+         __attribute__((noinline)) static void *get",
+    );
+    let (_, report) = traced(Language::C, &source, &[]);
+    let entry = structure(&report, "entry");
+    let cold: Vec<_> = fields(entry).into_iter().filter(|(.., is_cold)| *is_cold).collect();
+    assert_eq!((cold, &entry["verdict"]), (vec![], &"unclear".into()));
+}
+
+#[test]
+fn nodes_of_a_map_have_the_members_of_their_parent() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+#include <map>
+static long compared;
+struct less { bool operator()(int a, int b) const { compared++; return a < b; } };
+using map = std::map<int, long, less>;
+[[gnu::noinline]] static long find_all(const map &m, int n) {
+    long sum = 0;
+    for (int i = 0; i < n; i++) sum += m.find(i)->second;
+    return sum;
+}
+int main() {
+    map m;
+    for (int i = 0; i < 1000; i++) m[i] = 2 * i;
+    compared = 0;
+    long sum = find_all(m, 1000);
+    std::printf("%ld\n%ld\n", compared, sum);
+}
+"#;
+    let (printed, report) = traced(Language::CPlusPlus, SOURCE, &["--function", "find_all"]);
+    let [compared, sum] = printed[..] else { panic!("{printed:?}") };
+    assert_eq!(sum, 999 * 1000);
+    let [group] = report["heap"].as_array().unwrap().as_slice() else { panic!("{}", report["heap"]) };
+    let rows = &group["fields"];
+    let [left, right] = ["left", "right"].map(|name| named(rows, &format!("_Rb_tree_node_base._M_{name}")).0);
+    // Each step down compares once, and what was found once more.
+    assert_eq!(left + right, compared - 1000);
+    assert_eq!(named(rows, "pair<const int, long>.second"), (1000, 0));
+    let all = group["loads"].as_u64().unwrap();
+    assert_eq!(all, left + right + compared + 1000, "{rows}");
+    let node = &report["structures"].as_array().unwrap().iter().find(|it| it["name"] == "_Rb_tree_node_base").unwrap();
+    assert_eq!(node["verdict"], "foreign");
+}
+
+#[test]
+fn a_copy_counts_for_all_that_it_covers() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+enum { N = 200 };
+typedef struct { double x, y, z; } vec;
+struct body { vec position; long id; vec speed; };
+static struct body saved[N];
+__attribute__((noinline)) static void save(const struct body *from) {
+    for (int i = 0; i < N; i++) memcpy(&saved[i * 7 % N], &from[i], sizeof *from);
+}
+__attribute__((noinline)) static void move(struct body *bodies) {
+    for (int i = 0; i < N; i++) bodies[i].position.y += bodies[i].speed.y;
+}
+int main(void) {
+    struct body *bodies = calloc(N, sizeof *bodies);
+    save(bodies);
+    move(bodies);
+    printf("%d\n", (int)saved[N - 1].id);
+}
+"#;
+    let (_, report) = traced(Language::C, SOURCE, &["--function", "save", "--function", "move"]);
+    let [group] = report["heap"].as_array().unwrap().as_slice() else { panic!("{}", report["heap"]) };
+    for name in ["body.position.x", "body.id", "body.speed.z"] {
+        assert_eq!(named(&group["fields"], name), (200, 0), "{name}");
+        assert_eq!(named(&report["fields"], name), (200, 200), "{name}");
+    }
+    assert_eq!(named(&group["fields"], "body.position.y"), (400, 200));
+    assert_eq!(named(&group["fields"], "body.speed.y"), (400, 0));
+    let counts = fields(structure(&report, "body"));
+    // Read and written by the copy; then `position.y` is read and written and `speed.y` read.
+    assert_eq!(counts, [("position", 800, false), ("id", 400, false), ("speed", 600, false)]);
+    let counts = fields(structure(&report, "vec"));
+    assert_eq!(counts.iter().map(|(_, count, _)| *count).collect::<Vec<_>>(), [800, 1400, 800]);
+}
+
+#[test]
+fn members_by_typedef_are_the_structures_that_they_are() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+struct pair { long a, b; };
+typedef struct pair pair_t;
+struct node { long hot[4]; pair_t pairs[4]; };
+static struct node nodes[8];
+__attribute__((noinline)) static void bump(pair_t *pair) { pair->a++; pair->b++; }
+__attribute__((noinline)) static void heat(struct node *node) { for (int i = 0; i < 100; i++) node->hot[i & 3] += i; }
+int main(void) {
+    for (int i = 0; i < 100; i++) { bump(&nodes[i & 7].pairs[i & 3]); heat(&nodes[i & 7]); }
+    printf("%ld\n", nodes[0].hot[0]);
+}
+"#;
+    let (_, report) = traced(Language::C, SOURCE, &[]);
+    let node = structure(&report, "node");
+    assert_eq!(node["verdict"], "nothing_cold", "{node}");
+}
