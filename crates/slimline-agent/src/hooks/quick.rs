@@ -53,6 +53,18 @@ macro_rules! uncounted {
 }
 pub(crate) use uncounted;
 
+/// Where a block of rax bytes was counted, and there is none: counts are what they were before. Uses r10 and r11.
+macro_rules! not_allocated {
+    () => {
+        "mov r11, qword ptr [rip + slimline_thread@GOTTPOFF]
+        sub qword ptr fs:[r11 + {bytes}], rax
+        cmp rax, qword ptr [rip + {always}]
+        sbb r10, r10
+        sub qword ptr fs:[r11 + {round}], r10"
+    };
+}
+pub(super) use not_allocated;
+
 /// The whole of a function that returns a block of so many bytes as `$size` leaves in rax, by the function below that is
 /// at `$next`, with the operands named there.
 macro_rules! new_block {

@@ -10,7 +10,7 @@ pub struct Filter {
     pub functions: Vec<String>,
     /// Files of those: whole paths, or the last parts of them.
     pub files: Vec<String>,
-    /// Types of which it accesses a member.
+    /// Types of which it accesses a member, or may.
     pub types: Vec<String>,
     /// Variables.
     pub variables: Vec<String>,
@@ -30,7 +30,7 @@ impl Filter {
         let files = frames().flat_map(|frame| ends(module.name(frame.file)));
         any(&self.functions, functions)
             && any(&self.files, files)
-            && any(&self.types, [module.name(site.structure)])
+            && any(&self.types, [site.structure, site.other_structure].map(|name| module.name(name)))
             && any(&self.variables, [module.name(site.variable)])
     }
 }

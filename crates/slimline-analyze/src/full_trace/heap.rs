@@ -313,9 +313,9 @@ impl HeapAccesses {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::Site;
+    use slimline_trace::stream::sites::{ModuleBuilder, Site};
 
-    use super::super::tests::Run;
+    use super::super::tests::{Run, visits_of};
     use super::*;
 
     fn run() -> Run {
@@ -377,6 +377,55 @@ mod tests {
         run.visit(2, &[1, 0, 0]); // freed
         run.visit(4, &[0x20_0000]);
         assert_eq!(loads_by_group(&run), [(0, 2), (RESIZE, 1)]);
+    }
+
+    #[test]
+    fn calls_of_realloc_within_each_other_have_their_own_blocks() {
+        let mut run = run();
+        run.visit(0, &[0x1000, 64]);
+        run.visit(0, &[0x2000, 64]);
+        run.visit(5, &[0x1000]);
+        run.visit(5, &[0x2000]);
+        run.visit(2, &[1, 0x4000, 128]);
+        run.visit(2, &[1, 0x3000, 128]);
+        for address in [0x3000, 0x4000, 0x1000, 0x2000] {
+            run.visit(4, &[address]);
+        }
+        assert_eq!(loads_by_group(&run), [(0, 2)]);
+    }
+
+    /// `new` of the program's own, which calls `malloc`, and `realloc`, which calls `malloc` and `free`.
+    #[test]
+    fn what_an_allocator_of_the_program_s_own_allocates_is_one_block() {
+        let mut builder = ModuleBuilder::new();
+        let [malloc, new, realloc, main] = ["malloc", "_Znwm", "realloc", "main"].map(|name| builder.name(name));
+        let site = |kind, detail, function| Site { detail, function, ..Site::new(kind, 8) };
+        builder.segment([site(SiteKind::Allocate, malloc, new)]);
+        builder.segment([site(SiteKind::Allocate, new, main)]);
+        builder.segment([site(SiteKind::ResizeBegins, realloc, main)]);
+        builder.segment([site(SiteKind::Allocate, malloc, realloc)]);
+        builder.segment([site(SiteKind::Free, malloc, realloc)]);
+        builder.segment([site(SiteKind::Resize, realloc, main)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [
+            (0, vec![0x1000, 64]),
+            (1, vec![0x1000, 64]),
+            (2, vec![0x1000]),
+            (3, vec![0x2000, 128]),
+            (4, vec![0x1000]),
+            (5, vec![0x2000, 128]),
+        ];
+        let (words, visits) = visits_of(&program, &run);
+        let mut heap = HeapAccesses::default();
+        heap.update(
+            &program,
+            &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
+        );
+        let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 128, peak_bytes: 128 };
+        assert_eq!(heap.groups().collect::<Vec<_>>(), [(SiteId(1), blocks)]);
+        assert_eq!(heap.unknown_frees(), 0);
     }
 
     #[test]

@@ -8,8 +8,12 @@ use super::{report, slimline, text};
 
 /// Traces a program of this source: the lines that it prints, and the report.
 fn traced(language: Language, source: &str, options: &[&str]) -> (Vec<u64>, Value) {
+    traced_as(language, source, &[], options)
+}
+
+fn traced_as(language: Language, source: &str, compile: &[&str], options: &[&str]) -> (Vec<u64>, Value) {
     let scratch = tempfile::tempdir().unwrap();
-    let program = compiled_as(&scratch, language, source, &[]);
+    let program = compiled_as(&scratch, language, source, compile);
     let mut command = slimline();
     command.args(["trace", "--live", "--format", "json"]).args(options).arg("--").arg(program);
     let output = command.output().unwrap();
@@ -190,4 +194,32 @@ int main(void) {
     let (_, report) = traced(Language::C, SOURCE, &[]);
     let node = structure(&report, "node");
     assert_eq!(node["verdict"], "nothing_cold", "{node}");
+}
+
+#[test]
+fn values_have_the_sign_of_their_type() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdint.h>
+typedef int32_t number;
+enum flags { LOW = 1u << 20, ALL = ~0u };
+static volatile struct { number balance; uint32_t mask; enum flags flags; } item;
+int main(void) {
+    item.balance = -1; item.balance = 1 << 20;
+    item.mask = ~0u; item.mask = 1u << 20;
+    item.flags = ALL; item.flags = LOW;
+    printf("0\n");
+}
+"#;
+    let (_, report) = traced_as(Language::C, SOURCE, &["--slimline-values"], &[]);
+    let values = report["values"].as_array().unwrap();
+    for (name, least, greatest, narrowest) in [
+        ("balance", "-1", "1048576", "int32_t"),
+        ("mask", "1048576", "4294967295", "uint32_t"),
+        ("flags", "1048576", "4294967295", "uint32_t"),
+    ] {
+        let is_it = |row: &&Value| row["name"].as_str().is_some_and(|it| it.ends_with(name));
+        let row = values.iter().find(is_it).unwrap_or_else(|| panic!("no {name}: {values:?}"));
+        assert_eq!([&row["least"], &row["greatest"], &row["narrowest"]], [least, greatest, narrowest], "{name}");
+    }
 }

@@ -1,5 +1,7 @@
 //! Which blocks are allocated and freed where, in all processes of a run.
 
+use std::collections::HashSet;
+
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::SiteKind;
@@ -40,6 +42,8 @@ pub(in crate::full_trace) struct Allocations {
     groups: Vec<GroupBlocks>,
     /// By process and stream: the blocks of the calls of `realloc` that have not returned, the innermost last.
     resized: FxHashMap<(u32, u32), Vec<Option<Block>>>,
+    /// By site: it calls an allocator of the program's own, which is traced, too.
+    is_outer: Vec<bool>,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
@@ -47,7 +51,10 @@ pub(in crate::full_trace) struct Allocations {
 impl Blocks {
     pub(in crate::full_trace) fn make_room(&mut self, program: &Program) {
         self.elements.make_room(program);
-        self.allocations.groups.resize(program.site_count(), GroupBlocks::default());
+        if self.allocations.groups.len() < program.site_count() {
+            self.allocations.groups.resize(program.site_count(), GroupBlocks::default());
+            self.allocations.is_outer = outer(program);
+        }
     }
 
     /// The living blocks of a process, who takes in what becomes of them, and what is in them.
@@ -91,10 +98,12 @@ impl Allocations {
     ) -> bool {
         match (kind, own) {
             (SiteKind::Allocate, &[start, bytes]) => {
+                self.take_over(live, id.0, start);
                 self.allocate(live, id.0, start, bytes, elements.allocated(id.0, bytes));
             }
             (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
                 let bytes = count.saturating_mul(bytes);
+                self.take_over(live, id.0, start);
                 self.allocate(live, id.0, start, bytes, elements.allocated(id.0, bytes));
             }
             // From here on another thread may get its memory.
@@ -114,13 +123,15 @@ impl Allocations {
                     // It failed, and the old block stays.
                     (Some(block), 0) if bytes != 0 => self.keep(live, block),
                     (before, _) => {
+                        self.take_over(live, id.0, new);
                         let (group, content) = before.map_or((id.0, Content::default()), |it| (it.group, it.content));
                         self.allocate(live, group, new, bytes, elements.resized(group, content, bytes));
                     }
                 }
             }
             (SiteKind::Free, &[start, ..]) if start != 0 => {
-                self.unknown_frees += u64::from(self.release(live, start).is_none());
+                let is_known = self.release(live, start).is_some() || self.is_being_resized(batch, start);
+                self.unknown_frees += u64::from(!is_known);
             }
             _ => return kind == SiteKind::Free,
         }
@@ -142,6 +153,24 @@ impl Allocations {
         total.peak_bytes = total.peak_bytes.max(total.live_bytes);
     }
 
+    /// An allocator of the program's own returned a block: what it was allocated as within is the same block.
+    fn take_over(&mut self, live: &mut LiveBlocks, site: u32, start: u64) {
+        if start == 0 || !self.is_outer[site as usize] {
+            return;
+        }
+        if let Some(block) = self.release(live, start) {
+            let total = &mut self.groups[block.group as usize];
+            total.blocks = total.blocks.saturating_sub(1);
+            total.bytes = total.bytes.saturating_sub(block.end - block.start);
+        }
+    }
+
+    /// Whether it is a block that the thread resizes, which its own `realloc` frees once it was copied.
+    fn is_being_resized(&self, batch: &TraceBatch<'_>, start: u64) -> bool {
+        let resized = self.resized.get(&(batch.process, batch.stream));
+        resized.is_some_and(|resized| resized.iter().flatten().any(|block| block.start == start))
+    }
+
     /// Takes a release back.
     fn keep(&mut self, live: &mut LiveBlocks, block: Block) {
         live.insert(block);
@@ -155,4 +184,12 @@ impl Allocations {
         total.live_bytes = total.live_bytes.saturating_sub(block.end - block.start);
         Some(block)
     }
+}
+
+/// By site: whether the allocator that it calls is a function that has sites itself.
+fn outer(program: &Program) -> Vec<bool> {
+    let sites = || (0..program.site_count() as u32).map(|site| program.site(SiteId(site)));
+    let functions: HashSet<&str> = sites().map(|(module, site)| module.name(site.function)).collect();
+    let allocates = |kind| matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
+    sites().map(|(module, site)| allocates(site.kind) && functions.contains(module.name(site.detail))).collect()
 }
