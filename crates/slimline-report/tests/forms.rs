@@ -463,6 +463,42 @@ fn rows_of_few_samples_are_one() {
     assert!(all.contains("part 6") && all.matches("size  field").count() == 8, "{all}");
 }
 
+/// Of two structures with one name each has a number, wherever it is named; what no burst has counted is no share of nothing;
+/// an array of numbers has its stride; a page that is wider has more of the names.
+#[test]
+fn rows_are_told_apart_and_tell_no_more_than_is_known() {
+    let mut report = art();
+    let twin = |id, share| Group { id, share, ..report.groups[0].clone() };
+    let mut uncounted = twin(2, 0.1);
+    for field in &mut uncounted.fields {
+        (field.loads, field.stores, field.access_share) = (0, 0, 0.0);
+    }
+    let only = Field { share: 1.0, access_share: 1.0, stride_bytes: Some(64), bytes: 4, ..Field::default() };
+    let numbers = Group {
+        id: 3,
+        name: "numbers_that_have_a_long_name".into(),
+        share: 0.08,
+        share_interval: report.groups[0].share_interval,
+        samples: 50,
+        fields: vec![only],
+        ..Group::default()
+    };
+    report.groups.insert(1, uncounted);
+    report.groups.insert(2, numbers);
+    report.loops[0].column = Some(31);
+    let text = text_of(&report, By::Group, Limits::default());
+    let rows = |start: &str| text.lines().filter(|line| line.trim_start().starts_with(start)).count();
+    let name = &report.groups[0].name;
+    assert!(text.contains(&format!("{name} #1")) && text.contains(&format!("{name} #2")), "{text}");
+    assert!(!text.contains("0–0"), "{text}");
+    assert!(text.contains("strides: numbers_that_have_a_long_name 64 B"), "{text}");
+    assert_eq!(rows("lines of loops: 7:31 begins in column 31"), 1, "{text}");
+    assert!(text.contains("numbers_that…a_long_name"), "{text}");
+    let mut wide = String::new();
+    text::report(&mut wide, &report, By::Group, Limits { width: 130, ..Limits::default() }).unwrap();
+    assert_eq!(wide.matches("numbers_that_have_a_long_name").count(), 2, "{wide}");
+}
+
 /// Structures of one type say what they have together.
 #[test]
 fn one_type_in_two_structures() {

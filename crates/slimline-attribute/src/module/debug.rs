@@ -153,6 +153,11 @@ impl<'a> Debug<'a> {
         self.damaged.get()
     }
 
+    /// Whether it is about the code at an address, whatever it says of it.
+    pub fn covers(&self, svma: Svma) -> bool {
+        self.context.find_dwarf_and_unit(svma.0).skip_all_loads().is_some()
+    }
+
     /// The statements that the line table lets begin in `start..end` (`is_stmt`), in order of address. Code that was
     /// moved away from its statement has its line, but begins none.
     pub fn statements_in(&self, start: Svma, end: Svma) -> Vec<Statement> {

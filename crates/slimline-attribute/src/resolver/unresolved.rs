@@ -3,7 +3,9 @@
 use super::groups::Groups;
 use super::sites::Sites;
 use crate::data::address_space::Modules;
+use crate::module::Module;
 use crate::tables::{Frame, SymbolSource};
+use slimline_trace::address::Svma;
 
 /// Why something has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +32,11 @@ pub enum Reason {
     NoFunction,
     /// The module has no debug information for the code: no lines.
     NoLine,
+    /// The module has debug information for the code, which says that it is of no line (line 0), as compilers do where they
+    /// have merged or made it.
+    LineZero,
+    /// A stub through which functions of other modules are called: linkers give it neither name nor line.
+    LinkageStub,
     /// The module's debug information is in `.dwo` files (`-gsplit-dwarf`) that are not there.
     SplitDebugInfo,
     /// The module's debug information is damaged, or a `.gnu_debugaltlink` file that it needs is not there.
@@ -47,6 +54,12 @@ pub struct Unresolved {
     pub weight: u64,
     /// Accesses concerned, samples and bursts together.
     pub accesses: u64,
+}
+
+/// `.plt`, `.plt.sec`, `.plt.got`
+fn is_linkage_stub(module: &Module<'_>, svma: Svma) -> bool {
+    let section = module.image().and_then(|image| image.section_at(svma));
+    section.is_some_and(|(_, _, name)| name.starts_with(".plt"))
 }
 
 pub(super) fn collect(sites: &Sites, groups: &Groups, modules: &Modules<'_>) -> Vec<Unresolved> {
@@ -79,6 +92,8 @@ pub(super) fn collect(sites: &Sites, groups: &Groups, modules: &Modules<'_>) -> 
             _ if has_line => continue,
             _ if debug.is_some_and(|debug| debug.lacks_split_files()) => Reason::SplitDebugInfo,
             _ if debug.is_some_and(|debug| debug.is_damaged()) => Reason::DamagedDebugInfo,
+            _ if is_linkage_stub(module, row.svma) => Reason::LinkageStub,
+            _ if debug.is_some_and(|debug| debug.covers(row.svma)) => Reason::LineZero,
             _ if row.function().starts_with(&format!("{}+", module.file_name())) => Reason::NoFunction,
             _ => Reason::NoLine,
         };

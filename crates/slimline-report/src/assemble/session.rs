@@ -149,6 +149,8 @@ pub(super) fn reason(reason: Reason) -> &'static str {
         Reason::UnreadableModule => "unreadable_module",
         Reason::NoFunction => "no_function",
         Reason::NoLine => "no_line",
+        Reason::LineZero => "line_zero",
+        Reason::LinkageStub => "linkage_stub",
         Reason::SplitDebugInfo => "split_debug_info",
         Reason::DamagedDebugInfo => "damaged_debug_info",
     }
@@ -191,6 +193,14 @@ fn notes(info: &SessionInfo) -> Vec<String> {
         notes.push(format!(
             "sampled from outside: {}; blocks of the heap are not told apart, and bursts hold what follows from registers",
             collector.trigger_reason
+        ));
+    }
+    let outside = info.processes.iter().filter(|process| process.trigger == Trigger::PerfRing).count();
+    if outside > 0 && collector.trigger != Trigger::PerfRing {
+        notes.push(format!(
+            "{outside} of {} processes ran programs that can't have the agent, and were sampled from outside: blocks of \
+             their heap are not told apart",
+            info.processes.len()
         ));
     }
     let is_hardware = collector.trigger == Trigger::Counter;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use super::number::{RANGE, count, percent, range};
-use super::table::{Column, Rows, shorten_path};
+use super::table::{Column, Rows, shorten, shorten_path};
 use super::{Limits, heading, more};
 use crate::view::Row;
 
@@ -18,9 +18,9 @@ pub(super) fn write(
     limits: Limits,
 ) -> fmt::Result {
     heading(out, title)?;
-    let mut table = Rows::new(
+    let mut table = Rows::on_page(
         &[Column::Number(cost), Column::Number(RANGE), Column::Number("samples"), Column::Text(""), Column::Text("")],
-        limits.wide,
+        limits,
     );
     let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= floor);
     let mut written = 0;
@@ -29,7 +29,11 @@ pub(super) fn write(
             percent(row.share),
             range(row.share_interval),
             count(row.samples),
-            shorten_path(&plain(&row.name), limits.columns(48)),
+            // Of a path the end tells most, of a function or a type both ends.
+            match title {
+                "LINES" => shorten_path(&plain(&row.name), limits.columns(limits.width - 52)),
+                _ => shorten(&plain(&row.name), limits.columns(limits.width - 52)),
+            },
             plain(&row.detail),
         ]);
         written += 1;

@@ -7,7 +7,7 @@ use slimline_trace::escape::plain;
 
 use super::number::{RANGE, bytes, confidence, count, percent, plural, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
-use super::{Limits, WIDTH, fold, heading, more, served};
+use super::{Limits, fold, heading, more, served};
 use crate::view::{Field, Group, Loop, LoopGroup, Place, Quality, Report, Sharing};
 
 /// Share from which it is told what of the time a table is not about.
@@ -20,7 +20,7 @@ const FEW_SAMPLES: u64 = 5;
 /// The top table: data structures by share.
 pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
     heading(out, "DATA")?;
-    let mut rows = Rows::new(
+    let mut rows = Rows::on_page(
         &[
             Column::Number(report.session.weight.noun()),
             Column::Number(RANGE),
@@ -31,7 +31,7 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
             Column::Number("element"),
             Column::Text("allocated, declared"),
         ],
-        limits.wide,
+        limits,
     );
     let shown = shown(report, limits);
     for group in shown {
@@ -54,8 +54,25 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
         rows.push(cells);
     }
     rows.write(out, 2)?;
-    let together = types_in_several(report, shown);
-    if together.is_empty() { Ok(()) } else { fold(out, &format!("by type: {}", together.join(", ")), 2, 4) }
+    for (what, told) in [("by type", types_in_several(report, shown)), ("strides", strides_of_scalars(shown))] {
+        if !told.is_empty() {
+            fold(out, &format!("{what}: {}", told.join(", ")), 2, 4)?;
+        }
+    }
+    Ok(())
+}
+
+/// How loops go over data of which one field is used, as arrays of numbers: it has no table of fields.
+fn strides_of_scalars(shown: &[Group]) -> Vec<String> {
+    let stride = |group: &Group| {
+        let mut used = group.fields.iter().filter(|field| field.is_used());
+        match (used.next(), used.next()) {
+            (Some(only), None) => only.stride_bytes,
+            _ => None,
+        }
+    };
+    let told = shown.iter().filter_map(|group| Some((group, stride(group)?)));
+    told.map(|(group, stride)| format!("{} {stride} B", shorten(&plain(&group.name), 40))).collect()
 }
 
 /// Types of several data structures, with what all structures of the type have together.
@@ -166,11 +183,12 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
     for group in told {
         heading(out, title(group, limits))?;
         let columns = field_columns(report);
-        let mut rows = Rows::new(&columns, limits.wide);
+        let mut rows = Rows::on_page(&columns, limits);
         let used: Vec<&Field> = group.fields.iter().filter(|field| field.is_used()).collect();
         let hottest = hottest(&used, limits.rows);
+        let is_counted = group.fields.iter().any(|field| field.loads + field.stores > 0);
         for field in &hottest {
-            rows.push(field_cells(report, field, limits));
+            rows.push(field_cells(report, field, is_counted, limits));
         }
         let mut summed_up = |what: String, share: Option<f64>| {
             let mut cells = vec![String::new(); columns.len()];
@@ -294,7 +312,10 @@ fn title(group: &Group, limits: Limits) -> String {
     match limits.wide {
         true => format!("{}  {share}  {element}{from}", plain(&group.name)),
         // A name may be as long as a template's: of all the rest there must be something to read.
-        false => shorten_end(&format!("{}  {share}  {element}{from}", shorten(&plain(&group.name), 40)), WIDTH),
+        false => shorten_end(
+            &format!("{}  {share}  {element}{from}", shorten(&plain(&group.name), limits.width - 60)),
+            limits.width,
+        ),
     }
 }
 
@@ -324,7 +345,8 @@ fn field_columns(report: &Report) -> Vec<Column<'static>> {
     columns
 }
 
-fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
+/// `is_counted`: bursts have shown accesses to its structure; where none has, what share of them a field has is not known.
+fn field_cells(report: &Report, field: &Field, is_counted: bool, limits: Limits) -> Vec<String> {
     let mut cells = vec![
         format!("{}", field.offset),
         format!("{}", field.bytes),
@@ -338,6 +360,7 @@ fn field_cells(report: &Report, field: &Field, limits: Limits) -> Vec<String> {
             let accesses = field.loads + field.stores;
             let stores = if accesses == 0 { 0.0 } else { field.stores as f64 / accesses as f64 };
             cells.extend(match field.is_only_spanned() {
+                _ if !is_counted => [const { String::new() }; 3],
                 true => ["wide".to_owned(), String::new(), String::new()],
                 false => [percent(field.access_share), range(field.access_share_interval), percent(stores)],
             });
@@ -398,7 +421,7 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
     found.retain(|(_, field)| field.is_used() && !field.is_only_spanned());
     found.sort_by(|a, b| (b.0.share * b.1.share).total_cmp(&(a.0.share * a.1.share)));
     // How fields lie in their structure, `report` and `annotate` tell; here they compete with all others.
-    let mut rows = Rows::new(
+    let mut rows = Rows::on_page(
         &[
             Column::Number(report.session.weight.noun()),
             Column::Shortened("data", 24),
@@ -407,7 +430,7 @@ pub(super) fn fields(out: &mut impl Write, report: &Report, limits: Limits) -> f
             Column::Number("of its data"),
             Column::Text("in loops"),
         ],
-        limits.wide,
+        limits,
     );
     let floor = limits.floor(&report.session);
     let enough = found.iter().take_while(|(group, field)| group.share * field.share >= floor).count();
@@ -449,7 +472,7 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     let is_served = report.session.served.is_some();
     columns.extend(is_served.then_some(Column::Number("cycles")));
     columns.push(Column::Text("touches"));
-    let mut rows = Rows::new(&columns, limits.wide);
+    let mut rows = Rows::on_page(&columns, limits);
     let floor = limits.floor(&report.session);
     let enough = report.loops.iter().take_while(|found| found.share >= floor).count().min(limits.rows);
     for found in &report.loops[..enough] {
@@ -471,6 +494,11 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
         rows.push(cells);
     }
     rows.write(out, 2)?;
+    if report.loops[..enough].iter().any(|found| found.column.is_some() || found.inner > 0) {
+        let legend = "lines of loops: 7:31 begins in column 31 of line 7, where another one does; (inner), (2 inside): \
+                      inside of one, of two more on the same lines";
+        fold(out, legend, 2, 4)?;
+    }
     let outside = 1.0 - report.loops.iter().map(|found| found.share).sum::<f64>();
     if outside >= OUTSIDE {
         let cost = report.session.weight.noun();

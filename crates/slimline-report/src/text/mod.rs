@@ -18,6 +18,7 @@ mod simulation;
 mod table;
 mod unnamed;
 
+use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -72,12 +73,14 @@ pub struct Limits {
     pub callers: bool,
     /// All that is known of how the session was recorded.
     pub full_head: bool,
+    /// Columns of the page, at least [`WIDTH`]: what there is beyond, names in tables get.
+    pub width: usize,
 }
 
 impl Default for Limits {
     /// What fits two screens.
     fn default() -> Self {
-        Self { rows: 20, share: None, wide: false, callers: false, full_head: false }
+        Self { rows: 20, share: None, wide: false, callers: false, full_head: false, width: WIDTH }
     }
 }
 
@@ -113,6 +116,7 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
     if report.session.samples == 0 {
         return Ok(());
     }
+    let report = &told_apart(report);
     let floor = limits.floor(&report.session);
     let cost = report.session.weight.noun();
     match by {
@@ -134,6 +138,23 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         By::Quality => return quality::write(out, &report.coverage, cost, limits.share.unwrap_or(0.0), limits),
     }
     advice::pointer(out, report)
+}
+
+/// The report with a number behind each name that several data structures have, in the order of their shares.
+fn told_apart(report: &Report) -> Report {
+    let mut report = report.clone();
+    let mut seen: HashMap<String, (usize, usize)> = HashMap::new();
+    for group in &report.groups {
+        seen.entry(group.name.clone()).or_default().0 += 1;
+    }
+    for group in &mut report.groups {
+        if let Some((count, number)) = seen.get_mut(&group.name).filter(|(count, _)| *count > 1) {
+            debug_assert!(number < count);
+            *number += 1;
+            group.name = format!("{} #{number}", group.name);
+        }
+    }
+    report
 }
 
 /// Writes the report of each process under a line that names it.

@@ -36,7 +36,7 @@ pub(super) fn write(
         return Ok(());
     }
     heading(out, "NOT RESOLVED")?;
-    let mut table = Rows::new(
+    let mut table = Rows::on_page(
         &[
             Column::Number(cost),
             Column::Text("lacks"),
@@ -45,7 +45,7 @@ pub(super) fn write(
             Column::Text("place"),
             Column::Shortened("data", limits.columns(EXAMPLE_WIDTH)),
         ],
-        limits.wide,
+        limits,
     );
     let shown = coverage.missing.iter().take(limits.rows).take_while(|row| row.share >= floor);
     let mut written = 0;

@@ -17,7 +17,7 @@ const WORTH_TELLING: f64 = 0.005;
 pub(super) fn groups(out: &mut impl Write, report: &Report, shown: &[Group], limits: Limits) -> fmt::Result {
     let Some(whole) = &report.session.served else { return Ok(()) };
     heading(out, "MEMORY")?;
-    let mut rows = Rows::new(
+    let mut rows = Rows::on_page(
         &[
             Column::Number("latency"),
             Column::Shortened("data", 20),
@@ -27,7 +27,7 @@ pub(super) fn groups(out: &mut impl Write, report: &Report, shown: &[Group], lim
             Column::Number("95 %"),
             Column::Text("served by"),
         ],
-        limits.wide,
+        limits,
     );
     let of_groups = shown.iter().filter_map(|group| Some((group.name.as_str(), group.served.as_ref()?)));
     let all: Vec<(&str, &Served)> = of_groups.chain([("all", whole)]).collect();

@@ -1,10 +1,10 @@
-//! Tables that align in [`WIDTH`](super::WIDTH) columns.
+//! Tables that align in [`WIDTH`](super::WIDTH) columns, or in those that a terminal has beyond.
 
 use std::fmt::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use super::{DIM, WIDTH};
+use super::{DIM, Limits, WIDTH};
 
 /// How a column is laid out.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ pub(super) struct Rows<'a> {
     table: Table,
     /// Whether nothing is cut.
     wide: bool,
+    /// Of the page.
+    width: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -39,7 +41,18 @@ impl<'a> Rows<'a> {
                 column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(*width as u16 + 2)));
             }
         }
-        Self { columns: columns.to_vec(), table, wide }
+        Self { columns: columns.to_vec(), table, wide, width: WIDTH }
+    }
+
+    /// On the page that `limits` tells: what it has beyond [`WIDTH`] columns, those that are shortened get.
+    pub(super) fn on_page(columns: &[Column<'a>], limits: Limits) -> Self {
+        let shortened = columns.iter().filter(|column| matches!(column, Column::Shortened(..))).count();
+        let more = limits.width.saturating_sub(WIDTH) / shortened.max(1);
+        let widened = columns.iter().map(|column| match *column {
+            Column::Shortened(name, width) => Column::Shortened(name, width.saturating_add(more)),
+            column => column,
+        });
+        Self { width: limits.width.max(WIDTH), ..Self::new(&widened.collect::<Vec<_>>(), limits.wide) }
     }
 
     pub(super) fn push(&mut self, cells: Vec<String>) {
@@ -55,7 +68,7 @@ impl<'a> Rows<'a> {
     /// Writes the table, each line behind `indent` blanks and, unless it is wide, cut at the width of the page.
     pub(super) fn write(&self, out: &mut impl Write, indent: usize) -> fmt::Result {
         for (number, line) in self.table.lines().enumerate() {
-            let width = if self.wide { usize::MAX } else { WIDTH - indent };
+            let width = if self.wide { usize::MAX } else { self.width - indent };
             let line = shorten_end(line.trim_end(), width);
             if number == 0 {
                 writeln!(out, "{:indent$}{DIM}{line}{DIM:#}", "")?;
@@ -98,6 +111,21 @@ pub(super) fn shorten_path(path: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_get_what_a_page_has_beyond_its_usual_width() {
+        let name = "a_name_of_thirty_columns_or_so";
+        let shown = |limits: Limits| {
+            let mut rows = Rows::on_page(&[Column::Shortened("data", 10), Column::Shortened("field", 10)], limits);
+            rows.push(vec![name.to_owned(), name.to_owned()]);
+            let mut out = String::new();
+            rows.write(&mut out, 2).unwrap();
+            out.lines().last().unwrap().to_owned()
+        };
+        assert_eq!(shown(Limits::default()), "  a_nam…r_so  a_nam…r_so");
+        assert_eq!(shown(Limits { width: 110, ..Limits::default() }), "  a_name_…s_or_so  a_name_…s_or_so");
+        assert_eq!(shown(Limits { width: 200, ..Limits::default() }), format!("  {name}  {name}"));
+    }
 
     #[test]
     fn long_text_keeps_its_ends() {

@@ -15,6 +15,8 @@ const MODULES: usize = 3;
 pub(super) fn without_line(rows: &[Unnamed], cost: &str) -> Option<String> {
     let reasons = [
         ("no_line", "without debug information"),
+        ("line_zero", "that compilers say is of no line"),
+        ("linkage_stub", "in stubs through which libraries are called"),
         ("no_function", "stripped"),
         ("code_in_no_file", "generated at run time"),
         ("unreadable_module", "of files that can no longer be read"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use slimline_report::text::{self, By, Limits};
+use slimline_report::text::{self, By, Limits, WIDTH};
 
 use super::print;
 use crate::cli::{self, Format};
@@ -15,6 +15,7 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
         wide: options.wide,
         callers: options.callers,
         full_head: options.verbose,
+        width: terminal_width().unwrap_or(WIDTH).max(WIDTH),
     };
     let session = &options.input.session;
     let mut out = String::new();
@@ -35,6 +36,12 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Columns of the terminal that the report goes to, if it goes to one.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_col.into())
+}
+
 fn by(options: &cli::Report) -> By {
     match options.by {
         _ if options.quality => By::Quality,
@@ -52,7 +59,7 @@ impl cli::Report {
     /// The default report of `session`.
     pub(crate) fn of(session: PathBuf) -> Self {
         let input = cli::Input { session };
-        let Limits { rows, share, wide, callers, full_head: verbose } = Limits::default();
+        let Limits { rows, share, wide, callers, full_head: verbose, .. } = Limits::default();
         let (by, format, percent_limit) = (cli::By::Group, Format::Text, share.map(|share| share * 100.0));
         Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose, quality: false }
     }
