@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,11 @@ impl Drain {
         }
     }
 
+    /// Processes that may run still.
+    pub(crate) fn running_pids(&self) -> impl Iterator<Item = u32> {
+        self.running.values().filter(|recorder| !recorder.has_ended()).map(Recorder::pid)
+    }
+
     fn find_processes(&mut self) {
         // A run directory that can't be read shows no processes; nothing better can be done while the target runs.
         for entry in fs::read_dir(&self.run_directory).into_iter().flatten().flatten() {
@@ -80,16 +86,22 @@ impl Drain {
                     self.order.push(name.to_owned());
                 }
                 Err(OpenError::Empty) if is_gone => {
-                    let summary = without_file(pid_of(name), format!("p{name}"), monotonic_ns());
-                    self.ended.insert(name.to_owned(), summary);
-                    self.order.push(name.to_owned());
+                    self.take_unrecorded(name, None);
                 }
+                Err(OpenError::Refused { error }) => self.take_unrecorded(name, Some(&error)),
                 // Looked at again in the next pass.
                 Err(OpenError::Empty | OpenError::NotReady | OpenError::Io(_)) => {}
                 // Left alone: it is not of this run.
                 Err(OpenError::Version { .. }) => {}
             }
         }
+    }
+
+    /// A process that could not make its file.
+    fn take_unrecorded(&mut self, name: &str, error: Option<&io::Error>) {
+        let summary = without_file(pid_of(name), format!("p{name}"), monotonic_ns(), error, &self.run_directory);
+        self.ended.insert(name.to_owned(), summary);
+        self.order.push(name.to_owned());
     }
 
     fn end_process(&mut self, name: &str, writer: &WriterThread) {

@@ -55,6 +55,7 @@ mod subject;
 mod synthetic;
 mod thread_roll;
 mod topology;
+mod tree;
 mod trigger;
 mod until;
 mod usable_hardware;

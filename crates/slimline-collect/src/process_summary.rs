@@ -1,6 +1,8 @@
 //! What `session.json` tells of one process: what its agent counted, and what the collector did.
 
+use std::io;
 use std::mem::offset_of;
+use std::path::Path;
 
 use slimline_trace::session::{FoundAllocator, Losses, ProcessState, ProcessSummary, Trigger};
 use slimline_trace::wire::{self, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
@@ -100,11 +102,24 @@ impl Recorded<'_> {
     }
 }
 
-/// A process whose agent could not make the file that it shares with us.
-pub(crate) fn without_file(pid: u32, directory: String, now_ns: u64) -> ProcessSummary {
-    let failure = format!(
-        "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f)"
-    );
+/// A process whose agent could not make the file that it shares with us in `run`, because of an error or of the limit on the
+/// size of files.
+pub(crate) fn without_file(
+    pid: u32,
+    directory: String,
+    now_ns: u64,
+    error: Option<&io::Error>,
+    run: &Path,
+) -> ProcessSummary {
+    let failure = match error {
+        None => format!(
+            "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f)"
+        ),
+        Some(error) => {
+            let place = run.parent().unwrap_or(run).display();
+            format!("it could not make the file that it shares with slimline ({error}); make room in {place}")
+        }
+    };
     ProcessSummary {
         state: ProcessState::Failed,
         failure: Some(failure),

@@ -26,6 +26,7 @@ use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::source::Source;
 use crate::subject::{Subject, Way};
+use crate::tree::Tree;
 use crate::until::{Until, watch, watch_of};
 use crate::writer_thread::WriterThread;
 use crate::{RecordError, machine, trigger};
@@ -216,7 +217,14 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     }
 
     let until = Until::Child(child);
-    let followed = follow(until, Drain::new(run.path().to_owned(), Arc::new(allocators)), &held, writer, &mut info);
+    let drain = Drain::new(run.path().to_owned(), Arc::new(allocators));
+    let followed = if options.follow_children && info.collector.period_ns > 0 {
+        // What it starts may be such that it can't have the agent.
+        let ring_options = ring_options(options, &info, Sampled::Clock { period_ns: info.collector.period_ns });
+        follow(until, Tree::new(drain, ring_options), &held, writer, &mut info)
+    } else {
+        follow(until, drain, &held, writer, &mut info)
+    };
     let any_alive = followed.any_alive;
     if let (None, Some(first)) = (calibration.trigger, followed.processes.first()) {
         let granted = trigger::granted(options.trigger, Some((first.trigger, first.trigger_errno)));
@@ -248,15 +256,11 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
         None => calibrate(options, RunDirectory::create().ok().as_ref(), trigger::kind_of(Trigger::PerfRing)),
     };
     let mut info = session_info(options, subject, machine, &calibration);
-    let ring_options = RingOptions {
-        sampled: match hardware {
-            Some(hardware) => Sampled::Hardware(hardware.events.clone()),
-            None => Sampled::Clock { period_ns: info.collector.period_ns },
-        },
-        burst_instructions: info.collector.burst_instructions,
-        budget_ppm: options.budget_ppm,
-        skid: calibration.skid.instructions,
+    let sampled = match hardware {
+        Some(hardware) => Sampled::Hardware(hardware.events.clone()),
+        None => Sampled::Clock { period_ns: info.collector.period_ns },
     };
+    let ring_options = ring_options(options, &info, sampled);
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let refused = |error| RecordError::refused_command(why, error);
     let is_attached = !options.attach.is_empty();
@@ -296,6 +300,16 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
     drop(held);
     Ok(Outcome { directory: options.output.clone(), info })
+}
+
+/// How to sample from outside.
+fn ring_options(options: &RecordOptions, info: &SessionInfo, sampled: Sampled) -> RingOptions {
+    RingOptions {
+        sampled,
+        burst_instructions: info.collector.burst_instructions,
+        budget_ppm: options.budget_ppm,
+        skid: info.collector.skid.instructions,
+    }
 }
 
 /// The command as the user gave it, with `program` found for its first word.

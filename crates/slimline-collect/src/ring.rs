@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use slimline_trace::wire::{
-    FILE_BYTES, MAGIC, PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, ProcessState, RING_BYTES, RINGS_OFFSET, SLOTS,
-    SLOTS_OFFSET, STACK_WORDS, STACKS_OFFSET, SlotHeader, SlotState, VERSION,
+    FILE_BYTES, LONGEST_REFUSAL, MAGIC, PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, ProcessState, RING_BYTES,
+    RINGS_OFFSET, SLOTS, SLOTS_OFFSET, STACK_WORDS, STACKS_OFFSET, SlotHeader, SlotState, VERSION,
 };
 
 use crate::cut_files::survive_cut_files;
@@ -38,6 +38,9 @@ pub(crate) enum OpenError {
     /// Empty: it will be larger in a moment, unless its process may not make files of that size.
     #[error("empty")]
     Empty,
+    /// Its process could not make it.
+    #[error("refused")]
+    Refused { error: io::Error },
     #[error("written by another version of the agent ({found}, this is {VERSION})")]
     Version { found: u32 },
     #[error(transparent)]
@@ -50,6 +53,9 @@ impl ProcessFile {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         match file.metadata()?.len() {
             0 => return Err(OpenError::Empty),
+            errno if errno < LONGEST_REFUSAL => {
+                return Err(OpenError::Refused { error: io::Error::from_raw_os_error(errno as i32) });
+            }
             bytes if bytes < FILE_BYTES as u64 => return Err(OpenError::NotReady),
             _ => {}
         }
@@ -281,7 +287,13 @@ mod tests {
         assert!(matches!(ProcessFile::open(&path), Err(OpenError::Io(_))));
         fs::write(&path, "").unwrap();
         assert!(matches!(ProcessFile::open(&path), Err(OpenError::Empty)));
-        fs::write(&path, "short").unwrap();
+        fs::write(&path, [0; 28]).unwrap();
+        let refused = ProcessFile::open(&path);
+        assert!(
+            matches!(&refused, Err(OpenError::Refused { error }) if error.raw_os_error() == Some(28)),
+            "{refused:?}"
+        );
+        fs::write(&path, [0; 8192]).unwrap();
         assert!(matches!(ProcessFile::open(&path), Err(OpenError::NotReady)));
         fs::remove_file(&path).unwrap();
         let writer = SyntheticProcess::create(&path, 7);

@@ -34,6 +34,9 @@ pub const RUN_DIRECTORY_VARIABLE: &str = "SLIMLINE_RUN";
 pub const AGENT_FILE: &str = "libslimline_agent.so";
 /// Name of the [`RunConfig`] file in the run directory.
 pub const CONFIG_FILE: &str = "config";
+/// A process file that is shorter than this, and not empty, has as many bytes as the number of the error (`errno`) that its
+/// process met when it made it. One that stays empty is of a process that may not make files of [`FILE_BYTES`].
+pub const LONGEST_REFUSAL: u64 = 4096;
 /// How the name of a process file ends; the whole is `<pid>-<n>.ring` with the first `n` that is free.
 pub const PROCESS_FILE_EXTENSION: &str = "ring";
 

@@ -294,6 +294,24 @@ fn an_older_session_is_set_aside_and_nothing_else_is() {
     assert!(Session::open(&directory).is_ok());
 }
 
+/// While it is written, and after whoever wrote it was killed.
+#[test]
+fn a_session_has_one_writer() {
+    let (_scratch, directory) = fresh();
+    let mut first = SessionWriter::stage(&directory, &info()).unwrap();
+    let is_refused = || {
+        let refused = [check_output_directory(&directory), SessionWriter::stage(&directory, &info()).map(drop)];
+        refused.iter().all(|refused| matches!(refused, Err(SessionError::BeingWritten(path)) if *path == directory))
+    };
+    assert!(is_refused(), "before it is in its place");
+    first.install().unwrap();
+    assert!(is_refused(), "and there");
+    assert!(Session::open(&directory).is_ok(), "it can be read");
+    drop(first);
+    assert!(check_output_directory(&directory).is_ok());
+    assert!(SessionWriter::create(&directory, &info()).is_ok());
+}
+
 /// Notes that somebody keeps in a session stay: what would remove them is refused.
 #[test]
 fn what_is_no_sessions_file_is_not_removed_with_one() {
@@ -346,6 +364,7 @@ fn what_has_no_samples_displaces_no_older_session() {
     let session = SessionWriter::create(&directory, &without_parts(0)).unwrap();
     assert_eq!(Session::open(&old).unwrap().info(), &without_parts(5));
     session.process("p7-0").unwrap().write_part(rows(0).new_rows()).unwrap();
+    drop(session);
     SessionWriter::create(&directory, &without_parts(0)).unwrap();
     assert_eq!(read(&old).unwrap().1.len(), 1);
 }

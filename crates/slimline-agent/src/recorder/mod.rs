@@ -49,6 +49,8 @@ pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
     let start = match shared {
         Ok(start) => start,
         Err(error) => {
+            // There may be no room for a word; see `LONGEST_REFUSAL`.
+            let _ = kernel::truncate(file, error.unsigned_abs() as usize);
             kernel::close(file);
             return Err(error);
         }

@@ -23,6 +23,8 @@ pub(super) struct Tracks {
     period_ns: u64,
     /// Those that are recorded; `None` for all.
     pub(super) only: Option<HashSet<u32>>,
+    /// Whether a process is left to others once it runs another program.
+    pub(super) is_over_at_exec: bool,
     /// The thread for which an event was opened, by the event's number: samples of others are inherited from it.
     pub(super) opened_for: HashMap<u64, u32>,
     /// Threads that have events of their own.
@@ -52,6 +54,7 @@ impl Tracks {
             trigger,
             period_ns,
             only: None,
+            is_over_at_exec: false,
             opened_for: HashMap::new(),
             own: HashSet::new(),
             attached: HashSet::new(),
@@ -65,6 +68,11 @@ impl Tracks {
             last_pass_ns: monotonic_ns(),
             damaged: 0,
         }
+    }
+
+    /// The next program of a process has this number.
+    pub(super) fn number_programs_from(&mut self, pid: u32, number: u32) {
+        self.programs.insert(pid, number);
     }
 
     /// Takes in what happened before `until_ns`, in order. Rings are read one after another, so that of what is younger some
@@ -88,6 +96,10 @@ impl Tracks {
         match what {
             What::Named { name, by_exec: true } => {
                 let parent_pid = self.end(pid, time_ns, writer).unwrap_or(0);
+                if self.is_over_at_exec {
+                    self.only.get_or_insert_default().remove(&pid);
+                    return;
+                }
                 let run = &mut self.begin(pid, parent_pid, LiveMappings::default(), time_ns).run;
                 run.thread_began(tid, time_ns);
                 run.thread_named(tid, time_ns, &name);

@@ -27,6 +27,10 @@ pub enum SessionError {
         /// What else is there, or the first of it.
         file: PathBuf,
     },
+    /// Another collector is writing it.
+    #[error("{}: another slimline is recording into it; wait for its end, or name another directory (-o DIR)",
+        .0.display())]
+    BeingWritten(PathBuf),
     /// Holds one session, where each rank of a parallel run is to have its own.
     #[error("{}: holds a session that is not of a parallel run: give the ranks a directory of their own (-o DIR)",
         .0.display())]

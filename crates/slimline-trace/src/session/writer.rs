@@ -1,11 +1,13 @@
 //! Writing a session while the target runs.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::foreign::refuse_foreign;
@@ -23,6 +25,8 @@ pub struct SessionWriter {
     directory: PathBuf,
     /// Where it belongs.
     place: PathBuf,
+    /// Says to other collectors that it is being written, until this one is gone.
+    _lock: File,
 }
 
 impl SessionWriter {
@@ -47,7 +51,9 @@ impl SessionWriter {
         remove(&directory)?;
         // The user knows the place by its own name.
         private_directory(&directory).map_err(SessionError::io(place))?;
-        let session = Self { directory, place: place.to_owned() };
+        let lock = open_locked(&directory).map_err(SessionError::io(place))?;
+        let lock = lock.ok_or_else(|| SessionError::BeingWritten(place.to_owned()))?;
+        let session = Self { directory, place: place.to_owned(), _lock: lock };
         session.update(info)?;
         Ok(session)
     }
@@ -59,6 +65,7 @@ impl SessionWriter {
     /// As [`Self::stage`].
     pub fn install(&mut self) -> Result<(), SessionError> {
         let place = &self.place;
+        refuse_being_written(place, place)?;
         if classify(place)? == Occupant::Session && holds_samples(place)? {
             let old = beside(place, OLD);
             remove(&old)?;
@@ -114,6 +121,9 @@ pub(super) const NEW: &str = ".new";
 /// # Errors
 /// As [`SessionWriter::create`].
 pub fn check_output_directory(directory: &Path) -> Result<(), SessionError> {
+    for looked_at in [directory, &beside(directory, NEW)] {
+        refuse_being_written(looked_at, directory)?;
+    }
     if classify(directory)? == Occupant::Session && holds_samples(directory)? {
         check_removable(&beside(directory, OLD))?;
     } else {
@@ -161,6 +171,24 @@ fn check_own(directory: &Path) -> Result<(), SessionError> {
 pub fn earlier_session(directory: &Path) -> Option<PathBuf> {
     let old = beside(directory, OLD);
     (classify(&old).ok()? == Occupant::Session && holds_samples(&old).ok()?).then_some(old)
+}
+
+/// Locks a session's directory; `None` where another collector has. The lock stays with it when it is renamed. Where there are
+/// no locks, as on some network file systems, nobody can be told.
+fn open_locked(directory: &Path) -> io::Result<Option<File>> {
+    let file = File::open(directory)?;
+    let is_taken = flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+    Ok((!is_taken).then_some(file))
+}
+
+/// Refuses a session that a collector is at. `place` is what the user knows it by.
+fn refuse_being_written(directory: &Path, place: &Path) -> Result<(), SessionError> {
+    // What can't be opened is told by who needs it. Others that look as we do are in nobody's way.
+    let Ok(file) = File::open(directory) else { return Ok(()) };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Err(SessionError::BeingWritten(place.to_owned())),
+        _ => Ok(()),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

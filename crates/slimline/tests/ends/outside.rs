@@ -63,6 +63,60 @@ fn a_static_program_is_sampled_from_outside() {
     assert!(stdout(&doctor).contains("from outside, by ring buffers"), "{}", stdout(&doctor));
 }
 
+/// Starts its arguments one after the other: `fork` by fork and exec, else by `posix_spawn`.
+const STARTER: &str = r#"
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main(int count, char **arguments) {
+    int is_fork = !strcmp(arguments[1], "fork"), status, failed = 0;
+    for (int i = 2; i < count; i++) {
+        pid_t child;
+        if (is_fork) {
+            if (!(child = fork())) execv(arguments[i], arguments + i), _exit(127);
+        } else if (posix_spawn(&child, arguments[i], NULL, NULL, arguments + i, environ)) {
+            return 9;
+        }
+        waitpid(child, &status, 0);
+        failed |= status;
+    }
+    return failed != 0;
+}
+"#;
+
+/// Whoever started them; programs with the agent have their blocks.
+#[test]
+fn static_and_dynamic_programs_are_recorded_together() {
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, "static_and_dynamic_programs_are_recorded_together") {
+        return;
+    }
+    let compile = |name: &str, source: &str, flags: &[&str]| scratch.compile(name, source, flags);
+    let [dynamic, lone] = ["dynamic", "static"]
+        .map(|name| compile(name, WALK, if name == "static" { &["-O1", "-g", "-static"] } else { &["-O1", "-g"] }));
+    let starter = compile("starter", STARTER, &["-O1"]);
+    let static_starter = compile("static-starter", STARTER, &["-O1", "-static"]);
+    for way in ["fork", "spawn"] {
+        for (first, has_agents) in [(&starter, true), (&static_starter, false)] {
+            let mut record = scratch.slimline(["record", "--"]);
+            let output = record.arg(first).arg(way).args([&dynamic, &lone]).output().unwrap();
+            assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n0\n"), "{}", stderr(&output));
+            for program in [&dynamic, &lone] {
+                let path = program.to_str().unwrap();
+                let info = info(&scratch);
+                let sampled = info.processes.iter().filter(|process| process.executable == path && process.samples > 0);
+                assert_eq!(sampled.count(), 1, "{way} {path}: {:?}", info.processes);
+            }
+            let report = report(&scratch);
+            assert_eq!(report.groups.iter().any(|group| group.kind == "heap"), has_agents, "{way}");
+            let notes = report.session.notes.join("\n");
+            assert!(notes.contains("sampled from outside"), "{notes}");
+        }
+    }
+}
+
 #[test]
 fn the_way_can_be_asked_for_and_the_program_sees_nothing() {
     let scratch = Scratch::new();

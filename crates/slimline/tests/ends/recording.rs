@@ -214,6 +214,33 @@ fn without_a_place_for_the_agent_recording_is_refused() {
     check_refused(&output, "no usable directory for the shared memory: ");
 }
 
+/// What finds no room for its rings is told, and runs as it would.
+#[test]
+fn a_process_without_room_for_its_file_is_told() {
+    let scratch = Scratch::new();
+    let Some(other) = OtherMounts::for_test("a_process_without_room_for_its_file_is_told") else { return };
+    let record =
+        "$SLIMLINE record -- bash -c 'head -c 1G /dev/zero > /dev/shm/fill 2>&-; /bin/echo ran; rm /dev/shm/fill'";
+    let output = other.run(&scratch, "mount -t tmpfs -o size=256m none /dev/shm", record);
+    let told = stderr(&output);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "ran\n"), "{told}");
+    let expected =
+        "it could not make the file that it shares with slimline (No space left on device (os error 28)); make room in";
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn a_second_recording_into_one_directory_is_refused() {
+    let scratch = Scratch::new();
+    let script = "mkfifo go; $SLIMLINE record -o s -- cat go & until [ -e s/session.json ]; do sleep 0.05; done
+        $SLIMLINE record -o s -- echo no 2> told; status=$?; echo > go; wait $!; echo $status $?; cat told >&2";
+    let output = scratch.bash(script).output().unwrap();
+    assert_eq!(stdout(&output), "\n2 0\n");
+    let told = stderr(&output);
+    let refusals = told.lines().filter(|line| line.contains("another slimline is recording into it")).count();
+    assert_eq!(refusals, 1, "{told}");
+}
+
 #[test]
 fn a_disk_that_fills_up_ends_the_recording_and_not_the_program() {
     let scratch = Scratch::new();
