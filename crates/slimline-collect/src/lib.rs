@@ -71,8 +71,8 @@ pub use import::{
     TracedKind, import, read_addresses,
 };
 pub use instrumented::{
-    Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError, site_section,
-    trace,
+    Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,
+    is_instrumented, site_section, trace,
 };
 pub use machine::describe as describe_machine;
 pub use program::preloaded;

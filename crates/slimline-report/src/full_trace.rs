@@ -212,6 +212,8 @@ pub struct HeapGroup {
     /// Where.
     #[serde(flatten)]
     pub position: Position,
+    /// The functions that this was inlined into, innermost first, each with where it calls.
+    pub callers: Vec<Position>,
     /// The function that was called.
     pub allocator: Option<String>,
     /// The type, where it is known.
@@ -346,6 +348,7 @@ impl From<&HeapRow> for HeapGroup {
     fn from(row: &HeapRow) -> Self {
         Self {
             position: (&row.place).into(),
+            callers: row.callers.iter().map(Position::from).collect(),
             allocator: known(&row.allocator),
             type_name: known(&row.type_name),
             blocks: row.blocks,

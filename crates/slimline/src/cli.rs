@@ -163,11 +163,18 @@ pub(crate) enum Collector {
     Pmu,
 }
 
+/// What a compiler takes besides clang's arguments.
+pub(crate) const COMPILE_OPTIONS: &str = "\
+Options of slimline's own:
+  --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes: `slimline trace` shows least, greatest,
+                     zeros and the narrowest type of each field. Code and trace are about twice as large";
+
 /// Arguments of a compiler.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(before_help = COMPILE_OPTIONS, after_help = "Examples:\n  \
         make CC='slimline cc' CXX='slimline c++'\n  \
-        slimline c++ -O2 -o program program.cpp && slimline trace --live -- ./program\n\n\
+        slimline c++ -O2 -o program program.cpp && slimline trace --live -- ./program\n  \
+        make CC='slimline cc --slimline-values'\n\n\
         The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG names the clang to\n\
         use, of version 19 to 22 with its libLLVM; else the newest in PATH is taken. Ends with clang's status, or\n\
         with 2 where the code can't be traced.")]

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::io;
 
-use slimline_analyze::full_trace::filter::Filter;
+use slimline_analyze::full_trace::filter::{Filter, Unmatched};
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess};
+use slimline_trace::escape::shell_word;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
@@ -152,6 +153,23 @@ impl Live {
                 }
             }
         }
+    }
+
+    /// Why filters leave nothing over, in words; empty where they leave something, or there was nothing.
+    pub(crate) fn unmatched(&self) -> Vec<String> {
+        let Some(unmatched) = self.analysis.unmatched(&self.program) else { return Vec::new() };
+        if unmatched.is_empty() {
+            return vec!["no access is of all that --function, --file, --type and --variable ask for".to_owned()];
+        }
+        let line = |Unmatched { what, patterns, near }: Unmatched| {
+            let asked = patterns.iter().map(|pattern| format!("--{what} {}", shell_word(pattern)));
+            let asked = asked.collect::<Vec<_>>().join(" ");
+            match near.is_empty() {
+                true => format!("{asked}: no access has a {what} that is known"),
+                false => format!("{asked}: no {what} with accesses has that name; there are {}", near.join(", ")),
+            }
+        };
+        unmatched.into_iter().map(line).collect()
     }
 
     /// What was found.

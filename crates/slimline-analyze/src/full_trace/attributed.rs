@@ -15,7 +15,7 @@ use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::TraceBatch;
 use super::elements::{Elements, LeafId, NO_LEAF, View};
-use super::findings::{field, line, of_leaf, place};
+use super::findings::{allocated_at, field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
@@ -357,7 +357,7 @@ impl<'a> Groups<'a> {
                 kind: DataKind::Heap,
                 name: self.most_used_variable(group).to_owned(),
                 type_name: module.name(site.structure).to_owned(),
-                allocated_at: place(module, site),
+                allocated_at: allocated_at(module, site).0,
                 blocks: blocks.blocks,
                 peak_bytes: blocks.peak_bytes,
             }

@@ -13,9 +13,14 @@
 //! A block's type is the one that is allocated, or else the structure that is as large as the block and accessed in it:
 //! blocks that a function of the program gives out for everything have no other.
 
+mod layout;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::{Module, Name, SiteKind, Structure};
+use slimline_trace::stream::sites::{Module, Name, SiteKind};
+
+use layout::{Declaration, Leaf, MAX_DEPTH, Span, declaration};
+pub(super) use layout::{Element, Part};
 
 /// A structure of any module, by a number of our own; [`NO_ELEMENT`] is none.
 pub(super) type ElementId = u32;
@@ -24,103 +29,8 @@ pub(super) const NO_ELEMENT: ElementId = 0;
 pub(super) type LeafId = u16;
 /// Nothing is known of the place.
 pub(super) const NO_LEAF: LeafId = u16::MAX;
-/// Larger ones are not looked into: their arrays are accessed by their own names.
-const MOST_BYTES: u32 = 1 << 16;
-/// Leaves that an element may have; spans come above.
-const MOST_LEAVES: usize = 1 << 14;
 /// Spans that are told apart; others count as the whole.
 const MOST_SPANS: usize = 1 << 10;
-/// Structures within structures that are looked into.
-const MAX_DEPTH: u32 = 16;
-/// How types of arrays begin that objects are put into.
-const RAW: [&str; 3] = ["char[", "unsigned char[", "enum byte["];
-/// What may stand before the elements of `new T[n]`: their number, aligned as they are.
-const COOKIES: [u32; 2] = [8, 16];
-
-/// What makes a structure one: units that see another one of its name have another structure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Declaration {
-    pub(super) name: String,
-    pub(super) is_alias: bool,
-    pub(super) bytes: u32,
-    /// It is of the system's headers.
-    pub(super) is_foreign: bool,
-    members: Vec<DeclaredMember>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct DeclaredMember {
-    name: String,
-    type_name: String,
-    offset_bytes: u32,
-    bytes: u32,
-    made_of: ElementId,
-}
-
-/// A member, or those that share bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    /// Of those that share bytes all of them; of one without a name its type.
-    pub(super) name: String,
-    /// Of the first.
-    pub(super) type_name: String,
-    pub(super) offset_bytes: u32,
-    pub(super) bytes: u32,
-    /// The structures that they are, or are arrays of.
-    pub(super) made_of: Vec<ElementId>,
-    members: u32,
-    has_name: bool,
-}
-
-impl Part {
-    pub(super) fn end(&self) -> u32 {
-        self.offset_bytes.saturating_add(self.bytes.max(1))
-    }
-
-    /// The structure that it is or is an array of, if nothing else shares its bytes.
-    pub(super) fn is_all(&self) -> Option<ElementId> {
-        match self.made_of.as_slice() {
-            [one] if self.members == 1 => Some(*one),
-            _ => None,
-        }
-    }
-}
-
-/// A structure.
-#[derive(Debug, Default)]
-pub(super) struct Element {
-    pub(super) declaration: Declaration,
-    pub(super) parts: Vec<Part>,
-    /// By byte; empty of what is not looked into.
-    leaf_of: Box<[LeafId]>,
-    leaves: Vec<Leaf>,
-    spans: Vec<Span>,
-    /// The last leaf, if it is an array that may go on behind the structure.
-    open: Option<LeafId>,
-    /// That array has no length.
-    is_open: bool,
-    /// How many structures within structures it has, itself one.
-    depth: u32,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Leaf {
-    /// With those around it: `position.x`; empty of paddings.
-    name: String,
-    /// The structure whose member it is; of what has a parent that parent.
-    owner: ElementId,
-    /// Bytes for something else to be put in.
-    is_raw: bool,
-    /// Where it is first.
-    offset_bytes: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    offset_bytes: u32,
-    bytes: u32,
-}
-
 /// How a block is filled with elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fit {
@@ -180,141 +90,6 @@ pub(super) struct Elements {
     by_name: FxHashMap<(u32, Name), ElementId>,
     modules: usize,
     by_site: Vec<Named>,
-}
-
-impl Element {
-    /// The next of all elements.
-    fn new(declaration: Declaration, all: &[Self]) -> Self {
-        let parts = parts(&declaration, all);
-        let mut element = Self { declaration, parts, ..Self::default() };
-        element.lay_out(all);
-        element
-    }
-
-    fn lay_out(&mut self, all: &[Self]) {
-        let bytes = self.declaration.bytes;
-        let inner = self.parts.iter().flat_map(|part| &part.made_of);
-        self.depth = 1 + inner.map(|inner| all[*inner as usize].depth).max().unwrap_or(0);
-        if bytes == 0 || bytes > MOST_BYTES || self.depth > MAX_DEPTH {
-            return;
-        }
-        let mut leaf_of = vec![0; bytes as usize];
-        let own = all.len() as ElementId;
-        self.leaves.push(Leaf { owner: own, ..Leaf::default() });
-        for part in &self.parts {
-            self.open = None;
-            let is_array = part.type_name.ends_with(']');
-            let (from, to) = (part.offset_bytes.min(bytes) as usize, part.end().min(bytes) as usize);
-            let inner = part.is_all().map(|inner| &all[inner as usize]);
-            let inner = inner.filter(|inner| !inner.leaf_of.is_empty() && part.bytes >= inner.declaration.bytes);
-            // Which member of a union it is nobody can tell.
-            let inner = inner.filter(|inner| !part.has_name || !inner.is_union());
-            let name = match (part.has_name, is_array) {
-                (true, true) => format!("{}[]", part.name),
-                (false, _) if inner.is_some() => String::new(),
-                _ => part.name.clone(),
-            };
-            let first = self.leaves.len();
-            match inner {
-                Some(inner) => {
-                    // Members of what has no name are as if they were declared here.
-                    let is_parent = name.is_empty() && !inner.declaration.name.is_empty();
-                    self.leaves.extend(inner.leaves.iter().map(|leaf| Leaf {
-                        name: match (name.is_empty(), leaf.name.is_empty()) {
-                            (true, _) | (_, true) => leaf.name.clone(),
-                            _ => format!("{name}.{}", leaf.name),
-                        },
-                        owner: if is_parent { leaf.owner } else { own },
-                        offset_bytes: part.offset_bytes + leaf.offset_bytes,
-                        is_raw: leaf.is_raw,
-                    }));
-                    for (at, leaf) in leaf_of[from..to].iter_mut().enumerate() {
-                        *leaf = match inner.leaf_of[at % inner.leaf_of.len()] {
-                            0 => 0,
-                            within => first as LeafId + within,
-                        };
-                    }
-                }
-                None => {
-                    let is_raw = RAW.iter().any(|start| part.type_name.starts_with(start));
-                    self.leaves.push(Leaf { name, owner: own, offset_bytes: part.offset_bytes, is_raw });
-                    let end = if part.bytes == 0 { bytes as usize } else { to };
-                    leaf_of[from..end.max(from)].fill(first as LeafId);
-                    self.open = is_array.then_some(first as LeafId);
-                    self.is_open = part.bytes == 0;
-                }
-            }
-            if self.leaves.len() > MOST_LEAVES {
-                self.leaves.clear();
-                return;
-            }
-        }
-        self.leaf_of = leaf_of.into();
-    }
-
-    /// Whether it is known which member each byte of it belongs to.
-    pub(super) fn is_laid_out(&self) -> bool {
-        !self.leaf_of.is_empty()
-    }
-
-    /// Whether its members all share their bytes.
-    fn is_union(&self) -> bool {
-        self.parts.len() == 1 && self.parts[0].members > 1
-    }
-
-    /// How a block of so many bytes is filled with it.
-    fn fit(&self, bytes: u64, is_array_of_cpp: bool) -> (Fit, u32) {
-        let size = u64::from(self.declaration.bytes);
-        if self.leaf_of.is_empty() || bytes < size {
-            return (Fit::None, 0);
-        }
-        let left = (bytes % size) as u32;
-        let fit = match left {
-            _ if bytes == size => Fit::Whole,
-            _ if self.is_open => Fit::Open,
-            0 => Fit::Repeats,
-            _ if is_array_of_cpp && COOKIES.contains(&left) => return (Fit::Repeats, left),
-            _ if self.open.is_some() => Fit::Open,
-            _ => Fit::First,
-        };
-        (fit, 0)
-    }
-}
-
-/// The members of a structure, those that share bytes put together.
-fn parts(declaration: &Declaration, all: &[Element]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for member in &declaration.members {
-        let DeclaredMember { name, type_name, offset_bytes, bytes, made_of } = member;
-        let inner = &all[*made_of as usize];
-        // A parent without members takes no room, wherever it is said to be.
-        if *made_of != NO_ELEMENT && inner.declaration.members.is_empty() {
-            continue;
-        }
-        let is_made_of = *made_of != NO_ELEMENT && bytes.checked_rem(inner.declaration.bytes) == Some(0);
-        let shown = if name.is_empty() { type_name } else { name };
-        match parts.last_mut() {
-            // Bit fields, and members of a union.
-            Some(last) if *offset_bytes < last.offset_bytes.saturating_add(last.bytes) => {
-                last.name = format!("{}, {shown}", last.name);
-                let end = offset_bytes.saturating_add(*bytes).saturating_sub(last.offset_bytes);
-                last.bytes = last.bytes.max(end);
-                last.made_of.extend(Some(*made_of).filter(|of| is_made_of && !last.made_of.contains(of)));
-                last.members += 1;
-                last.has_name = true;
-            }
-            _ => parts.push(Part {
-                name: shown.clone(),
-                type_name: type_name.clone(),
-                offset_bytes: *offset_bytes,
-                bytes: *bytes,
-                made_of: is_made_of.then_some(*made_of).into_iter().collect(),
-                members: 1,
-                has_name: !name.is_empty(),
-            }),
-        }
-    }
-    parts
 }
 
 impl Elements {
@@ -566,36 +341,10 @@ impl Elements {
     }
 }
 
-fn declaration(module: &Module, declared: &Structure, of_module: &[ElementId]) -> Declaration {
-    let text = |name| module.name(name).to_owned();
-    let members = declared.members.iter().map(|member| DeclaredMember {
-        name: text(member.name),
-        type_name: text(member.type_name),
-        offset_bytes: member.offset_bytes,
-        bytes: member.size_bytes,
-        made_of: member.structure.and_then(|of| of_module.get(of as usize)).copied().unwrap_or(NO_ELEMENT),
-    });
-    Declaration {
-        name: text(declared.name),
-        is_alias: declared.is_alias,
-        bytes: declared.size_bytes,
-        is_foreign: declared.is_foreign,
-        members: members.collect(),
-    }
-}
-
-impl Declaration {
-    /// Whether its members can be declared elsewhere as they are here.
-    pub(super) fn is_plain(&self) -> bool {
-        let has_names = self.members.iter().all(|member| !member.name.is_empty());
-        has_names && self.members.last().is_none_or(|last| last.bytes > 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use slimline_trace::stream::sites::{Member, ModuleBuilder, Site};
+    use slimline_trace::stream::sites::{Member, ModuleBuilder, Site, Structure};
 
     use super::*;
 

@@ -1,6 +1,11 @@
 //! Which accesses of a full trace are wanted, by names.
 
-use slimline_trace::stream::sites::{Module, Site};
+use std::collections::BTreeSet;
+
+use slimline_trace::stream::sites::{Module, Name, Site};
+
+/// Names that are told where a filter matches none.
+const MOST_NEAR: usize = 6;
 
 /// Patterns in which `*` stands for any text and `?` for one character. An access is wanted if it has a name that one pattern
 /// of each list matches, of lists that have any.
@@ -24,15 +29,117 @@ impl Filter {
 
     /// Whether what this site accesses is wanted.
     pub fn wants(&self, module: &Module, site: &Site) -> bool {
-        let linked = module.name(site.function);
-        let frames = || module.frames_of(site);
-        let functions = frames().map(|frame| module.name(frame.function)).chain([linked]);
-        let files = frames().flat_map(|frame| ends(module.name(frame.file)));
-        any(&self.functions, functions)
-            && any(&self.files, files)
-            && any(&self.types, [site.structure, site.other_structure].map(|name| module.name(name)))
-            && any(&self.variables, [module.name(site.variable)])
+        Sort::ALL.into_iter().all(|sort| self.matches(sort, module, site))
     }
+
+    /// Lists that match nothing of these sites, with names that would.
+    pub(super) fn unmatched<'m, I>(&self, sites: impl Fn() -> I) -> Vec<Unmatched>
+    where
+        I: Iterator<Item = (&'m Module, &'m Site)>,
+    {
+        let unmatched = Sort::ALL.into_iter().filter(|sort| {
+            !self.patterns(*sort).is_empty() && !sites().any(|(module, site)| self.matches(*sort, module, site))
+        });
+        let told = unmatched.map(|sort| {
+            let names: BTreeSet<&str> = sites().flat_map(|(module, site)| sort.names(module, site)).collect();
+            let patterns = self.patterns(sort);
+            Unmatched { what: sort.name(), patterns: patterns.to_vec(), near: near(patterns, names) }
+        });
+        told.collect()
+    }
+
+    fn patterns(&self, sort: Sort) -> &[String] {
+        match sort {
+            Sort::Function => &self.functions,
+            Sort::File => &self.files,
+            Sort::Type => &self.types,
+            Sort::Variable => &self.variables,
+        }
+    }
+
+    fn matches(&self, sort: Sort, module: &Module, site: &Site) -> bool {
+        let names = sort.names(module, site);
+        match sort {
+            Sort::File => any(self.patterns(sort), names.into_iter().flat_map(ends)),
+            _ => any(self.patterns(sort), names),
+        }
+    }
+}
+
+/// A list of patterns that matches no access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmatched {
+    /// What they are patterns of: `function`, `file`, `type` or `variable`.
+    pub what: &'static str,
+    /// The patterns.
+    pub patterns: Vec<String>,
+    /// Names of that sort, those first that are most like the patterns; not all.
+    pub near: Vec<String>,
+}
+
+/// What names are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Function,
+    File,
+    Type,
+    Variable,
+}
+
+impl Sort {
+    const ALL: [Self; 4] = [Self::Function, Self::File, Self::Type, Self::Variable];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::File => "file",
+            Self::Type => "type",
+            Self::Variable => "variable",
+        }
+    }
+
+    /// The names of this sort that a site has.
+    fn names<'m>(self, module: &'m Module, site: &Site) -> Vec<&'m str> {
+        let frames = || module.frames_of(site);
+        let names: Vec<Name> = match self {
+            Self::Function => frames().map(|frame| frame.function).chain([site.function]).collect(),
+            Self::File => frames().map(|frame| frame.file).collect(),
+            Self::Type => vec![site.structure, site.other_structure],
+            Self::Variable => vec![site.variable],
+        };
+        names.into_iter().map(|name| module.name(name)).filter(|name| !name.is_empty()).collect()
+    }
+}
+
+/// The names most like a pattern, of which what stands for anything is left out: first those that contain it.
+fn near(patterns: &[String], names: BTreeSet<&str>) -> Vec<String> {
+    let plain = |text: &str| text.replace(['*', '?'], "").to_lowercase();
+    let patterns: Vec<String> = patterns.iter().map(|pattern| plain(pattern)).collect();
+    let distance = |name: &str| {
+        let name = plain(name.rsplit('/').next().unwrap_or(name));
+        let of = |pattern: &String| if name.contains(&**pattern) { 0 } else { edits(pattern, &name) };
+        patterns.iter().map(of).min().unwrap_or(0)
+    };
+    let mut near: Vec<(usize, &str)> = names.into_iter().map(|name| (distance(name), name)).collect();
+    near.sort_unstable();
+    near.truncate(MOST_NEAR);
+    near.into_iter().map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Characters to insert, remove or replace to make one text the other (Levenshtein 1966).
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, of_one) in one.chars().enumerate() {
+        let mut before = index;
+        row[0] = index + 1;
+        for (at, of_other) in other.iter().enumerate() {
+            let replaced = before + usize::from(of_one != *of_other);
+            before = row[at + 1];
+            row[at + 1] = replaced.min(before + 1).min(row[at] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 /// A path, and what is left of it behind each `/`.
@@ -127,6 +234,32 @@ mod tests {
         // What has no name is wanted by no pattern.
         let unnamed = Filter { types: vec!["*".to_owned()], ..Filter::default() };
         assert!(!unnamed.wants(&module, &Site::new(SiteKind::Load, 8)) && !unnamed.is_empty());
+    }
+
+    #[test]
+    fn names_that_are_like_what_was_asked_for() {
+        assert_eq!([edits("kitten", "sitting"), edits("", "abc"), edits("abc", "abc")], [3, 3, 0]);
+        let near = |pattern: &str, names: &[&str]| near(&[pattern.to_owned()], names.iter().copied().collect());
+        assert_eq!(near("lokup", &["main", "lookup", "hash"]), ["lookup", "hash", "main"]);
+        assert_eq!(near("Look*", &["lock", "table_lookup"]), ["table_lookup", "lock"]);
+        assert_eq!(near("list.c", &["/src/tree.c", "/src/lists.c"]), ["/src/lists.c", "/src/tree.c"]);
+        assert_eq!(near("x", &["a", "b", "c", "d", "e", "f", "g", "h"]).len(), MOST_NEAR);
+    }
+
+    #[test]
+    fn lists_that_match_nothing_are_told() {
+        let mut builder = ModuleBuilder::new();
+        let [walk, node] = ["walk", "node"].map(|text| builder.name(text));
+        let site = Site { function: walk, structure: node, ..Site::new(SiteKind::Load, 8) };
+        let module = builder.finish("list.c", "list.o", "/", "test");
+        let filter = |function: &str, r#type: &str| {
+            let list = |text: &str| vec![text.to_owned()];
+            Filter { functions: list(function), types: list(r#type), ..Filter::default() }
+        };
+        let unmatched = |filter: Filter| filter.unmatched(|| [(&module, &site)].into_iter());
+        assert_eq!(unmatched(filter("walk", "*")), []);
+        let told = Unmatched { what: "type", patterns: vec!["nodes".to_owned()], near: vec!["node".to_owned()] };
+        assert_eq!(unmatched(filter("walk", "nodes")), [told]);
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
+use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
 
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
 use super::heap::Spot;
@@ -53,8 +53,10 @@ pub struct NameRow {
 /// What was allocated at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeapRow {
-    /// Where.
+    /// Where: of what was inlined from headers of the system the function that it was inlined into.
     pub place: Place,
+    /// The functions that this was inlined into, innermost first, each with where it calls.
+    pub callers: Vec<Place>,
     /// The allocating function, as `malloc`.
     pub allocator: String,
     /// The type that is allocated; empty where it is not known.
@@ -287,8 +289,10 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
     let row = |(id, blocks): (SiteId, super::heap::GroupBlocks)| {
         let (module, site) = program.site(id);
         let (accesses, fields) = accesses.remove(&id).unwrap_or((Accesses::default(), Sums::new()));
+        let (place, callers) = allocated_at(module, site);
         HeapRow {
-            place: place(module, site),
+            place,
+            callers,
             allocator: module.name(site.detail).to_owned(),
             type_name: module.name(site.structure).to_owned(),
             blocks: blocks.blocks,
@@ -305,17 +309,33 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
     rows
 }
 
+/// Where an allocation was written, and the calls that led there, as far as they were inlined. Allocators of the C++ library are
+/// looked through: they are in every program's.
+pub(super) fn allocated_at(module: &Module, site: &Site) -> (Place, Vec<Place>) {
+    let mut frames: Vec<Place> = module.frames_of(site).map(|frame| place_of(module, site, frame)).collect();
+    let is_own = |place: &Place| !(place.file.starts_with("/usr/") && place.file.contains("/include/"));
+    frames.drain(..frames.iter().position(is_own).unwrap_or(0));
+    if frames.is_empty() {
+        return (place(module, site), Vec::new());
+    }
+    (frames.remove(0), frames)
+}
+
+fn place_of(module: &Module, site: &Site, frame: &Frame) -> Place {
+    let text = |name: Name| module.name(name).to_owned();
+    Place {
+        function: text(if frame.function.is_none() { site.function } else { frame.function }),
+        file: text(frame.file),
+        line: frame.line,
+        column: frame.column,
+    }
+}
+
 /// Where the site was written: the innermost of inlined functions.
 pub(super) fn place(module: &Module, site: &Site) -> Place {
-    let text = |name: Name| module.name(name).to_owned();
     match module.frames_of(site).next() {
-        Some(frame) => Place {
-            function: text(if frame.function.is_none() { site.function } else { frame.function }),
-            file: text(frame.file),
-            line: frame.line,
-            column: frame.column,
-        },
-        None => Place { function: text(site.function), ..Place::default() },
+        Some(frame) => place_of(module, site, frame),
+        None => Place { function: module.name(site.function).to_owned(), ..Place::default() },
     }
 }
 
@@ -369,7 +389,7 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::{Frame, ModuleBuilder};
+    use slimline_trace::stream::sites::ModuleBuilder;
 
     use super::super::TraceBatch;
     use super::super::filter::Filter;

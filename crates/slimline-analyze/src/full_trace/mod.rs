@@ -30,7 +30,7 @@ use slimline_trace::stream::order::{Piece, StreamKey};
 
 use self::checks::Checks;
 use self::counts::SiteCounts;
-use self::filter::Filter;
+use self::filter::{Filter, Unmatched};
 use self::heap::HeapAccesses;
 use self::values::SiteValues;
 
@@ -152,6 +152,15 @@ impl TraceAnalysis {
         self.counts.update(program, batch);
         self.heap.update(program, batch);
         self.values.update(program, batch);
+    }
+
+    /// Where the filter wants no access that there was: its lists that match none, which may be no single one. `None` where it
+    /// wants some, and where there was none.
+    pub fn unmatched(&self, program: &Program) -> Option<Vec<Unmatched>> {
+        let accessed = || self.counts.sites(program).filter(|(.., accesses)| accesses.count() > 0);
+        let sites = || accessed().map(|(id, ..)| program.site(id));
+        let is_in_vain = sites().next().is_some() && !sites().any(|(module, site)| self.filter.wants(module, site));
+        is_in_vain.then(|| self.filter.unmatched(sites))
     }
 
     /// What is wanted.

@@ -154,6 +154,12 @@ pub trait TraceSink {
     fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize>;
 }
 
+/// Whether the file that a command runs holds instrumented code; what it starts is not looked at.
+pub fn is_instrumented(command: &[OsString]) -> bool {
+    let program = command.first().and_then(|name| program::find(name).ok());
+    program.is_some_and(|program| site_section(&program).is_ok())
+}
+
 /// How a traced run ended.
 #[derive(Debug)]
 pub struct TraceOutcome {
@@ -166,6 +172,11 @@ pub struct TraceOutcome {
 }
 
 impl TraceOutcome {
+    /// As [`Self::exit`], with 2 where the command succeeded: nothing came of it.
+    pub fn exit_in_vain(&self) -> ! {
+        crate::record::exit_as(self.end, true)
+    }
+
     /// Ends this process as the command ended; with 2 where that succeeded and not all was taken.
     pub fn exit(&self) -> ! {
         crate::record::exit_as(self.end, self.stopped_early.is_some())

@@ -147,10 +147,12 @@ fn insert(module: &Module<'_>, traced: &[Traced], told: Told, origin: &Origin) -
     if table.segments.len() > MAX_SEGMENTS {
         return Err(RewriteError::TooLarge(module.source()));
     }
+    let (id, blob) = table.encode();
+    module.add_section(SITES_SECTION, &blob);
+    // Its table tells that it is instrumented, and what was left as it is.
     if plans.is_empty() {
         return Ok(rewritten);
     }
-    let (id, blob) = table.encode();
     let cursor = module.add_thread_local_pointer(CURSOR);
     let room = module.add_room(NEXT_CHUNK, ROOM_BIT);
     let gate = module.add_gate(GATE);
@@ -160,7 +162,6 @@ fn insert(module: &Module<'_>, traced: &[Traced], told: Told, origin: &Origin) -
         emitter.carry_out(plan);
     }
     forget_memory_effects(module, &plans, traced);
-    module.add_section(SITES_SECTION, &blob);
     Ok(rewritten)
 }
 

@@ -1,5 +1,6 @@
 //! Full traces as text.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
@@ -223,6 +224,43 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
     }
 }
 
+/// What heap groups are called: by their lines; those that share one also by their columns, then by who calls them, and where
+/// that is the same, too, by a number.
+fn titles(groups: &[HeapGroup]) -> Vec<String> {
+    let mut titles: Vec<String> = groups.iter().map(|group| position(&group.position)).collect();
+    let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
+    for more in 0..=most + 1 {
+        let mut seen = BTreeMap::<String, u32>::new();
+        titles.iter().for_each(|title| *seen.entry(title.clone()).or_default() += 1);
+        if seen.values().all(|count| *count == 1) {
+            break;
+        }
+        for (title, group) in titles.iter_mut().zip(groups).filter(|(title, _)| seen[&**title] > 1) {
+            match more.checked_sub(1) {
+                None => {
+                    if let Some(column) = group.position.column {
+                        let _ = write!(title, ":{column}");
+                    }
+                }
+                Some(caller) => {
+                    if let Some(Position { function: Some(function), line, .. }) = group.callers.get(caller) {
+                        let _ = write!(title, " < {}:{}", plain(function), line.unwrap_or(0));
+                    }
+                }
+            }
+        }
+    }
+    let mut seen = BTreeMap::<String, u32>::new();
+    for title in &mut titles {
+        let times = seen.entry(title.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            let _ = write!(title, " #{times}");
+        }
+    }
+    titles
+}
+
 fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
     if report.heap.is_empty() {
         return Ok(());
@@ -235,9 +273,10 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         Column::Number("peak"),
     ];
     let mut rows = Rows::new(&[&columns[..], &NUMBERS[..3]].concat(), false);
-    for group in report.heap.iter().take(most) {
+    let titles = titles(&report.heap);
+    for (group, title) in report.heap.iter().zip(&titles).take(most) {
         let own = [
-            position(&group.position),
+            title.clone(),
             group.type_name.as_deref().map_or_else(String::new, plain),
             count(group.blocks),
             bytes(group.peak_bytes),
@@ -246,9 +285,9 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
     }
     rows.write(out, 2)?;
     more(out, report.heap.len(), most)?;
-    let with_fields = |group: &&HeapGroup| group.fields.iter().any(|field| field.name.is_some());
-    for group in report.heap.iter().take(most).filter(with_fields) {
-        writeln!(out, "\n{HEADING}Fields of what {} allocates{HEADING:#}", position(&group.position))?;
+    let with_fields = |(group, _): &(&HeapGroup, &String)| group.fields.iter().any(|field| field.name.is_some());
+    for (group, title) in report.heap.iter().zip(&titles).take(most).filter(with_fields) {
+        writeln!(out, "\n{HEADING}Fields of what {title} allocates{HEADING:#}")?;
         let mut rows = Rows::new(&[&[Column::Shortened("field", 44)], &NUMBERS[..]].concat(), false);
         for field in group.fields.iter().take(MOST_FIELDS.min(most)) {
             let name = field.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
@@ -358,6 +397,7 @@ mod tests {
             heap_total: counts(1_000_000, 0),
             heap: vec![HeapGroup {
                 position: at(2),
+                callers: Vec::new(),
                 allocator: Some("malloc".to_owned()),
                 type_name: Some("node".to_owned()),
                 blocks: 1000,
@@ -389,5 +429,40 @@ mod tests {
         let mut out = String::new();
         trace(&mut out, &report, 1).unwrap();
         insta::assert_snapshot!(unstyled(&out));
+    }
+
+    #[test]
+    fn no_two_groups_share_a_title() {
+        let group = |line: u32, column, callers: &[u32]| HeapGroup {
+            position: Position {
+                function: Some("make".to_owned()),
+                file: Some("list.c".to_owned()),
+                line: Some(line),
+                column: Some(column),
+            },
+            callers: callers
+                .iter()
+                .map(|line| Position { function: Some("main".to_owned()), line: Some(*line), ..Position::default() })
+                .collect(),
+            allocator: None,
+            type_name: None,
+            blocks: 1,
+            allocated_bytes: 8,
+            peak_bytes: 8,
+            counts: counts(1, 0),
+            fields: Vec::new(),
+        };
+        let groups = [
+            group(1, 1, &[]),
+            group(2, 1, &[]),
+            group(2, 9, &[7]),
+            group(2, 9, &[8]),
+            group(3, 1, &[5]),
+            group(3, 1, &[5]),
+        ];
+        let expected = ["list.c:1", "list.c:2:1", "list.c:2:9 < main:7", "list.c:2:9 < main:8", "list.c:3:1 < main:5"];
+        let titles = titles(&groups);
+        assert_eq!(titles[..5], expected);
+        assert_eq!(titles[5], "list.c:3:1 < main:5 #2");
     }
 }

@@ -2,9 +2,13 @@
 
 use slimline_instrument::driver::{self, Language};
 
-use crate::cli::Compile;
+use super::print;
+use crate::cli::{COMPILE_OPTIONS, Compile};
 
 /// Ends with the status that clang would end with.
 pub(crate) fn run(language: Language, options: &Compile) -> anyhow::Result<u8> {
+    if options.arguments.iter().any(|argument| argument == "--help") {
+        print(&format!("{COMPILE_OPTIONS}\n\nAll else is clang's:\n\n"))?;
+    }
     Ok(driver::compile(language, &options.arguments, slimline_collect::RUNTIME)?)
 }

@@ -46,7 +46,10 @@ fn filter(options: &cli::Trace) -> Filter {
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = Live::of(filter(options));
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
-    if has_any(&outcome) {
+    if has_any(options, &outcome) {
+        if in_vain(&live) {
+            outcome.exit_in_vain();
+        }
         show_report(options, &live.report(words(&options.command), &rules(options)))?;
     }
     outcome.exit()
@@ -57,7 +60,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
     let stopped = outcome.stopped_early.as_ref();
     let written = recorder.finish(stopped.is_none());
-    if has_any(&outcome) {
+    if has_any(options, &outcome) {
         let place = shell_word(&directory.to_string_lossy());
         let RecordedTotals { words, bytes } = *written.as_ref().unwrap_or(&RecordedTotals::default());
         say(format_args!(
@@ -77,17 +80,36 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
 }
 
 /// Whether anything was traced; says so if not.
-fn has_any(outcome: &TraceOutcome) -> bool {
-    if outcome.processes == 0 {
-        say("slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc)");
+fn has_any(options: &cli::Trace, outcome: &TraceOutcome) -> bool {
+    if outcome.processes > 0 {
+        return true;
     }
-    outcome.processes > 0
+    let is_instrumented = slimline_collect::is_instrumented(&options.command);
+    say(match (is_instrumented, options.paused || options.window.is_some()) {
+        (false, _) => "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc)",
+        (true, false) => "slimline: nothing was traced: the program's instrumented code made no access",
+        (true, true) => {
+            "slimline: nothing was traced: the program's instrumented code made no access while --paused or --window \
+             let it be traced"
+        }
+    });
+    false
+}
+
+/// Whether there are accesses and filters want none of them; says what there is, if so.
+fn in_vain(live: &Live) -> bool {
+    let why = live.unmatched();
+    why.iter().for_each(|why| say(format_args!("slimline: {why}")));
+    !why.is_empty()
 }
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let recording = Recording::open(directory)?;
     let mut live = Live::of(filter(options));
     live.replay(&recording)?;
+    if in_vain(&live) {
+        return Ok(2);
+    }
     show_report(options, &live.report(recording.info().command.clone(), &rules(options)))?;
     Ok(0)
 }

@@ -395,3 +395,41 @@ fn filters_leave_out_what_is_not_asked_for() {
         assert_eq!(missing(&report), [left_out]);
     }
 }
+
+#[test]
+fn filters_that_match_nothing_say_what_there_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, LOOPS);
+    let recording = scratch.path().join("trace");
+    let (recording, program) = (recording.to_str().unwrap(), program.to_str().unwrap());
+    let run = |arguments: &[&str]| slimline().arg("trace").args(arguments).output().unwrap();
+    assert_eq!(run(&["-o", recording, "--", program, "once"]).status.code(), Some(0));
+    for source in [&["--live", "--", program, "once"][..], &["--replay", recording]] {
+        let output = run(&[&["--function", "filll"], source].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains("--function filll: no function with accesses has that name; there are fill, "), "{said}");
+        assert!(!text(&output.stdout).contains("accesses:"), "{}", text(&output.stdout));
+        let both = run(&[&["--function", "main", "--variable", "a"], source].concat());
+        let said = text(&both.stderr);
+        assert!(said.contains("no access is of all that --function, --file, --type and --variable ask for"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_makes_no_access_is_told_from_one_that_is_not_instrumented() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, "int main(int n, char **a) { (void)a; return n; }");
+    let output = slimline().args(["trace", "--live", "--"]).arg(&program).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("nothing was traced: the program's instrumented code made no access"), "{said}");
+}
+
+#[test]
+fn the_compiler_s_help_has_slimline_s_own_options() {
+    let output = slimline().args(["cc", "--help"]).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(output.status.success() && said.starts_with("Options of slimline's own:\n  --slimline-values"), "{said}");
+    assert!(said.contains("-fsyntax-only"), "clang's own are there, too");
+}
