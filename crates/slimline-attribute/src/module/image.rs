@@ -146,6 +146,11 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// Whether it has the tables of Go's run-time system, which lays stacks among the blocks of its heap.
+    pub fn is_go(&self) -> bool {
+        self.file.section_by_name(".gopclntab").is_some()
+    }
+
     /// The whole file.
     pub fn bytes(&self) -> &'a [u8] {
         self.file.data()

@@ -35,10 +35,11 @@ use crate::data::names::NamedAddresses;
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
 use crate::module::Module;
+use crate::module::image::Image;
 use crate::module::store::FileStore;
 use crate::tables::{Tables, Thread};
 use debug_infos::DebugInfos;
-use frames::{Activation, Frames};
+use frames::{Activation, Frames, OnStack};
 use groups::Groups;
 use sites::{Sites, Tally};
 use typed::Uses;
@@ -388,6 +389,13 @@ impl<'a> Resolver<'a> {
         let walked = cursor.walked.as_ref().map_or(&[][..], |(_, walked)| walked);
         let at = (site, self.sites.code(site));
         let found = self.frames.find(view, &mut self.infos, at, address.0, (stack_pointer.0, walked));
+        let is_go = || at.1.and_then(|(module, _)| self.modules.get(module).image()).is_some_and(Image::is_go);
+        if matches!(found, OnStack::Unknown)
+            && is_go()
+            && let Some(place) = self.groups.in_arena(view, address, samples.time_ns[row])
+        {
+            return place;
+        }
         self.groups.on_stack(view, place, found)
     }
 

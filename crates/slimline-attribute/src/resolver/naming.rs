@@ -9,7 +9,9 @@
 //! 3. the variable that holds the block where it is allocated, or to where that is returned: `bodies`;
 //! 4. the variable by which most of the accesses reach it: a slice's parameter, `this->items`;
 //! 5. what a function that allocates and returns it calls it;
-//! 6. the function and line that allocates it.
+//! 6. their type, where that is a tuple of Rust's: no variable of the program's holds the table of a map, whose entries are
+//!    `(K, V)`;
+//! 7. the function and line that allocates it.
 //!
 //! A member that links one node to another (`t->left`) is no candidate: each node has another one.
 
@@ -63,6 +65,7 @@ impl Candidates<'_> {
             .or_else(|| held_in(HeldIn::Variable))
             .or_else(|| self.reached.by_most())
             .or_else(|| held_in(HeldIn::Constructor))
+            .or_else(|| self.element.map(|(_, name)| name).filter(|name| name.starts_with('(')))
     }
 
     /// The type of blocks that each have room for one element only.
@@ -112,6 +115,21 @@ mod tests {
         check(None, &[], ARRAY, None);
         check(Some(("made", HeldIn::Constructor)), &[(Some("xs"), 1)], ARRAY, Some("xs"));
         check(Some(("made", HeldIn::Constructor)), &[], ARRAY, Some("made"));
+    }
+
+    #[test]
+    fn a_table_that_nobody_holds_is_called_by_its_entries() {
+        let element = Element { type_id: TypeId(0), bytes: 40, start: 0, agreement: 1.0 };
+        let best = |type_name: &str, reached: &Reached| {
+            let element = Some((element, type_name));
+            let candidates = Candidates { holder: None, reached, element, objects: 1, object_bytes: 5600 };
+            candidates.best().map(str::to_owned)
+        };
+        let mut reached = Reached::default();
+        assert_eq!(best("(u64, Entry)", &reached).as_deref(), Some("(u64, Entry)"));
+        assert_eq!(best("Entry", &reached), None);
+        reached.add(Some("pairs"), 1);
+        assert_eq!(best("(u64, Entry)", &reached).as_deref(), Some("pairs"));
     }
 
     #[test]

@@ -63,6 +63,73 @@ fn a_static_program_is_sampled_from_outside() {
     assert!(stdout(&doctor).contains("from outside, by ring buffers"), "{}", stdout(&doctor));
 }
 
+const GO_WALK: &str = r"
+package main
+type particle struct {
+	mass     float64
+	position [3]float64
+	charge   int64
+	name     string
+	rest     [8]byte
+}
+var table [1 << 15]particle
+func walk(parts []particle) (sum float64) {
+	for i := range parts {
+		sum += parts[i].mass * float64(parts[i].charge)
+	}
+	return sum
+}
+func main() {
+	parts := make([]particle, 1<<15)
+	for i := range parts {
+		parts[i].mass, parts[i].charge = float64(i), int64(i&3)
+		table[i] = parts[i]
+	}
+	sum := 0.0
+	for pass := 0; pass < 2000; pass++ {
+		sum += walk(parts)
+		for i := range table {
+			sum += table[i].mass
+		}
+	}
+	if sum < 0 {
+		panic(sum)
+	}
+}
+";
+
+/// Variables, functions, lines and fields by Go's DWARF; its heap, in which its stacks lie, is no stack.
+#[test]
+fn go_is_sampled_from_outside_with_its_variables_and_fields() {
+    let test = "go_is_sampled_from_outside_with_its_variables_and_fields";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    fs::write(scratch.path("walk.go"), GO_WALK).unwrap();
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "walk", "walk.go"]).current_dir(scratch.path("."));
+    go.envs([("GO111MODULE", "off"), ("GOFLAGS", ""), ("GOTOOLCHAIN", "local")]);
+    match go.env("HOME", scratch.path(".")).env("GOCACHE", scratch.path("cache")).output() {
+        Err(error) => return skip(test, &format!("no Go compiler: {error}")),
+        Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
+    }
+    let output = scratch.slimline(["record", "-F", "1000", "--", "./walk"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = report(&scratch);
+    let group = |name: &str| report.groups.iter().find(|group| group.name == name);
+    let table = group("main.table").expect("a variable by its name");
+    assert_eq!((table.kind.as_str(), table.element_bytes), ("static", Some(64)), "{table:?}");
+    assert!(table.fields.iter().any(|field| field.name == "mass" && field.share > 0.5), "{:?}", table.fields);
+    let heap = group("anonymous memory").expect("the heap");
+    assert!(heap.share > 0.2 && heap.kind == "mapping", "{} {}", heap.share, heap.kind);
+    let stack: f64 = report.groups.iter().filter(|group| group.kind == "stack").map(|group| group.share).sum();
+    assert!(stack < 0.1, "{stack}");
+    let walk =
+        report.loops.iter().find(|found| found.function == "main.walk").expect("a loop of a function by its name");
+    assert!(walk.file.as_ref().is_some_and(|file| file.ends_with("walk.go")) && walk.first_line > 0, "{walk:?}");
+}
+
 /// Starts its arguments one after the other: `fork` by fork and exec, else by `posix_spawn`.
 const STARTER: &str = r#"
 #include <spawn.h>

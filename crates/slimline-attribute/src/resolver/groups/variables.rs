@@ -6,7 +6,7 @@ use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::Name;
 
 use super::{GroupKey, Groups, ObjectKey, Origin, row_of};
-use crate::data::address_space::Loaded;
+use crate::data::address_space::{Loaded, MappingName};
 use crate::data::timed::Extent;
 use crate::module::{Module, demangle};
 use crate::resolver::frames::OnStack;
@@ -44,6 +44,26 @@ impl Groups {
                 self.object(ObjectKey::Static(view.id, group, place.base), group, place.base, 0)
             }
         }
+    }
+
+    /// Of a place that may be a stack or not, as both lie in one mapping: where that is none of the kernel's stacks.
+    pub(in crate::resolver) fn in_arena(
+        &mut self,
+        view: ProcessView<'_, '_>,
+        address: Avma,
+        time_ns: u64,
+    ) -> Option<Place> {
+        let space = &view.process.space;
+        let row = space.mapping_at(address.0, time_ns)?;
+        let name = match space.name(row) {
+            MappingName::Anonymous => "anonymous memory",
+            MappingName::Special(name) => name,
+            MappingName::Heap | MappingName::Stack | MappingName::File(_) => return None,
+        };
+        let whole = space.whole(row);
+        let group = self.other_mapping(name);
+        let key = ObjectKey::Static(view.id, group, whole.base);
+        Some(self.object(key, group, whole.base, whole.end - whole.start))
     }
 
     fn identity(&mut self, number: usize, module: &Module<'_>) -> Rc<str> {
