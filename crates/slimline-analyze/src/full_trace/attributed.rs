@@ -288,7 +288,8 @@ impl AttributedAccesses {
             return own;
         }
         let elements = self.blocks.elements();
-        let named = of_leaf(elements, SiteId(of.site), site, element, leaf, &own);
+        let bytes = site.size_bytes.saturating_mul(site.lanes.into());
+        let named = of_leaf(elements, SiteId(of.site), site, (element, leaf), bytes, &own);
         match named.as_slice() {
             [(name, _)] => name.clone(),
             // Several members at once.

@@ -136,19 +136,20 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         for (spot, sum) in by_spot.get(&id).map(Vec::as_slice).unwrap_or_default() {
             if spot.leaf != NO_LEAF {
                 rest.subtract(*sum);
-                let (from, bytes) = elements.range(spot.element, spot.leaf, width(site));
+                let width = width(*sum);
+                let (from, bytes) = elements.range(spot.element, spot.leaf, width);
                 structures.add(spot.element, Some(from..from + bytes), Known::ByBlock, sum.count());
                 let named = elements.named(id);
                 if elements.is_put_into(named, spot.element, spot.leaf) {
-                    let range = named.offset_bytes.map(|from| from..from.saturating_add(width(site)));
+                    let range = named.offset_bytes.map(|from| from..from.saturating_add(width));
                     structures.add(named.element, range, Known::BySite, sum.count());
                 }
-                of_site.add_parts(&of_leaf(elements, id, site, spot.element, spot.leaf, &own), *sum);
+                of_site.add_parts(&of_leaf(elements, id, site, (spot.element, spot.leaf), width, &own), *sum);
             }
         }
         if rest.count() > 0 {
             let named = elements.named(id);
-            let bytes = u32::try_from(rest.bytes() / rest.count()).unwrap_or(u32::MAX);
+            let bytes = width(rest);
             let range = named.offset_bytes.map(|from| from..from.saturating_add(bytes));
             structures.add(named.element, range, Known::BySite, rest.count());
             of_site.add_parts(&of_own(elements, id, bytes, &own), rest);
@@ -199,26 +200,28 @@ fn by_spot(program: &Program, analysis: &TraceAnalysis) -> BySpot {
     by_spot
 }
 
-/// Bytes of an access, where the site tells.
-fn width(site: &Site) -> u32 {
-    site.size_bytes.saturating_mul(site.lanes.into()).max(1)
+/// Bytes of each of these accesses, which are of one site.
+fn width(accesses: Accesses) -> u32 {
+    u32::try_from(accesses.bytes() / accesses.count().max(1)).unwrap_or(u32::MAX)
 }
 
-/// What a site accesses in a leaf of an element: names of members, each with how many bytes of it. `own` is what the site is
+/// What a site accesses in a leaf of an element, so many bytes each time: names of members, each with how many bytes of it. `own` is what the site is
 /// called, which stays where it is right: of unions it says which.
 pub(super) fn of_leaf(
     elements: &Elements,
     id: SiteId,
     site: &Site,
-    element: ElementId,
-    leaf: LeafId,
+    (element, leaf): (ElementId, LeafId),
+    bytes: u32,
     own: &str,
 ) -> Vec<(String, u32)> {
-    let (from, bytes) = elements.range(element, leaf, width(site));
-    let members = elements.members(element, from, bytes);
     let named = elements.named(id);
-    let is_right = elements.agrees(named, element, from) || elements.is_put_into(named, element, leaf);
-    if members.len() <= 1 && !own.is_empty() && is_right {
+    if elements.is_put_into(named, element, leaf) {
+        return of_own(elements, id, bytes, own);
+    }
+    let (from, bytes) = elements.range(element, leaf, bytes);
+    let members = elements.members(element, from, bytes);
+    if members.len() <= 1 && !site.field.is_none() && elements.agrees(named, element, from) {
         return vec![(own.to_owned(), bytes)];
     }
     members
@@ -278,10 +281,10 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
             let (total, fields) =
                 accesses.entry(SiteId(spot.group)).or_insert_with(|| (Accesses::default(), Sums::new()));
             total.add(*sum);
-            let bytes = u32::try_from(sum.bytes() / sum.count().max(1)).unwrap_or(u32::MAX);
+            let bytes = width(*sum);
             let members = match spot.leaf {
                 NO_LEAF => of_own(elements, id, bytes, &own),
-                leaf => of_leaf(elements, id, site, spot.element, leaf, &own),
+                leaf => of_leaf(elements, id, site, (spot.element, leaf), bytes, &own),
             };
             fields.add_parts(&members, *sum);
         }

@@ -223,3 +223,35 @@ int main(void) {
         assert_eq!([&row["least"], &row["greatest"], &row["narrowest"]], [least, greatest, narrowest], "{name}");
     }
 }
+
+/// A list's node has bytes for what is in it: the sites say what that is.
+#[test]
+fn what_is_put_into_a_node_has_its_own_members() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+#include <list>
+struct order { long id; double price; char note[48]; };
+[[gnu::noinline]] static void add(std::list<order> &all, const order &one) { all.push_back(one); }
+[[gnu::noinline]] static double total(const std::list<order> &all) {
+    double sum = 0;
+    for (const order &one : all) sum += one.price;
+    return sum;
+}
+int main() {
+    std::list<order> all;
+    order one = {1, 2.0, "three"};
+    for (int i = 0; i < 100; i++) add(all, one);
+    std::printf("%d\n", (int)total(all));
+}
+"#;
+    let (printed, report) = traced(Language::CPlusPlus, SOURCE, &["--function", "add", "--function", "total"]);
+    assert_eq!(printed, [200]);
+    let [group] = report["heap"].as_array().unwrap().as_slice() else { panic!("{}", report["heap"]) };
+    let rows = &group["fields"];
+    assert_eq!(
+        ["order.id", "order.price", "order.note[]"].map(|name| named(rows, name)),
+        [(0, 100), (100, 100), (0, 100)]
+    );
+    // Where the list is grown, not where its allocator is.
+    assert_eq!(group["function"], "add");
+}
