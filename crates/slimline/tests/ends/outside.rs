@@ -160,11 +160,13 @@ fn static_and_dynamic_programs_are_recorded_together() {
     if !is_allowed(&scratch, "static_and_dynamic_programs_are_recorded_together") {
         return;
     }
-    let compile = |name: &str, source: &str, flags: &[&str]| scratch.compile(name, source, flags);
-    let [dynamic, lone] = ["dynamic", "static"]
-        .map(|name| compile(name, WALK, if name == "static" { &["-O1", "-g", "-static"] } else { &["-O1", "-g"] }));
-    let starter = compile("starter", STARTER, &["-O1"]);
-    let static_starter = compile("static-starter", STARTER, &["-O1", "-static"]);
+    let dynamic = scratch.compile("dynamic", WALK, &["-O1", "-g"]);
+    // It has work for far longer than it takes to be found.
+    let long_walk = WALK.replace("pass < 100", "pass < 4000");
+    assert_ne!(long_walk, WALK);
+    let lone = scratch.compile("static", &long_walk, &["-O1", "-g", "-static"]);
+    let starter = scratch.compile("starter", STARTER, &["-O1"]);
+    let static_starter = scratch.compile("static-starter", STARTER, &["-O1", "-static"]);
     for way in ["fork", "spawn"] {
         for (first, has_agents) in [(&starter, true), (&static_starter, false)] {
             let mut record = scratch.slimline(["record", "--"]);
