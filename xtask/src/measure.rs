@@ -155,18 +155,35 @@ pub(crate) fn timed(mut command: Command) -> Result<(Time, Output)> {
     Ok((time, output))
 }
 
-/// CPU time of all children of this process that ended, and of theirs.
-pub(crate) fn children_cpu_seconds() -> Result<f64> {
-    cpu_of_stat(&read(Path::new("/proc/self/stat"))?).context("/proc/self/stat")
+/// User and system time of a process, in seconds, to a hundredth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CpuSeconds {
+    /// Its own.
+    pub(crate) own: f64,
+    /// That of its children that it waited for, and of theirs.
+    pub(crate) children: f64,
 }
 
-/// `cutime` and `cstime` of proc_pid_stat(5), fields 16 and 17, in ticks of 1/100 s on x86-64.
-fn cpu_of_stat(stat: &str) -> Result<f64> {
-    // The command's name, field 2, is in parentheses and may hold anything.
-    let (_, after_name) = stat.rsplit_once(") ").context("no command name")?;
-    let fields: Vec<&str> = after_name.split(' ').collect();
-    let (&user, &system) = fields.get(13).zip(fields.get(14)).context("too few fields")?;
-    Ok((user.parse::<f64>()? + system.parse::<f64>()?) / 100.0)
+impl CpuSeconds {
+    /// Of a process, which may have ended if nobody waited for it yet.
+    pub(crate) fn of(pid: u32) -> Result<Self> {
+        let file = format!("/proc/{pid}/stat");
+        Self::of_stat(&read(Path::new(&file))?).context(file)
+    }
+
+    /// `utime`, `stime`, `cutime` and `cstime` of proc_pid_stat(5), fields 14 to 17, in ticks of 1/100 s on x86-64.
+    fn of_stat(stat: &str) -> Result<Self> {
+        // The command's name, field 2, is in parentheses and may hold anything.
+        let (_, after_name) = stat.rsplit_once(") ").context("no command name")?;
+        let times = after_name.split(' ').skip(11).take(4).map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        let [user, system, children_user, children_system] = times[..] else { bail!("too few fields") };
+        Ok(Self { own: (user + system) / 100.0, children: (children_user + children_system) / 100.0 })
+    }
+}
+
+/// CPU time of all children of this process that ended, and of theirs.
+fn children_cpu_seconds() -> Result<f64> {
+    Ok(CpuSeconds::of(std::process::id())?.children)
 }
 
 /// The middle value, or the mean of the two in the middle. `values` must not be empty.
@@ -247,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn children_time_is_read_behind_any_name() {
+    fn times_are_read_behind_any_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4 10 20 0 0 3 4 250 50 20 0 1 0 99";
-        assert_eq!(cpu_of_stat(stat).unwrap(), 3.0);
-        assert!(cpu_of_stat("7 (a) S 1").is_err());
+        assert_eq!(CpuSeconds::of_stat(stat).unwrap(), CpuSeconds { own: 0.07, children: 3.0 });
+        assert!(CpuSeconds::of_stat("7 (a) S 1").is_err());
     }
 }

@@ -39,12 +39,13 @@ pub(crate) fn run(is_side_by_side: bool, runs: usize, only: &[String]) -> Result
     let mut ratios = Vec::new();
     for workload in &workloads {
         let session = slimline.session("overhead");
-        let (row, ratio) = way.measure(workload, || Ok(slimline.record(&workload.command(), &session, &[])))?;
+        let recorded = || Ok(slimline.record(&workload.command(), &session, &[]));
+        let (row, ratio) = way.measure(workload, Otherwise::Recorded, recorded)?;
         println!("{row}");
         ratios.push(ratio.median);
     }
     if let Some(first) = workloads.first() {
-        let (row, _) = way.measure(first, || Ok(first.command()))?;
+        let (row, _) = way.measure(first, Otherwise::Alone, || Ok(first.command()))?;
         println!("\nHow far two native runs are apart, which is how far to trust the others:\n\n{}\n{row}", way.head());
     }
     let (middle, worst) = (median(ratios.clone()), ratios.iter().copied().fold(0.0, f64::max));
@@ -54,11 +55,20 @@ pub(crate) fn run(is_side_by_side: bool, runs: usize, only: &[String]) -> Result
     Ok(middle <= MEDIAN_AT_MOST && worst <= WORST_AT_MOST)
 }
 
+/// What a native run is compared with.
+#[derive(Clone, Copy, PartialEq)]
+enum Otherwise {
+    /// A recorder and the program that it starts.
+    Recorded,
+    /// The program, with nothing beside it.
+    Alone,
+}
+
 impl Way {
     fn head(self) -> &'static str {
         if self.is_side_by_side {
-            "| program | kind | native, s of CPU | recorded, s of CPU | ratio | 95 % interval | pairs |\n\
-             | --- | --- | --- | --- | --- | --- | --- |"
+            "| program | kind | native, s of CPU | recorded, s of CPU | ratio | 95 % interval | with slimline's own | pairs |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- |"
         } else {
             "| program | kind | native, s | recorded, s | ratio | 95 % interval | of CPU time | pairs |\n\
              | --- | --- | --- | --- | --- | --- | --- | --- |"
@@ -66,8 +76,14 @@ impl Way {
     }
 
     /// Compares a workload's native runs with those of a command that runs it otherwise, until their ratio is known: a row
-    /// of the table, and the ratio.
-    fn measure(self, workload: &Workload, otherwise: impl Fn() -> Result<Command>) -> Result<(String, Spread)> {
+    /// of the table, and the ratio. Side by side that is of the program's own CPU time, which its wall time follows where
+    /// slimline has another processor.
+    fn measure(
+        self,
+        workload: &Workload,
+        kind: Otherwise,
+        otherwise: impl Fn() -> Result<Command>,
+    ) -> Result<(String, Spread)> {
         let is_enough = |pairs: usize, ratio: Spread| {
             let (least, most) = ratio.interval;
             pairs >= MOST_TIMES * self.runs || most - least <= WANTED_INTERVAL
@@ -75,19 +91,22 @@ impl Way {
         let native = || workload.with_input(workload.command());
         let recorded = || workload.with_input(otherwise()?);
         let (seconds, ratio, cpu, pairs) = if self.is_side_by_side {
-            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), pairs.ratio());
+            let ratio = |pairs: &SideBySide| match kind {
+                Otherwise::Recorded => pairs.ratio_of_started(),
+                Otherwise::Alone => pairs.ratio(),
+            };
+            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), ratio(pairs));
             let pairs = SideBySide::measure(self.runs, native, recorded, is_known)?;
-            (pairs.seconds(), pairs.ratio(), None, pairs.len())
+            (pairs.seconds(), ratio(&pairs), pairs.ratio().median, pairs.len())
         } else {
             let is_known = |pair: &Pair| is_enough(pair.len(), pair.wall_ratio());
             let pair = Pair::measure_until(self.runs, native, recorded, is_known)?;
             let seconds = (pair.first_seconds(), pair.second_seconds());
-            (seconds, pair.wall_ratio(), Some(pair.cpu_ratio().median), pair.len())
+            (seconds, pair.wall_ratio(), pair.cpu_ratio().median, pair.len())
         };
         let Spread { median, interval: (least, most), .. } = ratio;
-        let cpu = cpu.map_or(String::new(), |cpu| format!(" {cpu:.3} |"));
         let row = format!(
-            "| {} | {} | {:.2} | {:.2} | {median:.3} | {least:.3} to {most:.3} |{cpu} {pairs} |",
+            "| {} | {} | {:.2} | {:.2} | {median:.3} | {least:.3} to {most:.3} | {cpu:.3} | {pairs} |",
             workload.name, workload.kind, seconds.0, seconds.1,
         );
         Ok((row, ratio))
@@ -107,7 +126,7 @@ fn interposing(way: Way, workloads: &[Workload]) -> Result<()> {
     timed(compile)?;
     println!("\nWith a library in place of the agent that counts malloc and free and passes on:\n\n{}", way.head());
     for workload in allocating {
-        let (row, _) = way.measure(workload, || {
+        let (row, _) = way.measure(workload, Otherwise::Alone, || {
             let mut command = workload.command();
             command.env("LD_PRELOAD", &library);
             Ok(command)

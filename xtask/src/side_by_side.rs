@@ -11,15 +11,16 @@ use std::io::{Read as _, Seek as _};
 use std::process::{Child, Command};
 
 use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::measure::{Spread, children_cpu_seconds, median};
+use crate::measure::{CpuSeconds, Spread, median};
 
-/// CPU times of pairs, in seconds, each with all that the command starts.
+/// CPU times of pairs.
 #[derive(Default)]
 pub(crate) struct SideBySide {
-    first: Vec<f64>,
-    second: Vec<f64>,
+    first: Vec<CpuSeconds>,
+    second: Vec<CpuSeconds>,
 }
 
 impl SideBySide {
@@ -45,13 +46,13 @@ impl SideBySide {
                 other = Running::start(second()?)?;
                 one = Running::start(first()?)?;
             }
-            let (first_seconds, first_output) = one.end()?;
-            let (second_seconds, second_output) = other.end()?;
+            let (first_times, first_output) = one.end()?;
+            let (second_times, second_output) = other.end()?;
             if first_output != second_output {
                 bail!("different output of {:?} and {:?}", first()?, second()?);
             }
-            pairs.first.push(first_seconds);
-            pairs.second.push(second_seconds);
+            pairs.first.push(first_times);
+            pairs.second.push(second_times);
         }
         Ok(pairs)
     }
@@ -61,15 +62,25 @@ impl SideBySide {
         self.first.len()
     }
 
-    /// Medians of both, in seconds.
+    /// Medians of both, in seconds, each with all that the command starts.
     pub(crate) fn seconds(&self) -> (f64, f64) {
-        (median(self.first.clone()), median(self.second.clone()))
+        let median_of = |times: &[CpuSeconds]| median(times.iter().map(whole).collect());
+        (median_of(&self.first), median_of(&self.second))
     }
 
-    /// Second by first, over the pairs.
+    /// Second by first, over the pairs, each with all that the command starts.
     pub(crate) fn ratio(&self) -> Spread {
-        Spread::of_ratios(self.first.iter().copied(), self.second.iter().copied())
+        Spread::of_ratios(self.first.iter().map(whole), self.second.iter().map(whole))
     }
+
+    /// The same of what the second starts, without itself.
+    pub(crate) fn ratio_of_started(&self) -> Spread {
+        Spread::of_ratios(self.first.iter().map(whole), self.second.iter().map(|time| time.children))
+    }
+}
+
+fn whole(time: &CpuSeconds) -> f64 {
+    time.own + time.children
 }
 
 /// A command that runs, and where its output goes: files, so that no pipe fills up while another is waited for.
@@ -89,20 +100,20 @@ impl Running {
         Ok(Self { what, child, stdout, stderr })
     }
 
-    /// Its CPU time and what it printed; fails unless it succeeds. The kernel adds a child's time to its parent's when the
-    /// child is waited for, so one that ended long ago is told apart from the other.
-    fn end(&mut self) -> Result<(f64, Vec<u8>)> {
-        let before = children_cpu_seconds()?;
+    /// Its CPU times and what it printed; fails unless it succeeds. Its times can be read until it is waited for.
+    fn end(&mut self) -> Result<(CpuSeconds, Vec<u8>)> {
+        let pid = Pid::from_child(&self.child);
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+        let times = CpuSeconds::of(self.child.id())?;
         let status = self.child.wait()?;
-        let seconds = children_cpu_seconds()? - before;
         if !status.success() {
-            bail!("{}: {status}\n{}", self.what, String::from_utf8_lossy(&whole(&mut self.stderr)?).trim_end());
+            bail!("{}: {status}\n{}", self.what, String::from_utf8_lossy(&read_all(&mut self.stderr)?).trim_end());
         }
-        Ok((seconds, whole(&mut self.stdout)?))
+        Ok((times, read_all(&mut self.stdout)?))
     }
 }
 
-fn whole(file: &mut File) -> Result<Vec<u8>> {
+fn read_all(file: &mut File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
@@ -150,6 +161,15 @@ mod tests {
         assert_eq!(pairs.len(), 3);
         let (short, long) = pairs.seconds();
         assert!(long > 0.05 && short < long / 2.0, "{short} {long}");
+        let times = |own, children| CpuSeconds { own, children };
+        let recorded = SideBySide { first: vec![times(1.0, 1.0)], second: vec![times(0.5, 2.5)] };
+        assert_eq!((recorded.seconds(), recorded.ratio().median), ((2.0, 3.0), 1.5));
+        assert_eq!(recorded.ratio_of_started().median, 1.25);
+        const STARTED: &str = "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done; sh -c '";
+        let started = format!("{STARTED}{LONG}'");
+        let pairs = SideBySide::measure(1, || shell(LONG), || shell(&started), |_| true).unwrap();
+        let CpuSeconds { own, children } = pairs.second[0];
+        assert!(children > 0.05 && own < children / 2.0, "{own} {children}");
         let processors = || Running::start(shell("nproc").unwrap()).unwrap().end().unwrap().1;
         let all = processors();
         let pinned = Pinned::to_last().unwrap();
