@@ -24,6 +24,7 @@ mod extents;
 pub mod fields;
 pub mod findings;
 pub mod full_trace;
+pub mod histogram;
 pub mod hot;
 pub mod neighbors;
 pub mod number;

@@ -22,6 +22,32 @@ pub enum By {
     Thread,
 }
 
+/// What the address is in whose part an access is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// Parts were not asked for, or nothing is known of the data.
+    #[default]
+    Nobodys,
+    /// Offset in its block.
+    Block,
+    /// Address in a process.
+    Variable {
+        /// Number of the process in the trace.
+        process: u32,
+    },
+}
+
+/// A part of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// What `start` is.
+    pub whose: Whose,
+    /// First byte, a multiple of `bytes`.
+    pub start: u64,
+    /// How many; 0 where it is nobody's. Parts of the same data may differ in that, by powers of two.
+    pub bytes: u64,
+}
+
 /// What a key stands for: numbers among the names, data and threads of [`Origins`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -37,6 +63,8 @@ pub struct Origin {
     pub line: u32,
     /// Which of [`Origins::threads`].
     pub thread: u32,
+    /// Which part of the data, where parts were asked for.
+    pub part: Part,
     /// Accesses with this key; one that loads and stores is one.
     pub accesses: u64,
 }
@@ -68,6 +96,8 @@ pub struct Data {
     pub blocks: u64,
     /// The most bytes that lived at a time.
     pub peak_bytes: u64,
+    /// Of the largest block that was accessed, where parts were asked for.
+    pub largest_block_bytes: u64,
 }
 
 /// A thread of a process.

@@ -7,6 +7,7 @@ pub mod assemble;
 pub mod doctor;
 pub mod dot;
 pub mod full_trace;
+pub mod histogram;
 mod hooks;
 mod imported;
 mod no_samples;
@@ -16,6 +17,7 @@ pub mod reuse;
 mod session_info;
 pub mod sharing;
 pub mod simulation;
+pub mod svg;
 pub mod text;
 pub mod view;
 

@@ -1,8 +1,9 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::origins::Origins;
@@ -26,10 +27,30 @@ pub(crate) struct Accesses {
 
 /// Reads all accesses, and hands them on in one order.
 pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
-    if input.trace.is_dir() { recorded(&input.trace, consumer) } else { addresses(input, consumer) }
+    if input.trace.is_dir() {
+        recorded(&input.trace, AttributedAccesses::new(), consumer)
+    } else {
+        addresses(input, consumer)
+    }
 }
 
-fn recorded(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+/// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
+pub(crate) fn read_with_parts(
+    input: &AccessInput,
+    bytes: NonZeroU64,
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<Accesses> {
+    if !input.trace.is_dir() {
+        bail!("{}: tells no data: histogram is for what `slimline trace -o` wrote", input.trace.display());
+    }
+    recorded(&input.trace, AttributedAccesses::with_parts(bytes), consumer)
+}
+
+fn recorded(
+    directory: &Path,
+    mut accesses: AttributedAccesses,
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<Accesses> {
     let recording = Recording::open(directory)?;
     let mut trace = AccessTrace {
         file: directory.display().to_string(),
@@ -41,7 +62,7 @@ fn recorded(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Acc
     for object in recording.objects() {
         trace.missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
     }
-    let (mut decoder, mut accesses) = (Decoder::new(), AttributedAccesses::new());
+    let mut decoder = Decoder::new();
     // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut pieces = recording.pieces(&program, &mut decoder)?;

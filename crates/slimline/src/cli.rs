@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Advise(Advise),
     Annotate(Annotate),
     Export(Export),
+    Histogram(Histogram),
     Simulate(Simulate),
     Reuse(Reuse),
     Share(Share),
@@ -440,6 +442,58 @@ pub(crate) struct Simulate {
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
+}
+
+/// Tell where in data it is accessed and missed: its hot parts, for placing or splitting it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline histogram run.trace\n  \
+        slimline histogram run.trace --part 4K --data grid --data table.c:37\n  \
+        slimline histogram run.trace --format svg > parts.svg\n\n\
+        Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static\n\
+        variables, stacks, what is gone by as a pointer of that name) is by address, from the first that is\n\
+        accessed. Parts of data that has more than 4096 of them are larger than asked for, by a power of two.")]
+pub(crate) struct Histogram {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Whose misses (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// Bytes of a part: a number, or one of KiB or MiB (4K, 2M)
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = part_bytes)]
+    pub(crate) part: NonZeroU64,
+    /// Only data of this name, of this type, or allocated at this file:line; may be repeated
+    #[arg(long, value_name = "NAME|TYPE|FILE:LINE")]
+    pub(crate) data: Vec<String>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = PictureFormat::Text)]
+    pub(crate) format: PictureFormat,
+    /// Most data that text and picture show
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PictureFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// A line for each part
+    Csv,
+    /// A picture
+    Svg,
+}
+
+fn part_bytes(text: &str) -> Result<NonZeroU64, String> {
+    let (digits, shift) = match text.strip_suffix(['K', 'M']) {
+        Some(digits) => (digits, if text.ends_with('K') { 10 } else { 20 }),
+        None => (text, 0),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .and_then(NonZeroU64::new)
+        .ok_or_else(|| "wanted is a number of bytes from 1, with K or M behind it".to_owned())
 }
 
 /// Tell how far apart accesses to the same data are, which cache it needs, and why it waits.

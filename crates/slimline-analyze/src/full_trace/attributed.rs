@@ -4,8 +4,12 @@
 //! first accesses, and [`AttributedAccesses::origins`] says at the end what each stands for. Data are heap blocks by their
 //! allocating instruction, or else the variable that the instruction names.
 //!
-//! A key costs a comparison where an instruction accesses the block that it accessed last, or again none; else look-ups.
+//! Where parts of data are asked for ([`AttributedAccesses::with_parts`]), each part of it that occurs makes a key of its own.
+//!
+//! A key costs comparisons where an instruction accesses the block, and its part, that it accessed last, or again none; else
+//! look-ups.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -19,7 +23,8 @@ use super::findings::{allocated_at, field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
-use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
+use super::parts::Parts;
+use crate::origins::{Data, DataKind, Names, Origin, Origins, Part, Thread, Whose};
 
 /// Bytes that one instruction may copy or fill; no program has more.
 const MOST_BYTES: u64 = 1 << 36;
@@ -39,6 +44,8 @@ pub struct AttributedAccesses {
     /// By thread.
     thread_ids: Vec<Thread>,
     keys: Keys,
+    /// None where nobody asked.
+    parts: Option<Parts>,
     oversized: u64,
     untraced: u64,
     /// By segment: how many of its sites access memory that nobody knows.
@@ -105,6 +112,7 @@ struct KeyOf {
     site: u32,
     /// Of [`NO_GROUP`] outside blocks.
     spot: Spot,
+    part: Part,
 }
 
 /// Keys of all combinations so far.
@@ -124,31 +132,61 @@ struct Recent {
     key: u32,
     leaf: LeafId,
     view: View,
+    /// The part that the key is of: where it begins, from the block's or the gap's start, and its bytes.
+    part_start: u64,
+    part_bytes: u64,
 }
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { block: BlockNumber::default(), key: 0, leaf: NO_LEAF, view: View::default() }
+        let (block, view) = (BlockNumber::default(), View::default());
+        Self { block, key: 0, leaf: NO_LEAF, view, part_start: 0, part_bytes: u64::MAX }
     }
+}
+
+/// What an access is judged by.
+struct Memory<'a> {
+    process: u32,
+    live: &'a mut LiveBlocks,
+    elements: &'a mut Elements,
+    parts: Option<&'a mut Parts>,
 }
 
 impl Keys {
     /// The key of an access.
     #[inline]
-    fn key(&mut self, live: &mut LiveBlocks, elements: &Elements, thread: u32, site: u32, address: u64) -> u32 {
+    fn key(&mut self, memory: &mut Memory<'_>, thread: u32, site: u32, address: u64) -> u32 {
         let recent = &self.recent[thread as usize][site as usize];
-        let is_recent = live.reaches(recent.block, address) && elements.leaf(&recent.view, address) == recent.leaf;
-        let key = if is_recent { recent.key } else { self.look_up(live, elements, thread, site, address) };
+        let is_recent = memory.live.offset(recent.block, address).is_some_and(|offset| {
+            offset.wrapping_sub(recent.part_start) < recent.part_bytes
+                && memory.elements.leaf(&recent.view, address) == recent.leaf
+        });
+        let key = if is_recent { recent.key } else { self.look_up(memory, thread, site, address) };
         self.accesses[key as usize] += 1;
         key
     }
 
-    fn look_up(&mut self, live: &mut LiveBlocks, elements: &Elements, thread: u32, site: u32, address: u64) -> u32 {
-        let (block, view) = seen(live, elements, site, address);
+    fn look_up(&mut self, memory: &mut Memory<'_>, thread: u32, site: u32, address: u64) -> u32 {
+        let Memory { process, live, elements, parts } = memory;
+        let (number, view) = seen(live, elements, site, address);
         let leaf = elements.leaf(&view, address);
-        let key = self.of(KeyOf { thread, site, spot: Spot::new(live.group(block), view, leaf) });
-        self.recent[thread as usize][site as usize] = Recent { block, key, leaf, view };
+        let block = live.block(number);
+        let part = parts.as_mut().map(|parts| parts.part(*process, &block, site, address)).unwrap_or_default();
+        let key = self.of(KeyOf { thread, site, spot: Spot::new(block.group, view, leaf), part });
+        let (part_start, part_bytes) = match part.whose {
+            Whose::Nobodys => (0, u64::MAX),
+            Whose::Block => (part.start, part.bytes),
+            Whose::Variable { .. } => (part.start.wrapping_sub(block.start), part.bytes),
+        };
+        self.recent[thread as usize][site as usize] = Recent { block: number, key, leaf, view, part_start, part_bytes };
         key
+    }
+
+    /// How many bytes are left of the part that the site accessed last, from this address of it on.
+    fn left_of_part(&self, live: &LiveBlocks, thread: u32, site: u32, address: u64) -> u64 {
+        let recent = &self.recent[thread as usize][site as usize];
+        let offset = live.offset(recent.block, address).map(|offset| offset.wrapping_sub(recent.part_start));
+        offset.filter(|&offset| offset < recent.part_bytes).map_or(u64::MAX, |offset| recent.part_bytes - offset)
     }
 
     fn of(&mut self, of: KeyOf) -> u32 {
@@ -160,22 +198,15 @@ impl Keys {
     }
 
     /// The key of an access of so many bytes, which may be of several members.
-    fn key_of_span(
-        &mut self,
-        live: &mut LiveBlocks,
-        elements: &mut Elements,
-        (thread, site): (u32, u32),
-        address: u64,
-        bytes: u64,
-    ) -> u32 {
-        let key = self.key(live, elements, thread, site, address);
+    fn key_of_span(&mut self, memory: &mut Memory<'_>, (thread, site): (u32, u32), address: u64, bytes: u64) -> u32 {
+        let key = self.key(memory, thread, site, address);
         let Recent { leaf, view, .. } = self.recent[thread as usize][site as usize];
-        let span = elements.span(&view, address, bytes);
+        let span = memory.elements.span(&view, address, bytes);
         if span == leaf {
             return key;
         }
-        let group = self.all[key as usize].spot.group;
-        let of_span = self.of(KeyOf { thread, site, spot: Spot::new(group, view, span) });
+        let of_key = self.all[key as usize];
+        let of_span = self.of(KeyOf { spot: Spot::new(of_key.spot.group, view, span), ..of_key });
         self.accesses[key as usize] -= 1;
         self.accesses[of_span as usize] += 1;
         of_span
@@ -188,15 +219,22 @@ impl AttributedAccesses {
         Self::default()
     }
 
+    /// Also tells which part of its data each access is in ([`Origin::part`]): parts of so many bytes, or of a power of two
+    /// times as many where data has more than 4096. What one instruction copies or fills is accessed part by part.
+    pub fn with_parts(bytes: NonZeroU64) -> Self {
+        Self { parts: Some(Parts::of(bytes)), ..Self::default() }
+    }
+
     /// Adds the accesses of a batch, which comes after all that it can know of.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, accesses: &mut Vec<Access>) {
         let thread = self.make_room(program, batch);
-        let Self { blocks, segments, loads_and_stores, keys, oversized, .. } = self;
+        let Self { blocks, segments, loads_and_stores, keys, parts, oversized, .. } = self;
         let untraced =
             |visits: &Visits| u64::from(self.untraced_sites[visits.segment.0 as usize]) * u64::from(visits.times);
         self.untraced += batch.visits.iter().map(untraced).sum::<u64>();
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = u64::from(batch.process) << ADDRESS_BITS;
+        let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
         for visits in batch.visits {
             let index = visits.segment.0 as usize;
             let words = program.segments()[index].words;
@@ -207,7 +245,7 @@ impl AttributedAccesses {
                     for words in batch.words_of_each(*visits, words).filter(|words| !words.is_empty()) {
                         accesses.extend(sites.iter().map(|&PlannedAccess { site, word, bytes, kind }| {
                             let address = words[word as usize];
-                            let key = keys.key(live, elements, thread, site, address);
+                            let key = keys.key(&mut memory, thread, site, address);
                             Access { address: address ^ space, key, bytes, thread, kind }
                         }));
                     }
@@ -215,7 +253,7 @@ impl AttributedAccesses {
                 Plan::Sites => {
                     for words in batch.words_of_each(*visits, words) {
                         for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                            if allocations.follow(live, elements, batch, id, site.kind, own) {
+                            if allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
                                 continue;
                             }
                             each_access(site, own, |kind, address, bytes| {
@@ -227,13 +265,16 @@ impl AttributedAccesses {
                                 if bytes == 0 {
                                     return;
                                 }
-                                let key = keys.key_of_span(live, elements, (thread, id.0), address, bytes);
-                                let of = |address, bytes| Access { address, key, bytes, thread, kind };
-                                let pieces = (0..bytes).step_by(MOST_ACCESS_BYTES as usize);
-                                accesses.extend(pieces.map(|from| {
-                                    let bytes = (bytes - from).min(MOST_ACCESS_BYTES);
-                                    of(address.wrapping_add(from) ^ space, bytes as u32)
-                                }));
+                                let (mut address, mut left) = (address, bytes);
+                                while left > 0 {
+                                    let key = keys.key_of_span(&mut memory, (thread, id.0), address, left);
+                                    let bytes = keys.left_of_part(memory.live, thread, id.0, address);
+                                    let bytes = bytes.min(left).min(MOST_ACCESS_BYTES);
+                                    let of_piece = address ^ space;
+                                    accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
+                                    address = address.wrapping_add(bytes);
+                                    left -= bytes;
+                                }
                             });
                         }
                     }
@@ -251,6 +292,9 @@ impl AttributedAccesses {
             self.untraced_sites.push(untraced.count() as u32);
         }
         self.blocks.make_room(program);
+        if let Some(parts) = &mut self.parts {
+            parts.make_room(program);
+        }
         let &TraceBatch { process, tid, .. } = batch;
         let thread = *self.threads.entry((process, tid)).or_insert_with(|| {
             self.thread_ids.push(Thread { process, tid });
@@ -301,7 +345,7 @@ impl AttributedAccesses {
     pub fn origins(&self, program: &Program) -> Origins {
         let mut names = Names::default();
         let blocks: FxHashMap<SiteId, GroupBlocks> = self.blocks.groups().collect();
-        let mut groups = Groups::default();
+        let mut groups = Groups { parts: self.parts.as_ref(), ..Groups::default() };
         for (of, &accesses) in self.keys.all.iter().zip(&self.keys.accesses) {
             let (module, site) = program.site(SiteId(of.site));
             *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
@@ -318,6 +362,7 @@ impl AttributedAccesses {
                 function: names.number(&place.function),
                 line: names.number(&line(&place)),
                 thread: of.thread,
+                part: of.part,
                 accesses,
             }
         });
@@ -329,6 +374,7 @@ impl AttributedAccesses {
 /// Data by their numbers.
 #[derive(Default)]
 struct Groups<'a> {
+    parts: Option<&'a Parts>,
     /// Accesses by group and variable.
     variables: FxHashMap<(Group, &'a str), u64>,
     numbers: FxHashMap<(Group, &'a str), u32>,
@@ -361,6 +407,7 @@ impl<'a> Groups<'a> {
                 allocated_at: allocated_at(module, site).0,
                 blocks: blocks.blocks,
                 peak_bytes: blocks.peak_bytes,
+                largest_block_bytes: self.parts.map_or(0, |parts| parts.largest(group)),
             }
         };
         self.data.push(data);
@@ -418,7 +465,15 @@ mod tests {
 
     /// What is made of these records, each with its process and thread.
     fn seen(program: &Program, run: &[(u32, u32, u32, Vec<u64>)]) -> (Vec<Access>, AttributedAccesses) {
-        let (mut accesses, mut made) = (Vec::new(), AttributedAccesses::new());
+        seen_by(AttributedAccesses::new(), program, run)
+    }
+
+    fn seen_by(
+        mut made: AttributedAccesses,
+        program: &Program,
+        run: &[(u32, u32, u32, Vec<u64>)],
+    ) -> (Vec<Access>, AttributedAccesses) {
+        let mut accesses = Vec::new();
         for (process, tid, segment, own) in run {
             let (words, visits) = visits_of(program, &[(*segment, own.clone())]);
             let (process, tid) = (*process, *tid);
@@ -500,5 +555,74 @@ mod tests {
         assert_eq!(origins.name(origins.number(1, By::Field)), "node.next");
         assert_eq!(origins.threads()[1], Thread { process: 0, tid: 8 });
         assert!(Origins::default().is_empty() && Origins::default().name(3).is_empty());
+    }
+    #[test]
+    fn parts_of_blocks_are_by_offset_and_of_variables_by_address() {
+        use SiteKind::*;
+        let mut builder = ModuleBuilder::new();
+        let table = builder.name("table");
+        builder.segment([Site::new(Allocate, 0)]);
+        builder.segment([Site { variable: table, ..Site::new(Load, 8) }]);
+        builder.segment([Site::new(Fill, 0)]);
+        builder.segment([Site::new(Load, 8)]);
+        builder.segment([Site::new(Free, 0)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [
+            (0, 7, 0, vec![0x1010, 300]),
+            (0, 7, 1, vec![0x1010 + 60]),
+            (0, 7, 1, vec![0x1010 + 64]),
+            // From the middle of the second part into the fourth.
+            (0, 7, 2, vec![0x1010 + 100, 100]),
+            (0, 7, 4, vec![0x1010]),
+            // Another block at the same addresses, but not at the same offsets.
+            (0, 7, 0, vec![0x1040, 300]),
+            (0, 7, 1, vec![0x1010 + 64]),
+            // Outside.
+            (0, 7, 1, vec![0x5_0fff]),
+            (0, 7, 1, vec![0x5_1000]),
+            (3, 7, 1, vec![0x5_1000]),
+            (0, 7, 3, vec![0x5_1000]),
+        ];
+        let (accesses, made) = seen_by(AttributedAccesses::with_parts(64.try_into().unwrap()), &program, &run);
+        let origins = made.origins(&program);
+        let parts: Vec<_> = accesses.iter().map(|access| (origins.of(access.key).part, access.bytes)).collect();
+        let block = |start, bytes| (Part { whose: Whose::Block, start, bytes: 64 }, bytes);
+        let outside = |process, start| (Part { whose: Whose::Variable { process }, start, bytes: 64 }, 8);
+        let expected = [
+            block(0, 8),
+            block(64, 8),
+            block(64, 28),
+            block(128, 64),
+            block(192, 8),
+            block(0, 8),
+            outside(0, 0x5_0fc0),
+            outside(0, 0x5_1000),
+            outside(3, 0x5_1000),
+            (Part::default(), 8),
+        ];
+        assert_eq!(parts, expected);
+        let heap = origins.data().iter().find(|data| data.kind == DataKind::Heap).unwrap();
+        assert_eq!(heap.largest_block_bytes, 300);
+        let (_, made) = seen(&program, &run);
+        assert!(made.origins(&program).keys().iter().all(|origin| origin.part == Part::default()));
+    }
+
+    #[test]
+    fn parts_double_where_data_has_too_many() {
+        use SiteKind::*;
+        let program = program_of(&[&[Site::new(Allocate, 0)], &[Site::new(Load, 8)]]);
+        let run = [
+            (0, 7, 0, vec![0x10_0000, 64 * 4000]),
+            (0, 7, 1, vec![0x10_0000 + 200]),
+            (0, 7, 0, vec![0x80_0000, 64 * 10_000]),
+            (0, 7, 1, vec![0x80_0000 + 200]),
+        ];
+        let (accesses, made) = seen_by(AttributedAccesses::with_parts(64.try_into().unwrap()), &program, &run);
+        let origins = made.origins(&program);
+        let parts: Vec<_> = accesses.iter().map(|access| origins.of(access.key).part).collect();
+        let part = |start, bytes| Part { whose: Whose::Block, start, bytes };
+        assert_eq!(parts, [part(192, 64), part(0, 256)]);
     }
 }

@@ -20,6 +20,7 @@ mod elements;
 pub mod filter;
 pub mod findings;
 pub mod heap;
+mod parts;
 pub mod splitting;
 pub mod values;
 

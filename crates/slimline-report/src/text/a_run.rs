@@ -1,7 +1,7 @@
 //! A small run of three threads, for the tests of the reports that consume accesses.
 
 use slimline_analyze::full_trace::findings::Place;
-use slimline_analyze::origins::{Data, DataKind, Names, Origin, Origins, Thread};
+use slimline_analyze::origins::{Data, DataKind, Names, Origin, Origins, Part, Thread, Whose};
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::Machine;
 
@@ -36,6 +36,11 @@ pub(super) fn trace() -> AccessTrace {
 
 /// Keys: thread × 4 + what: the heap's cdf, written and read; counts; something that nobody knows.
 pub(super) fn origins() -> Origins {
+    origins_of((0..12).map(|key| (key, Part::default())))
+}
+
+/// Of keys that are these, each of a part.
+fn origins_of(keys: impl Iterator<Item = (usize, Part)>) -> Origins {
     let mut names = Names::default();
     let [cdf, count, field] = ["CDF", "counts", "worker.done"].map(|name| names.number(name));
     let lines = ["src/filter.c:280", "src/filter.c:290", "src/filter.c:301", ""].map(|line| names.number(line));
@@ -49,11 +54,13 @@ pub(super) fn origins() -> Origins {
             allocated_at: place,
             blocks: 1,
             peak_bytes: 1024,
+            largest_block_bytes: 1024,
         },
         Data { kind: DataKind::Variable, name: "counts".to_owned(), ..Data::default() },
         Data::default(),
     ];
-    let key = |key: usize| Origin {
+    let key = |(key, part): (usize, Part)| Origin {
+        part,
         data: [0, 0, 1, 2][key % 4],
         variable: [cdf, cdf, count, 0][key % 4],
         field: if key % 4 == 2 { field } else { 0 },
@@ -63,7 +70,28 @@ pub(super) fn origins() -> Origins {
         accesses: 1,
     };
     let threads = (0..3).map(|thread| Thread { process: 0, tid: 4711 + thread }).collect();
-    Origins::new((0..12).map(key).collect(), data, names, threads)
+    Origins::new(keys.map(key).collect(), data, names, threads)
+}
+
+/// The same of [`in_parts`].
+pub(super) fn origins_in_parts() -> Origins {
+    let part = |what, number: usize| match what % 4 {
+        0 | 1 => Part { whose: Whose::Block, start: number as u64 * 64, bytes: 64 },
+        2 => Part { whose: Whose::Variable { process: 0 }, start: 0x20_0000 + number as u64 * 64, bytes: 64 },
+        _ => Part::default(),
+    };
+    origins_of((0..12).flat_map(|key| (0..PARTS).map(move |number| (key, part(key, number)))))
+}
+
+/// Parts of each key's data.
+const PARTS: usize = 16;
+
+/// These accesses with keys that tell parts of 64 bytes, too.
+pub(super) fn in_parts(mut accesses: Vec<Access>) -> Vec<Access> {
+    for access in &mut accesses {
+        access.key = access.key * PARTS as u32 + (access.address / 64) as u32 % PARTS as u32;
+    }
+    accesses
 }
 
 /// The first thread fills the table; the others search it, and count in eight bytes each of one line.

@@ -9,12 +9,13 @@ mod breakdown;
 mod data;
 mod full_trace;
 mod head;
+mod histogram;
 pub(crate) mod number;
 mod quality;
 mod reuse;
 pub(crate) mod served;
 mod sharing;
-mod simulation;
+pub(crate) mod simulation;
 mod table;
 mod unnamed;
 
@@ -26,6 +27,7 @@ use slimline_trace::escape::plain;
 
 pub(crate) use self::data::line_range;
 pub use self::full_trace::trace;
+pub use self::histogram::histogram;
 pub use self::reuse::reuse;
 pub use self::sharing::sharing;
 pub use self::simulation::simulation;

@@ -26,7 +26,7 @@ fn end(share: f64, round: fn(f64) -> f64) -> String {
 }
 
 /// `1,234,567`.
-pub(super) fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {

@@ -221,7 +221,7 @@ fn breakdowns(out: &mut impl Write, machine: &SimulatedMachine, by: &Breakdowns,
 }
 
 /// What a row of data is called.
-pub(super) fn data_name(name: Option<&str>, data: &DataRow) -> String {
+pub(crate) fn data_name(name: Option<&str>, data: &DataRow) -> String {
     let Some(Position { file, line, function, .. }) = &data.allocated_at else {
         return name.map_or_else(|| "(not known)".to_owned(), plain);
     };

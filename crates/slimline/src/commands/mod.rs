@@ -6,6 +6,7 @@ mod compile;
 mod demo;
 mod doctor;
 mod export;
+mod histogram;
 mod import;
 mod record;
 mod report;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Advise(options) => advise::run(options),
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
+        Command::Histogram(options) => histogram::run(options),
         Command::Reuse(options) => reuse::run(options),
         Command::Share(options) => share::run(options),
         Command::Simulate(options) => simulate::run(options),

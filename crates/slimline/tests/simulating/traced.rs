@@ -84,6 +84,14 @@ pub(crate) fn slimline(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// What it says where it fails, in one line.
+pub(crate) fn failed(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let output = command.args(arguments).current_dir(directory).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
 pub(crate) fn json(directory: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&slimline(directory, &[arguments, &["--format", "json"]].concat())).unwrap()
 }

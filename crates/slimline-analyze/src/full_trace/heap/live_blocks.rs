@@ -91,8 +91,15 @@ impl LiveBlocks {
     /// Whether the address is certainly in this block or gap. False says nothing.
     #[inline]
     pub(in crate::full_trace) fn reaches(&self, number: BlockNumber, address: u64) -> bool {
+        self.offset(number, address).is_some()
+    }
+
+    /// Where in this block or gap an address is that is certainly in it.
+    #[inline]
+    pub(in crate::full_trace) fn offset(&self, number: BlockNumber, address: u64) -> Option<u64> {
         let kept = &self.kept[number.0 as usize];
-        address.wrapping_sub(kept.start) < kept.reach
+        let offset = address.wrapping_sub(kept.start);
+        (offset < kept.reach).then_some(offset)
     }
 
     /// The group of a block; [`NO_GROUP`] of a gap and of number 0.

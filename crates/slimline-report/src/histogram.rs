@@ -1,0 +1,212 @@
+//! What happened in each part of data, as `slimline histogram` shows it.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use slimline_analyze::histogram::{half_is_in, histograms};
+use slimline_analyze::origins::Origins;
+use slimline_simulate::simulation::{Counts, Outcome};
+
+use crate::full_trace::known;
+use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row};
+
+/// Version of the JSON. 1: the first.
+pub const HISTOGRAM_SCHEMA: u32 = 1;
+
+/// Names that an error tells.
+const MOST_NAMES: usize = 12;
+
+/// Everything `slimline histogram` shows, and its JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct HistogramReport {
+    /// [`HISTOGRAM_SCHEMA`].
+    pub schema: u32,
+    /// What was read.
+    pub trace: AccessTrace,
+    /// The simulated machine.
+    pub machine: String,
+    /// Its caches that hold data, nearest first.
+    pub caches: Vec<String>,
+    /// All data, most cycles first; what belongs to none is a row without a name.
+    pub data: Vec<DataHistogram>,
+}
+
+/// What happened to data, and where in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct DataHistogram {
+    /// What it is called; none where it is not known.
+    pub name: Option<String>,
+    /// What it is.
+    #[serde(flatten)]
+    pub data: DataRow,
+    /// Of the machine's cycles.
+    pub share: f64,
+    /// From its first byte to its last: of blocks the largest, of variables what was accessed.
+    pub extent_bytes: u64,
+    /// Bytes of a part; 0 where nothing is known of the data, which is one part then.
+    pub part_bytes: u64,
+    /// All parts.
+    #[serde(flatten)]
+    pub total: PartCounts,
+    /// The least share of its bytes in which half of its loads and stores are; none without any.
+    pub half_of_accesses_in: Option<f64>,
+    /// The same of the misses of each cache.
+    pub half_of_misses_in: Vec<Option<f64>>,
+    /// Those that were accessed, by offset.
+    pub parts: Vec<PartRow>,
+}
+
+/// A part.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartRow {
+    /// Its first byte.
+    pub offset: u64,
+    /// What happened there.
+    #[serde(flatten)]
+    pub counts: PartCounts,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartCounts {
+    /// Loads. What one instruction copies counts once for each part.
+    pub loads: u64,
+    /// Stores; likewise.
+    pub stores: u64,
+    /// One after the other.
+    pub cycles: u64,
+    /// Lines that each cache had not.
+    pub misses: Vec<u64>,
+}
+
+impl PartCounts {
+    /// Loads and stores.
+    pub fn accesses(&self) -> u64 {
+        self.loads + self.stores
+    }
+}
+
+impl DataHistogram {
+    /// How many parts it has, accessed or not.
+    pub(crate) fn part_count(&self) -> u64 {
+        self.extent_bytes.checked_div(self.part_bytes).map_or(1, |_| self.extent_bytes.div_ceil(self.part_bytes))
+    }
+
+    /// The least share of the parts in which half of it is.
+    pub(crate) fn half_of(&self, of: impl Fn(&PartCounts) -> u64) -> Option<f64> {
+        let counts: Vec<u64> = self.parts.iter().map(|part| of(&part.counts)).collect();
+        half_is_in(&counts, self.part_count())
+    }
+
+    /// What it came to in so many columns of equal width, or as many as there are parts: of these counts.
+    pub(crate) fn columns(&self, most: usize, of: impl Fn(&PartCounts) -> u64) -> Vec<u64> {
+        let parts = self.part_count();
+        let mut columns = vec![0; most.min(parts as usize)];
+        for part in &self.parts {
+            let number = part.offset.checked_div(self.part_bytes).unwrap_or(0).min(parts - 1);
+            let column = u128::from(number) * columns.len() as u128 / u128::from(parts);
+            columns[column as usize] += of(&part.counts);
+        }
+        columns
+    }
+}
+
+impl HistogramReport {
+    /// The report of this machine over one trace. Where `only` names any, data of these names alone.
+    pub fn new(trace: AccessTrace, outcome: &Outcome, origins: &Origins, only: &[String]) -> Self {
+        let machine = outcome.machine();
+        let path = machine.path(false);
+        let cycles = outcome.total().cycles.max(1) as f64;
+        let counts = |counts: &Counts| PartCounts {
+            loads: counts.loads,
+            stores: counts.stores,
+            cycles: counts.cycles,
+            misses: path.iter().map(|&cache| counts.misses[cache].total()).collect(),
+        };
+        let data = histograms(outcome, origins).into_iter().map(|found| {
+            let data = &origins.data()[found.data as usize];
+            let parts = found.parts.iter().map(|(offset, of)| PartRow { offset: *offset, counts: counts(of) });
+            let mut row = DataHistogram {
+                name: known(&data.name),
+                data: data_row(data),
+                share: found.total.cycles as f64 / cycles,
+                extent_bytes: found.extent_bytes,
+                part_bytes: found.part_bytes,
+                total: counts(&found.total),
+                half_of_accesses_in: None,
+                half_of_misses_in: Vec::new(),
+                parts: parts.collect(),
+            };
+            let accesses = row.half_of(PartCounts::accesses);
+            let misses = (0..path.len()).map(|cache| row.half_of(|counts| counts.misses[cache])).collect();
+            (row.half_of_accesses_in, row.half_of_misses_in) = (accesses, misses);
+            row
+        });
+        let is_wanted = |row: &DataHistogram| {
+            let names = [row.name.as_deref(), row.data.type_name.as_deref()];
+            only.is_empty() || only.iter().any(|name| names.contains(&Some(name)) || row.is_allocated_at(name))
+        };
+        Self {
+            schema: HISTOGRAM_SCHEMA,
+            trace,
+            machine: machine.name.clone(),
+            caches: path.iter().map(|&cache| machine.caches[cache].name.clone()).collect(),
+            data: data.filter(is_wanted).collect(),
+        }
+    }
+
+    /// What data can be asked for by, in words.
+    pub fn names(origins: &Origins) -> String {
+        let mut names: Vec<&str> = origins.data().iter().map(|data| data.name.as_str()).collect();
+        names.extend(origins.data().iter().map(|data| data.type_name.as_str()));
+        names.retain(|name| !name.is_empty());
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMES);
+        names.truncate(MOST_NAMES);
+        match (names.join(", "), more) {
+            (names, _) if names.is_empty() => "none with a name".to_owned(),
+            (names, 0) => names,
+            (names, more) => format!("{names} and {more} more"),
+        }
+    }
+
+    /// As CSV, a line for each part that was accessed.
+    pub fn csv(&self) -> String {
+        let mut out = "data,kind,allocated_at,offset,bytes,loads,stores,cycles".to_owned();
+        for cache in &self.caches {
+            let _ = write!(out, ",{}", csv_cell(&format!("{cache} misses")));
+        }
+        out.push('\n');
+        for row in &self.data {
+            let [name, place] = [row.name.clone(), row.place()].map(|text| csv_cell(&text.unwrap_or_default()));
+            for PartRow { offset, counts: PartCounts { loads, stores, cycles, misses } } in &row.parts {
+                let (kind, bytes) = (row.data.kind, row.part_bytes);
+                let _ = write!(out, "{name},{kind},{place},{offset},{bytes},{loads},{stores},{cycles}");
+                for misses in misses {
+                    let _ = write!(out, ",{misses}");
+                }
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    /// As JSON, indented, with a line end.
+    pub fn json(&self) -> String {
+        crate::pretty(self)
+    }
+}
+
+impl DataHistogram {
+    /// `file:line` of the allocation.
+    fn place(&self) -> Option<String> {
+        let position = self.data.allocated_at.as_ref()?;
+        Some(format!("{}:{}", position.file.as_deref()?, position.line?))
+    }
+
+    /// Whether that is the place, which may leave out directories.
+    fn is_allocated_at(&self, place: &str) -> bool {
+        self.place().is_some_and(|own| own == place || own.ends_with(&format!("/{place}")))
+    }
+}

@@ -1,0 +1,37 @@
+//! `slimline histogram`
+
+use anyhow::{Context, bail};
+use slimline_report::histogram::HistogramReport;
+use slimline_report::{svg, text};
+use slimline_simulate::simulation::{Options, Simulation};
+
+use super::print;
+use crate::accesses;
+use crate::cli::{self, PictureFormat};
+use crate::machines::machine;
+use crate::say;
+
+/// Passes a trace through a machine, and shows where in data it was accessed and missed.
+pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
+    let machine = machine(&options.machine)?;
+    let simulation = Simulation::new(&machine, &Options::default());
+    let mut simulation = simulation.with_context(|| format!("--machine {}", options.machine))?;
+    let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
+    let report = HistogramReport::new(read.trace, &simulation.finish(), &read.origins, &options.data);
+    if report.data.is_empty() && !options.data.is_empty() {
+        bail!("no data is called {}: there is {}", options.data.join(" or "), HistogramReport::names(&read.origins));
+    }
+    let mut out = String::new();
+    match options.format {
+        PictureFormat::Text => text::histogram(&mut out, &report, options.rows)?,
+        PictureFormat::Json => out = report.json(),
+        PictureFormat::Csv => out = report.csv(),
+        PictureFormat::Svg => svg::svg(&mut out, &report, options.rows)?,
+    }
+    if matches!(options.format, PictureFormat::Csv | PictureFormat::Svg) {
+        // These have no place for it.
+        report.trace.missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
+    }
+    print(&out)?;
+    Ok(0)
+}
