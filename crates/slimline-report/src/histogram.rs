@@ -98,14 +98,14 @@ impl DataHistogram {
         half_is_in(&counts, self.part_count())
     }
 
-    /// What it came to in so many columns of equal width, or as many as there are parts: of these counts.
+    /// What it came to in so many columns or less, each of the same number of parts: of these counts.
     pub(crate) fn columns(&self, most: usize, of: impl Fn(&PartCounts) -> u64) -> Vec<u64> {
         let parts = self.part_count();
-        let mut columns = vec![0; most.min(parts as usize)];
+        let parts_of_each = parts.div_ceil(most as u64);
+        let mut columns = vec![0; parts.div_ceil(parts_of_each) as usize];
         for part in &self.parts {
             let number = part.offset.checked_div(self.part_bytes).unwrap_or(0).min(parts - 1);
-            let column = u128::from(number) * columns.len() as u128 / u128::from(parts);
-            columns[column as usize] += of(&part.counts);
+            columns[(number / parts_of_each) as usize] += of(&part.counts);
         }
         columns
     }

@@ -23,12 +23,12 @@ const LOADS: &str = "#0072b2";
 const STORES: &str = "#e69f00";
 const MISSES: &str = "#cc79a7";
 
-/// Writes the picture; of so much data, of which parts are known.
+/// Writes the picture; of so much data that has parts.
 ///
 /// # Errors
 /// As `out`.
 pub fn svg(out: &mut impl Write, report: &HistogramReport, most: usize) -> fmt::Result {
-    let shown: Vec<&DataHistogram> = report.data.iter().filter(|row| row.part_bytes > 0).take(most).collect();
+    let shown: Vec<&DataHistogram> = report.data.iter().filter(|row| row.part_count() > 1).take(most).collect();
     let height = 2 * MARGIN + 2 * TEXT_HEIGHT + shown.len() * CHART_HEIGHT;
     writeln!(
         out,
