@@ -91,13 +91,14 @@ impl Way {
         let native = || workload.with_input(workload.command());
         let recorded = || workload.with_input(otherwise()?);
         let (seconds, ratio, cpu, pairs) = if self.is_side_by_side {
-            let ratio = |pairs: &SideBySide| match kind {
-                Otherwise::Recorded => pairs.ratio_of_started(),
-                Otherwise::Alone => pairs.ratio(),
+            let times = |pairs: &SideBySide| match kind {
+                Otherwise::Recorded => (pairs.seconds_of_started(), pairs.ratio_of_started()),
+                Otherwise::Alone => (pairs.seconds(), pairs.ratio()),
             };
-            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), ratio(pairs));
+            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), times(pairs).1);
             let pairs = SideBySide::measure(self.runs, native, recorded, is_known)?;
-            (pairs.seconds(), ratio(&pairs), pairs.ratio().median, pairs.len())
+            let (seconds, ratio) = times(&pairs);
+            (seconds, ratio, pairs.ratio().median, pairs.len())
         } else {
             let is_known = |pair: &Pair| is_enough(pair.len(), pair.wall_ratio());
             let pair = Pair::measure_until(self.runs, native, recorded, is_known)?;

@@ -73,7 +73,12 @@ impl SideBySide {
         Spread::of_ratios(self.first.iter().map(whole), self.second.iter().map(whole))
     }
 
-    /// The same of what the second starts, without itself.
+    /// Medians of the first and of what the second starts, without itself.
+    pub(crate) fn seconds_of_started(&self) -> (f64, f64) {
+        (self.seconds().0, median(self.second.iter().map(|time| time.children).collect()))
+    }
+
+    /// Second by first, likewise.
     pub(crate) fn ratio_of_started(&self) -> Spread {
         Spread::of_ratios(self.first.iter().map(whole), self.second.iter().map(|time| time.children))
     }
@@ -110,6 +115,14 @@ impl Running {
             bail!("{}: {status}\n{}", self.what, String::from_utf8_lossy(&read_all(&mut self.stderr)?).trim_end());
         }
         Ok((times, read_all(&mut self.stdout)?))
+    }
+}
+
+/// Where the other of a pair could not be started, or failed.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -164,7 +177,7 @@ mod tests {
         let times = |own, children| CpuSeconds { own, children };
         let recorded = SideBySide { first: vec![times(1.0, 1.0)], second: vec![times(0.5, 2.5)] };
         assert_eq!((recorded.seconds(), recorded.ratio().median), ((2.0, 3.0), 1.5));
-        assert_eq!(recorded.ratio_of_started().median, 1.25);
+        assert_eq!((recorded.seconds_of_started(), recorded.ratio_of_started().median), ((2.0, 2.5), 1.25));
         const STARTED: &str = "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done; sh -c '";
         let started = format!("{STARTED}{LONG}'");
         let pairs = SideBySide::measure(1, || shell(LONG), || shell(&started), |_| true).unwrap();

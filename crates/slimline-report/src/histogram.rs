@@ -142,10 +142,7 @@ impl HistogramReport {
             (row.half_of_accesses_in, row.half_of_misses_in) = (accesses, misses);
             row
         });
-        let is_wanted = |row: &DataHistogram| {
-            let names = [row.name.as_deref(), row.data.type_name.as_deref()];
-            only.is_empty() || only.iter().any(|name| names.contains(&Some(name)) || row.is_allocated_at(name))
-        };
+        let is_wanted = |row: &DataHistogram| only.is_empty() || only.iter().any(|name| row.is_called(name));
         Self {
             schema: HISTOGRAM_SCHEMA,
             trace,
@@ -153,6 +150,12 @@ impl HistogramReport {
             caches: path.iter().map(|&cache| machine.caches[cache].name.clone()).collect(),
             data: data.filter(is_wanted).collect(),
         }
+    }
+
+    /// Which of these no data is called.
+    pub fn lacking<'a>(&self, only: &'a [String]) -> Vec<&'a str> {
+        let is_lacking = |name: &&String| !self.data.iter().any(|row| row.is_called(name));
+        only.iter().filter(is_lacking).map(String::as_str).collect()
     }
 
     /// What data can be asked for by, in words.
@@ -205,8 +208,10 @@ impl DataHistogram {
         Some(format!("{}:{}", position.file.as_deref()?, position.line?))
     }
 
-    /// Whether that is the place, which may leave out directories.
-    fn is_allocated_at(&self, place: &str) -> bool {
-        self.place().is_some_and(|own| own == place || own.ends_with(&format!("/{place}")))
+    /// Whether that is its name, its type, or where it is allocated, which may leave out directories.
+    fn is_called(&self, name: &str) -> bool {
+        let is_place = |own: String| own == name || own.ends_with(&format!("/{name}"));
+        [self.name.as_deref(), self.data.type_name.as_deref()].contains(&Some(name))
+            || self.place().is_some_and(is_place)
     }
 }

@@ -41,7 +41,9 @@ pub(crate) fn read_with_parts(
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
     if !input.trace.is_dir() {
-        bail!("{}: tells no data: histogram is for what `slimline trace -o` wrote", input.trace.display());
+        // One that is not there is told as such.
+        input.trace.metadata().with_context(|| input.trace.display().to_string())?;
+        bail!("{}: tells no data: histogram is for what slimline trace -o wrote", input.trace.display());
     }
     recorded(&input.trace, AttributedAccesses::with_parts(bytes), consumer)
 }

@@ -451,8 +451,9 @@ pub(crate) struct Simulate {
         slimline histogram run.trace --part 4K --data grid --data table.c:37\n  \
         slimline histogram run.trace --format svg > parts.svg\n\n\
         Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static\n\
-        variables, stacks, what is gone by as a pointer of that name) is by address, from the first that is\n\
-        accessed. Parts of data that has more than 4096 of them are larger than asked for, by a power of two.")]
+        variables, stacks, what is gone by as a pointer of that name) is by address, in parts\n\
+        that begin at multiples of their size. An access counts in the part of its first byte, what is copied or\n\
+        filled in each. Parts of data that has more than 4096 are larger than asked for, by a power of two.")]
 pub(crate) struct Histogram {
     #[command(flatten)]
     pub(crate) input: AccessInput,

@@ -129,18 +129,20 @@ struct Keys {
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     block: BlockNumber,
+    /// That it had.
+    version: u32,
     key: u32,
     leaf: LeafId,
     view: View,
-    /// The part that the key is of: where it begins, from the block's or the gap's start, and its bytes.
-    part_start: u64,
+    /// The part that the key is of: its first address, and its bytes.
+    part_from: u64,
     part_bytes: u64,
 }
 
 impl Default for Recent {
     fn default() -> Self {
         let (block, view) = (BlockNumber::default(), View::default());
-        Self { block, key: 0, leaf: NO_LEAF, view, part_start: 0, part_bytes: u64::MAX }
+        Self { block, version: 0, key: 0, leaf: NO_LEAF, view, part_from: 0, part_bytes: u64::MAX }
     }
 }
 
@@ -157,10 +159,9 @@ impl Keys {
     #[inline]
     fn key(&mut self, memory: &mut Memory<'_>, thread: u32, site: u32, address: u64) -> u32 {
         let recent = &self.recent[thread as usize][site as usize];
-        let is_recent = memory.live.offset(recent.block, address).is_some_and(|offset| {
-            offset.wrapping_sub(recent.part_start) < recent.part_bytes
-                && memory.elements.leaf(&recent.view, address) == recent.leaf
-        });
+        let is_recent = memory.live.still_reaches(recent.block, recent.version, address)
+            && address.wrapping_sub(recent.part_from) < recent.part_bytes
+            && memory.elements.leaf(&recent.view, address) == recent.leaf;
         let key = if is_recent { recent.key } else { self.look_up(memory, thread, site, address) };
         self.accesses[key as usize] += 1;
         key
@@ -173,20 +174,21 @@ impl Keys {
         let block = live.block(number);
         let part = parts.as_mut().map(|parts| parts.part(*process, &block, site, address)).unwrap_or_default();
         let key = self.of(KeyOf { thread, site, spot: Spot::new(block.group, view, leaf), part });
-        let (part_start, part_bytes) = match part.whose {
+        let (part_from, part_bytes) = match part.whose {
             Whose::Nobodys => (0, u64::MAX),
-            Whose::Block => (part.start, part.bytes),
-            Whose::Variable { .. } => (part.start.wrapping_sub(block.start), part.bytes),
+            Whose::Block => (block.start.wrapping_add(part.start), part.bytes),
+            Whose::Variable { .. } => (part.start, part.bytes),
         };
-        self.recent[thread as usize][site as usize] = Recent { block: number, key, leaf, view, part_start, part_bytes };
+        let version = live.version(number);
+        self.recent[thread as usize][site as usize] =
+            Recent { block: number, version, key, leaf, view, part_from, part_bytes };
         key
     }
 
     /// How many bytes are left of the part that the site accessed last, from this address of it on.
-    fn left_of_part(&self, live: &LiveBlocks, thread: u32, site: u32, address: u64) -> u64 {
+    fn left_of_part(&self, thread: u32, site: u32, address: u64) -> u64 {
         let recent = &self.recent[thread as usize][site as usize];
-        let offset = live.offset(recent.block, address).map(|offset| offset.wrapping_sub(recent.part_start));
-        offset.filter(|&offset| offset < recent.part_bytes).map_or(u64::MAX, |offset| recent.part_bytes - offset)
+        recent.part_bytes.saturating_sub(address.wrapping_sub(recent.part_from)).max(1)
     }
 
     fn of(&mut self, of: KeyOf) -> u32 {
@@ -268,7 +270,7 @@ impl AttributedAccesses {
                                 let (mut address, mut left) = (address, bytes);
                                 while left > 0 {
                                     let key = keys.key_of_span(&mut memory, (thread, id.0), address, left);
-                                    let bytes = keys.left_of_part(memory.live, thread, id.0, address);
+                                    let bytes = keys.left_of_part(thread, id.0, address);
                                     let bytes = bytes.min(left).min(MOST_ACCESS_BYTES);
                                     let of_piece = address ^ space;
                                     accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
@@ -614,7 +616,7 @@ mod tests {
         use SiteKind::*;
         let program = program_of(&[&[Site::new(Allocate, 0)], &[Site::new(Load, 8)]]);
         let run = [
-            (0, 7, 0, vec![0x10_0000, 64 * 4000]),
+            (0, 7, 0, vec![0x10_0000, 64 * 4096]),
             (0, 7, 1, vec![0x10_0000 + 200]),
             (0, 7, 0, vec![0x80_0000, 64 * 10_000]),
             (0, 7, 1, vec![0x80_0000 + 200]),

@@ -262,11 +262,14 @@ impl Elements {
         let place = |spans: &[Span], span| spans.iter().position(|known| *known == span);
         let index = match place(&element.spans, span) {
             Some(index) => index,
-            None if element.spans.len() < MOST_SPANS => {
-                element.spans.push(span);
-                element.spans.len() - 1
+            None => {
+                // The last place is for the whole, which all others count as then.
+                let span = if element.spans.len() + 1 < MOST_SPANS { span } else { whole };
+                place(&element.spans, span).unwrap_or_else(|| {
+                    element.spans.push(span);
+                    element.spans.len() - 1
+                })
             }
-            None => place(&element.spans, whole).unwrap_or(0),
         };
         (element.leaves.len() + index) as LeafId
     }

@@ -138,7 +138,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
                 rest.subtract(*sum);
                 let width = width(*sum);
                 let (from, bytes) = elements.range(spot.element, spot.leaf, width);
-                structures.add(spot.element, Some(from..from + bytes), Known::ByBlock, sum.count());
+                structures.add(spot.element, Some(from..from.saturating_add(bytes)), Known::ByBlock, sum.count());
                 let named = elements.named(id);
                 if elements.is_put_into(named, spot.element, spot.leaf) {
                     let range = named.offset_bytes.map(|from| from..from.saturating_add(width));

@@ -98,6 +98,8 @@ struct AccessedSpots {
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     block: BlockNumber,
+    /// That it had.
+    version: u32,
     /// Index in [`AccessedSpots::sums`] of the site and the spot.
     sum: u32,
     leaf: LeafId,
@@ -107,7 +109,14 @@ struct Recent {
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { block: BlockNumber::default(), sum: 0, leaf: NO_LEAF, group: NO_GROUP, view: View::default() }
+        Self {
+            block: BlockNumber::default(),
+            version: 0,
+            sum: 0,
+            leaf: NO_LEAF,
+            group: NO_GROUP,
+            view: View::default(),
+        }
     }
 }
 
@@ -135,7 +144,8 @@ impl AccessedSpots {
     #[inline]
     fn sum(&mut self, live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> &mut Sum {
         let recent = &self.recent[site as usize];
-        let is_recent = live.reaches(recent.block, address) && elements.leaf(&recent.view, address) == recent.leaf;
+        let is_recent = live.still_reaches(recent.block, recent.version, address)
+            && elements.leaf(&recent.view, address) == recent.leaf;
         let sum = if is_recent { recent.sum } else { self.look_up(live, elements, site, address) };
         &mut self.sums[sum as usize]
     }
@@ -144,6 +154,7 @@ impl AccessedSpots {
         let recent = &mut self.recent[site as usize];
         let before = (recent.group, recent.view.element(), recent.leaf);
         (recent.block, recent.view) = seen(live, elements, site, address);
+        recent.version = live.version(recent.block);
         recent.group = live.group(recent.block);
         recent.leaf = elements.leaf(&recent.view, address);
         if recent.group == NO_GROUP {

@@ -40,7 +40,7 @@ impl Extent {
     fn grow(&mut self, from: u64, to: u64) {
         self.least = self.least.min(from);
         self.most = self.most.max(to);
-        while (self.most - self.least) / self.bytes >= MOST_PARTS {
+        while (self.most - self.least).div_ceil(self.bytes) > MOST_PARTS {
             self.bytes *= 2;
         }
     }

@@ -169,7 +169,7 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
             }
             "unclear" => writeln!(
                 out,
-                "  Fields look cold, but of many accesses that may be of this structure nobody knows the field: not split"
+                "  Fields look cold, but of many accesses that may be of it nobody knows the field: not split"
             )?,
             _ => writeln!(out, "  No field is cold")?,
         }

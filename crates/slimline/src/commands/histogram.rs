@@ -18,8 +18,9 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
     let mut simulation = simulation.with_context(|| format!("--machine {}", options.machine))?;
     let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
     let report = HistogramReport::new(read.trace, &simulation.finish(), &read.origins, &options.data);
-    if report.data.is_empty() && !options.data.is_empty() {
-        bail!("no data is called {}: there is {}", options.data.join(" or "), HistogramReport::names(&read.origins));
+    let lacking = report.lacking(&options.data);
+    if !lacking.is_empty() {
+        bail!("no data is called {}: there is {}", lacking.join(" or "), HistogramReport::names(&read.origins));
     }
     let mut out = String::new();
     match options.format {

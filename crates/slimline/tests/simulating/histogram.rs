@@ -95,10 +95,12 @@ fn the_picture_is_xml_with_bars() {
 #[test]
 fn what_can_not_be_told_is_said() {
     let directory = traced(SKEWED);
-    let said = failed(directory.path(), &["histogram", "run.trace", "--machine", "four.toml", "--data", "tabel"]);
+    let said = failed(directory.path(), &["histogram", "run.trace", "--data", "small", "--data", "tabel"]);
     assert!(said.contains("no data is called tabel") && said.contains("small"), "{said}");
     std::fs::write(directory.path().join("run.din"), "0 1000\n").unwrap();
     let said = failed(directory.path(), &["histogram", "run.din"]);
     assert!(said.contains("run.din: tells no data"), "{said}");
+    let said = failed(directory.path(), &["histogram", "nothing.trace"]);
+    assert!(said.contains("nothing.trace: No such file"), "{said}");
     assert!(failed(directory.path(), &["histogram", "run.trace", "--part", "0"]).contains("--part"), "no part");
 }

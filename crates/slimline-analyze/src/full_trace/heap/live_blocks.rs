@@ -49,6 +49,8 @@ struct Kept {
     end: u64,
     group: Group,
     content: Content,
+    /// Another one each time that the number is of another block, or that more is known of it.
+    version: u32,
 }
 
 /// A page of the table.
@@ -75,7 +77,7 @@ pub(in crate::full_trace) struct LiveBlocks {
 
 impl Default for LiveBlocks {
     fn default() -> Self {
-        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content: Content::default() };
+        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content: Content::default(), version: 0 };
         Self {
             kept: vec![nothing],
             free: FxHashMap::default(),
@@ -91,15 +93,20 @@ impl LiveBlocks {
     /// Whether the address is certainly in this block or gap. False says nothing.
     #[inline]
     pub(in crate::full_trace) fn reaches(&self, number: BlockNumber, address: u64) -> bool {
-        self.offset(number, address).is_some()
+        let kept = &self.kept[number.0 as usize];
+        address.wrapping_sub(kept.start) < kept.reach
     }
 
-    /// Where in this block or gap an address is that is certainly in it.
+    /// The same of what the number stood for when it had this version: not of a later block, nor of the same one when less
+    /// was known of it.
     #[inline]
-    pub(in crate::full_trace) fn offset(&self, number: BlockNumber, address: u64) -> Option<u64> {
-        let kept = &self.kept[number.0 as usize];
-        let offset = address.wrapping_sub(kept.start);
-        (offset < kept.reach).then_some(offset)
+    pub(in crate::full_trace) fn still_reaches(&self, number: BlockNumber, version: u32, address: u64) -> bool {
+        self.kept[number.0 as usize].version == version && self.reaches(number, address)
+    }
+
+    /// For [`LiveBlocks::still_reaches`].
+    pub(in crate::full_trace) fn version(&self, number: BlockNumber) -> u32 {
+        self.kept[number.0 as usize].version
     }
 
     /// The group of a block; [`NO_GROUP`] of a gap and of number 0.
@@ -115,7 +122,9 @@ impl LiveBlocks {
 
     /// More is known now of what is in a block.
     pub(in crate::full_trace) fn learn(&mut self, number: BlockNumber, content: Content) {
-        self.kept[number.0 as usize].content = content;
+        let kept = &mut self.kept[number.0 as usize];
+        kept.content = content;
+        kept.version = kept.version.wrapping_add(1);
     }
 
     /// The block that has this address, or the gap; number 0 where there is neither.
@@ -177,10 +186,11 @@ impl LiveBlocks {
 
     fn number(&mut self, block: Block) -> BlockNumber {
         let Block { start, end, group, content } = block;
-        let kept = Kept { start, reach: end - start, end, group, content };
+        let kept = Kept { start, reach: end - start, end, group, content, version: 0 };
         match self.free.get_mut(&group).and_then(Vec::pop) {
             Some(number) => {
-                self.kept[number.0 as usize] = kept;
+                let version = self.kept[number.0 as usize].version.wrapping_add(1);
+                self.kept[number.0 as usize] = Kept { version, ..kept };
                 number
             }
             None => {
@@ -310,6 +320,22 @@ mod tests {
 
     fn addresses(start: u64, bytes: u64) -> [u64; 5] {
         [start, start + bytes / 2, start + bytes, start + 600_000, start / 2]
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_or_known_better_is_another_version() {
+        let mut live = LiveBlocks::default();
+        live.insert(block(0x1000, 0x1040, 7));
+        let number = live.find(0x1000);
+        let first = live.version(number);
+        assert!(live.still_reaches(number, first, 0x1020));
+        live.learn(number, Content::default());
+        assert!(live.reaches(number, 0x1020) && !live.still_reaches(number, first, 0x1020));
+        let second = live.version(number);
+        live.remove(0x1000);
+        live.insert(block(0x1010, 0x1040, 7));
+        assert_eq!(live.find(0x1020), number, "a number of the group is used again");
+        assert!(live.reaches(number, 0x1020) && !live.still_reaches(number, second, 0x1020));
     }
 
     proptest! {
