@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::measure::{Pair, Spread, median, timed};
 use crate::selection::select;
-use crate::side_by_side::SideBySide;
+use crate::side_by_side::{Counted, SideBySide};
 use crate::slimline::Slimline;
 use crate::workload::{ALLOCATING, Workload, for_overhead, shortest};
 use crate::{root, target_dir};
@@ -40,12 +40,12 @@ pub(crate) fn run(is_side_by_side: bool, runs: usize, only: &[String]) -> Result
     for workload in &workloads {
         let session = slimline.session("overhead");
         let recorded = || Ok(slimline.record(&workload.command(), &session, &[]));
-        let (row, ratio) = way.measure(workload, Otherwise::Recorded, recorded)?;
+        let (row, ratio) = way.measure(workload, Counted::Started, recorded)?;
         println!("{row}");
         ratios.push(ratio.median);
     }
     if let Some(first) = workloads.first() {
-        let (row, _) = way.measure(first, Otherwise::Alone, || Ok(first.command()))?;
+        let (row, _) = way.measure(first, Counted::Whole, || Ok(first.command()))?;
         println!("\nHow far two native runs are apart, which is how far to trust the others:\n\n{}\n{row}", way.head());
     }
     let (middle, worst) = (median(ratios.clone()), ratios.iter().copied().fold(0.0, f64::max));
@@ -53,15 +53,6 @@ pub(crate) fn run(is_side_by_side: bool, runs: usize, only: &[String]) -> Result
     interposing(way, &workloads)?;
     println!("\nmedian {middle:.3} (bound {MEDIAN_AT_MOST}), worst {worst:.3} (bound {WORST_AT_MOST})");
     Ok(middle <= MEDIAN_AT_MOST && worst <= WORST_AT_MOST)
-}
-
-/// What a native run is compared with.
-#[derive(Clone, Copy, PartialEq)]
-enum Otherwise {
-    /// A recorder and the program that it starts.
-    Recorded,
-    /// The program, with nothing beside it.
-    Alone,
 }
 
 impl Way {
@@ -81,7 +72,7 @@ impl Way {
     fn measure(
         self,
         workload: &Workload,
-        kind: Otherwise,
+        counted: Counted,
         otherwise: impl Fn() -> Result<Command>,
     ) -> Result<(String, Spread)> {
         let is_enough = |pairs: usize, ratio: Spread| {
@@ -91,14 +82,9 @@ impl Way {
         let native = || workload.with_input(workload.command());
         let recorded = || workload.with_input(otherwise()?);
         let (seconds, ratio, cpu, pairs) = if self.is_side_by_side {
-            let times = |pairs: &SideBySide| match kind {
-                Otherwise::Recorded => (pairs.seconds_of_started(), pairs.ratio_of_started()),
-                Otherwise::Alone => (pairs.seconds(), pairs.ratio()),
-            };
-            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), times(pairs).1);
+            let is_known = |pairs: &SideBySide| is_enough(pairs.len(), pairs.ratio(counted));
             let pairs = SideBySide::measure(self.runs, native, recorded, is_known)?;
-            let (seconds, ratio) = times(&pairs);
-            (seconds, ratio, pairs.ratio().median, pairs.len())
+            (pairs.seconds(counted), pairs.ratio(counted), pairs.ratio(Counted::Whole).median, pairs.len())
         } else {
             let is_known = |pair: &Pair| is_enough(pair.len(), pair.wall_ratio());
             let pair = Pair::measure_until(self.runs, native, recorded, is_known)?;
@@ -127,7 +113,7 @@ fn interposing(way: Way, workloads: &[Workload]) -> Result<()> {
     timed(compile)?;
     println!("\nWith a library in place of the agent that counts malloc and free and passes on:\n\n{}", way.head());
     for workload in allocating {
-        let (row, _) = way.measure(workload, Otherwise::Alone, || {
+        let (row, _) = way.measure(workload, Counted::Whole, || {
             let mut command = workload.command();
             command.env("LD_PRELOAD", &library);
             Ok(command)

@@ -62,26 +62,31 @@ impl SideBySide {
         self.first.len()
     }
 
-    /// Medians of both, in seconds, each with all that the command starts.
-    pub(crate) fn seconds(&self) -> (f64, f64) {
-        let median_of = |times: &[CpuSeconds]| median(times.iter().map(whole).collect());
-        (median_of(&self.first), median_of(&self.second))
+    /// Medians of both, in seconds.
+    pub(crate) fn seconds(&self, counted: Counted) -> (f64, f64) {
+        (median(self.first.iter().map(whole).collect()), median(self.of_second(counted).collect()))
     }
 
-    /// Second by first, over the pairs, each with all that the command starts.
-    pub(crate) fn ratio(&self) -> Spread {
-        Spread::of_ratios(self.first.iter().map(whole), self.second.iter().map(whole))
+    /// Second by first, over the pairs.
+    pub(crate) fn ratio(&self, counted: Counted) -> Spread {
+        Spread::of_ratios(self.first.iter().map(whole), self.of_second(counted))
     }
 
-    /// Medians of the first and of what the second starts, without itself.
-    pub(crate) fn seconds_of_started(&self) -> (f64, f64) {
-        (self.seconds().0, median(self.second.iter().map(|time| time.children).collect()))
+    fn of_second(&self, counted: Counted) -> impl Iterator<Item = f64> {
+        self.second.iter().map(move |time| match counted {
+            Counted::Whole => whole(time),
+            Counted::Started => time.children,
+        })
     }
+}
 
-    /// Second by first, likewise.
-    pub(crate) fn ratio_of_started(&self) -> Spread {
-        Spread::of_ratios(self.first.iter().map(whole), self.second.iter().map(|time| time.children))
-    }
+/// Which CPU time of the second command is compared with that of the first and all that it starts.
+#[derive(Clone, Copy)]
+pub(crate) enum Counted {
+    /// That with all that it starts, too.
+    Whole,
+    /// That of what it starts, without itself.
+    Started,
 }
 
 fn whole(time: &CpuSeconds) -> f64 {
@@ -172,12 +177,13 @@ mod tests {
         const LONG: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
         let pairs = SideBySide::measure(2, || shell(":"), || shell(LONG), |pairs| pairs.len() >= 3).unwrap();
         assert_eq!(pairs.len(), 3);
-        let (short, long) = pairs.seconds();
+        let (short, long) = pairs.seconds(Counted::Whole);
         assert!(long > 0.05 && short < long / 2.0, "{short} {long}");
         let times = |own, children| CpuSeconds { own, children };
         let recorded = SideBySide { first: vec![times(1.0, 1.0)], second: vec![times(0.5, 2.5)] };
-        assert_eq!((recorded.seconds(), recorded.ratio().median), ((2.0, 3.0), 1.5));
-        assert_eq!((recorded.seconds_of_started(), recorded.ratio_of_started().median), ((2.0, 2.5), 1.25));
+        let counted = |counted| (recorded.seconds(counted), recorded.ratio(counted).median);
+        assert_eq!(counted(Counted::Whole), ((2.0, 3.0), 1.5));
+        assert_eq!(counted(Counted::Started), ((2.0, 2.5), 1.25));
         const STARTED: &str = "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done; sh -c '";
         let started = format!("{STARTED}{LONG}'");
         let pairs = SideBySide::measure(1, || shell(LONG), || shell(&started), |_| true).unwrap();

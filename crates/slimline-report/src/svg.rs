@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
 
-use crate::histogram::{DataHistogram, HistogramReport, PartCounts};
+use crate::histogram::{DataHistogram, HistogramReport};
 use crate::text::number::{bytes, count, percent};
 use crate::text::simulation::data_name;
 
@@ -60,10 +60,9 @@ fn chart(out: &mut impl Write, row: &DataHistogram, top: usize) -> fmt::Result {
     let title = format!("{name}: {} of cycles, parts of {}", percent(row.share), bytes(row.part_bytes));
     text(out, MARGIN, top + 2 * TEXT_HEIGHT - 6, "", &title)?;
     let (above, below) = (top + 2 * TEXT_HEIGHT + BARS_HEIGHT, top + 3 * TEXT_HEIGHT + BARS_HEIGHT);
-    let misses_of = |counts: &PartCounts| counts.misses.last().copied().unwrap_or(0);
-    let [loads, stores, misses] =
-        [&(|counts: &PartCounts| counts.loads) as &dyn Fn(&PartCounts) -> u64, &|counts| counts.stores, &misses_of]
-            .map(|of| row.columns(BARS_WIDTH, of));
+    let loads = row.columns(BARS_WIDTH, |counts| counts.loads);
+    let stores = row.columns(BARS_WIDTH, |counts| counts.stores);
+    let misses = row.columns(BARS_WIDTH, |counts| counts.misses.last().copied().unwrap_or(0));
     let highest = loads.iter().zip(&stores).map(|(loads, stores)| loads + stores).max().unwrap_or(0);
     let most_misses = misses.iter().copied().max().unwrap_or(0);
     let width = BARS_WIDTH as f64 / loads.len().max(1) as f64;

@@ -175,12 +175,9 @@ impl Elements {
         if candidate.is_union() {
             return None;
         }
-        let is_better = match candidate.fit(bytes, false).0 {
-            Fit::Whole => true,
-            // Others begin as it does, pools have headers, and many sizes divide theirs.
-            _ => false,
-        };
-        is_better.then_some(Content { element, fit: Fit::Whole, skipped: 0 })
+        // One that is as large: others begin as it does, pools have headers, and many sizes divide theirs.
+        let (fit, skipped) = candidate.fit(bytes, false);
+        (fit == Fit::Whole).then_some(Content { element, fit, skipped })
     }
 
     /// How a site sees a block.

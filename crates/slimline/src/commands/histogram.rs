@@ -5,11 +5,10 @@ use slimline_report::histogram::HistogramReport;
 use slimline_report::{svg, text};
 use slimline_simulate::simulation::{Options, Simulation};
 
-use super::print;
+use super::{print, say_missing};
 use crate::accesses;
 use crate::cli::{self, PictureFormat};
 use crate::machines::machine;
-use crate::say;
 
 /// Passes a trace through a machine, and shows where in data it was accessed and missed.
 pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
@@ -31,7 +30,7 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
     }
     if matches!(options.format, PictureFormat::Csv | PictureFormat::Svg) {
         // These have no place for it.
-        report.trace.missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
+        say_missing(&report.trace);
     }
     print(&out)?;
     Ok(0)

@@ -20,8 +20,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use slimline_instrument::driver::{HEADER, Language};
+use slimline_report::simulation::AccessTrace;
 
 use crate::cli::{Cli, Command, Format};
+use crate::say;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     match &cli.command {
@@ -65,6 +67,11 @@ fn show(
             print(&out)
         }
     }
+}
+
+/// Tells what is missing of a recording beside a format that has no place for it.
+fn say_missing(trace: &AccessTrace) {
+    trace.missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
 }
 
 /// Writes a report to standard output; styles reach terminals only, and not where `NO_COLOR` is set.

@@ -5,11 +5,10 @@ use slimline_report::simulation::SimulationReport;
 use slimline_report::text;
 use slimline_simulate::simulation::{LargePages, Options, Simulation};
 
-use super::print;
+use super::{print, say_missing};
 use crate::accesses;
 use crate::cli::{self, TableFormat};
 use crate::machines::machine;
-use crate::say;
 
 /// Passes a trace through machines, all in one go, and shows what became of it.
 pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
@@ -30,7 +29,7 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
         TableFormat::Json => print(&report.json())?,
         TableFormat::Csv => {
             // The table has no place for it.
-            report.trace.missing.iter().for_each(|what| say(format!("slimline: missing: {what}")));
+            say_missing(&report.trace);
             print(&report.csv())?;
         }
         TableFormat::Text => {
