@@ -25,13 +25,13 @@ use crate::blocks::{BLOCKS, INNER};
 use crate::trigger::{self, CALLING_THREAD};
 use crate::{kernel, process, recorder};
 
-/// One block in 256: fewer say too little of small heaps, and passing over costs more than following so few.
-pub(crate) const MAX_LEVEL: u32 = 8;
+/// One block in 1024: passing over costs more than following so few, and fewer say too little of small heaps.
+pub(crate) const MAX_LEVEL: u32 = 10;
 /// Following has one part in so many of the budget: what it pushes out of the program's caches is not timed, and costs
 /// about as much again.
 const OF_BUDGET: u128 = 2;
 /// What may be spent before time has passed.
-const ALLOWANCE_NS: i64 = 4_000_000;
+const ALLOWANCE_NS: i64 = 2_000_000;
 /// What may be spent after each halving, before the next.
 const RENEWED_NS: i64 = ALLOWANCE_NS / 8;
 /// What must have been saved before more are followed.
