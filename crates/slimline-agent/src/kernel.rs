@@ -164,6 +164,20 @@ pub(crate) fn thread_id() -> u32 {
     unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
+/// How many threads the process has; None where `/proc` does not tell.
+pub(crate) fn threads() -> Option<u64> {
+    // A directory has a link for each in it, for itself, and for its name.
+    link_count(c"/proc/self/task").and_then(|links| links.checked_sub(2))
+}
+
+/// Number of the namespace that process ids are of; 0 where `/proc` does not tell.
+pub(crate) fn pid_namespace() -> u64 {
+    let mut room = [0; 32];
+    let link = read_link(c"/proc/self/ns/pid", &mut room).unwrap_or(&[]);
+    let number = link.strip_prefix(b"pid:[").and_then(|rest| rest.strip_suffix(b"]"));
+    number.and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
+}
+
 /// Kernel's name of the calling thread, NUL-terminated.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
@@ -217,6 +231,16 @@ pub(crate) fn shared_segment(id: i32) -> Result<libc::shmid_ds, i32> {
     let arguments = [id as usize, libc::IPC_STAT as usize, &raw mut found as usize, 0, 0, 0];
     // SAFETY: the kernel fills the structure, which is its own on this architecture.
     check(unsafe { call(libc::SYS_shmctl, arguments) }).map(|_| found)
+}
+
+/// How many links a file has.
+fn link_count(path: &CStr) -> Option<u64> {
+    // SAFETY: a structure of integers; zeros are one.
+    let mut found: libc::stat = unsafe { core::mem::zeroed() };
+    let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, &raw mut found as usize, 0, 0, 0];
+    // SAFETY: a path ends in NUL, and the kernel fills the structure.
+    check(unsafe { call(libc::SYS_newfstatat, arguments) }).ok()?;
+    Some(found.st_nlink)
 }
 
 /// Size of a file.

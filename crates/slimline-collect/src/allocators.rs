@@ -3,8 +3,10 @@
 //!
 //! The agent looks the names up in each object of each process: which programs a process starts, nobody knows before.
 
-use slimline_trace::session::{FoundAllocator, HookOutcome};
-use slimline_trace::wire::{AllocatorEvent, AllocatorFunction, AllocatorRole, HookState, MAX_ALLOCATOR_FUNCTIONS};
+use slimline_trace::session::{FoundAllocator, HookOutcome, Unlooked};
+use slimline_trace::wire::{
+    AllocatorEvent, AllocatorFunction, AllocatorRole, HookState, MAX_ALLOCATOR_FUNCTIONS, NotLookedThrough,
+};
 
 /// Arguments that are passed in registers: no others can be named.
 pub const MOST_ARGUMENTS: u8 = 6;
@@ -257,11 +259,22 @@ impl Allocators {
             (HookState::OutOfReach, HookOutcome::OutOfReach),
             (HookState::UnknownCode, HookOutcome::UnknownCode),
             (HookState::Refused, HookOutcome::Refused),
+            (HookState::Late, HookOutcome::Late),
         ];
         let (_, outcome) = outcomes.into_iter().find(|(state, _)| *state as u32 == event.state)?;
         let call = self.calls.get(event.function as usize)?;
         Some(FoundAllocator { function: call.function.clone(), outcome })
     }
+}
+
+/// In which objects the agent did not look, by the bits that it set.
+pub(crate) fn unlooked(bits: u64) -> Vec<Unlooked> {
+    let kinds = [
+        (NotLookedThrough::Any, Unlooked::Any),
+        (NotLookedThrough::LoadedLater, Unlooked::LoadedLater),
+        (NotLookedThrough::BeyondMost, Unlooked::BeyondMost),
+    ];
+    kinds.into_iter().filter(|(bit, _)| bits & *bit as u64 != 0).map(|(_, kind)| kind).collect()
 }
 
 #[cfg(test)]
@@ -303,5 +316,7 @@ mod tests {
         assert_eq!(allocators.found(event(9999, 0)), None);
         assert_eq!(allocators.found(event(0, 99)), None);
         assert_eq!(allocators.found(event(0, 2)).unwrap().outcome, HookOutcome::Calls);
+        assert_eq!(unlooked(u64::MAX), [Unlooked::Any, Unlooked::LoadedLater, Unlooked::BeyondMost]);
+        assert_eq!(unlooked(2 | 1 << 40), [Unlooked::LoadedLater]);
     }
 }

@@ -1,17 +1,19 @@
 //! All processes of a run: finding their files, draining them, handing their rows on.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, DirEntry};
 use std::io;
+use std::mem::offset_of;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use slimline_trace::session::ProcessSummary;
-use slimline_trace::wire::{PROCESS_FILE_EXTENSION, RING_BYTES};
+use slimline_trace::wire::{PROCESS_FILE_EXTENSION, ProcessHeader, RING_BYTES};
 
 use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
+use crate::pid_namespace::{Numbers, Origin};
 use crate::proc_text;
 use crate::process_summary::without_file;
 use crate::recorder::Recorder;
@@ -28,6 +30,8 @@ const BUSY_WORDS: usize = RING_BYTES / 8 / 4;
 const IDLE_WORDS: usize = RING_BYTES / 8 / 10;
 /// How often processes are looked after that vanished without a word.
 const LOOK_FOR_GONE_EVERY_NS: u64 = 500_000_000;
+/// An agent makes its file and gives it its size one after the other.
+const TIME_TO_GROW: Duration = Duration::from_secs(1);
 
 /// The processes of a run.
 #[derive(Debug)]
@@ -35,11 +39,16 @@ pub(crate) struct Drain {
     run_directory: PathBuf,
     /// What the agents were told to look for.
     allocators: Arc<Allocators>,
-    /// Running, by the name of their file.
+    /// Running, by the name of their file. A process that gets the number of one that has ended makes a file of its name.
     running: HashMap<String, Recorder>,
-    /// Ended, and all of them in the order in which they were first seen.
+    /// Ended, by directory.
     ended: HashMap<String, ProcessSummary>,
-    order: Vec<String>,
+    /// Names and directories of all, in the order in which they were first seen.
+    order: Vec<(String, String)>,
+    /// Of all of them.
+    directories: HashSet<String>,
+    /// Files that could not be removed: nothing comes of them any more.
+    left: HashSet<String>,
     pause: Duration,
     schedule: PartSchedule,
     last_look_ns: u64,
@@ -55,6 +64,8 @@ impl Drain {
             running: HashMap::new(),
             ended: HashMap::new(),
             order: Vec::new(),
+            directories: HashSet::new(),
+            left: HashSet::new(),
             pause: Duration::from_millis(5),
             schedule: PartSchedule::starting(now_ns),
             last_look_ns: now_ns,
@@ -63,27 +74,46 @@ impl Drain {
 
     /// Processes that may run still.
     pub(crate) fn running_pids(&self) -> impl Iterator<Item = u32> {
-        self.running.values().filter(|recorder| !recorder.has_ended()).map(Recorder::pid)
+        self.running.values().filter(|recorder| !recorder.has_ended()).filter_map(Recorder::pid)
     }
 
-    fn find_processes(&mut self) {
+    /// A subdirectory of the session for a program of process `pid`, which made the file `name`.
+    fn new_directory(&mut self, pid: u32, name: &str) -> String {
+        let number = name.split_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0);
+        let mut candidates = (number..=u32::MAX).map(|number| format!("p{pid}-{number}"));
+        let directory = candidates.find(|candidate| !self.directories.contains(candidate)).unwrap_or_default();
+        self.directories.insert(directory.clone());
+        directory
+    }
+
+    /// Looks for new ones. `is_last`: nothing more will come of those that are not ready.
+    fn find_processes(&mut self, is_last: bool) {
         // A run directory that can't be read shows no processes; nothing better can be done while the target runs.
         for entry in fs::read_dir(&self.run_directory).into_iter().flatten().flatten() {
             let file_name = entry.file_name();
             let Some(name) = file_name.to_str().and_then(process_of) else { continue };
-            if self.running.contains_key(name) || self.ended.contains_key(name) {
+            if self.running.contains_key(name) || self.left.contains(name) {
                 continue;
             }
-            // Before the look: a file that is still empty when its process is gone stays so.
-            let is_gone = !is_alive(pid_of(name));
+            let says = pid_of(name);
+            // Before the look: a file that is still empty when its process is gone stays so. In another namespace the
+            // number is another process', so it must also have stayed so for a while.
+            let is_gone = !is_alive(says) && (is_last || is_old(&entry));
             match ProcessFile::open(&entry.path()) {
                 Ok(file) => {
-                    let executable = fs::read_link(format!("/proc/{}/exe", pid_of(name))).ok();
-                    let executable = executable.map(|path| path.to_string_lossy().into_owned());
+                    let numbers = Numbers::here(
+                        file.header_u64(offset_of!(ProcessHeader, pid_namespace)),
+                        file.header_u32(offset_of!(ProcessHeader, pid)),
+                        file.header_u32(offset_of!(ProcessHeader, parent_pid)),
+                    );
+                    let directory = self.new_directory(numbers.pid, name);
+                    let link = (numbers.origin == Origin::Here)
+                        .then(|| fs::read_link(format!("/proc/{}/exe", numbers.pid)).ok());
+                    let executable = link.flatten().map(|path| path.to_string_lossy().into_owned());
                     let allocators = Arc::clone(&self.allocators);
-                    let recorder = Recorder::new(file, format!("p{name}"), executable, allocators);
+                    let recorder = Recorder::new(file, numbers, directory.clone(), executable, allocators);
                     self.running.insert(name.to_owned(), recorder);
-                    self.order.push(name.to_owned());
+                    self.order.push((name.to_owned(), directory));
                 }
                 Err(OpenError::Empty) if is_gone => {
                     self.take_unrecorded(name, None);
@@ -99,9 +129,19 @@ impl Drain {
 
     /// A process that could not make its file.
     fn take_unrecorded(&mut self, name: &str, error: Option<&io::Error>) {
-        let summary = without_file(pid_of(name), format!("p{name}"), monotonic_ns(), error, &self.run_directory);
-        self.ended.insert(name.to_owned(), summary);
-        self.order.push(name.to_owned());
+        let pid = pid_of(name);
+        let directory = self.new_directory(pid, name);
+        let summary = without_file(pid, directory.clone(), monotonic_ns(), error, &self.run_directory);
+        self.ended.insert(directory.clone(), summary);
+        self.order.push((name.to_owned(), directory));
+        self.remove_file(name);
+    }
+
+    /// Gives its memory back. Where that fails the directory's end does it.
+    fn remove_file(&mut self, name: &str) {
+        if fs::remove_file(self.run_directory.join(format!("{name}.{PROCESS_FILE_EXTENSION}"))).is_err() {
+            self.left.insert(name.to_owned());
+        }
     }
 
     fn end_process(&mut self, name: &str, writer: &WriterThread) {
@@ -110,10 +150,9 @@ impl Drain {
         if recorder.has_news() {
             send_part(&mut recorder, writer);
         }
-        let summary = recorder.summary(monotonic_ns(), is_alive(recorder.pid()));
-        self.ended.insert(name.to_owned(), summary);
-        // Gives the memory back. Where that fails the directory's end does it.
-        let _ = fs::remove_file(self.run_directory.join(format!("{name}.{PROCESS_FILE_EXTENSION}")));
+        let summary = recorder.summary(monotonic_ns(), recorder.may_live());
+        self.ended.insert(recorder.directory().to_owned(), summary);
+        self.remove_file(name);
     }
 }
 
@@ -123,14 +162,14 @@ impl Source for Drain {
     }
 
     fn pass(&mut self, writer: &WriterThread) -> bool {
-        self.find_processes();
+        self.find_processes(false);
         let now_ns = monotonic_ns();
         let mut fullest = 0;
         let looks_for_gone = now_ns - self.last_look_ns >= LOOK_FOR_GONE_EVERY_NS;
         let mut over = Vec::new();
         for (name, recorder) in &mut self.running {
             // Asked before draining: what an ended process wrote is then drained.
-            let is_gone = looks_for_gone && !is_alive(recorder.pid());
+            let is_gone = looks_for_gone && !recorder.may_live();
             let is_over = recorder.has_ended() || recorder.is_cut() || is_gone;
             fullest = fullest.max(recorder.drain(now_ns, is_over));
             if is_over {
@@ -165,27 +204,27 @@ impl Source for Drain {
     }
 
     fn finish(mut self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
-        self.find_processes();
+        self.find_processes(true);
         let now_ns = monotonic_ns();
         let mut any_alive = false;
         for name in self.running.keys().cloned().collect::<Vec<_>>() {
             let recorder = self.running.get_mut(&name).expect("its own key");
             recorder.stop();
             recorder.drain(now_ns, true);
-            any_alive |= !recorder.has_ended() && is_alive(recorder.pid());
+            any_alive |= !recorder.has_ended() && recorder.may_live();
             self.end_process(&name, writer);
         }
         (self.summaries(), any_alive)
     }
 
     fn stop(&mut self) {
-        self.find_processes();
+        self.find_processes(false);
         self.running.values().for_each(Recorder::stop);
     }
 
     fn summaries(&self) -> Vec<ProcessSummary> {
         let now_ns = monotonic_ns();
-        let summary = |name: &String| match self.ended.get(name) {
+        let summary = |(name, directory): &(String, String)| match self.ended.get(directory) {
             Some(summary) => summary.clone(),
             None => self.running[name].summary(now_ns, true),
         };
@@ -209,6 +248,12 @@ fn process_of(file_name: &str) -> Option<&str> {
 /// The process id in such a name; 0 where it is none.
 fn pid_of(name: &str) -> u32 {
     name.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or(0)
+}
+
+/// Whether a file was made so long ago that its process has had the time to say how large it is.
+fn is_old(file: &DirEntry) -> bool {
+    let made = file.metadata().and_then(|found| found.modified());
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age >= TIME_TO_GROW))
 }
 
 /// Whether `pid` runs (a zombie does not).
@@ -283,6 +328,26 @@ mod tests {
             [ProcessState::Running, ProcessState::Gone]
         );
         assert!(any_alive && alive.is_stopped() && killed.is_stopped());
+        writer.finish().1.unwrap();
+    }
+
+    #[test]
+    fn a_number_that_is_given_out_again_is_another_process() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = writer(&scratch);
+        let path = scratch.path().join("4194999-0.ring");
+        let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
+        for _ in 0..3 {
+            let process = SyntheticProcess::create(&path, 4_194_999);
+            process.own_slot(0, 7);
+            process.push(0, MessageKind::Sample, &SyntheticSample::default().words());
+            process.set_state(wire::ProcessState::Exited);
+            drain.pass(&writer);
+            assert!(!path.exists());
+        }
+        let (summaries, _) = drain.finish(&writer);
+        let told: Vec<_> = summaries.iter().map(|summary| (summary.directory.as_str(), summary.samples)).collect();
+        assert_eq!(told, [("p4194999-0", 1), ("p4194999-1", 1), ("p4194999-2", 1)]);
         writer.finish().1.unwrap();
     }
 

@@ -64,6 +64,12 @@ pub enum RecordError {
     #[error("--collector pmu: {}{}; use --collector clock, which needs no hardware counter", .0.reason,
         .0.remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default())]
     NoHardware(NoHardware),
+    /// What `/proc` shows is not what the kernel tells us.
+    #[error(
+        "/proc shows the processes of another PID namespace, so those that are recorded can't be looked at (mount its \
+             own: unshare --mount-proc, or mount -t proc proc /proc)"
+    )]
+    ForeignProc,
     /// There is no process of this number.
     #[error("no process has the number {0} (ps -e lists them)")]
     NoSuchProcess(u32),

@@ -7,6 +7,8 @@ use std::path::Path;
 use slimline_trace::session::{FoundAllocator, Losses, ProcessState, ProcessSummary, Trigger};
 use slimline_trace::wire::{self, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
 
+use crate::allocators::unlooked;
+use crate::pid_namespace::Numbers;
 use crate::ring::ProcessFile;
 
 /// What the collector took in of one process.
@@ -24,7 +26,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Recorded<'a> {
     pub(crate) file: &'a ProcessFile,
-    pub(crate) pid: u32,
+    pub(crate) numbers: Numbers,
     pub(crate) directory: &'a str,
     pub(crate) executable: &'a str,
     pub(crate) counts: &'a Counts,
@@ -56,8 +58,8 @@ impl Recorded<'_> {
         }
         ProcessSummary {
             directory: self.directory.to_owned(),
-            pid: self.pid,
-            parent_pid: u32_of(offset_of!(ProcessHeader, parent_pid)),
+            pid: self.numbers.pid,
+            parent_pid: self.numbers.parent_pid,
             executable: self.executable.to_owned(),
             state,
             failure: match state {
@@ -83,6 +85,7 @@ impl Recorded<'_> {
             system_ns: exited.then(|| u64_of(offset_of!(ProcessHeader, system_ns))),
             sampling_ns: u64_of(offset_of!(ProcessHeader, sampling_ns)),
             allocators: self.allocators.to_vec(),
+            unlooked: unlooked(u64_of(offset_of!(ProcessHeader, not_looked_through))),
             losses: Losses {
                 dropped_samples,
                 dropped_weight,

@@ -84,7 +84,7 @@ pub(crate) struct Runs {
 pub(crate) fn what_runs(program: &Path) -> Result<Runs, RecordError> {
     let mut program = program.to_owned();
     for _ in 0..=MAX_INTERPRETERS {
-        check_privileges(&program)?;
+        check_privileges(&program, &program)?;
         let mut file = match File::open(&program) {
             Ok(file) => file,
             // Executable but not readable: the kernel runs it, we can't look. The loader may well preload.
@@ -107,6 +107,18 @@ pub(crate) fn what_runs(program: &Path) -> Result<Runs, RecordError> {
     Err(RecordError::NotAProgram(program))
 }
 
+/// Why the agent can't be preloaded into the program that a process runs, named `name`: by its file itself, which may have
+/// another name by now, or have its name in another container. As [`what_runs`].
+pub(crate) fn why_without_agent(pid: u32, name: &Path) -> Result<Option<String>, RecordError> {
+    let link = PathBuf::from(format!("/proc/{pid}/exe"));
+    check_privileges(&link, name)?;
+    match File::open(&link) {
+        Ok(file) => check_elf(name, file),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(error) => Err(access_error(name, error)),
+    }
+}
+
 /// The path after `#!`.
 fn interpreter_of_script(file: &mut File) -> io::Result<Option<PathBuf>> {
     // The kernel reads no more than this.
@@ -121,11 +133,11 @@ fn interpreter_of_script(file: &mut File) -> io::Result<Option<PathBuf>> {
 }
 
 /// The kernel runs these in secure mode, where the loader ignores `LD_PRELOAD`, and ends perf events of those who may not
-/// read the program.
-fn check_privileges(program: &Path) -> Result<(), RecordError> {
+/// read the program. `program` is what the file at `path` is called.
+fn check_privileges(path: &Path, program: &Path) -> Result<(), RecordError> {
     const SET_USER_ID: u32 = 0o4000;
     const SET_GROUP_ID: u32 = 0o2010;
-    let metadata = fs::metadata(program).map_err(|error| access_error(program, error))?;
+    let metadata = fs::metadata(path).map_err(|error| access_error(program, error))?;
     let refuse = |why| Err(RecordError::Privileged { program: program.to_owned(), why });
     if metadata.mode() & SET_USER_ID != 0 && metadata.uid() != geteuid().as_raw() {
         return refuse("set-user-id");
@@ -135,7 +147,7 @@ fn check_privileges(program: &Path) -> Result<(), RecordError> {
         return refuse("set-group-id");
     }
     let mut capabilities = [0; 64];
-    let has_capabilities = rustix::fs::getxattr(program, "security.capability", &mut capabilities[..]).is_ok();
+    let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut capabilities[..]).is_ok();
     if has_capabilities && !geteuid().is_root() {
         return refuse("has file capabilities");
     }

@@ -22,6 +22,7 @@ use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
 use crate::perf_rings::{RingOptions, Rings, Sampled};
+use crate::pid_namespace::check_proc;
 use crate::run_directory::{RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::source::Source;
@@ -151,6 +152,7 @@ pub(crate) fn exit_as(end: End, has_stopped_early: bool) -> ! {
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end: what fails then is told in
 /// [`SessionInfo::stopped_early`].
 pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
+    check_proc()?;
     let subject = Subject::of(options)?;
     check_output_directory(&options.output)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;

@@ -1,7 +1,7 @@
 //! One process: from its rings to the rows of the next part.
 
 use std::collections::HashMap;
-use std::mem::{self, offset_of};
+use std::mem;
 use std::sync::Arc;
 
 use slimline_trace::address::Avma;
@@ -10,11 +10,13 @@ use slimline_trace::session::{FoundAllocator, ProcessSummary};
 use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
 };
-use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, ProcessHeader, SLOTS, SlotState};
+use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, SLOTS, SlotState};
 
 use crate::allocators::Allocators;
+use crate::drain::is_alive;
 use crate::mapping_history::MappingHistory;
 use crate::message::{Damaged, Message, SampleMessage, messages};
+use crate::pid_namespace::{Numbers, Origin};
 use crate::process_summary::{Counts, Recorded};
 use crate::range_life::{self, RangeLives};
 use crate::ring::ProcessFile;
@@ -47,7 +49,7 @@ pub(crate) struct PartRows {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     file: ProcessFile,
-    pid: u32,
+    numbers: Numbers,
     directory: String,
     executable: Option<String>,
     allocators: Arc<Allocators>,
@@ -67,16 +69,17 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts recording the process behind `file` into the session's subdirectory `directory`.
+    /// Starts recording the process behind `file`, of these numbers, into the session's subdirectory `directory`.
     pub(crate) fn new(
         file: ProcessFile,
+        numbers: Numbers,
         directory: String,
         executable: Option<String>,
         allocators: Arc<Allocators>,
     ) -> Self {
         Self {
-            pid: file.header_u32(offset_of!(ProcessHeader, pid)),
             file,
+            numbers,
             directory,
             executable,
             allocators,
@@ -96,9 +99,18 @@ impl Recorder {
         }
     }
 
-    /// Process id, as the agent said first.
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid
+    /// Its process id; `None` where that is not known here.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        (self.numbers.origin == Origin::Here).then_some(self.numbers.pid)
+    }
+
+    /// Whether its process may run still.
+    pub(crate) fn may_live(&self) -> bool {
+        match self.numbers.origin {
+            Origin::Here => is_alive(self.numbers.pid),
+            Origin::Gone => false,
+            Origin::Hidden => true,
+        }
     }
 
     /// Name of the process' subdirectory.
@@ -290,7 +302,7 @@ impl Recorder {
     pub(crate) fn summary(&self, now_ns: u64, is_alive: bool) -> ProcessSummary {
         let recorded = Recorded {
             file: &self.file,
-            pid: self.pid,
+            numbers: self.numbers,
             directory: &self.directory,
             executable: self.executable.as_deref().or(self.mappings.executable()).unwrap_or_default(),
             counts: &self.counts,
@@ -317,8 +329,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("7-0.ring");
         let writer = SyntheticProcess::create(&path, 7);
-        let recorder =
-            Recorder::new(ProcessFile::open(&path).unwrap(), "p7-0".into(), None, Arc::new(Allocators::new(&[])));
+        let numbers = Numbers { pid: 7, parent_pid: 1, origin: Origin::Here };
+        let allocators = Arc::new(Allocators::new(&[]));
+        let recorder = Recorder::new(ProcessFile::open(&path).unwrap(), numbers, "p7-0".into(), None, allocators);
         (scratch, writer, recorder)
     }
 

@@ -1,12 +1,11 @@
 //! The processes of a command: those that have an agent, and those that went on to a program which can't have one (linked
-//! statically, or for another C library), which are sampled from outside as soon as they are found.
+//! statically, or for another C library), which are sampled from outside as soon as they are found, up to their next `exec`.
 //!
-//! They are looked for among the processes with an agent, which may have become one by `exec`, and their children. One that
-//! has ended before it is found is not seen.
+//! They are looked for among the processes with an agent, which may have become one by `exec`, those that are sampled from
+//! outside or could not be recorded, and the children of all these. One that has ended before it is found is not seen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use slimline_trace::session::{ProcessState, ProcessSummary};
@@ -15,7 +14,7 @@ use crate::RecordError;
 use crate::clock::monotonic_ns;
 use crate::drain::{Drain, is_alive};
 use crate::perf_rings::{RingOptions, Rings};
-use crate::program::{Runs, what_runs};
+use crate::running_program::{Program, Verdict, Verdicts};
 use crate::source::Source;
 use crate::writer_thread::WriterThread;
 
@@ -25,28 +24,31 @@ const LOOK_EVERY_NS: u64 = 20_000_000;
 const LOOK_EVERY_FOR_EACH_NS: u64 = 400_000;
 /// Sampled from outside at one time: each takes rings of its own.
 const MOST_OUTSIDE: usize = 64;
+/// Processes that are not recorded and told one by one; those beyond are counted. A build may start one a millisecond.
+const MOST_UNRECORDED: usize = 256;
+/// Number of the first program that is sampled from outside: those with agents are numbered from 0 in each process.
+const FIRST_OUTSIDE: u32 = 1000;
 
-/// What a program's file says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// The agent comes with it, or nothing is known.
-    HasAgent,
-    /// It can't have one.
-    Without(String),
-    /// It can't be recorded in any way.
-    Unrecordable(String),
+/// A process that is sampled from outside.
+struct Outside {
+    rings: Rings,
+    program: Program,
 }
 
 /// All processes of a command.
 pub(crate) struct Tree {
     drain: Drain,
     options: RingOptions,
-    programs: HashMap<PathBuf, Verdict>,
-    outside: HashMap<u32, Rings>,
-    /// Those that ended, or could not be sampled.
+    verdicts: Verdicts,
+    outside: HashMap<u32, Outside>,
+    /// How many there were.
+    outside_so_far: u32,
+    /// Those that ended, or went on to another program.
     over: Vec<ProcessSummary>,
-    /// What was told of a process that is not recorded.
-    told: HashMap<u32, PathBuf>,
+    /// Those that are not recorded, up to [`MOST_UNRECORDED`]; the last one has the number of all others.
+    unrecorded: Vec<ProcessSummary>,
+    /// Those of them that are alive.
+    told: HashMap<u32, Program>,
     last_look_ns: u64,
 }
 
@@ -56,67 +58,93 @@ impl Tree {
         Self {
             drain,
             options,
-            programs: HashMap::new(),
+            verdicts: Verdicts::default(),
             outside: HashMap::new(),
+            outside_so_far: 0,
             over: Vec::new(),
+            unrecorded: Vec::new(),
             told: HashMap::new(),
             last_look_ns: monotonic_ns(),
         }
     }
 
-    /// Looks at what the processes and their children run now.
-    fn look(&mut self) {
-        let mut pids: Vec<u32> = self.drain.running_pids().chain(self.outside.keys().copied()).collect();
+    /// Looks at what the processes and their children run now, if it is time.
+    fn look(&mut self, writer: &WriterThread) {
         let now_ns = monotonic_ns();
-        if now_ns.saturating_sub(self.last_look_ns) < LOOK_EVERY_NS.max(LOOK_EVERY_FOR_EACH_NS * pids.len() as u64) {
+        let known: Vec<u32> =
+            self.drain.running_pids().chain(self.outside.keys().copied()).chain(self.told.keys().copied()).collect();
+        if now_ns.saturating_sub(self.last_look_ns) < LOOK_EVERY_NS.max(LOOK_EVERY_FOR_EACH_NS * known.len() as u64) {
             return;
         }
         self.last_look_ns = now_ns;
-        let children: Vec<u32> = pids.iter().flat_map(|&pid| children_of(pid)).collect();
-        pids.extend(children);
-        pids.sort_unstable();
-        pids.dedup();
+        let children: Vec<u32> = known.iter().flat_map(|&pid| children_of(pid)).collect();
+        let pids: HashSet<u32> = known.into_iter().chain(children).collect();
         for pid in pids {
-            // Gone, or somebody else's.
-            let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else { continue };
-            if self.outside.contains_key(&pid) || self.told.get(&pid) == Some(&program) {
-                continue;
-            }
-            let why = match self.programs.entry(program.clone()).or_insert_with(|| verdict(&program)) {
-                Verdict::HasAgent => continue,
-                Verdict::Unrecordable(why) => why.clone(),
-                Verdict::Without(why) if self.outside.len() >= MOST_OUTSIDE => {
-                    format!("{why}, and {MOST_OUTSIDE} others are sampled from outside already")
-                }
-                Verdict::Without(why) => match Rings::attach_until_exec(&self.options, pid) {
-                    Ok(rings) => {
-                        self.outside.insert(pid, rings);
-                        continue;
-                    }
-                    // It has ended meanwhile.
-                    Err(RecordError::NoSuchProcess(_)) => continue,
-                    Err(error) => format!("{why}; {error}"),
-                },
-            };
-            self.over.push(ProcessSummary {
-                state: ProcessState::Failed,
-                failure: Some(why),
-                executable: program.to_string_lossy().into_owned(),
-                ..ProcessSummary::begun(format!("p{pid}-unrecorded{}", self.over.len()), pid, now_ns)
-            });
-            self.told.insert(pid, program);
+            self.look_at(pid, now_ns, writer);
         }
     }
-}
 
-/// What can become of a program.
-fn verdict(program: &Path) -> Verdict {
-    match what_runs(program) {
-        Ok(Runs { without_agent: Some(why), .. }) => Verdict::Without(why),
-        Err(error @ (RecordError::ForeignArchitecture { .. } | RecordError::Privileged { .. })) => {
-            Verdict::Unrecordable(error.to_string())
+    fn look_at(&mut self, pid: u32, now_ns: u64, writer: &WriterThread) {
+        let Some(program) = Program::of(pid) else {
+            self.told.remove(&pid);
+            return;
+        };
+        match self.outside.get(&pid) {
+            Some(outside) if outside.program == program => return,
+            Some(_) => self.end_outside(pid, writer),
+            None => {}
         }
-        Ok(Runs { without_agent: None, .. }) | Err(_) => Verdict::HasAgent,
+        if self.told.get(&pid) == Some(&program) {
+            return;
+        }
+        let why = match self.verdicts.on(program, pid) {
+            Verdict::HasAgent => return,
+            Verdict::Unrecordable(why) => why,
+            Verdict::Without(why) if self.outside.len() >= MOST_OUTSIDE => {
+                format!("{why}, and {MOST_OUTSIDE} others are sampled from outside already")
+            }
+            Verdict::Without(why) => {
+                match Rings::attach_until_exec(&self.options, pid, FIRST_OUTSIDE + self.outside_so_far) {
+                    Ok(rings) => {
+                        self.outside.insert(pid, Outside { rings, program });
+                        self.outside_so_far += 1;
+                        self.told.remove(&pid);
+                        return;
+                    }
+                    // It has ended meanwhile.
+                    Err(RecordError::NoSuchProcess(_)) => return,
+                    Err(error) => format!("{why}; {error}"),
+                }
+            }
+        };
+        self.told.insert(pid, program);
+        self.tell_unrecorded(pid, program.name(pid).to_string_lossy().into_owned(), why, now_ns);
+    }
+
+    fn tell_unrecorded(&mut self, pid: u32, executable: String, why: String, now_ns: u64) {
+        if self.unrecorded.len() >= MOST_UNRECORDED {
+            if let Some(last) = self.unrecorded.last_mut() {
+                last.losses.children_unrecorded += 1;
+            }
+            return;
+        }
+        self.unrecorded.push(ProcessSummary {
+            state: ProcessState::Failed,
+            failure: Some(why),
+            executable,
+            ..ProcessSummary::begun(format!("p{pid}-unrecorded{}", self.unrecorded.len()), pid, now_ns)
+        });
+    }
+
+    fn end_outside(&mut self, pid: u32, writer: &WriterThread) {
+        if let Some(outside) = self.outside.remove(&pid) {
+            self.over.extend(outside.rings.finish(writer).0);
+        }
+    }
+
+    /// Whether there is anything that no agent told of.
+    fn has_any(&self) -> bool {
+        !self.over.is_empty() || !self.unrecorded.is_empty()
     }
 }
 
@@ -129,49 +157,48 @@ fn children_of(pid: u32) -> Vec<u32> {
 
 impl Source for Tree {
     fn pass(&mut self, writer: &WriterThread) -> bool {
-        let over_before = self.over.len();
+        let had_any = self.has_any();
         let mut is_time = self.drain.pass(writer);
-        self.look();
+        self.look(writer);
         // Asked before their rings are read: what an ended process left there is then read.
-        let gone: Vec<u32> = self.outside.keys().copied().filter(|&pid| !is_alive(pid)).collect();
-        for rings in self.outside.values_mut() {
-            is_time |= rings.pass(writer);
+        let is_over = |(&pid, outside): (&u32, &Outside)| (outside.rings.is_over() || !is_alive(pid)).then_some(pid);
+        let over: Vec<u32> = self.outside.iter().filter_map(is_over).collect();
+        for outside in self.outside.values_mut() {
+            is_time |= outside.rings.pass(writer);
         }
-        for pid in gone {
-            if let Some(rings) = self.outside.remove(&pid) {
-                self.over.extend(rings.finish(writer).0);
-            }
+        for pid in over {
+            self.end_outside(pid, writer);
         }
-        is_time || over_before == 0 && !self.over.is_empty()
+        is_time || !had_any && self.has_any()
     }
 
     fn write_parts(&mut self, writer: &WriterThread) {
         self.drain.write_parts(writer);
-        self.outside.values_mut().for_each(|rings| rings.write_parts(writer));
+        self.outside.values_mut().for_each(|outside| outside.rings.write_parts(writer));
     }
 
     fn pause(&self) -> Duration {
-        let pauses = self.outside.values().map(Rings::pause);
+        let pauses = self.outside.values().map(|outside| outside.rings.pause());
         pauses.fold(self.drain.pause(), Duration::min)
     }
 
     fn summaries(&self) -> Vec<ProcessSummary> {
         let mut summaries = self.drain.summaries();
-        summaries.extend(self.over.iter().cloned());
-        summaries.extend(self.outside.values().flat_map(Rings::summaries));
+        summaries.extend(self.over.iter().chain(&self.unrecorded).cloned());
+        summaries.extend(self.outside.values().flat_map(|outside| outside.rings.summaries()));
         summaries
     }
 
     fn stop(&mut self) {
         self.drain.stop();
-        self.outside.values_mut().for_each(Rings::stop);
+        self.outside.values_mut().for_each(|outside| outside.rings.stop());
     }
 
     fn finish(self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
         let (mut summaries, is_any_alive) = self.drain.finish(writer);
-        summaries.extend(self.over);
-        for (_, rings) in self.outside {
-            summaries.extend(rings.finish(writer).0);
+        summaries.extend(self.over.into_iter().chain(self.unrecorded));
+        for (_, outside) in self.outside {
+            summaries.extend(outside.rings.finish(writer).0);
         }
         (summaries, is_any_alive)
     }
@@ -179,13 +206,10 @@ impl Source for Tree {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    #[test]
-    fn a_program_for_glibc_has_an_agent_and_what_is_gone_is_left_alone() {
-        assert_eq!(verdict(&std::env::current_exe().unwrap()), Verdict::HasAgent);
-        assert_eq!(verdict(Path::new("/no/such/program (deleted)")), Verdict::HasAgent);
-    }
+    use super::*;
+    use crate::allocators::Allocators;
 
     #[test]
     fn children_are_those_that_run() {
@@ -196,5 +220,21 @@ mod tests {
         // Kernels without CONFIG_PROC_CHILDREN tell nothing.
         assert!(found.is_empty() || found.contains(&child.id()), "{found:?}");
         assert!(!children_of(std::process::id()).contains(&child.id()));
+    }
+
+    #[test]
+    fn those_that_are_not_recorded_are_all_counted_and_the_first_are_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
+        let mut tree = Tree::new(drain, RingOptions::of_clock(1_000_000));
+        for pid in 1..=MOST_UNRECORDED as u32 + 5 {
+            tree.tell_unrecorded(pid, "/opt/old".to_owned(), "a program for a 32-bit CPU".to_owned(), 7);
+        }
+        let summaries = tree.summaries();
+        let counted: u64 = summaries.iter().map(|summary| summary.losses.children_unrecorded).sum();
+        assert_eq!((summaries.len(), counted), (MOST_UNRECORDED, 5));
+        let mut directories: Vec<_> = summaries.iter().map(|summary| &summary.directory).collect();
+        directories.dedup();
+        assert_eq!(directories.len(), MOST_UNRECORDED);
     }
 }

@@ -214,6 +214,21 @@ pub enum HookState {
     UnknownCode = 5,
     /// The kernel refused memory near it, or to have its code changed.
     Refused = 6,
+    /// It was found when threads may have been running it already.
+    Late = 7,
+}
+
+/// Why functions of allocators were not looked for in all objects of a process: bits of
+/// [`ProcessHeader::not_looked_through`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum NotLookedThrough {
+    /// Nowhere: there is no memory for the list of objects, or the processor can't save its vector registers.
+    Any = 1,
+    /// The dynamic linker has no place where it tells of objects that are loaded later.
+    LoadedLater = 2,
+    /// More objects were loaded at a time than are kept.
+    BeyondMost = 4,
 }
 
 /// What interrupts a thread.
@@ -252,10 +267,12 @@ pub struct ProcessHeader {
     pub version: AtomicU32,
     /// A [`ProcessState`].
     pub state: AtomicU32,
-    /// Process id.
+    /// Process id, in its own PID namespace.
     pub pid: AtomicU32,
-    /// Parent's process id at the start.
+    /// Parent's process id at the start, likewise.
     pub parent_pid: AtomicU32,
+    /// Which namespace that is: the inode of `/proc/self/ns/pid`. 0 where it could not be read.
+    pub pid_namespace: AtomicU64,
     /// `CLOCK_MONOTONIC` at the start.
     pub started_ns: AtomicU64,
     /// `CLOCK_MONOTONIC` when the exit handlers ran.
@@ -299,6 +316,8 @@ pub struct ProcessHeader {
     pub children_unrecorded: AtomicU32,
     /// See [`Self::follow_shift`]: [`ALWAYS_FOLLOWED_BYTES`] at first. Grows up to [`MOST_FOLLOWED_BYTES`].
     pub followed_bytes: AtomicU64,
+    /// A bit for each [`NotLookedThrough`].
+    pub not_looked_through: AtomicU64,
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }

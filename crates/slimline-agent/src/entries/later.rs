@@ -1,25 +1,27 @@
 //! Objects that are loaded later (`dlopen`): the dynamic linker calls a function of its own whenever its list of objects
 //! has changed, which does nothing and is there for debuggers (`_r_debug.r_brk`). A jump to [`changed`] takes its place.
 //!
-//! It is called after an object was mapped and before anything of it was relocated or run, so nobody runs the code that
-//! is changed. Interposing `dlopen` would not do: it looks at who calls it.
-//!
-//! What is here is used with the dynamic linker's lock held, or before there is a second thread.
+//! It is called after an object was mapped and before its initialization, for the first object before and for those that it
+//! needs, by the C library's version, after relocation: so nobody runs the code that is changed. Interposing `dlopen` would
+//! not do: it looks at who calls it. Some calls can't be met: those by a signal handler that interrupted the agent, and by a
+//! `vfork` child, which shares our memory. What was loaded then is found at the next one, when threads may be running it: so
+//! all that is new is told then, and left as it is.
 #![allow(unsafe_code)] // reads the dynamic linker's structures, and loaded code
 
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use slimline_emulate::relocate::{ENDBR64, JUMP_BYTES};
+use slimline_trace::wire::NotLookedThrough;
 
 use super::patch::{Jump, Stubs};
-use super::{Wanted, look_through};
+use super::{Wanted, look_through, tell_not_looked_through};
 use crate::{hooks, kernel, process, thread, unwind};
 
-/// Objects that are known at one time; those beyond are not looked through.
+/// Objects that are known at one time; those beyond are not looked through, which is told.
 const MOST_OBJECTS: usize = 2048;
 
 /// An object that was looked through.
@@ -31,8 +33,8 @@ struct Known {
     is_loaded: bool,
 }
 
-/// All that are known. In memory of its own.
-pub(super) struct Registry {
+/// All that are known.
+struct Registry {
     wanted: Wanted<'static>,
     /// Objects that were ever loaded and unloaded when the list was looked through.
     changes: [u64; 2],
@@ -40,25 +42,71 @@ pub(super) struct Registry {
     count: usize,
 }
 
-static REGISTRY: AtomicPtr<UnsafeCell<Registry>> = AtomicPtr::new(null_mut());
+/// The registry, and who may be at it. In memory of its own.
+struct Kept {
+    registry: UnsafeCell<Registry>,
+    /// Somebody is. The dynamic linker's lock keeps other threads away, but neither a signal handler of this one nor, in a
+    /// forked child, what another thread had begun.
+    is_taken: AtomicBool,
+    /// The list has changed and nobody looked.
+    is_missed: AtomicBool,
+}
+// SAFETY: `registry` is used by who took it.
+unsafe impl Sync for Kept {}
 
-/// Looks through all objects that are loaded, and from now on through those that will be.
-pub(super) fn begin(wanted: Wanted<'static>) {
-    let Some(memory) = kernel::map(size_of::<UnsafeCell<Registry>>()) else { return };
-    let registry = memory.cast::<UnsafeCell<Registry>>().as_ptr();
-    // SAFETY: fresh zeros, ours alone; the fields that zeros say nothing of are written first.
-    unsafe {
-        let registry = (*registry).get();
-        (&raw mut (*registry).wanted).write(wanted);
-        (*registry).look();
+static KEPT: AtomicPtr<Kept> = AtomicPtr::new(null_mut());
+
+/// Looks through all objects that are loaded, and from now on through those that will be. `is_alone`: there is one thread.
+pub(super) fn begin(wanted: Wanted<'static>, is_alone: bool) {
+    let Some(memory) = kernel::map(size_of::<Kept>()) else {
+        return tell_not_looked_through(NotLookedThrough::Any);
+    };
+    let kept = memory.cast::<Kept>().as_ptr();
+    // SAFETY: fresh zeros, ours alone; the field that zeros say nothing of is written first.
+    let kept = unsafe {
+        (&raw mut (*(*kept).registry.get()).wanted).write(wanted);
+        &*kept
+    };
+    kept.is_missed.store(!is_alone, Relaxed);
+    kept.look();
+    // SAFETY: no other thread is in the linker.
+    if !is_alone || !unsafe { redirect_debug_function() } {
+        return tell_not_looked_through(NotLookedThrough::LoadedLater);
     }
-    REGISTRY.store(registry, Release);
-    redirect_debug_function();
+    KEPT.store(core::ptr::from_ref(kept).cast_mut(), Release);
+}
+
+/// In a forked child: the thread that was at the registry is no more, and what it was doing may be half done.
+pub(super) fn forget() {
+    // SAFETY: null, or made by `begin`, and never given back.
+    if let Some(kept) = unsafe { KEPT.load(Acquire).as_ref() }
+        && kept.is_taken.load(Relaxed)
+    {
+        KEPT.store(null_mut(), Release);
+        tell_not_looked_through(NotLookedThrough::LoadedLater);
+    }
+}
+
+impl Kept {
+    /// Looks at what has changed; where somebody is at it already, the next look knows that it comes late.
+    fn look(&self) {
+        if self.is_taken.swap(true, Acquire) {
+            self.is_missed.store(true, Relaxed);
+            return;
+        }
+        let was_missed = self.is_missed.swap(false, Relaxed);
+        // A handler may load something while we look, which is then among the objects.
+        let is_late = || was_missed || self.is_missed.load(Relaxed);
+        // SAFETY: taken.
+        unsafe { (*self.registry.get()).look(&is_late) };
+        self.is_taken.store(false, Release);
+    }
 }
 
 impl Registry {
-    /// Looks through the objects that are new, and gives up what belonged to those that are gone.
-    fn look(&mut self) {
+    /// Looks through the objects that are new, and gives up what belonged to those that are gone. New ones may run already
+    /// where it `is_late`.
+    fn look(&mut self, is_late: &dyn Fn() -> bool) {
         let mut is_first = true;
         let mut is_changed = false;
         unwind::each_object(&mut |info| {
@@ -72,7 +120,7 @@ impl Registry {
                 }
             }
             if is_changed {
-                self.meet(info, is_program);
+                self.meet(info, is_program, is_late);
             }
             !is_changed
         });
@@ -81,14 +129,17 @@ impl Registry {
         }
     }
 
-    fn meet(&mut self, info: &libc::dl_phdr_info, is_program: bool) {
+    fn meet(&mut self, info: &libc::dl_phdr_info, is_program: bool, is_late: &dyn Fn() -> bool) {
         let headers = info.dlpi_phdr as u64;
         if let Some(known) = self.objects[..self.count].iter_mut().find(|known| known.headers == headers) {
             known.is_loaded = true;
         } else if let Some(place) = self.objects.get_mut(self.count) {
-            let stubs = look_through(info, is_program, &self.wanted);
+            // SAFETY: nobody runs it yet where it is not late.
+            let stubs = unsafe { look_through(info, is_program, &self.wanted, is_late()) };
             *place = Known { headers, stubs, is_loaded: true };
             self.count += 1;
+        } else {
+            tell_not_looked_through(NotLookedThrough::BeyondMost);
         }
     }
 
@@ -110,16 +161,14 @@ impl Registry {
 
 /// The dynamic linker's list of objects has changed, or is about to.
 extern "C" fn changed() {
-    let registry = REGISTRY.load(Acquire);
-    if registry.is_null() || !hooks::is_recording() || !process::is_ours() {
-        return;
+    // SAFETY: null, or made by `begin`, and never given back.
+    let Some(kept) = (unsafe { KEPT.load(Acquire).as_ref() }) else { return };
+    let is_outside = || thread::current().is_some_and(|thread| thread.enter().is_some());
+    if hooks::is_recording() && process::is_ours() && is_outside() {
+        kept.look();
+    } else {
+        kept.is_missed.store(true, Relaxed);
     }
-    // A signal handler that loads something while this thread is in the middle of the agent is not met: the next change is.
-    if thread::current().is_none_or(|thread| thread.enter().is_none()) {
-        return;
-    }
-    // SAFETY: the dynamic linker's lock is held by this thread, which was not in here already: nothing below loads objects.
-    unsafe { (*(*registry).get()).look() };
 }
 
 /// `struct r_debug` of `link.h`.
@@ -131,7 +180,10 @@ struct LinkerState {
 }
 
 /// False where the function is not what it always was.
-fn redirect_debug_function() -> bool {
+///
+/// # Safety
+/// No other thread may be in the dynamic linker.
+unsafe fn redirect_debug_function() -> bool {
     // SAFETY: a NUL-terminated name.
     let state = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast::<LinkerState>();
     if state.is_null() {
@@ -145,7 +197,9 @@ fn redirect_debug_function() -> bool {
     // SAFETY: a function of the dynamic linker's is followed by others, or by its table of unwinding.
     let code = unsafe { core::slice::from_raw_parts(function as *const u8, 32) };
     let Some(offset) = room_of_nothing(code) else { return false };
-    Jump::new(function + offset as u64, changed as *const () as u64).is_some_and(|jump| jump.write())
+    let jump = Jump::new(function + offset as u64, changed as *const () as u64);
+    // SAFETY: promised by the caller; we come from there, and are not in that page.
+    jump.is_some_and(|jump| unsafe { jump.write() })
 }
 
 /// Where in a function that only returns there is room for a jump: behind its `endbr64`. None where it does anything, or
@@ -167,6 +221,41 @@ fn room_of_nothing(code: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn kept() -> &'static Kept {
+        let kept = kernel::map(size_of::<Kept>()).unwrap().cast::<Kept>().as_ptr();
+        // SAFETY: as in `begin`.
+        unsafe {
+            (&raw mut (*(*kept).registry.get()).wanted).write(Wanted::new(&[]));
+            &*kept
+        }
+    }
+
+    /// A signal handler that loads something while its thread is at the registry.
+    #[test]
+    fn who_comes_while_it_is_taken_leaves_it_alone_and_is_told_of() {
+        let kept = kept();
+        kept.is_taken.store(true, Relaxed);
+        kept.look();
+        // SAFETY: nobody else knows it.
+        let count = || unsafe { (*kept.registry.get()).count };
+        assert_eq!((count(), kept.is_missed.load(Relaxed)), (0, true));
+        kept.is_taken.store(false, Relaxed);
+        kept.look();
+        assert!(count() > 1 && !kept.is_missed.load(Relaxed) && !kept.is_taken.load(Relaxed));
+    }
+
+    #[test]
+    fn objects_beyond_the_most_are_told_of() {
+        let kept = kept();
+        // SAFETY: nobody else knows it; zeros are objects that were unloaded.
+        unsafe { (*kept.registry.get()).count = MOST_OBJECTS - 1 };
+        assert_eq!(super::super::not_looked_through() & NotLookedThrough::BeyondMost as u64, 0);
+        kept.look();
+        assert_ne!(super::super::not_looked_through() & NotLookedThrough::BeyondMost as u64, 0);
+        // SAFETY: as above. The others were never loaded.
+        assert_eq!(unsafe { (*kept.registry.get()).count }, 1);
+    }
 
     #[test]
     fn a_function_that_does_nothing_has_room_in_what_pads_it() {

@@ -8,8 +8,9 @@
 //!
 //! The collector says which functions by name ([`ALLOCATORS_FILE`]), and they are looked for in the symbol tables of each
 //! object that is loaded ([`elf`]): it can't know all programs that a process may start. It happens before the object's own
-//! code runs: when the process starts, with one thread, and when something is loaded later ([`later`]). Where a function's first instructions can't be moved ([`slimline_emulate::relocate`]) it is left alone, and
-//! the collector is told why. No memory is ever writable and executable at once ([`patch`]). A forked child inherits all
+//! code runs: when the process starts, with one thread, and when something is loaded later ([`later`]). Where threads may be
+//! running it already, or a function's first instructions can't be moved ([`slimline_emulate::relocate`]), it is left alone,
+//! and the collector is told why. No memory is ever writable and executable at once ([`patch`]). A forked child inherits all
 //! of it; a program that is exec'd begins anew.
 #![allow(unsafe_code)] // reads loaded code
 
@@ -25,27 +26,50 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::slice;
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use slimline_trace::wire::{
     ALLOCATORS_FILE, AllocatorEvent, AllocatorFunction, AllocatorRole, HookState, MAX_ALLOCATOR_FUNCTIONS, MessageKind,
-    OBJECTS_WITHOUT_ALLOCATORS,
+    NotLookedThrough, OBJECTS_WITHOUT_ALLOCATORS,
 };
 
-use crate::recorder::bytes_of;
+use crate::recorder::{self, bytes_of};
 use crate::text::Path;
 use crate::{blocks, kernel, thread};
 use elf::{Elf, File};
 use hooked::Hook;
 use patch::{Patcher, Stubs};
-pub(crate) use pools::forget;
 
 /// Whether this process, or one that it was forked from, was looked through.
 static LOOKED: AtomicBool = AtomicBool::new(false);
+/// A bit for each [`NotLookedThrough`] of this process or one that it was forked from.
+static NOT_LOOKED_THROUGH: AtomicU64 = AtomicU64::new(0);
 
-/// Looks for the functions that the collector named in `directory` and hooks them. While there is one thread.
+/// In a forked child: what other threads had begun stays so.
+pub(crate) fn forget() {
+    pools::forget();
+    later::forget();
+}
+
+/// Tells that functions were not looked for everywhere.
+fn tell_not_looked_through(why: NotLookedThrough) {
+    NOT_LOOKED_THROUGH.fetch_or(why as u64, Relaxed);
+    if let Some(header) = recorder::header() {
+        header.not_looked_through.store(not_looked_through(), Relaxed);
+    }
+}
+
+fn not_looked_through() -> u64 {
+    NOT_LOOKED_THROUGH.load(Relaxed)
+}
+
+/// Looks for the functions that the collector named in `directory` and hooks them.
 pub(crate) fn start(directory: &str) {
     if LOOKED.swap(true, Relaxed) {
+        // A forked child has a file of its own.
+        if let Some(header) = recorder::header() {
+            header.not_looked_through.store(not_looked_through(), Relaxed);
+        }
         return;
     }
     let mut path = Path::new();
@@ -54,10 +78,14 @@ pub(crate) fn start(directory: &str) {
     }
     let Some(file) = path.as_c_str().and_then(File::open) else { return };
     let functions = functions(file.keep());
-    if functions.is_empty() || !hooked::can_save_registers() {
+    if functions.is_empty() {
         return;
     }
-    later::begin(Wanted::new(functions));
+    if !hooked::can_save_registers() {
+        return tell_not_looked_through(NotLookedThrough::Any);
+    }
+    // Libraries that began before us may have made threads.
+    later::begin(Wanted::new(functions), kernel::threads() == Some(1));
 }
 
 fn functions(content: &'static [u8]) -> &'static [AllocatorFunction] {
@@ -123,8 +151,17 @@ struct Found {
     bytes: u64,
 }
 
-/// Hooks an object's functions that are looked for; the memory that this needs.
-fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>) -> Option<Stubs> {
+/// Hooks an object's functions that are looked for; the memory that this needs. Where it `is_late`, threads may be running
+/// them already: then they are only told of.
+///
+/// # Safety
+/// Nobody may run the object's code, unless it `is_late`.
+unsafe fn look_through(
+    info: &libc::dl_phdr_info,
+    is_program: bool,
+    wanted: &Wanted<'_>,
+    is_late: bool,
+) -> Option<Stubs> {
     // SAFETY: the linker's string.
     let name = unsafe { CStr::from_ptr(info.dlpi_name) };
     let path = if is_program { c"/proc/self/exe" } else { name };
@@ -164,23 +201,31 @@ fn look_through(info: &libc::dl_phdr_info, is_program: bool, wanted: &Wanted<'_>
     let is_kept = |found: &Found| has_own_malloc || wanted.functions[found.function].needs_own_malloc == 0;
     // Names of one function are hooked once.
     found.sort_unstable_by_key(|found| (!is_kept(found), found.address, found.function));
-    hook_all(info, &found[..found.partition_point(is_kept)], wanted.functions)
+    // SAFETY: promised by the caller.
+    unsafe { hook_all(info, &found[..found.partition_point(is_kept)], wanted.functions, is_late) }
 }
 
-fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFunction]) -> Option<Stubs> {
+/// # Safety
+/// As [`look_through`].
+unsafe fn hook_all(
+    info: &libc::dl_phdr_info,
+    found: &[Found],
+    functions: &[AllocatorFunction],
+    is_late: bool,
+) -> Option<Stubs> {
     let first = found.first()?;
-    let mut patcher = Patcher::new(info, found.len());
+    let (mut patcher, none) =
+        if is_late { (None, HookState::Late) } else { (Patcher::new(info, found.len()), HookState::Refused) };
     let mut states = [HookState::Refused; MOST_HOOKS];
-    let mut last = first.address.wrapping_sub(1);
+    let mut last = (first.address.wrapping_sub(1), none);
     for (found, state) in found.iter().zip(&mut states) {
-        if found.address == last {
-            *state = HookState::Followed;
+        if found.address == last.0 {
+            *state = last.1;
             continue;
         }
-        last = found.address;
         let function = &functions[found.function];
         if let Some(hook) = Hook::of(function) {
-            *state = match patcher.as_mut().ok_or(HookState::Refused).and_then(|patcher| patcher.add(*found, hook)) {
+            *state = match patcher.as_mut().ok_or(none).and_then(|patcher| patcher.add(*found, hook)) {
                 Ok(()) => HookState::Followed,
                 Err(refused) => refused,
             };
@@ -188,8 +233,10 @@ fn hook_all(info: &libc::dl_phdr_info, found: &[Found], functions: &[AllocatorFu
                 blocks::expect_inner();
             }
         }
+        last = (found.address, *state);
     }
-    let stubs = patcher.and_then(Patcher::finish);
+    // SAFETY: there is a patcher where it is not late.
+    let stubs = patcher.and_then(|patcher| unsafe { patcher.finish() });
     let Some(thread) = thread::current() else { return stubs };
     let Some(_inside) = thread.enter() else { return stubs };
     let is_told = |number: usize| {

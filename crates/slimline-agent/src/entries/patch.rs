@@ -1,8 +1,8 @@
 //! Code that is changed: jumps in the place of functions' first instructions, and the stubs that they lead to.
 //!
 //! Stubs lie in memory of their own within reach of the object. It is filled while it is writable, made executable, and
-//! only then do jumps lead there; the pages that these are written to can't run meanwhile, which no thread but ours
-//! would notice, and there is no other.
+//! only then do jumps lead there. The pages that these are written to can't run meanwhile, and a thread that was between
+//! their first bytes would go on in the middle of a jump: so it is for the caller to know that nobody runs them.
 
 use core::slice;
 use slimline_emulate::relocate::{JUMP_BYTES, MOST_MOVED_BYTES, Refusal, distance, relocate};
@@ -131,14 +131,19 @@ impl<'a> Patcher<'a> {
 
     /// Has all prepared hooks take effect, and returns the memory that they need; None where the kernel refuses, or there
     /// are none.
-    pub(super) fn finish(self) -> Option<Stubs> {
+    ///
+    /// # Safety
+    /// Nobody may run the object's code.
+    pub(super) unsafe fn finish(self) -> Option<Stubs> {
         let (start, bytes) = (self.stubs, self.stubs_bytes);
         let stubs = Stubs { start, bytes, hooks: self.hooks as u64, hooks_bytes: self.room * size_of::<Hook>() };
         // SAFETY: nobody writes to the stubs any more.
         let is_ready = unsafe { kernel::protect(start, bytes, libc::PROT_READ | libc::PROT_EXEC) };
         // SAFETY: so many were written.
         let jumps = unsafe { slice::from_raw_parts(self.jumps, self.count) };
-        let done = if is_ready { jumps.iter().take_while(|jump| jump.write()).count() } else { 0 };
+        // SAFETY: promised by the caller.
+        let write = |jump: &&Jump| unsafe { jump.write() };
+        let done = if is_ready { jumps.iter().take_while(write).count() } else { 0 };
         // SAFETY: mapped in this size; the slice is not used any more.
         unsafe { kernel::unmap(self.jumps.cast(), self.room * size_of::<Jump>()) };
         if done == 0 {
@@ -157,11 +162,15 @@ impl Jump {
         Some(jump)
     }
 
-    pub(super) fn write(&self) -> bool {
+    /// Writes it; false where the kernel refuses.
+    ///
+    /// # Safety
+    /// Until it is done nobody may run code in the pages that it lies in.
+    pub(super) unsafe fn write(&self) -> bool {
         let first = self.at & !(PAGE_BYTES - 1);
         let end = (self.at + JUMP_BYTES as u64).next_multiple_of(PAGE_BYTES);
         let bytes = (end - first) as usize;
-        // SAFETY: code of the program, which doesn't run now; made what it was again at once.
+        // SAFETY: code of the program, which nobody runs now, as the caller promised; made what it was again at once.
         unsafe {
             if !kernel::protect(first, bytes, libc::PROT_READ | libc::PROT_WRITE) {
                 return false;

@@ -61,6 +61,7 @@ pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
     shown.version.store(VERSION, Relaxed);
     shown.pid.store(kernel::process_id(), Relaxed);
     shown.parent_pid.store(kernel::parent_id(), Relaxed);
+    shown.pid_namespace.store(kernel::pid_namespace(), Relaxed);
     shown.started_ns.store(now_ns(), Relaxed);
     shown.magic.store(MAGIC, Release);
     stacks::reset();

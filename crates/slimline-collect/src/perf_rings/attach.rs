@@ -45,9 +45,6 @@ pub(crate) fn program_of(pid: u32) -> String {
     link.map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Number of the first program of a process that had agents in others before: their directories are numbered from 0.
-const FIRST_AFTER_AGENTS: u32 = 1000;
-
 impl Rings {
     /// Samples these processes from now on, all their threads; with `children` those that they fork, too.
     ///
@@ -70,13 +67,14 @@ impl Rings {
         Ok(attached)
     }
 
-    /// Samples a process that had an agent before, up to its next `exec`, which may bring one again.
+    /// Samples what a process runs now, up to its next `exec`, which may bring an agent. It is told as program `number` of
+    /// its process.
     ///
     /// # Errors
     /// As [`Self::attach`].
-    pub(crate) fn attach_until_exec(options: &RingOptions, pid: u32) -> Result<Self, RecordError> {
+    pub(crate) fn attach_until_exec(options: &RingOptions, pid: u32, number: u32) -> Result<Self, RecordError> {
         let mut attached = Self::attach(options, &[pid], false)?;
-        attached.tracks.number_programs_from(pid, FIRST_AFTER_AGENTS);
+        attached.tracks.number_programs_from(pid, number);
         attached.tracks.is_over_at_exec = true;
         Ok(attached)
     }

@@ -5,7 +5,7 @@ use std::iter;
 use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
-use slimline_trace::session::{Losses, ProcessSummary, Trigger};
+use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
 use slimline_trace::tables::Sample;
 use slimline_trace::wire::Quality;
 
@@ -18,10 +18,17 @@ use crate::program_run::ProgramRun;
 /// How often `/proc/<pid>/maps` is read at most.
 const MAPS_EVERY_NS: u64 = 250_000_000;
 
+/// Why there is nothing of a program that ended before it had mapped its file. The kernel tells of its `exec`, takes the
+/// events away, which looks as an end does, and only then maps it.
+const EVENTS_TAKEN: &str = "the kernel ended its sampling as it began, which it does where a program has more rights than who \
+                            starts it (set-user-id, set-group-id, file capabilities) or may not be read";
+
 /// A program, and what is needed to look at its code while it runs on.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) run: ProgramRun,
+    /// What the process called itself when it became this program by `exec`.
+    exec_name: Option<String>,
     owner: Owner,
     known_files: KnownFiles,
     plans: Plans,
@@ -48,6 +55,7 @@ impl Image {
         Self {
             owner: Owner { pid: run.pid(), mapped_by_s },
             run,
+            exec_name: None,
             known_files: KnownFiles::default(),
             plans: Plans::default(),
             lost: 0,
@@ -66,6 +74,11 @@ impl Image {
             (self.wants_maps, self.last_maps_ns) = (false, Some(now_ns));
         }
         takes
+    }
+
+    /// It began by an `exec`, and has this name.
+    pub(super) fn began_by_exec(&mut self, name: String) {
+        self.exec_name = Some(name);
     }
 
     /// Records were lost.
@@ -175,6 +188,17 @@ impl Image {
             kernel_samples: self.kernel_samples,
             ..summary.losses
         };
-        ProcessSummary { losses, ..summary }
+        let summary = ProcessSummary { losses, ..summary };
+        match &self.exec_name {
+            Some(name) if summary.state == ProcessState::Exited && summary.executable.is_empty() && self.lost == 0 => {
+                ProcessSummary {
+                    state: ProcessState::Failed,
+                    failure: Some(EVENTS_TAKEN.to_owned()),
+                    executable: name.clone(),
+                    ..summary
+                }
+            }
+            _ => summary,
+        }
     }
 }

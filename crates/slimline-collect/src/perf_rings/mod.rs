@@ -23,6 +23,7 @@ mod records;
 mod tests;
 mod tracks;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::time::Duration;
@@ -182,6 +183,11 @@ impl Rings {
     /// What samples weigh.
     pub(crate) fn weight(&self) -> WeightUnit {
         self.writers.weighing().unit()
+    }
+
+    /// Whether there is nothing left to sample: each process went on to another program, at which its recording was to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.tracks.only.as_ref().is_some_and(HashSet::is_empty)
     }
 
     /// Leaves all processes but this one unrecorded.

@@ -100,9 +100,10 @@ impl Tracks {
                     self.only.get_or_insert_default().remove(&pid);
                     return;
                 }
-                let run = &mut self.begin(pid, parent_pid, LiveMappings::default(), time_ns).run;
-                run.thread_began(tid, time_ns);
-                run.thread_named(tid, time_ns, &name);
+                let image = self.begin(pid, parent_pid, LiveMappings::default(), time_ns);
+                image.run.thread_began(tid, time_ns);
+                image.run.thread_named(tid, time_ns, &name);
+                image.began_by_exec(name);
             }
             What::Named { name, by_exec: false } => self.image(pid, time_ns).run.thread_named(tid, time_ns, &name),
             What::Began { parent } if parent.pid != pid => {
@@ -344,6 +345,49 @@ mod tests {
             (child.mappings.path.as_slice(), child.mappings.first_seen_ns[0]),
             (&["/bin/sh".to_owned()][..], 20)
         );
+    }
+
+    /// As a set-user-id program: the kernel tells of its `exec`, and takes the events away before anything is mapped.
+    #[test]
+    fn a_program_that_the_kernel_hides_is_told() {
+        let ended = |time_ns, pid| event(time_ns, pid, pid, What::Ended);
+        let events = vec![
+            exec(10, 7, "su"),
+            ended(11, 7),
+            exec(20, 8, "tool"),
+            mapped(21, 8, "/bin/tool"),
+            ended(22, 8),
+            exec(30, 9, "short"),
+            event(31, 9, 9, What::Lost(2)),
+            ended(32, 9),
+        ];
+        let (_scratch, session) = recorded(tracks(), events);
+        let told: Vec<_> =
+            session.processes().iter().map(|process| (process.executable.as_str(), process.state)).collect();
+        use ProcessState::{Exited, Failed};
+        assert_eq!(told, [("su", Failed), ("/bin/tool", Exited), ("", Exited)]);
+        assert!(session.processes()[0].failure.as_ref().unwrap().contains("set-user-id"));
+    }
+
+    #[test]
+    fn an_exec_ends_what_is_sampled_up_to_it() {
+        let mut tracks = tracks();
+        tracks.only = Some(HashSet::from([7]));
+        tracks.is_over_at_exec = true;
+        tracks.pending =
+            vec![mapped(1, 7, "/bin/first"), sample(10, 7, 7, 1), exec(20, 7, "next"), sample(21, 7, 7, 1)];
+        let scratch = tempfile::tempdir().unwrap();
+        let session = SessionWriter::create(&scratch.path().join("session"), &empty_info()).unwrap();
+        let writer = WriterThread::start(session).unwrap();
+        let mut rings = Rings::of_rings(Vec::new(), Writers::new(EventAttr::default(), &[]), tracks);
+        assert!(!rings.is_over());
+        // What happened before a pass began is taken in by the next.
+        rings.pass(&writer);
+        rings.pass(&writer);
+        assert!(rings.is_over());
+        let (processes, _) = rings.finish(&writer);
+        assert_eq!((processes.len(), processes[0].samples), (1, 1));
+        writer.finish().1.unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::resolver::{Reason, Unresolved};
-use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger};
+use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger, Unlooked};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use super::served;
@@ -225,15 +225,40 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     notes.extend(unseen_calls(allocators).into_iter().map(|(names, why)| {
         format!("calls of {names} (of an allocator) are not seen, and blocks are taken for others': {why}")
     }));
-    for process in &info.processes {
-        if let Some(failure) = &process.failure {
-            notes.push(format!("process {} ({}) was not recorded: {failure}", process.pid, process.executable));
-        } else if process.trigger == Trigger::Off && process.trigger_errno != 0 {
+    let unlooked: BTreeSet<Unlooked> = info.processes.iter().flat_map(|process| &process.unlooked).copied().collect();
+    notes.extend(unlooked.into_iter().map(|unlooked| {
+        format!("functions of allocators other than the C library's were not looked for in {}", unlooked.objects())
+    }));
+    notes.extend(failures(info));
+    for process in info.processes.iter().filter(|process| process.failure.is_none()) {
+        if process.trigger == Trigger::Off && process.trigger_errno != 0 {
             let error = io::Error::from_raw_os_error(process.trigger_errno.cast_signed());
             notes.push(format!("process {} ({}) was not sampled: {error}", process.pid, process.executable));
         }
     }
     notes
+}
+
+/// Which processes were not recorded, and why: a line for each program and reason.
+fn failures(info: &SessionInfo) -> Vec<String> {
+    let mut alike: Vec<(&ProcessSummary, &str, u64)> = Vec::new();
+    for process in &info.processes {
+        let Some(failure) = process.failure.as_deref() else { continue };
+        // Those that are no longer told one by one.
+        let count = process.losses.children_unrecorded.saturating_add(1);
+        match alike.iter_mut().find(|(first, why, _)| first.executable == process.executable && *why == failure) {
+            Some((.., so_far)) => *so_far = so_far.saturating_add(count),
+            None => alike.push((process, failure, count)),
+        }
+    }
+    let line = |(first, why, count): (&ProcessSummary, &str, u64)| {
+        let (pid, program) = (first.pid, &first.executable);
+        match count {
+            1 => format!("process {pid} ({program}) was not recorded: {why}"),
+            _ => format!("process {pid} ({program}) and {} more were not recorded: {why}", count - 1),
+        }
+    };
+    alike.into_iter().map(line).collect()
 }
 
 /// That several recordings are taken together, and which.
@@ -318,6 +343,30 @@ mod tests {
         let told = notes(&info);
         assert!(told.len() == 1 && told[0].starts_with("calls of `take` (of an allocator) are not seen"), "{told:?}");
         assert!(told[0].ends_with(": its first instructions call another function"), "{told:?}");
+    }
+
+    #[test]
+    fn objects_that_were_not_looked_through_are_told_once() {
+        let mut info = info();
+        info.processes[0].unlooked = vec![Unlooked::LoadedLater, Unlooked::BeyondMost];
+        info.processes.push(ProcessSummary { unlooked: vec![Unlooked::LoadedLater], ..summary("p8-0") });
+        let told = notes(&info);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("were not looked for in objects that are loaded while it runs (dlopen)"), "{told:?}");
+    }
+
+    #[test]
+    fn processes_that_were_not_recorded_are_told_by_program_and_reason() {
+        let mut info = info();
+        let failed = |pid, why: &str| ProcessSummary { pid, failure: Some(why.to_owned()), ..summary("p8-0") };
+        let mut last = failed(9, "for a 32-bit CPU");
+        last.losses.children_unrecorded = 5;
+        info.processes.extend([failed(7, "for a 32-bit CPU"), failed(8, "set-user-id"), last]);
+        let expected = [
+            "process 7 (/opt/program) and 6 more were not recorded: for a 32-bit CPU",
+            "process 8 (/opt/program) was not recorded: set-user-id",
+        ];
+        assert_eq!(notes(&info), expected);
     }
 
     #[test]

@@ -325,6 +325,9 @@ pub struct ProcessSummary {
     /// Functions of allocators other than the C library's that its objects have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocators: Vec<FoundAllocator>,
+    /// In which of its objects they were not looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlooked: Vec<Unlooked>,
     /// What is missing.
     pub losses: Losses,
 }
@@ -356,6 +359,8 @@ pub enum HookOutcome {
     UnknownCode,
     /// The kernel refused memory near it, or to have its code changed.
     Refused,
+    /// It was found when threads may have been running it already.
+    Late,
 }
 
 impl HookOutcome {
@@ -369,7 +374,37 @@ impl HookOutcome {
             Self::OutOfReach => "its first instructions name an address that is out of reach from elsewhere",
             Self::UnknownCode => "its first instructions can't be moved",
             Self::Refused => "the kernel refused to have its code changed",
+            Self::Late => {
+                "it was loaded unseen (by a signal handler or a vfork child) or beside other threads, which may be \
+                           running it"
+            }
         })
+    }
+}
+
+/// Why functions of allocators were not looked for in all objects of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlooked {
+    /// In none.
+    Any,
+    /// Not in those that are loaded while it runs.
+    LoadedLater,
+    /// Not in those beyond the first so many.
+    BeyondMost,
+}
+
+impl Unlooked {
+    /// Which objects, and why, as the end of a sentence.
+    pub fn objects(self) -> &'static str {
+        match self {
+            Self::Any => "any object: the processor can't save its vector registers (XSAVE), or there is no memory",
+            Self::LoadedLater => {
+                "objects that are loaded while it runs (dlopen): its dynamic linker does not tell of them in a known way, or \
+                 other threads were running before the agent"
+            }
+            Self::BeyondMost => "all objects: more were loaded at a time than the agent keeps",
+        }
     }
 }
 
@@ -387,6 +422,7 @@ impl ProcessSummary {
             trigger_errno: 0,
             between_errno: 0,
             allocators: Vec::new(),
+            unlooked: Vec::new(),
             started_ns,
             ended_ns: started_ns,
             parts: 0,

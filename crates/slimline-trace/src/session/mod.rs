@@ -59,7 +59,7 @@ pub use error::{OutOfSpace, SessionError};
 pub use imported::Imported;
 pub use info::{
     Cache, Collector, End, FoundAllocator, HookOutcome, Losses, Machine, ProcessState, ProcessSummary, SampledEvent,
-    SessionInfo, Skid, Trigger, WeightUnit,
+    SessionInfo, Skid, Trigger, Unlooked, WeightUnit,
 };
 pub use rank::{RANK_VARIABLES, Rank};
 pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session, place_of_rank};

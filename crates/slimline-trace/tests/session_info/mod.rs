@@ -68,6 +68,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         system_ns: None,
         sampling_ns: 0,
         allocators: Vec::new(),
+        unlooked: Vec::new(),
         losses: Losses::default(),
     }
 }

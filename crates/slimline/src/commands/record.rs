@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
 use slimline_report::why_no_samples;
-use slimline_trace::session::{FoundAllocator, Rank, earlier_session, place_of_rank};
+use slimline_trace::session::{FoundAllocator, Rank, Unlooked, earlier_session, place_of_rank};
 
 use crate::cli::{self, Collector, Frequency};
 use crate::configuration::{self, Configuration};
@@ -79,6 +79,12 @@ fn tell_allocators(outcome: &Outcome, asked: &[AllocatorCall]) {
         {
             say(format_args!("slimline: blocks of `{}` are not followed: {why}", allocator.function));
         }
+    }
+    let unlooked: BTreeSet<Unlooked> =
+        outcome.info.processes.iter().flat_map(|process| &process.unlooked).copied().collect();
+    for unlooked in unlooked {
+        let objects = unlooked.objects();
+        say(format_args!("slimline: functions of {} were not looked for in {objects}", configuration::FILE));
     }
     let is_missing = |call: &&AllocatorCall| !found().any(|allocator| allocator.function == call.function);
     for call in asked.iter().filter(is_missing) {

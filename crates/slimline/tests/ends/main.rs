@@ -7,3 +7,4 @@ mod parallel;
 mod reading;
 mod recording;
 mod scratch;
+mod tree;

@@ -11,7 +11,7 @@ use slimline_trace::session::{End, Session, SessionInfo};
 use crate::scratch::{NOBODY, Scratch, WALK, check_refused, copy_for_everybody, is_root, skip, stderr, stdout};
 
 /// Whether the kernel lets us sample from outside here; says so where it does not.
-fn is_allowed(scratch: &Scratch, test: &str) -> bool {
+pub(crate) fn is_allowed(scratch: &Scratch, test: &str) -> bool {
     let output = scratch.slimline(["doctor", "--format", "json"]).output().unwrap();
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rings = found["collectors"].as_array().unwrap().iter().find(|row| row["name"] == "clock/perf-rings").unwrap();
@@ -22,13 +22,13 @@ fn is_allowed(scratch: &Scratch, test: &str) -> bool {
 }
 
 #[track_caller]
-fn report(scratch: &Scratch) -> Report {
+pub(crate) fn report(scratch: &Scratch) -> Report {
     let output = scratch.slimline(["report", "--format", "json"]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn info(scratch: &Scratch) -> SessionInfo {
+pub(crate) fn info(scratch: &Scratch) -> SessionInfo {
     Session::open(&scratch.session()).unwrap().info().clone()
 }
 
@@ -128,62 +128,6 @@ fn go_is_sampled_from_outside_with_its_variables_and_fields() {
     let walk =
         report.loops.iter().find(|found| found.function == "main.walk").expect("a loop of a function by its name");
     assert!(walk.file.as_ref().is_some_and(|file| file.ends_with("walk.go")) && walk.first_line > 0, "{walk:?}");
-}
-
-/// Starts its arguments one after the other: `fork` by fork and exec, else by `posix_spawn`.
-const STARTER: &str = r#"
-#include <spawn.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-extern char **environ;
-int main(int count, char **arguments) {
-    int is_fork = !strcmp(arguments[1], "fork"), status, failed = 0;
-    for (int i = 2; i < count; i++) {
-        pid_t child;
-        if (is_fork) {
-            if (!(child = fork())) execv(arguments[i], arguments + i), _exit(127);
-        } else if (posix_spawn(&child, arguments[i], NULL, NULL, arguments + i, environ)) {
-            return 9;
-        }
-        waitpid(child, &status, 0);
-        failed |= status;
-    }
-    return failed != 0;
-}
-"#;
-
-/// Whoever started them; programs with the agent have their blocks.
-#[test]
-fn static_and_dynamic_programs_are_recorded_together() {
-    let scratch = Scratch::new();
-    if !is_allowed(&scratch, "static_and_dynamic_programs_are_recorded_together") {
-        return;
-    }
-    let dynamic = scratch.compile("dynamic", WALK, &["-O1", "-g"]);
-    // It has work for far longer than it takes to be found.
-    let long_walk = WALK.replace("pass < 100", "pass < 4000");
-    assert_ne!(long_walk, WALK);
-    let lone = scratch.compile("static", &long_walk, &["-O1", "-g", "-static"]);
-    let starter = scratch.compile("starter", STARTER, &["-O1"]);
-    let static_starter = scratch.compile("static-starter", STARTER, &["-O1", "-static"]);
-    for way in ["fork", "spawn"] {
-        for (first, has_agents) in [(&starter, true), (&static_starter, false)] {
-            let mut record = scratch.slimline(["record", "--"]);
-            let output = record.arg(first).arg(way).args([&dynamic, &lone]).output().unwrap();
-            assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n0\n"), "{}", stderr(&output));
-            for program in [&dynamic, &lone] {
-                let path = program.to_str().unwrap();
-                let info = info(&scratch);
-                let sampled = info.processes.iter().filter(|process| process.executable == path && process.samples > 0);
-                assert_eq!(sampled.count(), 1, "{way} {path}: {:?}", info.processes);
-            }
-            let report = report(&scratch);
-            assert_eq!(report.groups.iter().any(|group| group.kind == "heap"), has_agents, "{way}");
-            let notes = report.session.notes.join("\n");
-            assert!(notes.contains("sampled from outside"), "{notes}");
-        }
-    }
 }
 
 #[test]

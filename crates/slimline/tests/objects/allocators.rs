@@ -270,6 +270,68 @@ fn what_is_loaded_later_is_looked_through() {
     assert!(output.status.success() && !stderr(&output).contains("pool_take"), "{}", stderr(&output));
 }
 
+/// A library that came where the agent could not see it, by a `vfork` child in our memory, and whose code a thread runs when
+/// that is found: it is left as it is, and told.
+#[test]
+fn what_may_be_running_already_is_left_alone() {
+    let source = "#define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <pthread.h>
+        #include <stdatomic.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static void *(*take)(unsigned long);
+        static atomic_long calls;
+        static atomic_int is_over;
+        static void *runs(void *argument) {
+            while (!is_over) free(take(8)), calls++;
+            return argument;
+        }
+        int main(void) {
+            pid_t child = vfork();
+            if (!child) {
+                void *library = dlopen(\"./liblate.so\", RTLD_NOW);
+                take = library ? (void *(*)(unsigned long))dlsym(library, \"late_take\") : NULL;
+                _exit(0);
+            }
+            if (!take) return 3;
+            pthread_t thread;
+            if (pthread_create(&thread, NULL, runs, NULL)) return 4;
+            while (!calls) ;
+            if (!dlopen(\"./libother.so\", RTLD_NOW)) return 5;
+            long before = calls;
+            while (calls < before + 1000) ;
+            is_over = 1;
+            pthread_join(thread, NULL);
+            if (!dlopen(\"./libthird.so\", RTLD_NOW)) return 6;
+            puts(\"done\");
+        }";
+    let scratch = Scratch::new();
+    let library = |name: &str| {
+        let source = format!(
+            "#include <stdlib.h>\n__attribute__((noinline)) void *{name}_take(unsigned long bytes) {{
+                volatile unsigned long more = bytes + 8; return malloc(more); }}"
+        );
+        scratch.compile(&format!("lib{name}.so"), &source, &["-O1", "-shared", "-fPIC"]);
+    };
+    library("late");
+    library("other");
+    library("third");
+    let program = scratch.compile("opens", source, &["-O1", "-pthread", "-ldl"]);
+    let entry = |name: &str| {
+        format!("[[allocator]]\nmodule = \"lib{name}.so\"\nallocate = [{{ function = \"{name}_take\", size = 1 }}]\n")
+    };
+    let toml = entry("late") + &entry("third");
+    fs::write(scratch.path("slimline.toml"), toml).unwrap();
+    let output = record(&scratch, &program, &[]);
+    assert_eq!((output.status.code(), crate::scratch::stdout(&output).as_str()), (Some(0), "done\n"));
+    let told = stderr(&output);
+    assert!(told.contains("blocks of `late_take` are not followed: it was loaded unseen"), "{told}");
+    // The last one came when nobody could run it.
+    assert!(!told.contains("third_take"), "{told}");
+}
+
 const NODES: &str = "#include <stdio.h>
     #include <stdlib.h>
     #ifdef MIMALLOC
