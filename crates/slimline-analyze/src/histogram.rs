@@ -26,8 +26,24 @@ pub struct Histogram {
     pub parts: Vec<(u64, Counts)>,
 }
 
-/// Of all data, most cycles first. They add up to what the machine did.
-pub fn histograms(outcome: &Outcome, origins: &Origins) -> Vec<Histogram> {
+/// What there is of the parts of one group of data.
+pub(crate) struct Parts<T> {
+    /// Which of [`Origins::data`].
+    pub(crate) data: u32,
+    /// As in [`Histogram`].
+    pub(crate) part_bytes: u64,
+    /// Likewise.
+    pub(crate) extent_bytes: u64,
+    /// By the offset of their first byte.
+    pub(crate) parts: Vec<(u64, T)>,
+}
+
+/// What each key has, summed up by part; of keys that have nothing there is none.
+pub(crate) fn by_part<T: Clone>(
+    origins: &Origins,
+    of_key: impl Fn(u32) -> Option<T>,
+    add: impl Fn(&mut T, &T),
+) -> Vec<Parts<T>> {
     let mut part_bytes: FxHashMap<u32, u64> = FxHashMap::default();
     let mut first: FxHashMap<(u32, Whose), u64> = FxHashMap::default();
     for key in 0..origins.keys().len() as u32 {
@@ -51,25 +67,39 @@ pub fn histograms(outcome: &Outcome, origins: &Origins) -> Vec<Histogram> {
         };
         (data, start - base)
     };
-    let mut parts: BTreeMap<u32, Vec<(u64, Counts)>> = BTreeMap::new();
-    for ((data, offset), counts) in origins.sums(place, |key| outcome.of_key(key), |sum, counts| sum.add(&counts)) {
-        if counts.accesses() > 0 {
-            parts.entry(data).or_default().push((offset, counts));
+    let add_some = |sum: &mut Option<T>, more: Option<T>| match (sum.as_mut(), more) {
+        (Some(sum), Some(more)) => add(sum, &more),
+        (None, more) => *sum = more,
+        (Some(_), None) => {}
+    };
+    let mut parts: BTreeMap<u32, Vec<(u64, T)>> = BTreeMap::new();
+    for ((data, offset), sum) in origins.sums(place, of_key, add_some) {
+        if let Some(sum) = sum {
+            parts.entry(data).or_default().push((offset, sum));
         }
     }
-    let mut found: Vec<Histogram> = parts
+    let of_data = |(data, mut parts): (u32, Vec<(u64, T)>)| {
+        parts.sort_by_key(|(offset, _)| *offset);
+        let bytes = part_bytes[&data];
+        let end = parts.last().map_or(0, |(offset, _)| offset + bytes);
+        let extent_bytes = match origins.data()[data as usize].largest_block_bytes {
+            0 => end,
+            largest => largest,
+        };
+        Parts { data, part_bytes: bytes, extent_bytes, parts }
+    };
+    parts.into_iter().map(of_data).collect()
+}
+
+/// Of all data, most cycles first. They add up to what the machine did.
+pub fn histograms(outcome: &Outcome, origins: &Origins) -> Vec<Histogram> {
+    let of_key = |key| Some(outcome.of_key(key)).filter(|counts| counts.accesses() > 0);
+    let mut found: Vec<Histogram> = by_part(origins, of_key, Counts::add)
         .into_iter()
-        .map(|(data, mut parts)| {
-            parts.sort_by_key(|(offset, _)| *offset);
+        .map(|Parts { data, part_bytes, extent_bytes, parts }| {
             let mut total = outcome.of_key(u32::MAX);
             parts.iter().for_each(|(_, counts)| total.add(counts));
-            let bytes = part_bytes[&data];
-            let end = parts.last().map_or(0, |(offset, _)| offset + bytes);
-            let extent_bytes = match origins.data()[data as usize].largest_block_bytes {
-                0 => end,
-                largest => largest,
-            };
-            Histogram { data, part_bytes: bytes, extent_bytes, total, parts }
+            Histogram { data, part_bytes, extent_bytes, total, parts }
         })
         .collect();
     found.sort_by_key(|found| Reverse(found.total.cycles));

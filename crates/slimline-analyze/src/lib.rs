@@ -30,6 +30,7 @@ pub mod neighbors;
 pub mod number;
 pub mod origins;
 pub mod pace;
+pub mod placement;
 pub mod places;
 pub mod quality;
 pub mod reuse;

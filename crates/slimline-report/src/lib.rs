@@ -11,6 +11,7 @@ pub mod histogram;
 mod hooks;
 mod imported;
 mod no_samples;
+pub mod placement;
 pub mod reuse;
 #[cfg(test)]
 #[path = "../../slimline-trace/tests/session_info/mod.rs"]

@@ -43,7 +43,7 @@ pub(crate) fn read_with_parts(
     if !input.trace.is_dir() {
         // One that is not there is told as such.
         input.trace.metadata().with_context(|| input.trace.display().to_string())?;
-        bail!("{}: tells no data: histogram is for what slimline trace -o wrote", input.trace.display());
+        bail!("{}: tells no data: wanted is what slimline trace -o wrote", input.trace.display());
     }
     recorded(&input.trace, AttributedAccesses::with_parts(bytes), consumer)
 }

@@ -52,6 +52,7 @@ pub(crate) enum Command {
     Annotate(Annotate),
     Export(Export),
     Histogram(Histogram),
+    Place(Place),
     Simulate(Simulate),
     Reuse(Reuse),
     Share(Share),
@@ -461,7 +462,7 @@ pub(crate) struct Histogram {
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
     /// Bytes of a part: a number, or one of KiB or MiB (4K, 2M)
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = part_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub(crate) part: NonZeroU64,
     /// Only data of this name, of this type, or allocated at this file:line; may be repeated
     #[arg(long, value_name = "NAME|TYPE|FILE:LINE")]
@@ -471,6 +472,38 @@ pub(crate) struct Histogram {
     pub(crate) format: PictureFormat,
     /// Most data that text and picture show
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Tell which data to place in a small, faster memory, whole or in part, and what other choices would save.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline place run.trace --machine pena-sp\n  \
+        slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n\n\
+        The machine has a memory that is limited and faster than the one beside its cores (docs/machines.md). What is\n\
+        saved are the lines that slower memories served, times the difference of latencies: caches miss what they\n\
+        missed. Blocks that one instruction allocates are placed together, one block or a variable by parts, too. Data\n\
+        that does not live at the same time does not share room here.")]
+pub(crate) struct Place {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Where it would run (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: String,
+    /// Which of its memories to place data in [default: the fastest that is limited and faster than the one near to cores]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) memory: Option<String>,
+    /// What fits there: a number of bytes, or one of KiB or MiB (4K, 2M) [default: the memory's size]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) room: Option<NonZeroU64>,
+    /// Where data can be cut, at the finest: a number of bytes, or one of KiB or MiB
+    #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
+    pub(crate) part: NonZeroU64,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most rows of the first table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
 }
 
@@ -486,7 +519,8 @@ pub(crate) enum PictureFormat {
     Svg,
 }
 
-fn part_bytes(text: &str) -> Result<NonZeroU64, String> {
+/// A number of bytes, from 1.
+fn size(text: &str) -> Result<NonZeroU64, String> {
     let (digits, shift) = match text.strip_suffix(['K', 'M']) {
         Some(digits) => (digits, if text.ends_with('K') { 10 } else { 20 }),
         None => (text, 0),

@@ -8,6 +8,7 @@ mod doctor;
 mod export;
 mod histogram;
 mod import;
+mod place;
 mod record;
 mod report;
 mod reuse;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
         Command::Histogram(options) => histogram::run(options),
+        Command::Place(options) => place::run(options),
         Command::Reuse(options) => reuse::run(options),
         Command::Share(options) => share::run(options),
         Command::Simulate(options) => simulate::run(options),

@@ -62,13 +62,19 @@ int main(void) {
 
 /// Compiles and traces a program; the directory that holds the trace, `run.trace`.
 pub(crate) fn traced(source: &str) -> tempfile::TempDir {
+    traced_with(source, &[])
+}
+
+/// The same of a program that takes arguments.
+pub(crate) fn traced_with(source: &str, arguments: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let (file, program) = (directory.path().join("program.c"), directory.path().join("program"));
     fs::write(&file, source).unwrap();
     let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
     all.extend(["-o".into(), program.into(), file.into()]);
     assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME).unwrap(), 0);
-    let output = slimline(directory.path(), &["trace", "-o", "run.trace", "--", "./program"]);
+    let trace = ["trace", "-o", "run.trace", "--", "./program"];
+    let output = slimline(directory.path(), &[&trace, arguments].concat());
     assert!(!output.contains("Missing"), "{output}");
     for (name, text) in [("full.toml", FULL), ("four.toml", FOUR)] {
         fs::write(directory.path().join(name), text).unwrap();

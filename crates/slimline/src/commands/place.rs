@@ -1,0 +1,48 @@
+//! `slimline place`
+
+use anyhow::{Context, bail};
+use slimline_analyze::placement::fast_memory;
+use slimline_report::placement::PlacementReport;
+use slimline_report::text;
+use slimline_simulate::machine::Machine;
+use slimline_simulate::simulation::{Options, Simulation};
+
+use super::show;
+use crate::accesses;
+use crate::cli;
+use crate::machines::machine;
+
+/// Passes a trace through a machine, and shows which data one of its memories is best for.
+pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
+    let machine = machine(&options.machine)?;
+    let memory =
+        memory(&machine, options.memory.as_deref()).with_context(|| format!("--machine {}", options.machine))?;
+    let Some(room) = options.room.map(u64::from).or(machine.memories[memory].bytes) else {
+        bail!(
+            "--machine {}: {} has no size: say how much fits (--room)",
+            options.machine,
+            machine.memories[memory].name
+        );
+    };
+    let simulation = Simulation::new(&machine, &Options::default());
+    let mut simulation = simulation.with_context(|| format!("--machine {}", options.machine))?;
+    let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
+    let report = PlacementReport::new(read.trace, &simulation.finish(), &read.origins, memory, room);
+    show(options.format, || report.json(), |out| text::placement(out, &report, options.rows))?;
+    Ok(0)
+}
+
+/// Which of the machine's memories.
+fn memory(machine: &Machine, name: Option<&str>) -> anyhow::Result<usize> {
+    let Some(name) = name else {
+        return fast_memory(machine).context(
+            "no memory is limited and faster than the one beside the cores: name one (--memory), or describe one \
+             (docs/machines.md)",
+        );
+    };
+    let named = machine.memories.iter().position(|memory| memory.name == name);
+    named.with_context(|| {
+        let names: Vec<&str> = machine.memories.iter().map(|memory| memory.name.as_str()).collect();
+        format!("no memory is called {name}: there is {}", names.join(", "))
+    })
+}
