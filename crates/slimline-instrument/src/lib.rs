@@ -3,8 +3,10 @@
 //! - [`llvm`]: the part of LLVM that is used, through the library of the compiler at hand.
 //! - [`rewrite`]: bitcode in, bitcode out that writes records as [`slimline_trace::stream`] has them.
 //! - [`driver`]: clang with the rewriter inside.
+//! - [`cargo`]: cargo with rustcs that have it behind them.
 //! - `naming`: which variable, type and member an access is of, from debug information.
 
+pub mod cargo;
 pub mod driver;
 pub mod llvm;
 mod naming;

@@ -44,6 +44,9 @@ pub(crate) enum Command {
     /// Compile and link C++ as clang++ does, for `slimline trace`
     #[command(name = "c++", disable_help_flag = true)]
     CompileCPlusPlus(Compile),
+    /// Run cargo, which builds Rust programs for `slimline trace`
+    #[command(disable_help_flag = true)]
+    Cargo(Cargo),
     /// Print the C header by which a program says what of it `trace` is to trace
     Header,
     Import(Import),
@@ -187,7 +190,26 @@ pub(crate) struct Compile {
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Run a program that was compiled with `slimline cc`, and count each of its accesses.
+/// What cargo takes besides its own arguments.
+pub(crate) const CARGO_OPTIONS: &str = "\
+Options of slimline's own:
+  --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes (see slimline cc)
+
+Examples:
+  slimline cargo build --release
+  slimline trace --live -- target/slimline/x86_64-unknown-linux-gnu/release/program
+  slimline trace --live -- slimline cargo test --release";
+
+/// Arguments of cargo.
+#[derive(Debug, Args)]
+#[command(before_help = CARGO_OPTIONS)]
+pub(crate) struct Cargo {
+    /// As cargo takes them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// Run a program that was compiled with `slimline cc` or `slimline cargo`, and count each of its accesses.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("way").required(true).args(["live", "output", "replay"]),

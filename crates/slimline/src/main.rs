@@ -25,7 +25,13 @@ const BAD_INPUT: u8 = 2;
 const LINE_CHARS: usize = 6000;
 
 fn main() -> ExitCode {
-    match commands::run(cli::Cli::parse()) {
+    // cargo and rustc call their tools by path, without arguments that would say which it is.
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let ended = match slimline_instrument::cargo::as_tool(&arguments, slimline_collect::RUNTIME) {
+        Some(ended) => ended.map_err(anyhow::Error::from),
+        None => commands::run(cli::Cli::parse()),
+    };
+    match ended {
         Ok(status) => ExitCode::from(status),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

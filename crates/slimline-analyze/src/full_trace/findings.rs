@@ -312,12 +312,17 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
     rows
 }
 
-/// Where an allocation was written, and the calls that led there, as far as they were inlined. Allocators of the C++ library are
-/// looked through: they are in every program's.
+/// Where an allocation was written, and the calls that led there, as far as they were inlined. Allocators of the C++ library and of
+/// Rust's are looked through: they are in every program's.
 pub(super) fn allocated_at(module: &Module, site: &Site) -> (Place, Vec<Place>) {
     let mut frames: Vec<Place> = module.frames_of(site).map(|frame| place_of(module, site, frame)).collect();
-    let is_own = |place: &Place| !(place.file.starts_with("/usr/") && place.file.contains("/include/"));
-    frames.drain(..frames.iter().position(is_own).unwrap_or(0));
+    let is_own = |place: &Place| {
+        let file = &*place.file;
+        let is_rusts = file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/library/");
+        let is_header = file.starts_with("/usr/") && file.contains("/include/");
+        !is_rusts && !is_header
+    };
+    frames.drain(..frames.iter().position(is_own).unwrap_or(frames.len().saturating_sub(1)));
     if frames.is_empty() {
         return (place(module, site), Vec::new());
     }

@@ -193,7 +193,10 @@ impl<'p> Structures<'p> {
                 verdict => verdict,
             };
             if found.verdict == Verdict::Split {
-                found.code = definitions(&found, element.declaration.is_alias);
+                let is_alias = element.declaration.is_alias;
+                let language = if element.declaration.is_rusts { Language::Rust } else { Language::C };
+                let form = Form { language, is_alias };
+                found.code = definitions(&found, form);
             }
             found
         });
@@ -291,10 +294,9 @@ fn hot_bytes(found: &StructureFindings, rules: &SplitRules) -> u32 {
 }
 
 /// The cold fields in a structure of their own, and the others with a pointer to it.
-fn definitions(found: &StructureFindings, is_alias: bool) -> String {
+fn definitions(found: &StructureFindings, form: Form) -> String {
     let name = plain_name(&found.name);
     let cold_name = format!("{name}_cold");
-    let form = Form { language: Language::C, is_alias };
     let part = |is_cold: bool| -> Vec<String> {
         let fields = found.fields.iter().filter(|field| field.is_cold == is_cold);
         let line = |field: &FieldCount| match field.name.contains(", ") {
@@ -471,12 +473,15 @@ mod tests {
             code: String::new(),
         };
         assert_eq!(
-            definitions(&found("node"), true),
+            definitions(&found("node"), Form { language: Language::C, is_alias: true }),
             "typedef struct node_cold {\n    long rare[4];\n} node_cold;\n\
              typedef struct node {\n    long hot[4];\n    node_cold *cold;\n} node;\n"
         );
-        let of_template = definitions(&found("ns::vector<int, std::allocator<int> >"), false);
+        let form = |language| Form { language, is_alias: false };
+        let of_template = definitions(&found("ns::vector<int, std::allocator<int> >"), form(Language::C));
         assert!(of_template.starts_with("struct vector_cold {"), "{of_template}");
+        let of_rust = definitions(&found("list::Node"), form(Language::Rust));
+        assert!(of_rust.ends_with("struct Node {\n    hot: long[4],\n    cold: Box<Node_cold>,\n}\n"), "{of_rust}");
     }
 
     #[test]

@@ -268,7 +268,7 @@ fn start(job: &Job) -> Result<u8, DriverError> {
     Ok(exit_status(status.map_err(|error| io_error(&job.program, error))?))
 }
 
-fn exit_status(status: ExitStatus) -> u8 {
+pub(crate) fn exit_status(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }

@@ -32,7 +32,9 @@ opaque!(
     MetadataEntries,
     DiagnosticInfo,
     UseRaw,
-    ComdatRaw
+    ComdatRaw,
+    Target,
+    TargetMachine
 );
 
 pub(super) type Value = *mut ValueRaw;
@@ -99,6 +101,7 @@ api! {
         LLVMVerifyModule(*mut ModuleRaw, c_int, *mut *mut c_char) -> Bool;
         LLVMGetTarget(*mut ModuleRaw) -> *const c_char;
         LLVMGetModuleDataLayout(*mut ModuleRaw) -> *mut TargetData;
+        LLVMAppendModuleInlineAsm(*mut ModuleRaw, *const c_char, usize);
         LLVMGetSourceFileName(*mut ModuleRaw, *mut usize) -> *const c_char;
         LLVMGetNamedGlobal(*mut ModuleRaw, *const c_char) -> Value;
         LLVMGetNamedFunction(*mut ModuleRaw, *const c_char) -> Value;
@@ -286,6 +289,17 @@ api! {
         LLVMRunPasses(*mut ModuleRaw, *const c_char, *mut std::ffi::c_void, *mut PassOptions) -> *mut ErrorRaw;
         LLVMGetErrorMessage(*mut ErrorRaw) -> *mut c_char;
         LLVMDisposeErrorMessage(*mut c_char);
+        LLVMGetStringAttributeAtIndex(Value, c_uint, *const c_char, c_uint) -> *mut AttributeRaw;
+        LLVMGetStringAttributeValue(*mut AttributeRaw, *mut c_uint) -> *const c_char;
+        LLVMInitializeX86TargetInfo();
+        LLVMInitializeX86Target();
+        LLVMInitializeX86TargetMC();
+        LLVMInitializeX86AsmPrinter();
+        LLVMInitializeX86AsmParser();
+        LLVMGetTargetFromTriple(*const c_char, *mut *mut Target, *mut *mut c_char) -> Bool;
+        LLVMCreateTargetMachine(*mut Target, *const c_char, *const c_char, *const c_char, c_int, c_int, c_int) -> *mut TargetMachine;
+        LLVMDisposeTargetMachine(*mut TargetMachine);
+        LLVMTargetMachineEmitToFile(*mut TargetMachine, *mut ModuleRaw, *const c_char, c_int, *mut *mut c_char) -> Bool;
     }
     optional {
         // Up to LLVM 20: variables are told by calls or by records, and this changes one into the other.

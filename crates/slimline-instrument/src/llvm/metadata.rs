@@ -221,6 +221,8 @@ pub struct ToldVariable<'m> {
     pub variable: Metadata<'m>,
     /// Whether `value` is the place where the variable lies.
     pub is_place: bool,
+    /// Where in the variable it is, of a variable that is kept in several values.
+    pub offset_bytes: u64,
 }
 
 impl<'m> Module<'m> {
@@ -269,9 +271,9 @@ impl<'m> Module<'m> {
             (wrapped(place), wrapped(variable), wrapped(expression))
             && place.kind() == MetadataKind::Value
             && let Some(&Some(value)) = place.operands().first()
-            && let Some(is_place) = expressions.is_place(expression, is_declared)
+            && let Some((is_place, offset_bytes)) = expressions.place(expression, is_declared)
         {
-            told.push(ToldVariable { value, variable, is_place });
+            told.push(ToldVariable { value, variable, is_place, offset_bytes });
         }
         told
     }
@@ -307,9 +309,9 @@ impl<'m> Module<'m> {
                     let variable = Metadata::some(self, variable(record));
                     let expression = Metadata::some(self, expression(record));
                     if let (Some(value), Some(variable), Some(expression)) = (value, variable, expression)
-                        && let Some(is_place) = expressions.is_place(expression, kind == DECLARE)
+                        && let Some((is_place, offset_bytes)) = expressions.place(expression, kind == DECLARE)
                     {
-                        told.push(ToldVariable { value, variable, is_place });
+                        told.push(ToldVariable { value, variable, is_place, offset_bytes });
                     }
                 }
                 record = next(record);
@@ -325,23 +327,37 @@ pub struct Expressions<'m> {
     plain: Option<Metadata<'m>>,
     /// What lies there.
     behind: Option<Metadata<'m>>,
+    /// The words of a variable that is kept in several values.
+    words: Vec<Option<Metadata<'m>>>,
 }
 
 impl<'m> Expressions<'m> {
-    /// Those of this module.
-    pub fn new(module: &'m Module<'_>) -> Self {
+    /// Those of this module, with those of parts of variables if they are wanted.
+    pub fn new(module: &'m Module<'_>, has_parts: bool) -> Self {
         const DEREFERENCE: u64 = 0x06;
-        Self { plain: module.expression(&[]), behind: module.expression(&[DEREFERENCE]) }
+        const FRAGMENT: u64 = 0x1000;
+        const WORD_BITS: u64 = 64;
+        /// Larger variables are in memory.
+        const WORDS: u64 = 8;
+        let word = |word| module.expression(&[FRAGMENT, word * WORD_BITS, WORD_BITS]);
+        Self {
+            plain: module.expression(&[]),
+            behind: module.expression(&[DEREFERENCE]),
+            words: (0..if has_parts { WORDS } else { 0 }).map(word).collect(),
+        }
     }
 
-    /// Whether a value with this expression is the place of its variable; none where it is more complicated.
-    fn is_place(&self, expression: Metadata<'m>, is_declared: bool) -> Option<bool> {
+    /// Whether a value with this expression is the place of its variable, and which part of the variable it is; none where it is
+    /// more complicated.
+    fn place(&self, expression: Metadata<'m>, is_declared: bool) -> Option<(bool, u64)> {
+        const WORD_BYTES: u64 = 8;
         if Some(expression) == self.plain {
-            Some(is_declared)
+            Some((is_declared, 0))
         } else if Some(expression) == self.behind && !is_declared {
-            Some(true)
+            Some((true, 0))
         } else {
-            None
+            let word = self.words.iter().position(|word| *word == Some(expression)).filter(|_| !is_declared)?;
+            Some((false, word as u64 * WORD_BYTES))
         }
     }
 }

@@ -13,6 +13,7 @@
 
 mod api;
 mod build;
+mod code;
 mod find;
 mod gate;
 mod metadata;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use api::Api;
 
 pub use build::{Builder, Room};
+pub use code::CodeLevel;
 pub use find::libllvm_of;
 pub use gate::{Gate, Segment, Stamp, Traced};
 pub use metadata::{Expressions, Metadata, MetadataKind, ToldVariable};

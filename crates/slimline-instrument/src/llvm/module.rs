@@ -105,8 +105,13 @@ impl<'l> Module<'l> {
         self.llvm
     }
 
+    /// The last error that was complained of.
+    pub(super) fn last_complaint(&self) -> Option<String> {
+        self.complaints.list.borrow().last().cloned()
+    }
+
     fn complaint(&self, otherwise: &str) -> String {
-        self.complaints.list.borrow().last().cloned().unwrap_or_else(|| otherwise.to_owned())
+        self.last_complaint().unwrap_or_else(|| otherwise.to_owned())
     }
 
     /// Writes it as bitcode.
@@ -266,14 +271,14 @@ impl<'l> Module<'l> {
     }
 }
 
-fn c_path(file: &Path) -> Result<CString, LlvmError> {
+pub(super) fn c_path(file: &Path) -> Result<CString, LlvmError> {
     use std::os::unix::ffi::OsStrExt as _;
     let refused = |_| LlvmError::File { file: file.to_owned(), reason: "a NUL in the name".to_owned() };
     CString::new(file.as_os_str().as_bytes()).map_err(refused)
 }
 
 /// The text of a message that is ours to dispose of.
-fn taken(api: &Api, message: *mut std::ffi::c_char) -> String {
+pub(super) fn taken(api: &Api, message: *mut std::ffi::c_char) -> String {
     if message.is_null() {
         return String::new();
     }

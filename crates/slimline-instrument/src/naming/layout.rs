@@ -5,28 +5,31 @@ use std::rc::Rc;
 
 use crate::llvm::{Metadata, MetadataKind, Module, Value};
 
+use super::rust;
+
 /// Most types within types that are followed: debug information of a hostile file may be a circle.
 const MAX_DEPTH: usize = 32;
 
 /// DWARF's numbers of tags.
-mod tag {
-    pub(super) const ARRAY: u16 = 0x01;
-    pub(super) const CLASS: u16 = 0x02;
-    pub(super) const ENUMERATION: u16 = 0x04;
-    pub(super) const MEMBER: u16 = 0x0d;
-    pub(super) const POINTER: u16 = 0x0f;
-    pub(super) const REFERENCE: u16 = 0x10;
-    pub(super) const STRUCTURE: u16 = 0x13;
-    pub(super) const SUBROUTINE: u16 = 0x15;
-    pub(super) const TYPEDEF: u16 = 0x16;
-    pub(super) const UNION: u16 = 0x17;
-    pub(super) const INHERITANCE: u16 = 0x1c;
-    pub(super) const CONST: u16 = 0x26;
-    pub(super) const VOLATILE: u16 = 0x35;
-    pub(super) const RESTRICT: u16 = 0x37;
-    pub(super) const BASE: u16 = 0x24;
-    pub(super) const RVALUE_REFERENCE: u16 = 0x42;
-    pub(super) const ATOMIC: u16 = 0x47;
+pub(super) mod tag {
+    pub(in crate::naming) const ARRAY: u16 = 0x01;
+    pub(in crate::naming) const CLASS: u16 = 0x02;
+    pub(in crate::naming) const ENUMERATION: u16 = 0x04;
+    pub(in crate::naming) const MEMBER: u16 = 0x0d;
+    pub(in crate::naming) const POINTER: u16 = 0x0f;
+    pub(in crate::naming) const REFERENCE: u16 = 0x10;
+    pub(in crate::naming) const STRUCTURE: u16 = 0x13;
+    pub(in crate::naming) const SUBROUTINE: u16 = 0x15;
+    pub(in crate::naming) const TYPEDEF: u16 = 0x16;
+    pub(in crate::naming) const UNION: u16 = 0x17;
+    pub(in crate::naming) const INHERITANCE: u16 = 0x1c;
+    pub(in crate::naming) const CONST: u16 = 0x26;
+    pub(in crate::naming) const VOLATILE: u16 = 0x35;
+    pub(in crate::naming) const VARIANT_PART: u16 = 0x33;
+    pub(in crate::naming) const RESTRICT: u16 = 0x37;
+    pub(in crate::naming) const BASE: u16 = 0x24;
+    pub(in crate::naming) const RVALUE_REFERENCE: u16 = 0x42;
+    pub(in crate::naming) const ATOMIC: u16 = 0x47;
 }
 
 /// A place in a structure.
@@ -39,6 +42,8 @@ pub(super) struct Member<'m> {
     pub(super) offset_bytes: u64,
     /// The member's type.
     pub(super) r#type: Option<Metadata<'m>>,
+    /// What it points to, if it is a pointer.
+    pub(super) pointee: Option<Metadata<'m>>,
     /// The outermost structure.
     pub(super) of: Metadata<'m>,
 }
@@ -56,14 +61,28 @@ pub(super) struct Declared<'m> {
 pub(super) struct Layouts<'m> {
     members: HashMap<Metadata<'m>, Rc<[Declared<'m>]>>,
     /// Operand of a type that is the type it is made of; those after it count from here.
-    base: usize,
+    pub(super) base: usize,
+    /// rustc has made the module.
+    pub(super) is_rust: bool,
+}
+
+/// The way from a structure to a member.
+#[derive(Default)]
+struct Way<'m> {
+    /// Names on the way.
+    field: String,
+    /// Bytes from the member's place to the end of the last one that has a name.
+    room_bytes: u64,
+    /// What a pointer to bytes points to in truth.
+    element: Option<Metadata<'m>>,
 }
 
 impl<'m> Layouts<'m> {
     pub(super) fn new(module: &'m Module<'_>) -> Self {
         /// Where it was before sizes became operands too.
         const FIRST_LAYOUT: usize = 3;
-        Self { members: HashMap::new(), base: module.base_type_operand().unwrap_or(FIRST_LAYOUT) }
+        let base = module.base_type_operand().unwrap_or(FIRST_LAYOUT);
+        Self { members: HashMap::new(), base, is_rust: rust::unit(module).is_some() }
     }
 
     /// What a structure is called: its identifier and its name.
@@ -94,13 +113,27 @@ impl<'m> Layouts<'m> {
     /// What a type is called, seen through qualifiers.
     pub(super) fn type_name(&self, r#type: Metadata<'m>) -> String {
         let (bare, name) = self.bare(r#type);
-        let own = bare.map(|bare| bare.type_name().into_owned()).unwrap_or_default();
+        let own = bare.map(|bare| self.title(bare)).unwrap_or_default();
         if own.is_empty() { name } else { own }
+    }
+
+    /// The name that a structure has of its own.
+    fn title(&self, structure: Metadata<'m>) -> String {
+        let is_path = self.is_rust && structure.kind() == MetadataKind::CompositeType;
+        if is_path { rust::path_of(structure) } else { structure.type_name().into_owned() }
+    }
+
+    /// Whether a structure is one that a library or the compiler brings, and what is in it nobody's to name.
+    pub(super) fn is_librarys(&self, structure: Metadata<'m>) -> bool {
+        self.is_rust && rust::is_librarys(structure)
     }
 
     /// A type as C spells it where no name stands in it: `struct node *`, `char[16]`. Structures without a name, functions and
     /// the bounds of arrays of arrays are not written out.
     pub(super) fn spelled(&self, r#type: Option<Metadata<'m>>) -> String {
+        if self.is_rust {
+            return r#type.map(|r#type| self.spelled_as_rust(r#type, 0)).unwrap_or_default();
+        }
         let mut at = r#type;
         let [mut before, mut after, mut bounds] = [const { String::new() }; 3];
         for _ in 0..MAX_DEPTH {
@@ -145,6 +178,23 @@ impl<'m> Layouts<'m> {
         format!("{before}void{space}{after}{bounds}")
     }
 
+    /// A type as Rust spells it, with paths.
+    fn spelled_as_rust(&self, r#type: Metadata<'m>, depth: usize) -> String {
+        let inner = r#type.operand(self.base).filter(|_| depth < MAX_DEPTH);
+        let spelled = |inner| self.spelled_as_rust(inner, depth + 1);
+        match r#type.tag() {
+            Some(tag::ARRAY) => {
+                let elements = inner.map_or(0, |inner| r#type.size_bits() / 8 / self.bytes(inner).max(1));
+                format!("[{}; {elements}]", inner.map(spelled).unwrap_or_default())
+            }
+            Some(tag::POINTER) if r#type.type_name().is_empty() => {
+                format!("*const {}", inner.map(spelled).unwrap_or_default())
+            }
+            Some(tag::POINTER) => rust::plain(&r#type.type_name()),
+            _ => self.title(r#type),
+        }
+    }
+
     /// Bytes of a type; 0 where it is not known.
     pub(super) fn bytes(&self, r#type: Metadata<'m>) -> u64 {
         self.bare(r#type).0.map_or(0, |bare| bare.size_bits() / 8)
@@ -160,6 +210,15 @@ impl<'m> Layouts<'m> {
     pub(super) fn pointee(&self, r#type: Metadata<'m>) -> Option<Metadata<'m>> {
         let bare = self.bare(r#type).0?;
         matches!(bare.tag()?, tag::POINTER | tag::REFERENCE | tag::RVALUE_REFERENCE).then(|| bare.operand(self.base))?
+    }
+
+    /// What a value of this type points to, at an offset in it: Rust's pointers are often in structures.
+    pub(super) fn pointee_in(&mut self, r#type: Metadata<'m>, offset_bytes: u64) -> Option<Metadata<'m>> {
+        const POINTER_BYTES: u64 = 8;
+        if !self.is_rust || !self.is_structure(r#type) {
+            return self.pointee(r#type).filter(|_| offset_bytes == 0);
+        }
+        self.member(r#type, offset_bytes, POINTER_BYTES)?.pointee
     }
 
     /// What an array consists of; itself if it is none.
@@ -185,7 +244,10 @@ impl<'m> Layouts<'m> {
         }
         // LLVM's C API does not tell the encoding, but clang has one name for each of these types.
         match &*at.type_name() {
+            "char" if self.is_rust => Some(false),
             "char" | "signed char" | "short" | "int" | "long" | "long long" | "wchar_t" => Some(true),
+            "i8" | "i16" | "i32" | "i64" | "isize" => Some(true),
+            "u8" | "u16" | "u32" | "u64" | "usize" => Some(false),
             "unsigned char" | "unsigned short" | "unsigned int" | "unsigned long" | "unsigned long long" | "bool"
             | "_Bool" | "char8_t" | "char16_t" | "char32_t" => Some(false),
             _ => None,
@@ -200,9 +262,9 @@ impl<'m> Layouts<'m> {
         if !self.is_structure(structure) {
             return None;
         }
-        let own = structure.type_name();
+        let own = self.title(structure);
         let name = match (own.is_empty(), is_array) {
-            (false, _) => own.into_owned(),
+            (false, _) => own,
             (true, false) => alias,
             // The typedef of the elements, which `element` has looked through.
             (true, true) => self.element_alias(r#type),
@@ -215,13 +277,16 @@ impl<'m> Layouts<'m> {
         let (structure, name) = self.structure(object)?;
         let size = structure.size_bits() / 8;
         let offset_bytes = offset_bytes.checked_rem(size).unwrap_or(offset_bytes);
-        let mut field = String::new();
-        let mut room = size.saturating_sub(offset_bytes);
-        let r#type = self.descend(structure, offset_bytes, bytes, &mut field, &mut room);
-        if bytes > room || r#type.is_none() {
-            field.clear();
+        let mut way = Way { room_bytes: size.saturating_sub(offset_bytes), ..Way::default() };
+        let r#type = self.descend(structure, offset_bytes, bytes, &mut way, 0);
+        if bytes > way.room_bytes || r#type.is_none() {
+            way.field.clear();
         }
-        Some(Member { structure: name, field, offset_bytes, r#type, of: structure })
+        let pointee = r#type.and_then(|r#type| {
+            let pointee = self.pointee(r#type)?;
+            Some(way.element.filter(|_| pointee.type_name() == "u8").unwrap_or(pointee))
+        });
+        Some(Member { structure: name, field: way.field, offset_bytes, r#type, pointee, of: structure })
     }
 
     /// The first name of an array's elements.
@@ -237,26 +302,29 @@ impl<'m> Layouts<'m> {
         String::new()
     }
 
-    /// Follows members down to one without members. `room` becomes the bytes from the offset to the end of the last one
-    /// that has a name.
+    /// Follows members down to one without members.
     fn descend(
         &mut self,
         structure: Metadata<'m>,
         mut offset_bytes: u64,
         bytes: u64,
-        field: &mut String,
-        room: &mut u64,
+        way: &mut Way<'m>,
+        depth: usize,
     ) -> Option<Metadata<'m>> {
         let mut at = structure;
-        for _ in 0..MAX_DEPTH {
+        for _ in depth..MAX_DEPTH {
+            // What a library's structure is made of has no name in a program's; but what it holds does.
+            let is_quiet = !way.field.is_empty() && self.is_librarys(at);
             match at.tag() {
                 Some(tag::ARRAY) => {
-                    field.push_str("[]");
+                    way.field.push_str("[]");
                     let element = at.operand(self.base)?;
                     offset_bytes = offset_bytes.checked_rem(self.bytes(element)).unwrap_or(0);
                     at = self.bare(element).0?;
                 }
+                Some(tag::VARIANT_PART) => return self.variant(at, offset_bytes, bytes, way, depth),
                 Some(tag::STRUCTURE | tag::CLASS | tag::UNION) => {
+                    way.element = if self.is_rust { rust::vector_element(at, self.base) } else { None }.or(way.element);
                     let members = self.members(at);
                     let holds = |member: &&Declared<'m>| {
                         (member.from_bytes..member.from_bytes + member.bytes.max(1)).contains(&offset_bytes)
@@ -268,14 +336,13 @@ impl<'m> Layouts<'m> {
                         _ => members.iter().find(holds)?,
                     };
                     // Parents and anonymous members have no name: theirs are as if they were declared here.
-                    if !member.name.is_empty() {
-                        if !field.is_empty() {
-                            field.push('.');
-                        }
-                        field.push_str(&member.name);
+                    if !member.name.is_empty() && !is_quiet {
+                        push_name(&mut way.field, &member.name);
                     }
                     offset_bytes -= member.from_bytes;
-                    *room = member.bytes.max(1).saturating_sub(offset_bytes);
+                    if !is_quiet {
+                        way.room_bytes = member.bytes.max(1).saturating_sub(offset_bytes);
+                    }
                     at = self.bare(member.r#type?).0?;
                 }
                 _ => return Some(at),
@@ -284,12 +351,64 @@ impl<'m> Layouts<'m> {
         None
     }
 
+    /// The member of one of Rust's alternatives: of all that have one of so many bytes there, as `Circle.r | Square.side`. Of
+    /// the standard library's, such as `Some`, only what they hold has a name.
+    fn variant(
+        &mut self,
+        part: Metadata<'m>,
+        offset_bytes: u64,
+        bytes: u64,
+        way: &mut Way<'m>,
+        depth: usize,
+    ) -> Option<Metadata<'m>> {
+        let mut names: Vec<String> = Vec::new();
+        let mut found = None;
+        for variant in &*self.members(part) {
+            let Some(of) = variant.r#type.and_then(|of| self.bare(of).0) else { continue };
+            let mut inner = Way { room_bytes: way.room_bytes, ..Way::default() };
+            let Some(r#type) = self.descend(of, offset_bytes - variant.from_bytes, bytes, &mut inner, depth + 1) else {
+                continue;
+            };
+            if self.bytes(r#type) != bytes {
+                continue;
+            }
+            if found.is_none() {
+                found = Some(r#type);
+                way.element = inner.element.or(way.element);
+                way.room_bytes = inner.room_bytes;
+            }
+            let name = if self.is_librarys(of) {
+                // `0` of `Some`, and what is behind it.
+                inner.field.split_once('.').map_or_else(String::new, |(_, rest)| rest.to_owned())
+            } else {
+                format!("{}.{}", variant.name, inner.field)
+            };
+            if !names.contains(&name) && !name.is_empty() {
+                names.push(name);
+            }
+        }
+        if !names.is_empty() {
+            push_name(&mut way.field, &names.join(" | "));
+        }
+        found
+    }
+
     /// The members of a structure, in their order.
     pub(super) fn members(&mut self, structure: Metadata<'m>) -> Rc<[Declared<'m>]> {
         if let Some(known) = self.members.get(&structure) {
             return Rc::clone(known);
         }
         let elements = structure.operand(self.base + 1).map(Metadata::operands).unwrap_or_default();
+        let alternatives = elements.iter().flatten().map(|element| element.as_metadata());
+        let alternatives = alternatives.filter(|element| self.is_rust && element.tag() == Some(tag::VARIANT_PART));
+        let alternatives: Vec<_> = alternatives
+            .map(|part| Declared {
+                name: String::new(),
+                from_bytes: 0,
+                bytes: structure.size_bits() / 8,
+                r#type: Some(part),
+            })
+            .collect();
         let members = elements.into_iter().flatten().map(Value::as_metadata).filter_map(|member| {
             let is_member = member.kind() == MetadataKind::DerivedType
                 && matches!(member.tag(), Some(tag::MEMBER | tag::INHERITANCE))
@@ -302,15 +421,39 @@ impl<'m> Layouts<'m> {
                 let first_bit = member.offset_bits();
                 let last_bit = first_bit + if is_parent { of_type * 8 } else { member.size_bits() };
                 Declared {
-                    name: if is_parent { String::new() } else { member.type_name().into_owned() },
+                    name: if is_parent { String::new() } else { self.field_name(&member.type_name()) },
                     from_bytes: first_bit / 8,
                     bytes: last_bit.div_ceil(8) - first_bit / 8,
                     r#type,
                 }
             })
         });
-        let members: Rc<[_]> = members.collect();
+        let mut members: Vec<_> = members.collect();
+        if self.is_rust {
+            // rustc chooses the order by itself, and what takes no room lies anywhere.
+            members.retain(|member| member.bytes > 0);
+            members.sort_by_key(|member| member.from_bytes);
+            members.extend(alternatives);
+        }
+        let members: Rc<[_]> = members.into();
         self.members.insert(structure, Rc::clone(&members));
         members
     }
+
+    /// Whether all of a structure of Rust's is the program's own, and always there.
+    pub(super) fn is_plain(&mut self, structure: Metadata<'m>) -> bool {
+        !self.is_librarys(structure) && self.members(structure).iter().all(|member| !member.name.is_empty())
+    }
+
+    fn field_name(&self, name: &str) -> String {
+        if self.is_rust { rust::field_name(name) } else { name }.to_owned()
+    }
+}
+
+/// Adds a name to a path.
+fn push_name(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
 }

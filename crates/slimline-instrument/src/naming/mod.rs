@@ -3,15 +3,18 @@
 mod layout;
 mod object;
 mod position;
+mod rust;
 
 use std::collections::HashMap;
 
 use slimline_trace::stream::sites::{self, ModuleBuilder, Site, SiteKind, ValueKind};
 
-use crate::llvm::{Expressions, Metadata, MetadataKind, Module, Opcode, Value};
+use crate::llvm::{Expressions, Metadata, MetadataKind, Module, Opcode, ToldVariable, TypeKind, Value};
 use layout::{Layouts, Member};
 use object::Told;
 use position::Positions;
+pub(crate) use position::written;
+pub(crate) use rust::unit;
 
 /// Most structures within structures that are declared.
 const MAX_DEPTH: u32 = 16;
@@ -53,7 +56,7 @@ impl<'m> Names<'m> {
 
     #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
     fn read_variables(&mut self, module: &'m Module<'_>) {
-        let expressions = Expressions::new(module);
+        let expressions = Expressions::new(module, self.layouts.is_rust);
         let mut seen = std::collections::HashSet::new();
         let mut nodes = module.named_metadata(c"llvm.dbg.cu");
         for function in module.defined_functions() {
@@ -61,9 +64,8 @@ impl<'m> Names<'m> {
             for instruction in function.blocks().into_iter().flat_map(|block| block.instructions()) {
                 for told in module.told_variables(instruction, &expressions) {
                     nodes.push(told.variable);
-                    let variable = Told::new(told.variable, told.is_place);
-                    // The first is as good as the others: they are one value in several inlined functions.
-                    self.told.entry(told.value).or_insert(variable);
+                    self.tell(told.value, Told::new(&told, self.layouts.is_rust));
+                    self.tell_kept(told);
                 }
             }
         }
@@ -78,6 +80,24 @@ impl<'m> Names<'m> {
                 }
             }
             nodes.extend(node.operands().into_iter().flatten().map(Value::as_metadata));
+        }
+    }
+
+    /// What rustc keeps in a variable's place for debuggers only: it uses the value that it stores there.
+    fn tell_kept(&mut self, told: ToldVariable<'m>) {
+        const VALUE: u32 = 0;
+        const PLACE: u32 = 1;
+        if !self.layouts.is_rust || !told.is_place || told.value.opcode() != Some(Opcode::Alloca) {
+            return;
+        }
+        for user in told.value.users() {
+            if user.opcode() == Some(Opcode::Store)
+                && user.operand(PLACE) == Some(told.value)
+                && let Some(value) = user.operand(VALUE).filter(|value| value.r#type().kind() == TypeKind::Pointer)
+            {
+                let kept = ToldVariable { value, is_place: false, ..told };
+                self.tell(value, Told::new(&kept, true));
+            }
         }
     }
 
@@ -145,7 +165,12 @@ impl<'m> Names<'m> {
         let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut members = Vec::new();
         for member in &*self.layouts.members(structure) {
+            // Rust's alternatives have no layout of their own; which one is there nobody knows.
+            if member.name.is_empty() && self.layouts.is_rust {
+                continue;
+            }
             let of = member.r#type.and_then(|r#type| self.layouts.structure(r#type));
+            let of = of.filter(|(of, _)| !self.layouts.is_rust || self.layouts.is_plain(*of));
             let made_of = of.and_then(|(of, name)| {
                 let name = table.name(&name);
                 self.declare(table, name, of, depth + 1)
@@ -159,8 +184,9 @@ impl<'m> Names<'m> {
             });
         }
         let is_alias = structure.type_name().is_empty();
+        let is_librarys = self.layouts.is_librarys(structure);
         let size_bytes = bytes(self.layouts.bytes(structure));
-        let is_foreign = structure.file().is_some_and(|(directory, name)| is_foreign(&directory, &name));
+        let is_foreign = is_librarys || structure.file().is_some_and(|(directory, name)| is_foreign(&directory, &name));
         let index = table.structure(sites::Structure { name, is_alias, is_foreign, size_bytes, members });
         self.declared.insert(structure, index);
         Some(index)
@@ -173,13 +199,21 @@ impl<'m> Names<'m> {
         let (variable, of_variable) = told.or_else(|| self.stored_into(call)).unwrap_or_default();
         site.variable = table.name(&variable);
         let of_variable = of_variable.and_then(|pointer| self.layouts.pointee(pointer));
-        if let Some(r#type) = call.metadata(self.heap_allocation_site).or(of_variable) {
+        let made = call.location().filter(|_| self.layouts.is_rust).and_then(|location| self.made_at(location));
+        if let Some(r#type) = call.metadata(self.heap_allocation_site).or(made).or(of_variable) {
             site.structure = table.name(&self.layouts.type_name(r#type));
             if let Some((structure, name)) = self.layouts.structure(r#type) {
                 site.structure = table.name(&name);
                 self.declare(table, site.structure, structure, 0);
             }
         }
+    }
+
+    /// What Rust's containers allocate for, by the functions that were inlined at this position.
+    fn made_at(&self, location: Metadata<'m>) -> Option<Metadata<'m>> {
+        const MAX_INLINED: usize = 64;
+        let chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_INLINED);
+        rust::made_for(chain, self.layouts.base)
     }
 
     /// The variable or the member that a value is stored into first, and its type.

@@ -1,8 +1,8 @@
 //! Which object a pointer points into: from variables through members, loads and merges.
 
-use crate::llvm::{Metadata, MetadataKind, Opcode, TypeKind, Value};
+use crate::llvm::{Metadata, MetadataKind, Opcode, ToldVariable, TypeKind, Value};
 
-use super::Names;
+use super::{Names, rust, written};
 
 /// Most steps from a pointer back to the variable that it comes from.
 const MAX_STEPS: u32 = 12;
@@ -19,14 +19,31 @@ pub(crate) struct Told<'m> {
     pub(super) r#type: Option<Metadata<'m>>,
     /// The value is the place of the variable, not what it holds.
     is_place: bool,
+    /// Where in the variable the value is.
+    offset_bytes: u64,
+    /// The variable is one of the standard library's functions, or of the compiler's making.
+    is_librarys: bool,
 }
 
 impl<'m> Told<'m> {
     /// Of a description of a local variable.
-    pub(super) fn new(variable: Metadata<'m>, is_place: bool) -> Self {
+    pub(super) fn new(told: &ToldVariable<'m>, is_rust: bool) -> Self {
         const NAME: usize = 1;
+        const FILE: usize = 2;
         const TYPE: usize = 3;
-        Self { name: variable.operand_text(NAME).into_owned(), r#type: variable.operand(TYPE), is_place }
+        let variable = told.variable;
+        let file = variable.operand(FILE).and_then(Metadata::file);
+        let name = variable.operand_text(NAME).into_owned();
+        let r#type = variable.operand(TYPE);
+        // What walks a range in a `for` loop of Rust's.
+        let is_made = is_rust && name == "iter" && r#type.is_some_and(|r#type| rust::is_librarys(r#type));
+        Self {
+            name,
+            r#type,
+            is_place: told.is_place,
+            offset_bytes: told.offset_bytes,
+            is_librarys: is_made || file.is_some_and(|(directory, name)| rust::is_librarys_file(&directory, &name)),
+        }
     }
 }
 
@@ -43,8 +60,8 @@ impl<'m> Names<'m> {
             return None;
         }
         let at = |r#type| Object { r#type, offset_bytes: 0 };
-        if let Some(Told { r#type: Some(r#type), is_place, .. }) = self.told.get(&pointer) {
-            let object = if *is_place { Some(*r#type) } else { self.layouts.pointee(*r#type) };
+        if let Some(&Told { r#type: Some(r#type), is_place, offset_bytes, .. }) = self.told.get(&pointer) {
+            let object = if is_place { Some(r#type) } else { self.layouts.pointee_in(r#type, offset_bytes) };
             if object.is_some() {
                 return object.map(at);
             }
@@ -56,11 +73,13 @@ impl<'m> Names<'m> {
             Opcode::ElementPointer => self.element(pointer, steps),
             Opcode::Load => {
                 let object = self.object(pointer.operand(0)?, steps + 1)?;
-                let loaded = match self.layouts.member(object.r#type, object.offset_bytes, 8) {
-                    Some(member) => member.r#type?,
-                    None => self.layouts.element(object.r#type)?,
-                };
-                self.layouts.pointee(loaded).map(at)
+                match self.layouts.member(object.r#type, object.offset_bytes, 8) {
+                    Some(member) => member.pointee.map(at),
+                    None => {
+                        let loaded = self.layouts.element(object.r#type)?;
+                        self.layouts.pointee(loaded).map(at)
+                    }
+                }
             }
             Opcode::Phi => {
                 let ways = pointer.incoming();
@@ -100,6 +119,37 @@ impl<'m> Names<'m> {
         Vec::new()
     }
 
+    /// Takes in another variable that a value is. Any is as good as the others where they are one value in several inlined functions;
+    /// but of Rust's most are the standard library's, and their pointers are often to bytes.
+    pub(super) fn tell(&mut self, value: Value<'m>, new: Told<'m>) {
+        let Some(known) = self.told.get(&value) else {
+            self.told.insert(value, new);
+            return;
+        };
+        if !self.layouts.is_rust {
+            return;
+        }
+        let [of_known, of_new] = [known, &new].map(|told| (told.r#type, told.is_place, told.offset_bytes));
+        let is_better_named = known.is_librarys && !new.is_librarys;
+        let is_same_kind = known.is_place == new.is_place;
+        let is_better_typed = !self.is_of_structure(of_known) && self.is_of_structure(of_new);
+        let Some(known) = self.told.get_mut(&value) else { return };
+        if is_better_named && (is_better_typed || !is_same_kind) {
+            *known = new;
+        } else if is_better_named {
+            (known.name, known.is_librarys) = (new.name, false);
+        } else if is_better_typed && is_same_kind {
+            (known.r#type, known.offset_bytes) = (new.r#type, new.offset_bytes);
+        }
+    }
+
+    /// Whether a variable is a structure, or points to one.
+    fn is_of_structure(&mut self, (r#type, is_place, offset_bytes): (Option<Metadata<'m>>, bool, u64)) -> bool {
+        let Some(r#type) = r#type else { return false };
+        let object = if is_place { Some(r#type) } else { self.layouts.pointee_in(r#type, offset_bytes) };
+        object.is_some_and(|object| self.layouts.structure(object).is_some())
+    }
+
     /// What an element pointer points into: constant indices add to the offset, others go over elements of an array.
     fn element(&mut self, pointer: Value<'m>, steps: u32) -> Option<Object<'m>> {
         let object = self.object(pointer.operand(0)?, steps + 1)?;
@@ -135,14 +185,19 @@ impl<'m> Names<'m> {
         Some(Object { r#type: object.r#type, offset_bytes })
     }
 
-    /// The variable that a pointer came from, spelled as in C: `list->next` for what was loaded from there.
+    /// The variable that a pointer came from, spelled as in C: `list->next` for what was loaded from there. One of the standard
+    /// library's only where nothing else is known.
     pub(super) fn variable(&mut self, pointer: Value<'m>, loads: u32) -> Option<String> {
+        self.source(pointer, loads).or_else(|| self.told.get(&pointer).map(|told| told.name.clone()))
+    }
+
+    fn source(&mut self, pointer: Value<'m>, loads: u32) -> Option<String> {
         if loads > MAX_LOADS {
             return Some("…".to_owned());
         }
         let mut at = pointer;
         for _ in 0..MAX_STEPS {
-            if let Some(told) = self.told.get(&at) {
+            if let Some(told) = self.told.get(&at).filter(|told| !told.is_librarys) {
                 return Some(told.name.clone());
             }
             if at.is_global_variable() {
@@ -162,6 +217,10 @@ impl<'m> Names<'m> {
                     }
                     let object = self.object(place, 0);
                     let member = object.and_then(|it| self.layouts.member(it.r#type, it.offset_bytes, 8));
+                    // What a vector points to is called as the vector is.
+                    if member.as_ref().is_some_and(|member| self.layouts.is_librarys(member.of)) {
+                        return Some(from);
+                    }
                     return Some(match member.filter(|member| !member.field.is_empty()) {
                         Some(member) => format!("{from}->{}", member.field),
                         None => format!("*{from}"),
@@ -172,7 +231,8 @@ impl<'m> Names<'m> {
                     Some(variable) => variable,
                     None => {
                         let called = at.called()?.name();
-                        return (!called.is_empty()).then(|| format!("{called}()"));
+                        let called = written(&called);
+                        return (!called.is_empty() && !called.starts_with("__rustc::")).then(|| format!("{called}()"));
                     }
                 },
                 _ => return None,

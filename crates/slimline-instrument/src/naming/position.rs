@@ -1,5 +1,6 @@
 //! Where an instruction was written, through all functions that it was inlined into.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use slimline_trace::stream::sites::{Frame, ModuleBuilder};
@@ -56,11 +57,46 @@ impl<'m> Positions<'m> {
     }
 }
 
+/// A function as its source has it: Rust's with the path to it, and without the hash that tells it from others of its name. Names
+/// of other languages stay as they are.
+pub(crate) fn written(linked: &str) -> Cow<'_, str> {
+    // Their names are Rust's own: C++'s begin like those before them, and have no hash.
+    let is_rust = linked.starts_with("_R") || linked.starts_with("_ZN") && linked.contains("17h");
+    match rustc_demangle::try_demangle(linked) {
+        Ok(written) if is_rust => format!("{written:#}").into(),
+        _ => linked.into(),
+    }
+}
+
 /// The name of the function that a scope is in.
 fn function_of(scope: Metadata<'_>) -> String {
     const SCOPE: usize = 1;
     const NAME: usize = 2;
+    const LINKED: usize = 3;
     let mut scopes = std::iter::successors(Some(scope), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
     let function = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram);
-    function.map(|function| function.operand_text(NAME).into_owned()).unwrap_or_default()
+    let Some(function) = function else { return String::new() };
+    let linked = function.operand_text(LINKED);
+    match written(&linked) {
+        Cow::Owned(written) => written,
+        Cow::Borrowed(_) => function.operand_text(NAME).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::written;
+
+    #[test]
+    fn functions_as_they_are_written() {
+        for (linked, expected) in [
+            ("_ZN6bodies5drift17h0123456789abcdefE", "bodies::drift"),
+            ("_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc", "__rustc::__rust_alloc"),
+            ("main", "main"),
+            ("_ZN3foo3barEv", "_ZN3foo3barEv"),
+            ("", ""),
+        ] {
+            assert_eq!(written(linked), expected);
+        }
+    }
 }

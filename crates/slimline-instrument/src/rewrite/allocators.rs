@@ -22,7 +22,11 @@ pub(super) enum Allocator {
 impl Allocator {
     /// The allocator of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
+        Some(match rusts(name).unwrap_or(name) {
+            // Size and alignment; block, old size, alignment and new size; block, size and alignment.
+            "__rust_alloc" | "__rust_alloc_zeroed" => Self::Allocate { bytes: 0 },
+            "__rust_realloc" => Self::Resize { block: 0, bytes: 3 },
+            "__rust_dealloc" => Self::Free { block: 0 },
             "malloc" | "valloc" | "pvalloc" => Self::Allocate { bytes: 0 },
             "aligned_alloc" | "memalign" => Self::Allocate { bytes: 1 },
             "posix_memalign" => Self::AllocateInto { place: 0, bytes: 2 },
@@ -62,6 +66,13 @@ impl Allocator {
     }
 }
 
+/// The name of one of Rust's allocating functions, which are linked as `_RNvC…_7___rustc12___rust_alloc`.
+fn rusts(name: &str) -> Option<&str> {
+    let (_, own) = name.strip_prefix("_RNvC")?.split_once("_7___rustc")?;
+    // Names that begin with `_` have another one before it.
+    own.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix('_')
+}
+
 /// Whether these are parameters of one of the standard's operators: others are the program's own, placement among them.
 fn is_standard(parameters: &str) -> bool {
     matches!(parameters, "" | "RKSt9nothrow_t" | "St11align_val_t" | "St11align_val_tRKSt9nothrow_t")
@@ -70,6 +81,17 @@ fn is_standard(parameters: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rust_s_functions_by_their_linked_names() {
+        let named = |name: &str| Allocator::named(&format!("_RNvCsfLfy6EI15iL_7___rustc{name}"));
+        assert_eq!(named("12___rust_alloc"), Some(Allocator::Allocate { bytes: 0 }));
+        assert_eq!(named("19___rust_alloc_zeroed"), Some(Allocator::Allocate { bytes: 0 }));
+        assert_eq!(named("14___rust_realloc"), Some(Allocator::Resize { block: 0, bytes: 3 }));
+        assert_eq!(Allocator::named("__rust_dealloc"), Some(Allocator::Free { block: 0 }));
+        assert_eq!(named("35___rust_no_alloc_shim_is_unstable_v2"), None);
+        assert_eq!(Allocator::named("_RNvCsfLfy6EI15iL_4main5alloc"), None);
+    }
 
     #[test]
     fn operators_by_their_linked_names() {

@@ -30,7 +30,8 @@ use slimline_trace::stream::record::{MAX_SEGMENTS, NO_STAMP};
 use slimline_trace::stream::ring::SEVERAL_OFFSET;
 use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
 
-use crate::llvm::{Llvm, LlvmError, Module, Traced};
+use crate::llvm::{CodeLevel, Llvm, LlvmError, Module, Traced};
+use crate::naming::unit;
 use emit::Emitter;
 use plan::Planner;
 use rules::Rules;
@@ -101,6 +102,32 @@ pub struct Rewritten {
 
 /// Rewrites the bitcode in `from` into `to`. Its functions keep doing what they do.
 pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, told: Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
+    let (module, rewritten) = rewritten(llvm, from, told, origin)?;
+    module.write(to)?;
+    Ok(rewritten)
+}
+
+/// The same, with the object of it in `to`, which `finish` may add something to.
+pub fn rewrite_to_object(
+    llvm: &Llvm,
+    from: &Path,
+    (to, level): (&Path, CodeLevel),
+    told: Told,
+    origin: &Origin,
+    finish: impl FnOnce(&Module<'_>),
+) -> Result<Rewritten, RewriteError> {
+    let (module, rewritten) = rewritten(llvm, from, told, origin)?;
+    finish(&module);
+    module.write_object(to, level)?;
+    Ok(rewritten)
+}
+
+fn rewritten<'l>(
+    llvm: &'l Llvm,
+    from: &Path,
+    told: Told,
+    origin: &Origin,
+) -> Result<(Module<'l>, Rewritten), RewriteError> {
     debug_assert_eq!(SITES_SECTION.to_str(), Ok(SECTION));
     let mut module = Module::read(llvm, from)?;
     let target = module.target();
@@ -126,8 +153,7 @@ pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, told: Told, origin: &Origin)
         module.verify()?;
         module.run_passes(c"always-inline,function(mem2reg,instsimplify)")?;
     }
-    module.write(to)?;
-    Ok(rewritten)
+    Ok((module, rewritten))
 }
 
 /// Whether this triple names x86-64 Linux with 64-bit pointers.
@@ -142,7 +168,9 @@ fn insert(module: &Module<'_>, traced: &[Traced], told: Told, origin: &Origin) -
     let functions = module.defined_functions();
     let plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
     let directory = planner.directory().to_owned();
-    let table = table.finish(&module.source(), &origin.object, &directory, &origin.producer);
+    // rustc names its parts of a crate where clang names the source.
+    let (source, producer) = unit(module).unwrap_or_else(|| (module.source(), origin.producer.clone()));
+    let table = table.finish(&source, &origin.object, &directory, &producer);
     let rewritten = Rewritten { functions: plans.len(), segments: table.segments.len(), sites: table.sites.len() };
     if table.segments.len() > MAX_SEGMENTS {
         return Err(RewriteError::TooLarge(module.source()));

@@ -10,7 +10,7 @@ use super::rules::Rules;
 use super::synchronization::called_by_threads;
 use super::touch::{Deed, Touch, Word};
 use crate::llvm::{Block, Function, Module, Opcode, Traced, Value};
-use crate::naming::Names;
+use crate::naming::{Names, written};
 
 /// Words to be written before an instruction.
 pub(super) struct Access<'m> {
@@ -85,7 +85,7 @@ impl<'m, 't> Planner<'m, 't> {
         let traced = self.traced.get(&*name).copied();
         let name = traced.map_or(name, |traced| Cow::Borrowed(&traced.function));
         if let Some(reason) = self.rules.reason_to_skip(function, &name) {
-            self.table.skip(&name, reason);
+            self.table.skip(&written(&name), reason);
             return None;
         }
         let blocks = function.blocks();
@@ -237,8 +237,8 @@ impl<'m, 't> Planner<'m, 't> {
         site.value = touch.value.filter(|_| self.has_values).map(|(kind, _)| kind);
         site.is_volatile = instruction.is_volatile();
         site.is_atomic = instruction.is_atomic() || touch.kind == SiteKind::Update;
-        site.function = self.table.name(function);
-        site.detail = self.table.name(&touch.detail);
+        site.function = self.table.name(&written(function));
+        site.detail = self.table.name(&written(&touch.detail));
         match touch.kind {
             SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize => {
                 self.names.describe_allocation(self.table, &mut site, instruction);

@@ -151,6 +151,10 @@ impl<'m> Deed<'m> {
     fn of_call(call: Value<'m>, attributes: &Attributes) -> Self {
         let Some(called) = call.called() else { return Self { is_boundary: true, ..Self::default() } };
         if called.is_assembly() {
+            // Only the optimizer minds it, as of Rust's `black_box`.
+            if called.assembly().trim().is_empty() {
+                return Self::default();
+            }
             // What only computes can't call anything that writes records.
             let is_boundary = called.has_side_effects() && call.opcode() == Some(Opcode::Call);
             let acquires = assembly_acquires(&called.assembly()) && call.opcode() == Some(Opcode::Call);

@@ -2,6 +2,7 @@
 
 mod advise;
 mod annotate;
+mod cargo;
 mod compile;
 mod demo;
 mod doctor;
@@ -32,6 +33,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Trace(options) => trace::run(options),
         Command::CompileC(options) => compile::run(Language::C, options),
         Command::CompileCPlusPlus(options) => compile::run(Language::CPlusPlus, options),
+        Command::Cargo(options) => cargo::run(options),
         Command::Header => {
             print(HEADER)?;
             Ok(0)

@@ -86,7 +86,10 @@ fn has_any(options: &cli::Trace, outcome: &TraceOutcome) -> bool {
     }
     let is_instrumented = slimline_collect::is_instrumented(&options.command);
     say(match (is_instrumented, options.paused || options.window.is_some()) {
-        (false, _) => "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc)",
+        (false, _) => {
+            "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc or slimline \
+             cargo)"
+        }
         (true, false) => "slimline: nothing was traced: the program's instrumented code made no access",
         (true, true) => {
             "slimline: nothing was traced: the program's instrumented code made no access while --paused or --window \

@@ -23,6 +23,8 @@ pub(in crate::full_trace) struct Declaration {
     pub(in crate::full_trace) bytes: u32,
     /// It is of the system's headers.
     pub(in crate::full_trace) is_foreign: bool,
+    /// It is written in Rust.
+    pub(in crate::full_trace) is_rusts: bool,
     members: Vec<DeclaredMember>,
 }
 
@@ -248,6 +250,7 @@ pub(super) fn declaration(module: &Module, declared: &Structure, of_module: &[El
         is_alias: declared.is_alias,
         bytes: declared.size_bytes,
         is_foreign: declared.is_foreign,
+        is_rusts: module.name(module.producer).starts_with("rustc "),
         members: members.collect(),
     }
 }

@@ -1,0 +1,94 @@
+//! What runs in the place of rustc and rustdoc.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use super::invocation::Invocation;
+use super::linking::LINKER_VARIABLE;
+use super::objects::{Job, Objects, remove_bitcode};
+use super::toolchain::libllvm;
+use super::{CargoError, Tool, io_error, make_tool};
+use crate::driver::exit_status;
+use crate::rewrite::Told;
+
+/// The rustdoc that is to be run.
+pub(super) const RUSTDOC_VARIABLE: &str = "SLIMLINE_RUSTDOC";
+/// The linker that rustc takes by itself.
+const USUAL_LINKER: &str = "cc";
+
+/// Runs a rustc, whose path comes first, and rewrites what it has made. `own` is the path that we are called by.
+pub(super) fn rustc(own: &Path, arguments: &[OsString], values: bool) -> Result<u8, CargoError> {
+    let Some((program, arguments)) = arguments.split_first() else {
+        return Err(io_error(own, io::Error::other("runs a rustc, whose path it is to be given")));
+    };
+    if arguments.last().is_some_and(|last| last == "-vV") {
+        return version(program, arguments, values);
+    }
+    let invocation = Invocation::parse(arguments);
+    let mut rustc = Command::new(program);
+    rustc.args(arguments);
+    if !invocation.is_traced() {
+        return Err(io_error(program, rustc.exec()));
+    }
+    // Another wrapper's first argument is the compiler.
+    let inner = arguments.first().filter(|first| Path::new(first).file_name() == Some(OsStr::new("rustc")));
+    let job = Job { libllvm: libllvm(inner.unwrap_or(program))?, level: invocation.level(), told: Told { values } };
+    job.leave_to(&mut rustc);
+    // Names of variables and types are in debug information, whatever the profile says.
+    rustc.args(invocation.for_bitcode()).arg("-Cdebuginfo=2");
+    with_linker(own, &mut rustc, &invocation)?;
+    let status = rustc.status().map_err(|error| io_error(program, error))?;
+    let done = if status.success() { put_in(&invocation, job) } else { Ok(()) };
+    remove_bitcode(&invocation.out_dir, &invocation.stem());
+    done.map(|()| exit_status(status))
+}
+
+/// Tells the version of this rustc, and ours: cargo compiles anew where that changes.
+fn version(program: &OsStr, arguments: &[OsString], values: bool) -> Result<u8, CargoError> {
+    let failed = |error| io_error(program, error);
+    let output = Command::new(program).args(arguments).output().map_err(failed)?;
+    let own = std::env::current_exe().and_then(|own| fs::metadata(own)?.modified()).map_err(failed)?;
+    let age = own.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let values = if values { " with values" } else { "" };
+    let mut said = output.stdout;
+    if output.status.success() {
+        said.extend(format!("slimline: {} {}{values}\n", env!("CARGO_PKG_VERSION"), age.as_nanos()).into_bytes());
+    }
+    let told = io::stdout().write_all(&said).and_then(|()| io::stderr().write_all(&output.stderr));
+    told.map_err(failed)?;
+    Ok(exit_status(output.status))
+}
+
+/// Has our linker called for the one that it would call, by the same name.
+fn with_linker(own: &Path, program: &mut Command, invocation: &Invocation) -> Result<(), CargoError> {
+    let linker = invocation.linker.clone().unwrap_or_else(|| USUAL_LINKER.into());
+    let name = Path::new(&linker).file_name().unwrap_or(OsStr::new(USUAL_LINKER));
+    let ours = own.with_file_name(Tool::LINKERS).join(name);
+    make_tool(&ours)?;
+    let mut argument = OsString::from("-Clinker=");
+    argument.push(&ours);
+    program.arg(argument).env(LINKER_VARIABLE, &linker);
+    Ok(())
+}
+
+/// Puts rewritten objects into the archives that rustc has made.
+fn put_in(invocation: &Invocation, job: Job) -> Result<(), CargoError> {
+    let mut objects = Objects::new(job);
+    invocation.archives().iter().try_for_each(|archive| objects.replace_members(archive, &invocation.out_dir))
+}
+
+/// Runs rustdoc. Tests in documentation are programs that are linked with traced libraries.
+pub(super) fn rustdoc(own: &Path, arguments: &[OsString]) -> Result<u8, CargoError> {
+    let program = std::env::var_os(RUSTDOC_VARIABLE).unwrap_or_else(|| "rustdoc".into());
+    let mut rustdoc = Command::new(&program);
+    rustdoc.args(arguments);
+    let invocation = Invocation::parse(arguments);
+    if arguments.iter().any(|argument| argument == "--test") && invocation.target.is_some() {
+        with_linker(own, &mut rustdoc, &invocation)?;
+    }
+    Err(io_error(&program, rustdoc.exec()))
+}

@@ -1,0 +1,111 @@
+//! What rustc writes into debug information otherwise than clang.
+
+use crate::llvm::{Metadata, MetadataKind, Module};
+
+use super::layout::tag;
+
+/// Most scopes around a type that are followed.
+const MAX_DEPTH: usize = 64;
+const SCOPE: usize = 1;
+/// Where names of namespaces and types are.
+const NAME: usize = 2;
+/// Crates that come with the compiler, and those that the standard library is made of.
+const LIBRARIES: [&str; 6] = ["core", "alloc", "std", "hashbrown", "proc_macro", "test"];
+/// Types that nobody writes down, as they are the ones that are meant.
+const DEFAULTS: [&str; 2] = [", alloc::alloc::Global", ", std::hash::random::RandomState"];
+
+/// The source and the compiler of a module that rustc has made.
+pub(crate) fn unit(module: &Module<'_>) -> Option<(String, String)> {
+    const PRODUCER: usize = 1;
+    let unit = module.named_metadata(c"llvm.dbg.cu").into_iter().next()?;
+    let producer = unit.operand_text(PRODUCER);
+    let (_, version) = producer.split_once("(rustc version ")?;
+    let (_, file) = unit.file()?;
+    // `src/lib.rs/@/crate.1f3a-cgu.0`: each part of a crate is a unit.
+    let source = file.split("/@/").next().unwrap_or_default().to_owned();
+    Some((source, format!("rustc {}", version.strip_suffix(')').unwrap_or(version))))
+}
+
+/// A type with the path to it: `shapes::Circle`.
+pub(super) fn path_of(r#type: Metadata<'_>) -> String {
+    let own = r#type.type_name();
+    if own.is_empty() {
+        return String::new();
+    }
+    let mut names: Vec<_> = scopes_of(r#type).map(|scope| scope.operand_text(NAME).into_owned()).collect();
+    names.reverse();
+    names.push(plain(&own));
+    names.join("::")
+}
+
+/// A name without what nobody writes.
+pub(super) fn plain(name: &str) -> String {
+    DEFAULTS.iter().fold(name.to_owned(), |name, default| name.replace(default, ""))
+}
+
+/// Whether a type is one of the standard library's, or one that the compiler has made: tuples, references, closures.
+pub(super) fn is_librarys(r#type: Metadata<'_>) -> bool {
+    let is_made = r#type.type_name().starts_with('{');
+    scopes_of(r#type).last().is_none_or(|outermost| is_made || LIBRARIES.contains(&&*outermost.operand_text(NAME)))
+}
+
+/// Whether a file is one of the standard library's.
+pub(super) fn is_librarys_file(directory: &str, name: &str) -> bool {
+    let is = |path: &str| path.starts_with("/rustc/") || path.contains("/rustlib/src/rust/library/");
+    is(name) || !name.starts_with('/') && is(directory)
+}
+
+/// What a vector's memory is of: what holds it is made for any type, and has a pointer to bytes.
+pub(super) fn vector_element<'m>(r#type: Metadata<'m>, base: usize) -> Option<Metadata<'m>> {
+    const TYPE: usize = 1;
+    r#type.type_name().starts_with("RawVec<").then(|| r#type.operand(base + 3)?.operand(0)?.operand(TYPE))?
+}
+
+/// What a container allocates for, by the functions that were inlined at a position, from the inside: `T` of `RawVec<T>`, of
+/// `Vec<T>` and of `Box<T>`.
+pub(super) fn made_for<'m>(inlined: impl Iterator<Item = Metadata<'m>>, base: usize) -> Option<Metadata<'m>> {
+    const TYPE: usize = 1;
+    for location in inlined {
+        let mut scopes = std::iter::successors(location.scope(), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
+        let of = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram)?.operand(SCOPE)?;
+        let name = of.type_name();
+        if of.tag() == Some(tag::POINTER) && name.starts_with("alloc::boxed::Box<") {
+            return of.operand(base);
+        }
+        if name.starts_with("RawVec<") || name.starts_with("Vec<") {
+            return of.operand(base + 3)?.operand(0)?.operand(TYPE);
+        }
+        // What is around it allocates for something else.
+        let outermost = std::iter::once(of).chain(scopes_of(of)).last()?;
+        if outermost.operand_text(NAME) != "alloc" {
+            return None;
+        }
+    }
+    None
+}
+
+/// `0` for `__0`, as fields without names are written.
+pub(super) fn field_name(name: &str) -> &str {
+    let number = name.strip_prefix("__").filter(|rest| !rest.is_empty() && rest.bytes().all(|it| it.is_ascii_digit()));
+    number.unwrap_or(name)
+}
+
+/// The namespaces and types around a type, from the inside.
+fn scopes_of(r#type: Metadata<'_>) -> impl Iterator<Item = Metadata<'_>> {
+    const NAMESPACE: u16 = 0x39;
+    let is_path = |scope: &Metadata<'_>| scope.tag() == Some(NAMESPACE) || scope.kind() == MetadataKind::CompositeType;
+    std::iter::successors(r#type.operand(SCOPE), |scope| scope.operand(SCOPE)).take(MAX_DEPTH).take_while(is_path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_they_are_written() {
+        assert_eq!(plain("Vec<shapes::Circle, alloc::alloc::Global>"), "Vec<shapes::Circle>");
+        assert_eq!(["__0", "__12", "__", "__x", "x"].map(field_name), ["0", "12", "__", "__x", "x"]);
+        assert!(is_librarys_file("/w", "/rustc/59807616e/library/core/src/ptr/mod.rs"));
+        assert!(!is_librarys_file("/w", "src/library/mod.rs"));
+    }
+}
