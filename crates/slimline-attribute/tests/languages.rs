@@ -272,6 +272,12 @@ pub struct Cell { pair: (u64, f64), name: &'static str }
 #[unsafe(no_mangle)] #[inline(never)] pub fn in_enum(s: &Shape) -> f64 {
     match s { Shape::Circle { radius } => *radius, Shape::Square { side, turned } => if *turned { 0.0 } else { *side }, Shape::Empty => 1.0 }
 }
+#[unsafe(no_mangle)] #[inline(never)] pub fn in_enums(s: &[Shape]) -> f64 { s.iter().map(|s| if let Shape::Circle { radius } = s { *radius } else { 0.0 }).sum() }
+#[unsafe(no_mangle)] #[inline(never)] pub fn among_enums(s: &[Shape], at: &[usize]) -> f64 {
+    let mut sum = 0.0;
+    for &at in at { if let Shape::Square { side, .. } = &s[at] { sum += *side; } }
+    sum
+}
 #[unsafe(no_mangle)] #[inline(never)] pub fn in_tuple(c: &[Cell]) -> f64 { c.iter().map(|c| c.pair.1 + c.name.len() as f64).sum() }
 #[unsafe(no_mangle)] #[inline(never)] pub fn in_arc(b: &std::sync::Arc<Body>) -> f64 { b.mass }
 #[unsafe(no_mangle)] #[inline(never)] pub fn in_map(m: &HashMap<u32, Body>) -> f64 { m.values().map(|b| b.mass).sum() }
@@ -281,6 +287,7 @@ fn main() {
     let shapes = [Shape::Circle { radius: black_box(1.0) }, Shape::Square { side: 2.0, turned: black_box(false) }, Shape::Empty];
     let cells = [Cell { pair: (black_box(1), 2.0), name: black_box(\"a\") }];
     let map: HashMap<u32, Body> = (0..9).map(|id| (id, body(id))).collect();
+    println!(\"{} {}\", in_enums(&shapes), among_enums(&shapes, &[black_box(1)]));
     println!(\"{} {} {} {} {} {} {}\", in_vec(&v), in_slice(&v), in_chain(&v[0]), shapes.iter().map(in_enum).sum::<f64>(),
         in_tuple(&cells), in_arc(&std::sync::Arc::new(body(3))), in_map(&map));
 }
@@ -304,6 +311,11 @@ fn rust_contents() {
         // Alternatives of an enum share bytes; which one is told by name.
         let shapes = accessed(&sandbox, &program, "in_enum");
         assert!(shapes.iter().any(|field| field.starts_with("a::Shape.")), "{label}: {shapes:?}");
+        // So are those of a slice: elements of 24 bytes, of which the first byte says which alternative it is.
+        for (function, field) in [("in_enums", "a::Shape.Circle.radius"), ("among_enums", "a::Shape.Square.side")] {
+            let found = accessed(&sandbox, &program, function);
+            assert!(found.iter().any(|name| name.contains(field.rsplit('.').next().unwrap())), "{label}: {found:?}");
+        }
         for (function, field) in [("in_arc", "mass"), ("in_map", "mass")] {
             let found = accessed(&sandbox, &program, function);
             assert!(found.iter().any(|name| name.ends_with(field)), "{label}: {function} {found:?}");

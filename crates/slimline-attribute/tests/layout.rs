@@ -272,5 +272,10 @@ fn rust_reordered_structs_enums_and_tuples() {
         assert_eq!(shape.kind, TypeKind::Union);
         let variants: Vec<_> = shape.members.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(variants, ["discriminant", "Circle", "Square", "Empty"]);
+        // `Empty` has no bytes, and the two others share none.
+        let id = info.type_named("program::Shape", &mut table).unwrap();
+        let leaves = leaves::leaves(table.rows(), id);
+        let fields: Vec<_> = leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.offset, leaf.bytes)).collect();
+        assert_eq!(fields, [("discriminant", 0, 4), ("Square.0", 4, 4), ("Circle.radius", 8, 8)]);
     }
 }

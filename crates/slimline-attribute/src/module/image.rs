@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
-use object::{LittleEndian, Object as _, ObjectSection as _};
+use object::{CompressedData, LittleEndian, Object as _, ObjectSection};
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
@@ -192,10 +192,10 @@ impl<'a> Image<'a> {
     /// with that name, as a `.dwo` file has one for each type, all in their order.
     pub(super) fn section(&self, store: &'a FileStore<'a>, name: &str) -> Slice<'a> {
         let named = self.file.sections().filter(|section| section.name() == Ok(name));
-        let mut parts: Vec<Cow<'a, [u8]>> = named.filter_map(|section| section.uncompressed_data().ok()).collect();
+        let mut parts: Vec<Cow<'a, [u8]>> = named.filter_map(|section| content(&section)).collect();
         if parts.is_empty() {
             // Under the name that a compressed section had once.
-            parts.extend(self.file.section_by_name(name).and_then(|section| section.uncompressed_data().ok()));
+            parts.extend(self.file.section_by_name(name).and_then(|section| content(&section)));
         }
         let whole = if parts.len() > 1 { Some(Cow::Owned(parts.concat())) } else { parts.pop() };
         let bytes = match whole {
@@ -308,5 +308,37 @@ impl<'a> Image<'a> {
     /// information counts it from there.
     pub fn frame_above_stack_pointer(&self, svma: Svma) -> Option<i64> {
         self.unwound().above_stack_pointer(svma)
+    }
+}
+
+/// What a byte of compressed data becomes at most: with zstd four bytes may stand for a block of 128 KiB. (With zlib it is
+/// some 1000.)
+const MOST_INFLATION: u64 = 1 << 15;
+
+/// A section's content, decompressed where needed; `None` where it is damaged.
+fn content<'a>(section: &impl ObjectSection<'a>) -> Option<Cow<'a, [u8]>> {
+    section.compressed_data().ok().filter(is_plausible)?.decompress().ok()
+}
+
+/// Whether it may become as large as it says, for which memory is taken before anything else is looked at.
+fn is_plausible(compressed: &CompressedData<'_>) -> bool {
+    compressed.uncompressed_size <= (compressed.data.len() as u64).saturating_mul(MOST_INFLATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use object::CompressionFormat;
+
+    use super::*;
+
+    /// Found by fuzzing: 2^62 bytes were asked for.
+    #[test]
+    fn what_can_not_become_so_large_is_damaged() {
+        let data = [0; 100];
+        let claims = |uncompressed_size| {
+            is_plausible(&CompressedData { format: CompressionFormat::Zlib, data: &data, uncompressed_size })
+        };
+        assert!(claims(100) && claims(100 << 15));
+        assert!(!claims((100 << 15) + 1) && !claims(1 << 62));
     }
 }

@@ -110,8 +110,13 @@ pub fn holes(types: &[Type], id: TypeId) -> Vec<Hole> {
 fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, descent: Descent<'_>, found: &mut Vec<Leaf>) {
     // Storage unit of the run of bit-fields that ends `found`.
     let mut unit_end = 0;
+    let is_empty = |id: TypeId| {
+        let alternative = &types[id.index()];
+        alternative.kind == TypeKind::Structure && alternative.members.is_empty()
+    };
     for member in &type_.members {
-        if member.bytes == 0 {
+        // As debug information has it, an alternative without fields is as large as the enum.
+        if member.bytes == 0 || type_.kind == TypeKind::Union && member.type_id.is_some_and(is_empty) {
             continue;
         }
         if let Some(bits) = member.bits {
