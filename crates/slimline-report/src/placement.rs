@@ -28,13 +28,13 @@ pub struct PlacementReport {
     pub cycles: u64,
     /// Of all data, placeable or not: what living there would save.
     pub in_all: SavedRow,
-    /// Of what is no data that is known.
-    pub unattributed: SavedRow,
+    /// Of what cannot be placed: no data that is known, or a name for places far apart.
+    pub not_placeable: SavedRow,
     /// What can be placed, that first which saves most.
     pub data: Vec<PlaceableRow>,
     /// What each way of choosing saves, the best one last.
     pub choices: Vec<ChoiceRow>,
-    /// No choice saves more.
+    /// No choice of at most one range of each, cut at parts, saves more.
     pub at_most: SavedShare,
 }
 
@@ -104,8 +104,9 @@ pub struct PlacedRow {
 
 impl ChoiceRow {
     /// In words.
-    pub(crate) fn words(&self, hottest: &str) -> String {
+    pub(crate) fn words(&self, hottest: &str, fits_whole: bool) -> String {
         match self.choice {
+            "first" | "last" | "coldest" | "hottest" if fits_whole => format!("all of {hottest}"),
             "biggest" => "the biggest data first".to_owned(),
             "whole" => "whole data, hottest first".to_owned(),
             "first" => format!("the first bytes of {hottest}"),
@@ -138,7 +139,7 @@ impl PlacementReport {
         let share =
             |saved_cycles: u64| SavedShare { saved_cycles, saved_share: saved_cycles as f64 / cycles.max(1) as f64 };
         let saved = |saved: Saved| SavedRow { lines: saved.lines, share: share(saved.cycles) };
-        let mut in_all = found.unattributed;
+        let mut in_all = found.not_placeable;
         let data = found.candidates.iter().map(|candidate| {
             let data = &origins.data()[candidate.data as usize];
             in_all += candidate.saved();
@@ -171,7 +172,7 @@ impl PlacementReport {
             room_bytes,
             cycles,
             in_all: saved(in_all),
-            unattributed: saved(found.unattributed),
+            not_placeable: saved(found.not_placeable),
             choices: choices.collect(),
             data,
             at_most: share(found.at_most_cycles),

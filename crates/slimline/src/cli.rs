@@ -502,23 +502,23 @@ pub(crate) struct Histogram {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline place run.trace --machine pena-sp\n  \
         slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n\n\
-        The machine has a memory that is limited and faster than the one beside its cores (docs/machines.md). What is\n\
-        saved are the lines that slower memories served, times the difference of latencies: caches miss what they\n\
-        missed. Blocks that one instruction allocates are placed together, one block or a variable by parts, too. Data\n\
-        that does not live at the same time does not share room here.")]
+        The machine has a memory that is limited and faster than those near to its cores (docs/machines.md). What is\n\
+        saved are the lines that the others served, times the difference of latencies: caches miss what they missed.\n\
+        Blocks that one instruction allocates are placed together; where one lives at a time, and of variables, a range\n\
+        can be. Data that does not live at the same time does not share room here.")]
 pub(crate) struct Place {
     #[command(flatten)]
     pub(crate) input: AccessInput,
     /// Where it would run (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: String,
-    /// Which of its memories to place data in [default: the fastest that is limited and faster than the one near to cores]
+    /// Which of its memories to place data in [default: the fastest that is limited and near to no core]
     #[arg(long, value_name = "NAME")]
     pub(crate) memory: Option<String>,
     /// What fits there: a number of bytes, or one of KiB or MiB (4K, 2M) [default: the memory's size]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) room: Option<NonZeroU64>,
-    /// Where data can be cut, at the finest: a number of bytes, or one of KiB or MiB
+    /// Where data can be cut, at the finest, a line or more: a number of bytes, or one of KiB or MiB
     #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
     pub(crate) part: NonZeroU64,
     /// How to print it

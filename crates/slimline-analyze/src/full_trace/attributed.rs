@@ -18,6 +18,7 @@ use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::TraceBatch;
+use super::counts::span_of_lanes;
 use super::elements::{Elements, LeafId, NO_LEAF, View};
 use super::findings::{allocated_at, field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
@@ -440,12 +441,9 @@ fn each_access(site: &Site, own: &[u64], mut access: impl FnMut(AccessKind, u64,
         }
         (SiteKind::Fill, &[address, bytes, ..]) => access(AccessKind::Store, address, bytes),
         (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
-            // From the first lane that is accessed to the last.
-            let mask = mask & u64::MAX.checked_shr(64 - u32::from(site.lanes.min(64))).unwrap_or(0);
-            if mask != 0 {
-                let (first, end) = (u64::from(mask.trailing_zeros()), u64::from(64 - mask.leading_zeros()));
+            if let Some((offset, bytes)) = span_of_lanes(site, mask) {
                 let kind = if site.kind.reads() { AccessKind::Load } else { AccessKind::Store };
-                access(kind, address.wrapping_add(first * size), (end - first) * size);
+                access(kind, address.wrapping_add(offset), bytes);
             }
         }
         (SiteKind::Gather | SiteKind::Scatter, [mask, lanes @ ..]) => {

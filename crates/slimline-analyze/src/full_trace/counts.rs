@@ -53,6 +53,15 @@ pub(super) fn accesses(site: &Site, words: &[u64]) -> Accesses {
     }
 }
 
+/// Which bytes a masked access reaches over: from the first lane that its mask lets through to the last, as an offset from
+/// lane 0, and how many. None where it lets none through.
+pub(super) fn span_of_lanes(site: &Site, mask: u64) -> Option<(u64, u64)> {
+    let mask = mask & lanes_mask(site.lanes);
+    let size = u64::from(site.size_bytes);
+    let (first, end) = (u64::from(mask.trailing_zeros()), u64::from(u64::BITS - mask.leading_zeros()));
+    (mask != 0).then(|| (first * size, (end - first) * size))
+}
+
 fn lanes_mask(lanes: u16) -> u64 {
     if lanes >= 64 { u64::MAX } else { (1 << lanes) - 1 }
 }

@@ -16,7 +16,7 @@ use slimline_trace::stream::sites::{Site, SiteKind};
 use self::blocks::Blocks;
 pub use self::blocks::GroupBlocks;
 use self::live_blocks::{Block, BlockNumber, Group, LiveBlocks, NO_GROUP};
-use super::counts::accesses;
+use super::counts::{accesses, span_of_lanes};
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF, View};
 use super::{Accesses, TraceBatch};
 
@@ -211,9 +211,11 @@ impl AccessedSpots {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, [address, ..]) => {
                 self.sum(live, elements, id.0, *address).times += 1;
             }
-            (SiteKind::MaskedLoad | SiteKind::MaskedStore | SiteKind::Fill, [address, ..]) => {
-                let accesses = accesses(site, own);
-                access(*address, accesses.bytes(), accesses);
+            (SiteKind::Fill, &[address, bytes, ..]) => access(address, bytes, accesses(site, own)),
+            (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
+                if let Some((offset, bytes)) = span_of_lanes(site, mask) {
+                    access(address.wrapping_add(offset), bytes, accesses(site, own));
+                }
             }
             (SiteKind::Copy, &[to, from, bytes]) => {
                 access(to, bytes, Accesses { stores: 1, stored_bytes: bytes, ..Accesses::default() });
@@ -368,6 +370,22 @@ mod tests {
         run.visit(4, &[0x101f]);
         run.visit(4, &[0x1020]);
         assert_eq!(loads_by_group(&run), [(0, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn masked_accesses_are_where_their_lanes_are() {
+        let lanes = |kind| Site { lanes: 8, ..Site::new(kind, 4) };
+        let mut run = Run::new(&[&[Site::new(SiteKind::Allocate, 8)], &[lanes(SiteKind::MaskedStore)]]);
+        run.visit(0, &[0x1000, 64]);
+        // Lanes 2 and 3 of what begins before the block; none of it.
+        run.visit(1, &[0x0ff8, 0b1100]);
+        run.visit(1, &[0x1000, 0]);
+        // In front of the block.
+        run.visit(1, &[0x0ff8, 0b0001]);
+        let mut heap = HeapAccesses::default();
+        heap.update(run.program(), &run.batch());
+        let stores: Vec<_> = heap.accesses(run.program()).map(|(_, spot, sum)| (spot.group, sum.stores)).collect();
+        assert_eq!(stores, [(0, 1)]);
     }
 
     #[test]

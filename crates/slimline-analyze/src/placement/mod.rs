@@ -4,12 +4,16 @@
 //! miss. So each part of data saves the lines that slower memories served of it, times the difference of latencies (Peña
 //! and Balaji, "A Data-Oriented Profiler to Assist in Data Partitioning", 5).
 //!
-//! What can be placed: groups of blocks, whole; and of data that is one block or a variable any range of parts, since a split
+//! What can be placed: groups of blocks, whole; and of data that is one block or a variable one range of parts, since a split
 //! into two or three buffers is code that people write. To choose so that it fits is a multiple-choice knapsack problem. It
 //! is solved by a price of the room (Everett 1963, "Generalized Lagrange multiplier method"): at a price of so many cycles
-//! a byte each group takes the range that is worth most beyond it, by itself. The lowest price at which all fit is found by
-//! bisection, and what room is left then goes to what gains most by it. At any price what groups are worth beyond it and the
-//! price of all room together are at least what any choice saves: so it is known how far from the best the choice can be.
+//! a byte each group takes the range that is worth most beyond it, by itself. The price at which they just fit is found by
+//! bisection. At any price what groups are worth beyond it and the price of all room together are at least what any choice
+//! saves: so it is known how far from the best the choice can be.
+//!
+//! On both sides of that price each group's range is one that is worth most at it. Where groups are led from the one to the
+//! other, one by one, until the next does not fit, what is placed and that next one alone save together as much as the
+//! bound or more: so the better of both saves at least half of what is possible. What room is left goes to what gains by it.
 
 mod ranges;
 
@@ -23,8 +27,13 @@ use slimline_simulate::simulation::Outcome;
 use crate::histogram::{Parts, by_part};
 use crate::origins::{DataKind, Origins};
 
-/// Halvings of the interval of prices: the last is far below what one line of a byte is worth.
+/// Halvings of the interval of prices: the last is far below one cycle a byte.
 const HALVINGS: u32 = 100;
+/// Names that were seen at places so far apart that their parts are less than one in so many of the bytes between are no one
+/// piece of data: of several stacks, or of a pointer's own name.
+const MOST_SPREAD: u64 = 64;
+/// What floating point may lose, as a part of all cycles.
+const LOST: f64 = 1e-12;
 
 /// What is saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,17 +66,6 @@ impl Sum for Saved {
     }
 }
 
-/// Bytes of data, from the first to before the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartSaved {
-    /// Offset of the first byte.
-    pub start: u64,
-    /// Offset behind the last.
-    pub end: u64,
-    /// What is saved where it lies in the faster memory.
-    pub saved: Saved,
-}
-
 /// A group of data that could be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -78,7 +76,7 @@ pub struct Candidate {
     /// Whether ranges of it can be placed, and not only all.
     pub is_divisible: bool,
     /// The parts of which other memories served lines, by offset.
-    pub parts: Vec<PartSaved>,
+    pub parts: Vec<Range>,
 }
 
 /// A range of a group.
@@ -148,57 +146,90 @@ impl Choice {
 pub struct Placements {
     /// What could be, that first which saves most.
     pub candidates: Vec<Candidate>,
-    /// What cannot, since nothing is known of it.
-    pub unattributed: Saved,
+    /// What cannot: nothing is known of it, or its name goes over places far apart.
+    pub not_placeable: Saved,
     /// By [`Choice::ALL`]; None where the data that saves most is of many blocks and does not fit.
     pub choices: Vec<(Choice, Option<Placement>)>,
     /// No choice saves more cycles.
     pub at_most_cycles: u64,
 }
 
-/// What living in `fast`, one of the machine's memories, would save of all data, if it had so much room.
+/// What living in `fast` would save of all data, if it had so much room; it is one of the machine's memories as
+/// [`check_memory`] wants it, and served nothing.
 pub fn placements(outcome: &Outcome, origins: &Origins, fast: usize, room_bytes: u64) -> Placements {
     let machine = outcome.machine();
     let near = machine.memory_of_core();
     let saved = |key: u32| {
         let near = near[machine.core_of(origins.of(key).thread) as usize];
         let fast_cycles = machine.memories[fast].latency_cycles[near];
-        let served = machine.memories.iter().zip(outcome.of_key(key).served_by_memory);
-        let saved = served.map(|(memory, lines)| {
+        let counts = outcome.of_key(key);
+        let served = machine.memories.iter().zip(&counts.served_by_memory);
+        let saved = served.map(|(memory, &lines)| {
             let less = u64::from(memory.latency_cycles[near].saturating_sub(fast_cycles));
-            if less > 0 { Saved { lines, cycles: lines * less } } else { Saved::default() }
+            Saved { lines: if less > 0 { lines } else { 0 }, cycles: lines * less }
         });
-        Some(saved.sum::<Saved>()).filter(|saved| saved.cycles > 0)
+        // Also what saves nothing says how large data is.
+        (counts.accesses() > 0).then(|| saved.sum::<Saved>())
     };
     let mut candidates = Vec::new();
-    let mut unattributed = Saved::default();
+    let mut not_placeable = Saved::default();
     for found in by_part(origins, saved, |sum, more| *sum += *more) {
         match candidate(&found, origins) {
+            Some(candidate) if candidate.parts.is_empty() => {}
             Some(candidate) => candidates.push(candidate),
-            None => unattributed += found.parts.iter().map(|(_, saved)| *saved).sum::<Saved>(),
+            None => not_placeable += found.parts.iter().map(|(_, saved)| *saved).sum::<Saved>(),
         }
     }
     candidates.sort_by_key(|candidate| Reverse(candidate.saved().cycles));
-    choose(candidates, unattributed, room_bytes)
+    choose(candidates, not_placeable, room_bytes)
 }
 
-/// The memory to place data in where none is asked for: of those that are limited and faster than the one near to some core
-/// the fastest.
+/// The memory to place data in where none is asked for: of those that will do the fastest.
 pub fn fast_memory(machine: &Machine) -> Option<usize> {
     let near = machine.memory_of_core();
-    let gains = |memory: &Memory| {
-        near.iter().any(|&near| memory.latency_cycles[near] < machine.memories[near].latency_cycles[near])
-    };
-    let fast = machine.memories.iter().enumerate().filter(|(_, memory)| memory.bytes.is_some() && gains(memory));
-    fast.min_by_key(|(_, memory)| memory.latency_cycles.iter().min().copied()).map(|(place, _)| place)
+    let fast = (0..machine.memories.len())
+        .filter(|&memory| machine.memories[memory].bytes.is_some() && check_memory(machine, memory).is_ok());
+    fast.min_by_key(|&memory| near.iter().map(|&near| machine.memories[memory].latency_cycles[near]).min())
+}
+
+/// Whether placing data in this memory can be told.
+///
+/// # Errors
+/// In words: why not.
+pub fn check_memory(machine: &Machine, memory: usize) -> Result<(), String> {
+    let near = machine.memory_of_core();
+    let Memory { name, cores, latency_cycles, .. } = &machine.memories[memory];
+    if !cores.is_empty() {
+        return Err(format!(
+            "{name} is near to cores, and holds what they touch first: wanted is one that is near to none"
+        ));
+    }
+    let faster = near.iter().all(|&near| {
+        machine.memories.iter().all(|other| other.latency_cycles[near] >= latency_cycles[near])
+            && machine.memories[near].latency_cycles[near] > latency_cycles[near]
+    });
+    if !faster {
+        return Err(format!("{name} is not faster than the other memories for all cores"));
+    }
+    if machine.transfer_cycles.is_some() && machine.cores > 1 {
+        return Err(
+            "with `transfer` lines that come from other cores' caches count as their memory's: leave it out".to_owned()
+        );
+    }
+    Ok(())
 }
 
 fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
     let data = &origins.data()[found.data as usize];
     let (bytes, is_divisible) = match data.kind {
-        DataKind::Heap if data.blocks > 1 => (data.peak_bytes, false),
-        DataKind::Heap | DataKind::Variable => (found.extent_bytes, true),
-        DataKind::Unattributed => (0, false),
+        // One at a time, as where it is resized, is as one.
+        DataKind::Heap if data.peak_bytes > found.extent_bytes => (data.peak_bytes, false),
+        DataKind::Heap => (found.extent_bytes, true),
+        DataKind::Variable if found.extent_bytes / MOST_SPREAD > found.parts.len() as u64 * found.part_bytes => {
+            return None;
+        }
+        DataKind::Variable => (found.extent_bytes, true),
+        DataKind::Unattributed => return None,
     };
     // Without parts nothing says how large it is.
     if bytes == 0 || found.part_bytes == 0 {
@@ -206,11 +237,12 @@ fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
     }
     // What is overlaid may reach beyond.
     let end = |start: u64| if is_divisible { (start + found.part_bytes).min(bytes) } else { start + found.part_bytes };
-    let parts = found.parts.iter().map(|&(start, saved)| PartSaved { start, end: end(start), saved });
+    let saving = found.parts.iter().filter(|(_, saved)| saved.cycles > 0);
+    let parts = saving.map(|&(start, saved)| Range { start, end: end(start), saved });
     Some(Candidate { data: found.data, bytes, is_divisible, parts: parts.collect() })
 }
 
-fn choose(candidates: Vec<Candidate>, unattributed: Saved, room_bytes: u64) -> Placements {
+fn choose(candidates: Vec<Candidate>, not_placeable: Saved, room_bytes: u64) -> Placements {
     let mut choices: Vec<(Choice, Option<Placement>)> = Vec::new();
     for choice in Choice::ALL {
         let hottest = |range: &dyn Fn(&Candidate, u64) -> Option<Range>| {
@@ -241,7 +273,7 @@ fn choose(candidates: Vec<Candidate>, unattributed: Saved, room_bytes: u64) -> P
     }
     best.placed.sort_by_key(|(_, range)| Reverse(range.saved.cycles));
     choices.push((Choice::Best, Some(best)));
-    Placements { candidates, unattributed, choices, at_most_cycles }
+    Placements { candidates, not_placeable, choices, at_most_cycles }
 }
 
 fn biggest(candidates: &[Candidate], room_bytes: u64) -> Placement {
@@ -274,64 +306,95 @@ fn whole(candidates: &[Candidate], room_bytes: u64) -> Placement {
 
 /// The best that was found, and what no choice exceeds.
 fn best(candidates: &[Candidate], room_bytes: u64) -> (Placement, u64) {
-    let at = |price: f64| {
-        let ranges = candidates.iter().enumerate();
-        let placed: Vec<_> = ranges.filter_map(|(number, data)| Some((number, data.worth_most(price)?))).collect();
-        let placement = Placement { placed };
-        let beyond = placement.saved().cycles as f64 - price * placement.bytes() as f64;
-        (placement, beyond + price * room_bytes as f64)
+    let at = |price: f64| Ranges(candidates.iter().map(|data| data.worth_most(price, room_bytes)).collect());
+    let bound = |ranges: &Ranges, price: f64| {
+        ranges.cycles() as f64 - price * ranges.bytes() as f64 + price * room_bytes as f64
     };
-    let (free, all_cycles) = at(0.0);
-    if free.bytes() <= room_bytes {
-        return (free, all_cycles as u64);
-    }
-    // At the upper price nothing is worth it.
-    let densest = |data: &Candidate| data.saved().cycles as f64;
-    let (mut low, mut high) = (0.0, 1.0 + candidates.iter().map(densest).fold(0.0, f64::max));
-    let (mut found, mut at_most) = (Placement::default(), all_cycles);
-    for _ in 0..HALVINGS {
-        let price = low + (high - low) / 2.0;
-        let (placement, bound) = at(price);
-        at_most = at_most.min(bound);
-        if placement.bytes() <= room_bytes {
-            high = price;
-            if placement.saved().cycles > found.saved().cycles {
-                found = placement;
+    let all_cycles: u64 = candidates.iter().map(|data| data.saved().cycles).sum();
+    let mut beyond = at(0.0);
+    let mut at_most = beyond.cycles() as f64;
+    let mut found = beyond.clone();
+    if beyond.bytes() > room_bytes {
+        // At the upper price nothing is worth it.
+        let (mut low, mut high) = (0.0, 1.0 + all_cycles as f64);
+        found = at(high);
+        for _ in 0..HALVINGS {
+            let price = low + (high - low) / 2.0;
+            let ranges = at(price);
+            at_most = at_most.min(bound(&ranges, price));
+            if ranges.bytes() <= room_bytes {
+                (high, found) = (price, ranges);
+            } else {
+                (low, beyond) = (price, ranges);
             }
-        } else {
-            low = price;
         }
+        found = led_on(found, &beyond, room_bytes);
     }
-    // The price leaves out a range that is nearly all of the room; filling it from nothing begins with the best of these.
-    // One of both saves at least half of what is possible.
-    let mut from_nothing = Placement::default();
-    for placement in [&mut found, &mut from_nothing] {
-        fill(placement, candidates, room_bytes);
-    }
-    if from_nothing.saved().cycles > found.saved().cycles {
-        found = from_nothing;
-    }
-    // Cycles are whole; what is added is more than what floating point may have lost.
-    (found, (at_most * (1.0 + 1e-12)).floor() as u64)
+    found.fill(candidates, room_bytes);
+    found.widen(candidates, room_bytes);
+    // Cycles are whole.
+    let at_most = (at_most + LOST * all_cycles as f64).floor() as u64;
+    (found.placement(), at_most.max(found.cycles()))
 }
 
-/// Gives the room that is left to what gains most by it, again and again.
-fn fill(placement: &mut Placement, candidates: &[Candidate], room_bytes: u64) {
-    loop {
-        let rest = room_bytes - placement.bytes();
-        let has =
-            |number: usize| placement.placed.iter().find(|(placed, _)| *placed == number).map(|(_, range)| *range);
-        let better = candidates.iter().enumerate().filter_map(|(number, data)| {
-            let now = has(number);
-            let range = data.best_within(rest + now.map_or(0, |now| now.bytes()))?;
-            let gained = range.saved.cycles.checked_sub(now.map_or(0, |now| now.saved.cycles))?;
-            (gained > 0).then_some((gained, number, range))
-        });
-        let Some((_, number, range)) = better.max_by_key(|(gained, number, _)| (*gained, Reverse(*number))) else {
-            return;
-        };
-        placement.placed.retain(|(placed, _)| *placed != number);
-        placement.placed.push((number, range));
+/// From ranges that fit to those of a lower price that do not, group by group, as far as they fit, or the first alone that
+/// does not.
+fn led_on(mut from: Ranges, to: &Ranges, room_bytes: u64) -> Ranges {
+    for number in 0..from.0.len() {
+        let before = from.0[number];
+        from.0[number] = to.0[number];
+        if from.bytes() <= room_bytes {
+            continue;
+        }
+        let mut alone = Ranges(vec![None; from.0.len()]);
+        alone.0[number] = to.0[number];
+        from.0[number] = before;
+        return if alone.cycles() > from.cycles() { alone } else { from };
+    }
+    from
+}
+
+/// The range of each candidate, by number.
+#[derive(Clone, Debug)]
+struct Ranges(Vec<Option<Range>>);
+
+impl Ranges {
+    fn bytes(&self) -> u64 {
+        self.0.iter().flatten().map(Range::bytes).sum()
+    }
+
+    fn cycles(&self) -> u64 {
+        self.0.iter().flatten().map(|range| range.saved.cycles).sum()
+    }
+
+    /// Gives the room that is left to what gains by it, hottest data first.
+    fn fill(&mut self, candidates: &[Candidate], room_bytes: u64) {
+        let mut left = room_bytes - self.bytes();
+        for (data, range) in candidates.iter().zip(&mut self.0) {
+            let (bytes, cycles) = range.map_or((0, 0), |range| (range.bytes(), range.saved.cycles));
+            if let Some(better) = data.best_within(bytes + left).filter(|better| better.saved.cycles > cycles) {
+                left = left + bytes - better.bytes();
+                *range = Some(better);
+            }
+        }
+    }
+
+    /// What there is room for is not cut, though its ends save nothing.
+    fn widen(&mut self, candidates: &[Candidate], room_bytes: u64) {
+        let mut left = room_bytes - self.bytes();
+        for (data, range) in candidates.iter().zip(&mut self.0) {
+            let Some(range) = range else { continue };
+            let more = data.bytes.saturating_sub(range.bytes());
+            if more <= left {
+                left -= more;
+                *range = data.whole();
+            }
+        }
+    }
+
+    fn placement(&self) -> Placement {
+        let placed = self.0.iter().enumerate().filter_map(|(number, range)| Some((number, (*range)?)));
+        Placement { placed: placed.collect() }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Ranges of one group of data: what is saved where they lie in the other memory.
 
-use super::{Candidate, PartSaved, Range, Saved};
+use std::collections::VecDeque;
+
+use super::{Candidate, Range, Saved};
 
 impl Candidate {
     /// All of it.
@@ -13,25 +15,40 @@ impl Candidate {
         self.parts.iter().map(|part| part.saved).sum()
     }
 
-    /// The range that is worth most beyond its price: cycles a byte. Kadane's algorithm, where the gaps between parts cost
-    /// their bytes; None where nothing is worth its price.
-    pub(super) fn worth_most(&self, price: f64) -> Option<Range> {
-        let worth = |range: &Range| range.saved.cycles as f64 - price * range.bytes() as f64;
+    /// Of the ranges that fit the one that is worth most beyond its price, cycles a byte; None where nothing is worth its
+    /// price. Gaps between parts cost their bytes.
+    ///
+    /// A range is worth what is saved up to its last part, its end paid, less what is saved before its first part, its start
+    /// paid. So each part as the last goes with that first one of which this is least, among those that are near enough:
+    /// these are kept in a queue, least first.
+    pub(super) fn worth_most(&self, price: f64, room_bytes: u64) -> Option<Range> {
         if !self.is_divisible {
-            return Some(self.whole()).filter(|whole| worth(whole) > 0.0);
+            let worth = |whole: &Range| whole.saved.cycles as f64 - price * whole.bytes() as f64;
+            return Some(self.whole()).filter(|whole| whole.bytes() <= room_bytes && worth(whole) > 0.0);
         }
-        let mut best: Option<Range> = None;
-        let mut ending_here: Option<Range> = None;
+        let mut best: Option<(f64, Range)> = None;
+        // What was saved before the part, as a sum and with its start paid.
+        let mut firsts: VecDeque<(u64, Saved, f64)> = VecDeque::new();
+        let mut so_far = Saved::default();
         for part in &self.parts {
-            let alone = Range { start: part.start, end: part.end, saved: part.saved };
-            let longer = ending_here.map(|range| range.and(part));
-            let better = longer.filter(|longer| worth(longer) > worth(&alone)).unwrap_or(alone);
-            if worth(&better) > best.as_ref().map_or(0.0, worth) {
-                best = Some(better);
+            let before = so_far.cycles as f64 - price * part.start as f64;
+            while firsts.back().is_some_and(|&(.., other)| other >= before) {
+                firsts.pop_back();
             }
-            ending_here = Some(better);
+            firsts.push_back((part.start, so_far, before));
+            while firsts.front().is_some_and(|&(start, ..)| part.end - start > room_bytes) {
+                firsts.pop_front();
+            }
+            so_far += part.saved;
+            let Some(&(start, saved_before, before)) = firsts.front() else { continue };
+            let worth = so_far.cycles as f64 - price * part.end as f64 - before;
+            if worth > best.map_or(0.0, |(most, _)| most) {
+                let mut saved = so_far;
+                saved -= saved_before;
+                best = Some((worth, Range { start, end: part.end, saved }));
+            }
         }
-        best
+        best.map(|(_, range)| range)
     }
 
     /// The range of at most so many bytes that saves most: of those the one that ends first, and of these the shortest.
@@ -55,12 +72,12 @@ impl Candidate {
         best
     }
 
-    /// The range that begins here, of so many bytes or to the end; parts that it cuts count for it by their bytes.
+    /// The range that begins here, of so many bytes or to the end. Parts that it cuts save nothing.
     pub(super) fn range_at(&self, start: u64, bytes: u64) -> Range {
         let end = start.saturating_add(bytes).min(self.bytes);
-        let from = self.parts.partition_point(|part| part.end <= start);
-        let within = self.parts[from..].iter().take_while(|part| part.start < end);
-        Range { start, end, saved: within.map(|part| part.saved_within(start, end)).sum() }
+        let from = self.parts.partition_point(|part| part.start < start);
+        let within = self.parts[from..].iter().take_while(|part| part.end <= end);
+        Range { start, end, saved: within.map(|part| part.saved).sum() }
     }
 
     /// The range of so many bytes that saves least, of those that begin or end where parts do; its bytes may never have
@@ -75,25 +92,6 @@ impl Candidate {
     }
 }
 
-impl Range {
-    /// Up to the end of a part behind it.
-    fn and(self, part: &PartSaved) -> Self {
-        let mut saved = self.saved;
-        saved += part.saved;
-        Self { end: part.end, saved, ..self }
-    }
-}
-
-impl PartSaved {
-    /// What is saved of it between two places: as much as it has bytes there.
-    fn saved_within(&self, start: u64, end: u64) -> Saved {
-        let bytes = self.end.min(end) - self.start.max(start);
-        let all = self.end - self.start;
-        let portion = |count: u64| (u128::from(count) * u128::from(bytes) / u128::from(all.max(1))) as u64;
-        Saved { lines: portion(self.saved.lines), cycles: portion(self.saved.cycles) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -105,16 +103,17 @@ mod tests {
     fn gaps_cost_their_bytes() {
         // 100, nothing, 60, 90 in parts of ten bytes.
         let data = candidate(true, 40, &[(0, 100), (20, 60), (30, 90)]);
-        let best = |price| data.worth_most(price).map(|range| (range.start, range.end, range.saved.cycles));
-        assert_eq!(best(0.5), Some((0, 40, 250)));
+        let best = |price, room| data.worth_most(price, room).map(|range| (range.start, range.end, range.saved.cycles));
+        assert_eq!(best(0.5, 40), Some((0, 40, 250)));
         // The gap and what is behind it are worth 150 for 30 bytes, then less than that.
-        assert_eq!(best(4.9), Some((0, 40, 250)));
-        assert_eq!(best(5.5), Some((0, 10, 100)));
-        assert_eq!(best(10.0), None);
+        assert_eq!(best(4.9, 40), Some((0, 40, 250)));
+        assert_eq!(best(5.5, 40), Some((0, 10, 100)));
+        assert_eq!(best(10.0, 40), None);
+        assert_eq!([best(0.5, 39), best(0.5, 20), best(0.5, 9)], [Some((0, 30, 160)), Some((20, 40, 150)), None]);
         let within = |bytes| data.best_within(bytes).map(|range| (range.start, range.end, range.saved.cycles));
         assert_eq!([10, 20, 30, 40].map(within), [(0, 10, 100), (20, 40, 150), (0, 30, 160), (0, 40, 250)].map(Some));
         assert_eq!((within(9), data.worst_of(10).start, data.worst_of(20).saved.cycles), (None, 10, 60));
-        assert_eq!(data.range_at(5, 20).saved.cycles, 50 + 30);
+        assert_eq!(data.range_at(5, 26).saved.cycles, 60, "parts that are cut save nothing");
     }
 
     proptest! {
@@ -130,15 +129,19 @@ mod tests {
             } else {
                 vec![data.whole()]
             };
-            let fitting = ranges.iter().filter(|range| range.bytes() <= bytes).map(|range| range.saved.cycles).max();
-            prop_assert_eq!(data.best_within(bytes).map_or(0, |range| range.saved.cycles), fitting.unwrap_or(0));
+            let fitting: Vec<&Range> = ranges.iter().filter(|range| range.bytes() <= bytes).collect();
+            let most = fitting.iter().map(|range| range.saved.cycles).max().unwrap_or(0);
+            prop_assert_eq!(data.best_within(bytes).map_or(0, |range| range.saved.cycles), most);
             let worth = |range: &Range| range.saved.cycles as f64 - price * range.bytes() as f64;
-            let most = ranges.iter().map(worth).fold(0.0, f64::max);
-            let found = data.worth_most(price).as_ref().map_or(0.0, worth);
+            let most = fitting.iter().map(|range| worth(range)).fold(0.0, f64::max);
+            let found = data.worth_most(price, bytes);
+            prop_assert!(found.is_none_or(|range| range.bytes() <= bytes && data.range_at(range.start, range.bytes()) == range));
+            let found = found.as_ref().map_or(0.0, worth);
             prop_assert!((found - most).abs() < 1e-6, "{} {}", found, most);
-            // The same windows, byte by byte.
+            // The same windows, part by part.
             let window = bytes.min(data.bytes);
-            let least = (0..=data.bytes - window).map(|start| data.range_at(start, window).saved.cycles).min();
+            let starts = (0..=data.bytes - window).step_by(10);
+            let least = starts.map(|start| data.range_at(start, window).saved.cycles).min();
             let tenths = bytes % 10 == 0 && data.bytes % 10 == 0;
             prop_assert!(!tenths || Some(data.worst_of(bytes).saved.cycles) == least);
         }

@@ -55,9 +55,9 @@ pub fn placement(out: &mut impl Write, report: &PlacementReport, most: usize) ->
             percent(row.saved.share.saved_share),
         ]);
     }
-    if report.unattributed.lines > 0 {
-        let saved = &report.unattributed;
-        let cells = ["(not known)", "", "?", &count(saved.lines), &percent(saved.share.saved_share)];
+    if report.not_placeable.lines > 0 {
+        let saved = &report.not_placeable;
+        let cells = ["(not placeable)", "", "?", &count(saved.lines), &percent(saved.share.saved_share)];
         rows.push(cells.map(str::to_owned).to_vec());
     }
     rows.write(out, 2)?;
@@ -80,8 +80,13 @@ fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
         let name = row.name.as_deref().map_or_else(|| data_name(None, &row.data), plain);
         super::table::shorten(&name, HOTTEST_COLUMNS)
     });
+    let fits_whole = report.data.first().is_some_and(|row| row.bytes <= report.room_bytes);
     for choice in &report.choices {
-        let words = choice.words(&hottest);
+        if fits_whole && ["last", "coldest", "hottest"].contains(&choice.choice) {
+            // The same as its first bytes: all of it.
+            continue;
+        }
+        let words = choice.words(&hottest, fits_whole);
         let cells = match &choice.placed {
             None => [words, "does not fit".to_owned(), "0".to_owned(), "0".to_owned(), "0".to_owned()],
             Some(_) => [
@@ -95,8 +100,8 @@ fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
         rows.push(cells.to_vec());
     }
     rows.write(out, 2)?;
-    let least = report.at_most.saved_share;
-    writeln!(out, "  No choice saves more than {} of the cycles.", percent(least))
+    let most = percent(report.at_most.saved_share);
+    writeln!(out, "  No choice of at most one range of each, cut at such parts, saves more than {most} of the cycles.")
 }
 
 /// With a minus before what is not nothing.
@@ -126,7 +131,7 @@ fn best(out: &mut impl Write, report: &PlacementReport, memory: &str) -> fmt::Re
                 count(row.bytes),
                 bytes(placed.end - placed.start)
             )?;
-            if placed.saved.share.saved_share >= WORTH_CODE {
+            if row.data.kind == "heap" && placed.saved.share.saved_share >= WORTH_CODE {
                 code(out, placed, row, memory)?;
             }
         }
@@ -144,10 +149,10 @@ fn code(out: &mut impl Write, placed: &PlacedRow, row: &PlaceableRow, memory: &s
     let pieces = [(0, placed.start, false), (placed.start, placed.end, true), (placed.end, row.bytes, false)];
     let pieces: Vec<_> = pieces.into_iter().filter(|(start, end, _)| start < end).collect();
     let n = pieces.len();
-    writeln!(out, "\n      {element} *piece[{n}];")?;
-    writeln!(out, "      size_t elements[{n}] = {{")?;
+    writeln!(out, "\n      {element} *piece[{n}];   // in C with struct, where it is one")?;
+    writeln!(out, "      size_t size = sizeof *piece[0], elements[{n}] = {{")?;
     for (start, end, _) in &pieces {
-        writeln!(out, "          {end} / sizeof({element}) - {start} / sizeof({element}),")?;
+        writeln!(out, "          {end} / size - {start} / size,")?;
     }
     writeln!(out, "      }};")?;
     for (number, (.., is_fast)) in pieces.iter().enumerate() {
@@ -155,7 +160,7 @@ fn code(out: &mut impl Write, placed: &PlacedRow, row: &PlaceableRow, memory: &s
             true => ("fast_malloc", format!("   // what allocates in {memory}")),
             false => ("malloc", String::new()),
         };
-        writeln!(out, "      piece[{number}] = {allocate}(elements[{number}] * sizeof({element}));{note}")?;
+        writeln!(out, "      piece[{number}] = {allocate}(elements[{number}] * size);{note}")?;
     }
     writeln!(out, "      // all elements, without a branch for each")?;
     writeln!(out, "      for (int p = 0; p < {n}; p++)")?;
@@ -198,7 +203,7 @@ mod tests {
         placement(&mut out, &report, 2).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
         let of_data: u64 = report.data.iter().map(|row| row.saved.lines).sum();
-        assert_eq!(of_data + report.unattributed.lines, report.in_all.lines);
+        assert_eq!(of_data + report.not_placeable.lines, report.in_all.lines);
 
         let nothing = PlacementReport::new(a_run::trace(), &outcome, &a_run::origins_in_parts(), 0, 256);
         let mut out = String::new();

@@ -1,7 +1,7 @@
 //! `slimline place`
 
-use anyhow::{Context, bail};
-use slimline_analyze::placement::fast_memory;
+use anyhow::{Context, anyhow, bail};
+use slimline_analyze::placement::{check_memory, fast_memory};
 use slimline_report::placement::PlacementReport;
 use slimline_report::text;
 use slimline_simulate::machine::Machine;
@@ -17,6 +17,7 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let memory =
         memory(&machine, options.memory.as_deref()).with_context(|| format!("--machine {}", options.machine))?;
+    check_memory(&machine, memory).map_err(|why| anyhow!("--machine {}: {why}", options.machine))?;
     let Some(room) = options.room.map(u64::from).or(machine.memories[memory].bytes) else {
         bail!(
             "--machine {}: {} has no size: say how much fits (--room)",
@@ -24,10 +25,23 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
             machine.memories[memory].name
         );
     };
+    let part = u64::from(options.part);
+    if part < u64::from(machine.line_bytes()) || part > room {
+        let line = machine.line_bytes();
+        bail!(
+            "--part {part}: wanted is a line ({line} bytes) or more, and no more than there is room for ({room} bytes)"
+        );
+    }
     let simulation = Simulation::new(&machine, &Options::default());
     let mut simulation = simulation.with_context(|| format!("--machine {}", options.machine))?;
     let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
-    let report = PlacementReport::new(read.trace, &simulation.finish(), &read.origins, memory, room);
+    let outcome = simulation.finish();
+    let already = outcome.total().served_by_memory[memory];
+    if already > 0 {
+        let name = &machine.memories[memory].name;
+        bail!("--machine {}: {name} serves {already} lines as it is, since the others are full", options.machine);
+    }
+    let report = PlacementReport::new(read.trace, &outcome, &read.origins, memory, room);
     show(options.format, || report.json(), |out| text::placement(out, &report, options.rows))?;
     Ok(0)
 }
@@ -36,8 +50,7 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
 fn memory(machine: &Machine, name: Option<&str>) -> anyhow::Result<usize> {
     let Some(name) = name else {
         return fast_memory(machine).context(
-            "no memory is limited and faster than the one beside the cores: name one (--memory), or describe one \
-             (docs/machines.md)",
+            "no memory that is near to no core is limited and faster than the others: describe one (docs/machines.md)",
         );
     };
     let named = machine.memories.iter().position(|memory| memory.name == name);

@@ -33,7 +33,7 @@ fn the_hot_part_of_a_table_beats_naive_choices() {
     let biggest = data.iter().max_by_key(|row| number(row, "bytes")).unwrap();
     assert_eq!((&biggest["name"], number(biggest, "bytes")), (&"index_grid".into(), 4 * 32 * 32 * 64));
     let of_data: u64 = data.iter().map(|row| number(row, "lines")).sum();
-    assert_eq!(of_data + number(&report["unattributed"], "lines"), number(&report["in_all"], "lines"));
+    assert_eq!(of_data + number(&report["not_placeable"], "lines"), number(&report["in_all"], "lines"));
 
     let saved = |choice: &str| {
         let choices = report["choices"].as_array().unwrap();
@@ -59,12 +59,12 @@ fn the_hot_part_of_a_table_beats_naive_choices() {
     let fast = MACHINE.replace("latency = 200", "latency = 20");
     std::fs::write(directory.path().join("fast.toml"), fast).unwrap();
     let simulated = json(directory.path(), &["simulate", "run.trace", "--machine", "fast.toml"]);
-    let unplaced = number(&all["unattributed"], "saved_cycles");
+    let unplaced = number(&all["not_placeable"], "saved_cycles");
     assert_eq!(cycles - unplaced, number(&simulated["machines"][0], "cycles"));
 
     let text = slimline(directory.path(), &ask);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(text.contains("bytes 0 to 15,360 of 98,304") && text.contains("grid_point *piece[2];"), "{text}");
+    assert!(text.contains("bytes 0 to 15,360 of 98,304") && text.contains("grid_point *piece[2]; "), "{text}");
 }
 
 #[test]
@@ -72,11 +72,24 @@ fn what_can_not_be_placed_is_said() {
     let directory = traced_with(LOOKUPS, &["1"]);
     std::fs::write(directory.path().join("pad.toml"), MACHINE).unwrap();
     let said = failed(directory.path(), &["place", "run.trace", "--machine", "valgrind"]);
-    assert!(said.contains("--machine valgrind: no memory is limited and faster"), "{said}");
+    assert!(said.contains("--machine valgrind: no memory that is near to no core is limited"), "{said}");
     let said = failed(directory.path(), &["place", "run.trace", "--machine", "pad.toml", "--memory", "HBM"]);
     assert!(said.contains("no memory is called HBM: there is main, pad"), "{said}");
     let said = failed(directory.path(), &["place", "run.trace", "--machine", "pad.toml", "--memory", "main"]);
-    assert!(said.contains("main has no size: say how much fits (--room)"), "{said}");
-    let nothing = ["place", "run.trace", "--machine", "pad.toml", "--memory", "main", "--room", "1K"];
-    assert!(slimline(directory.path(), &nothing).contains("nothing to place"));
+    assert!(said.contains("main is near to cores"), "{said}");
+    for part in ["32", "16K"] {
+        let said = failed(directory.path(), &["place", "run.trace", "--machine", "pad.toml", "--part", part]);
+        assert!(
+            said.contains("wanted is a line (64 bytes) or more, and no more than there is room for (15360"),
+            "{said}"
+        );
+    }
+    let unlimited = MACHINE.replace(r#"size = "15 KiB", "#, "");
+    std::fs::write(directory.path().join("pad.toml"), unlimited).unwrap();
+    let said = failed(directory.path(), &["place", "run.trace", "--machine", "pad.toml", "--memory", "pad"]);
+    assert!(said.contains("pad has no size: say how much fits (--room)"), "{said}");
+    let full = MACHINE.replace(r#"cores = "all""#, r#"cores = "all", size = "8 KiB""#);
+    std::fs::write(directory.path().join("pad.toml"), full).unwrap();
+    let said = failed(directory.path(), &["place", "run.trace", "--machine", "pad.toml"]);
+    assert!(said.contains("as it is, since the others are full"), "{said}");
 }
