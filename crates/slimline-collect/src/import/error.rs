@@ -2,6 +2,7 @@
 
 use std::io;
 
+use slimline_trace::escape::plain;
 use slimline_trace::session::SessionError;
 
 use crate::perf_event::Malformed;
@@ -39,7 +40,10 @@ pub enum ImportError {
     #[error("damaged: it {0}")]
     Malformed(#[from] Malformed),
     /// Events with fields that are not known here.
-    #[error("recorded by a newer perf: {event} has {what}, which this slimline can't read; use a newer slimline")]
+    #[error(
+        "recorded by a newer perf: {} has {what}, which this slimline can't read; use a newer slimline",
+        plain(event)
+    )]
     Newer {
         /// The event's name.
         event: String,
@@ -53,13 +57,13 @@ pub enum ImportError {
     #[error("it has no events")]
     NoEvents,
     /// There is no sample of a program's own code.
-    #[error("none of its samples can be imported: {0}")]
+    #[error("none of its samples can be imported: {}", plain(.0))]
     NoSamples(String),
     /// A table of samples is not as `--columns` says.
-    #[error("{0}")]
+    #[error("{}", plain(.0))]
     Columns(String),
     /// A row of a table is not as `--columns` says.
-    #[error("line {line}: {reason}")]
+    #[error("line {line}: {}", plain(reason))]
     Row {
         /// Its number, from 1.
         line: u64,
