@@ -74,7 +74,7 @@ pub use import::{
 };
 pub use instrumented::{
     Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,
-    is_instrumented, site_section, trace,
+    check_command, is_instrumented, site_section, trace,
 };
 pub use machine::describe as describe_machine;
 pub use program::preloaded;

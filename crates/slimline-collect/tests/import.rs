@@ -362,7 +362,7 @@ fn tables_that_are_not_as_said_are_refused_in_one_line() {
     let refused = |text, columns| table(text, columns).err().unwrap().to_string();
     let map = "variable=name,latency=cycles";
     assert_eq!(refused("name,cost\na,1\n", map), "has no column `cycles`; it has name, cost");
-    assert_eq!(refused("\"na\nme\",cost\na,1\n", map), "has no column `cycles`; it has na\\nme, cost");
+    assert_eq!(refused("\"na\nme\",cost\na,1\n", map), "has no column `name`; it has na\\nme, cost");
     assert_eq!(refused("name,cycles\na,many\nb,1.5\n", map), "line 2: `many` in column `cycles` can't be read");
     assert_eq!(refused("name,cycles\na\n", map), "line 2: it ends before its column `cycles`");
     assert_eq!(refused("name,cycles\n", map), "none of its samples can be imported: there are none");

@@ -78,6 +78,9 @@ fn recorded(
     trace.missing.extend(unordered(pieces.stamps_back()));
     trace.missing.extend(missing(&recording, &decoder, &accesses));
     let origins = accesses.origins(&program);
+    if origins.is_empty() {
+        bail!("{}: holds no access: the program's instrumented code made none", directory.display());
+    }
     trace.threads = Some(origins.threads().len() as u64);
     Ok(Accesses { trace, origins })
 }

@@ -483,7 +483,7 @@ pub(crate) struct Histogram {
     /// Whose misses (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
-    /// Bytes of a part: a number, or one of KiB or MiB (4K, 2M)
+    /// Bytes of a part: a number, or one of KiB, MiB or GiB (4K, 2M, 1G)
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub(crate) part: NonZeroU64,
     /// Only data of this name, of this type, or allocated at this file:line; may be repeated
@@ -515,10 +515,10 @@ pub(crate) struct Place {
     /// Which of its memories to place data in [default: the fastest that is limited and near to no core]
     #[arg(long, value_name = "NAME")]
     pub(crate) memory: Option<String>,
-    /// What fits there: a number of bytes, or one of KiB or MiB (4K, 2M) [default: the memory's size]
+    /// What fits there: a number of bytes, or one of KiB, MiB or GiB (4K, 2M, 1G) [default: the memory's size]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) room: Option<NonZeroU64>,
-    /// Where data can be cut, at the finest, a line or more: a number of bytes, or one of KiB or MiB
+    /// Where data can be cut, at the finest, a line or more: a number of bytes, or one of KiB, MiB or GiB
     #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
     pub(crate) part: NonZeroU64,
     /// How to print it
@@ -543,14 +543,13 @@ pub(crate) enum PictureFormat {
 
 /// A number of bytes, from 1.
 fn size(text: &str) -> Result<NonZeroU64, String> {
-    let (digits, shift) = match text.strip_suffix(['K', 'M']) {
-        Some(digits) => (digits, if text.ends_with('K') { 10 } else { 20 }),
-        None => (text, 0),
-    };
+    let units = [("K", 10), ("M", 20), ("G", 30)];
+    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = unit.unwrap_or((text, 0));
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     bytes
         .and_then(NonZeroU64::new)
-        .ok_or_else(|| "wanted is a number of bytes from 1, with K or M behind it".to_owned())
+        .ok_or_else(|| "wanted is a number of bytes from 1, with K, M or G behind it".to_owned())
 }
 
 /// Tell how far apart accesses to the same data are, which cache it needs, and why it waits.

@@ -259,6 +259,7 @@ impl AttributedAccesses {
                             if allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
                                 continue;
                             }
+                            let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
                             each_access(site, own, |kind, address, bytes| {
                                 if bytes > MOST_BYTES {
                                     *oversized += 1;
@@ -271,8 +272,8 @@ impl AttributedAccesses {
                                 let (mut address, mut left) = (address, bytes);
                                 while left > 0 {
                                     let key = keys.key_of_span(&mut memory, (thread, id.0), address, left);
-                                    let bytes = keys.left_of_part(thread, id.0, address);
-                                    let bytes = bytes.min(left).min(MOST_ACCESS_BYTES);
+                                    let of_part = if is_cut { keys.left_of_part(thread, id.0, address) } else { left };
+                                    let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
                                     let of_piece = address ^ space;
                                     accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
                                     address = address.wrapping_add(bytes);
@@ -607,6 +608,18 @@ mod tests {
         assert_eq!(heap.largest_block_bytes, 300);
         let (_, made) = seen(&program, &run);
         assert!(made.origins(&program).keys().iter().all(|origin| origin.part == Part::default()));
+    }
+
+    /// Alone or beside an allocation in their segment; only copies and fills are cut.
+    #[test]
+    fn an_access_is_one_whatever_the_parts() {
+        use SiteKind::*;
+        let plain = [Site::new(Load, 8)];
+        let beside = [Site::new(Allocate, 0), Site::new(Load, 8), Site::new(Fill, 0)];
+        let program = program_of(&[&plain, &beside]);
+        let run = [(0, 7, 1, vec![0x1000, 64, 0x1008, 0x1010, 3]), (0, 7, 0, vec![0x1008])];
+        let (accesses, _) = seen_by(AttributedAccesses::with_parts(1.try_into().unwrap()), &program, &run);
+        assert_eq!(accesses.iter().map(|access| access.bytes).collect::<Vec<_>>(), [8, 1, 1, 1, 8]);
     }
 
     #[test]

@@ -183,6 +183,16 @@ impl TraceOutcome {
     }
 }
 
+/// Whether `command` can be started, as far as that can be told before.
+///
+/// # Errors
+/// [`RecordError`] as of [`trace`].
+pub fn check_command(command: &[OsString]) -> Result<(), RecordError> {
+    let name = command.first().ok_or(RecordError::NoCommand)?;
+    program::what_runs(&program::find(name)?)?;
+    check_file_size_limit(FILE_BYTES)
+}
+
 /// Runs `command` and hands on what its instrumented code writes until it ends; processes that it leaves behind are traced up to
 /// then. Standard streams, directory, signals and exit status are the command's own.
 ///

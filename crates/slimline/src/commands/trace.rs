@@ -56,6 +56,8 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
 }
 
 fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
+    // An older trace is moved away for the new one: not for a command that can't be.
+    slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
     let stopped = outcome.stopped_early.as_ref();

@@ -137,6 +137,19 @@ fn what_can_not_be_written_or_read_is_one_line() {
 }
 
 #[test]
+fn a_command_that_is_not_there_leaves_the_trace_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path().join("trace");
+    let place = place.to_str().unwrap();
+    assert_eq!(trace(&["-o", place], &["plain", "1000"]).status.code(), Some(0));
+    let replayed = || slimline().args(["trace", "--format", "json", "--replay", place]).output().unwrap().stdout;
+    let before = replayed();
+    let output = slimline().args(["trace", "-o", place, "--", "./not-there"]).output().unwrap();
+    assert_eq!((output.status.code(), replayed() == before), (Some(2), true));
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "nothing else was made");
+}
+
+#[test]
 fn when_slimline_is_killed_the_program_goes_on() {
     let mut traced = slimline()
         .args(["trace", "--live", "--"])
