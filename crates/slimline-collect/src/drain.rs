@@ -256,12 +256,22 @@ fn is_old(file: &DirEntry) -> bool {
     made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age >= TIME_TO_GROW))
 }
 
-/// Whether `pid` runs (a zombie does not).
+/// Whether `pid` runs (a zombie does not, unless threads of it outlive its first one).
 pub(crate) fn is_alive(pid: u32) -> bool {
-    let Ok(stat) = proc_text::read(&format!("/proc/{pid}/stat")) else { return false };
+    proc_text::read(&format!("/proc/{pid}/stat")).is_ok_and(|stat| says_alive(&stat))
+}
+
+/// What `/proc/<pid>/stat` says: see proc_pid_stat(5), fields 3 (state) and 20 (threads).
+fn says_alive(stat: &str) -> bool {
     // The name before the state is in parentheses and may hold any byte.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+    let mut fields = rest.split_ascii_whitespace();
+    let (state, threads) = (fields.next(), fields.nth(16).and_then(|threads| threads.parse().ok()));
+    match state {
+        Some("Z") => threads.is_some_and(|threads: u32| threads > 1),
+        None | Some("X") => false,
+        Some(_) => true,
+    }
 }
 
 #[cfg(test)]
@@ -396,6 +406,10 @@ mod tests {
 
     #[test]
     fn tells_the_living_from_the_dead() {
+        let says = |state: char, threads: u32| {
+            says_alive(&format!("7 (a ) b) {state} 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 99 0\n"))
+        };
+        assert!(says('S', 1) && says('Z', 2) && !says('Z', 1) && !says('X', 2) && !says_alive("7 (a"));
         assert!(is_alive(std::process::id()));
         assert!(!is_alive(u32::MAX));
         assert!(is_alive(Sleeper::start().child.id()), "whatever its name");

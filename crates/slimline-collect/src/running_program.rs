@@ -1,7 +1,7 @@
 //! What a process runs by now, and what can become of that: it has an agent, is sampled from outside, or neither.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(crate) struct Verdicts(HashMap<Program, Verdict>);
 impl Program {
     /// What `pid` runs now; `None` where it has ended.
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        match fs::metadata(format!("/proc/{pid}/exe")) {
+        match executable(pid) {
             Ok(found) => Some(Self::File {
                 device: found.dev(),
                 inode: found.ino(),
@@ -57,6 +57,18 @@ impl Program {
         let link = fs::read_link(format!("/proc/{pid}/exe"));
         link.or_else(|_| own_name()).unwrap_or_default()
     }
+}
+
+/// The file that `pid` runs. A process whose first thread has ended shows it at its other threads only.
+fn executable(pid: u32) -> io::Result<Metadata> {
+    let of_threads = |error: io::Error| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.filter_map(|thread| fs::metadata(thread.path().join("exe")).ok()).next().ok_or(error)
+    };
+    fs::metadata(format!("/proc/{pid}/exe")).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => of_threads(error),
+        _ => Err(error),
+    })
 }
 
 impl Verdicts {

@@ -77,9 +77,11 @@ fn padded(bytes: usize) -> usize {
 }
 
 fn push(archive: &mut Vec<u8>, name: &[u8], data: &[u8]) {
-    let name = String::from_utf8_lossy(name);
+    // Of bytes, not of characters.
+    archive.extend(name);
+    archive.resize(archive.len() + 16_usize.saturating_sub(name.len()), b' ');
     // Date, owner and group are nobody's, so that what is made of the same is the same.
-    archive.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len()).into_bytes());
+    archive.extend(format!("{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len()).into_bytes());
     archive.extend(data);
     if !data.len().is_multiple_of(2) {
         archive.push(b'\n');
@@ -106,6 +108,7 @@ mod tests {
         let members = [
             member("lib.rmeta", b"odd"),
             member("exactly15bytes.", b""),
+            member("größe.o", b"bytes, not characters"),
             member("a_name_of_more.rcgu.o", b"even"),
             member("another_long_name.rcgu.o", &[7; 1000]),
         ];

@@ -24,7 +24,11 @@ const BUILDING: &[&str] = &["build", "b", "run", "r", "test", "t", "bench", "rus
 /// Runs cargo with these arguments, so that what it builds is traced. Ends with cargo's status, 128 + n where signal n
 /// ended it.
 pub fn build(arguments: &[OsString]) -> Result<u8, CargoError> {
-    let (ours, arguments): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|it| it == VALUES_ARGUMENT);
+    // What comes behind `--` is the program's.
+    let own = arguments.iter().position(|it| it == "--").unwrap_or(arguments.len());
+    let (own, programs) = arguments.split_at(own);
+    let (ours, mut arguments): (Vec<_>, Vec<_>) = own.iter().cloned().partition(|it| it == VALUES_ARGUMENT);
+    arguments.extend_from_slice(programs);
     let asked = Asked::parse(&arguments);
     let mut cargo = Command::new(tool("CARGO", "cargo"));
     cargo.args(&arguments);

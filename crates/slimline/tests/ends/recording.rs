@@ -563,3 +563,21 @@ int main(void) {
     let session = Session::open(&scratch.session()).unwrap();
     assert!(session.info().complete && session.info().processes.iter().any(|process| process.samples > 0), "{said}");
 }
+
+/// Its process is a zombie to those who look at its state alone.
+#[test]
+fn a_program_whose_first_thread_ends_is_recorded_to_its_end() {
+    let scratch = Scratch::new();
+    let (main, end) = ("int main(void) {", "return 0;");
+    assert!([main, end, "pass < 100"].iter().all(|part| WALK.contains(part)));
+    let walk = WALK.replace(main, "static void *walk(void *of) {").replace(end, "return of;");
+    let walk = walk.replace("pass < 100", "pass < 15000");
+    let start = "int main(void) { pthread_t of; pthread_create(&of, NULL, walk, NULL); pthread_exit(NULL); }";
+    let program = scratch.compile("walk", &format!("#include <pthread.h>\n{walk}{start}\n"), &["-O2", "-pthread"]);
+    let output = record(&scratch, &[text(&program)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let session = report(&scratch).session;
+    assert!(session.complete);
+    // It walks for longer than anybody waits for a zombie; on a busy machine some ticks find somebody else.
+    assert!(2 * session.weight_total > session.user_ns, "{} of {}", session.weight_total, session.user_ns);
+}
