@@ -102,22 +102,6 @@ pub struct PlacedRow {
     pub saved: SavedRow,
 }
 
-impl ChoiceRow {
-    /// In words.
-    pub(crate) fn words(&self, hottest: &str, fits_whole: bool) -> String {
-        match self.choice {
-            "first" | "last" | "coldest" | "hottest" if fits_whole => format!("all of {hottest}"),
-            "biggest" => "the biggest data first".to_owned(),
-            "whole" => "whole data, hottest first".to_owned(),
-            "first" => format!("the first bytes of {hottest}"),
-            "last" => format!("the last bytes of {hottest}"),
-            "coldest" => format!("the coldest window of {hottest}"),
-            "hottest" => format!("the hottest window of {hottest}"),
-            _ => "the best that was found".to_owned(),
-        }
-    }
-}
-
 fn name(choice: Choice) -> &'static str {
     match choice {
         Choice::Biggest => "biggest",

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use slimline_collect::Topology;
 use slimline_simulate::machine::host::{HostCache, HostDescription, HostNode};
 use slimline_simulate::machine::{Holds, Machine, NAMES};
+use slimline_simulate::simulation::{Options, Simulation};
 use slimline_trace::regular_file::read_regular;
 
 /// No description of a machine is longer.
@@ -26,6 +27,11 @@ pub(crate) fn machine(name: &str) -> anyhow::Result<Machine> {
     let content = read_regular(path, MOST_MACHINE_BYTES).with_context(|| name.to_owned())?;
     let text = String::from_utf8(content).ok().with_context(|| format!("{name}: not text"))?;
     Machine::parse(&text).with_context(|| name.to_owned())
+}
+
+/// Its simulation; `name` is what the command line calls it.
+pub(crate) fn simulation(machine: &Machine, name: &str, options: &Options) -> anyhow::Result<Simulation> {
+    Simulation::new(machine, options).with_context(|| format!("--machine {name}"))
 }
 
 fn host(topology: &Topology) -> HostDescription {

@@ -135,12 +135,6 @@ pub enum Choice {
     Best,
 }
 
-impl Choice {
-    /// All, the best one last.
-    pub const ALL: [Self; 7] =
-        [Self::Biggest, Self::Whole, Self::First, Self::Last, Self::Coldest, Self::Hottest, Self::Best];
-}
-
 /// What could be placed, and what each choice would save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placements {
@@ -148,7 +142,7 @@ pub struct Placements {
     pub candidates: Vec<Candidate>,
     /// What cannot: nothing is known of it, or its name goes over places far apart.
     pub not_placeable: Saved,
-    /// By [`Choice::ALL`]; None where the data that saves most is of many blocks and does not fit.
+    /// Each way once, the best last; None where the data that saves most is of many blocks and does not fit.
     pub choices: Vec<(Choice, Option<Placement>)>,
     /// No choice saves more cycles.
     pub at_most_cycles: u64,
@@ -243,28 +237,25 @@ fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
 }
 
 fn choose(candidates: Vec<Candidate>, not_placeable: Saved, room_bytes: u64) -> Placements {
-    let mut choices: Vec<(Choice, Option<Placement>)> = Vec::new();
-    for choice in Choice::ALL {
-        let hottest = |range: &dyn Fn(&Candidate, u64) -> Option<Range>| {
-            let Some(hottest) = candidates.first() else { return Some(Placement::default()) };
-            let range = if hottest.bytes <= room_bytes || !hottest.is_divisible {
-                Some(hottest.whole()).filter(|_| hottest.bytes <= room_bytes)
-            } else {
-                range(hottest, room_bytes)
-            };
-            range.map(|range| Placement { placed: vec![(0, range)] })
+    let hottest = |window: fn(&Candidate, u64) -> Option<Range>| {
+        let Some(hottest) = candidates.first() else { return Some(Placement::default()) };
+        let range = if hottest.bytes <= room_bytes {
+            Some(hottest.whole())
+        } else if hottest.is_divisible {
+            window(hottest, room_bytes)
+        } else {
+            None
         };
-        let placement = match choice {
-            Choice::Biggest => Some(biggest(&candidates, room_bytes)),
-            Choice::Whole => Some(whole(&candidates, room_bytes)),
-            Choice::First => hottest(&|data, room| Some(data.range_at(0, room))),
-            Choice::Last => hottest(&|data, room| Some(data.range_at(data.bytes - room, room))),
-            Choice::Coldest => hottest(&|data, room| Some(data.worst_of(room))),
-            Choice::Hottest => hottest(&|data, room| data.best_within(room)),
-            Choice::Best => continue,
-        };
-        choices.push((choice, placement));
-    }
+        range.map(|range| Placement { placed: vec![(0, range)] })
+    };
+    let mut choices = vec![
+        (Choice::Biggest, Some(biggest(&candidates, room_bytes))),
+        (Choice::Whole, Some(whole(&candidates, room_bytes))),
+        (Choice::First, hottest(|data, room| Some(data.range_at(0, room)))),
+        (Choice::Last, hottest(|data, room| Some(data.range_at(data.bytes - room, room)))),
+        (Choice::Coldest, hottest(|data, room| Some(data.worst_of(room)))),
+        (Choice::Hottest, hottest(Candidate::best_within)),
+    ];
     let (mut best, at_most_cycles) = best(&candidates, room_bytes);
     for other in choices.iter().filter_map(|(_, placement)| placement.as_ref()) {
         if other.saved().cycles > best.saved().cycles {

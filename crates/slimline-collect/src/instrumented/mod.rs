@@ -20,6 +20,7 @@ mod windows;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -188,9 +189,16 @@ impl TraceOutcome {
 /// # Errors
 /// [`RecordError`] as of [`trace`].
 pub fn check_command(command: &[OsString]) -> Result<(), RecordError> {
-    let name = command.first().ok_or(RecordError::NoCommand)?;
-    program::what_runs(&program::find(name)?)?;
-    check_file_size_limit(FILE_BYTES)
+    startable(command).map(drop)
+}
+
+/// A command that can be started: its name, its arguments, and the file that it is.
+fn startable(command: &[OsString]) -> Result<(&OsString, &[OsString], PathBuf), RecordError> {
+    let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
+    let program = program::find(name)?;
+    program::what_runs(&program)?;
+    check_file_size_limit(FILE_BYTES)?;
+    Ok((name, arguments, program))
 }
 
 /// Runs `command` and hands on what its instrumented code writes until it ends; processes that it leaves behind are traced up to
@@ -199,10 +207,7 @@ pub fn check_command(command: &[OsString]) -> Result<(), RecordError> {
 /// # Errors
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end.
 pub fn trace(command: &[OsString], plan: TracePlan, sink: &mut dyn TraceSink) -> Result<TraceOutcome, RecordError> {
-    let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
-    let program = program::find(name)?;
-    program::what_runs(&program)?;
-    check_file_size_limit(FILE_BYTES)?;
+    let (name, arguments, program) = startable(command)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = RunDirectory::for_traces()?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use super::compiling::RUSTDOC_VARIABLE;
 use super::toolchain::{Version, asked, libllvm_in};
-use super::{CargoError, Tool, VALUES_ARGUMENT, io_error, make_tool};
-use crate::driver::exit_status;
+use super::{CargoError, Tool, io_error, make_tool};
+use crate::driver::{VALUES_ARGUMENT, exit_status};
 use crate::llvm::Llvm;
 
 /// Below the directory in which cargo would build.

@@ -131,12 +131,7 @@ impl Invocation {
 
     /// How much its code generator does.
     pub(super) fn level(&self) -> CodeLevel {
-        match self.level.as_deref() {
-            None | Some("0") => CodeLevel::None,
-            Some("1") => CodeLevel::Less,
-            Some("3") => CodeLevel::Most,
-            Some(_) => CodeLevel::Default,
-        }
+        self.level.as_deref().map_or(CodeLevel::None, CodeLevel::parse)
     }
 }
 

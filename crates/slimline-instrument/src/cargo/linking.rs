@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::objects::{Job, Objects, is_part};
 use super::{CargoError, io_error};
-use crate::driver::exit_status;
+use crate::driver::{exit_status, runtime_flags};
 
 /// The linker that is to be run.
 pub(super) const LINKER_VARIABLE: &str = "SLIMLINE_LINKER";
@@ -115,17 +115,9 @@ fn after_objects(arguments: &[OsString]) -> usize {
 
 /// The runtime, and what makes it the process's only one.
 fn runtime_arguments(name: &OsStr, archive: &Path, is_shared: bool) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = match is_shared {
-        // Threads that end call into the first copy of the runtime, also after the object was closed.
-        true => vec!["-z".into(), "nodelete".into()],
-        // Shared objects that bring the runtime too must use the program's.
-        false => vec!["--export-dynamic-symbol=__slimline_*".into()],
-    };
-    if !is_linker_itself(name) {
-        arguments = arguments.iter().flat_map(|argument| ["-Xlinker".into(), argument.clone()]).collect();
-    }
-    arguments.push(archive.into());
-    arguments
+    let handed_on = (!is_linker_itself(name)).then_some("-Xlinker");
+    let flags = runtime_flags(is_shared).iter().flat_map(|flag| handed_on.into_iter().chain([*flag]));
+    flags.map(OsString::from).chain([archive.into()]).collect()
 }
 
 /// Whether a program of this name is a linker, and not a compiler that calls one.

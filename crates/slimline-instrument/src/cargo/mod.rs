@@ -31,9 +31,6 @@ use crate::rewrite::RewriteError;
 
 pub use building::build;
 
-/// The argument that has values told, which cargo does not know.
-pub const VALUES_ARGUMENT: &str = "--slimline-values";
-
 /// Why nothing could be built.
 #[derive(Debug, thiserror::Error)]
 pub enum CargoError {

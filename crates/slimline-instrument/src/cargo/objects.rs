@@ -38,12 +38,7 @@ impl Job {
 
     /// What was left; none where nothing is to be rewritten.
     pub(super) fn left() -> Option<Self> {
-        let level = match env::var(LEVEL_VARIABLE).ok()?.as_str() {
-            "0" => CodeLevel::None,
-            "1" => CodeLevel::Less,
-            "3" => CodeLevel::Most,
-            _ => CodeLevel::Default,
-        };
+        let level = CodeLevel::parse(&env::var(LEVEL_VARIABLE).ok()?);
         let values = env::var_os(VALUES_VARIABLE).is_some_and(|value| !value.is_empty());
         Some(Self { libllvm: env::var_os(LIBLLVM_VARIABLE)?.into(), level, told: Told { values } })
     }

@@ -161,14 +161,18 @@ impl Job {
         let is_of_driver = |argument: &OsString| argument.to_str().is_some_and(|it| DRIVERS_LIBRARIES.contains(&it));
         let at = job.arguments[..end].iter().rposition(|argument| !is_of_driver(argument)).map_or(0, |last| last + 1);
         job.arguments.insert(at, runtime.into());
-        if self.has("-shared") {
-            // Threads that end call into the first copy of the runtime, also after the object was closed.
-            job.arguments.splice(at..at, ["-z".into(), "nodelete".into()]);
-        } else {
-            // Shared objects that bring the runtime too must use the program's.
-            job.arguments.insert(at, "--export-dynamic-symbol=__slimline_*".into());
-        }
+        job.arguments.splice(at..at, runtime_flags(self.has("-shared")).iter().map(OsString::from));
         job
+    }
+}
+
+/// What makes the linked-in runtime the process's only one.
+pub(crate) fn runtime_flags(is_shared: bool) -> &'static [&'static str] {
+    match is_shared {
+        // Threads that end call into the first copy of the runtime, also after the object was closed.
+        true => &["-z", "nodelete"],
+        // Shared objects that bring the runtime too must use the program's.
+        false => &["--export-dynamic-symbol=__slimline_*"],
     }
 }
 

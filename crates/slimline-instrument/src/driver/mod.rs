@@ -19,13 +19,14 @@ use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, RewriteError, Told, rewrite};
+pub(crate) use jobs::runtime_flags;
 use jobs::{Job, Purpose, Said};
 
 /// The C header by which programs say what of them is to be traced.
 pub const HEADER: &str = include_str!("slimline.h");
 /// Environment variable that names the clang to use.
 pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
-/// The argument that has values told, which clang does not know.
+/// The argument that has values told, which neither clang nor cargo knows.
 pub const VALUES_ARGUMENT: &str = "--slimline-values";
 /// Arguments of a linker beyond which they are given in a file: well below what Linux takes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;

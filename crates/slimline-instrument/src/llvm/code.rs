@@ -28,6 +28,18 @@ pub enum CodeLevel {
     Most = 3,
 }
 
+impl CodeLevel {
+    /// As its number says; that of `-C opt-level=s` and what else there is as usual.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "0" => Self::None,
+            "1" => Self::Less,
+            "3" => Self::Most,
+            _ => Self::Default,
+        }
+    }
+}
+
 impl Module<'_> {
     /// Has its object hold the content of a file in a section that linkers leave out of what they make.
     pub fn hold(&self, section: &str, file: &Path) {

@@ -80,13 +80,22 @@ fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
         let name = row.name.as_deref().map_or_else(|| data_name(None, &row.data), plain);
         super::table::shorten(&name, HOTTEST_COLUMNS)
     });
+    // What fits is placed whole by all four ways of placing the hottest: one row is enough.
     let fits_whole = report.data.first().is_some_and(|row| row.bytes <= report.room_bytes);
     for choice in &report.choices {
         if fits_whole && ["last", "coldest", "hottest"].contains(&choice.choice) {
-            // The same as its first bytes: all of it.
             continue;
         }
-        let words = choice.words(&hottest, fits_whole);
+        let words = match choice.choice {
+            "biggest" => "the biggest data first".to_owned(),
+            "whole" => "whole data, hottest first".to_owned(),
+            "first" if fits_whole => format!("all of {hottest}"),
+            "first" => format!("the first bytes of {hottest}"),
+            "last" => format!("the last bytes of {hottest}"),
+            "coldest" => format!("the coldest window of {hottest}"),
+            "hottest" => format!("the hottest window of {hottest}"),
+            _ => "the best that was found".to_owned(),
+        };
         let cells = match &choice.placed {
             None => [words, "does not fit".to_owned(), "0".to_owned(), "0".to_owned(), "0".to_owned()],
             Some(_) => [

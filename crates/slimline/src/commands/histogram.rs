@@ -1,20 +1,19 @@
 //! `slimline histogram`
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use slimline_report::histogram::HistogramReport;
 use slimline_report::{svg, text};
-use slimline_simulate::simulation::{Options, Simulation};
+use slimline_simulate::simulation::Options;
 
 use super::{print, say_missing};
 use crate::accesses;
 use crate::cli::{self, PictureFormat};
-use crate::machines::machine;
+use crate::machines::{machine, simulation};
 
 /// Passes a trace through a machine, and shows where in data it was accessed and missed.
 pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
-    let simulation = Simulation::new(&machine, &Options::default());
-    let mut simulation = simulation.with_context(|| format!("--machine {}", options.machine))?;
+    let mut simulation = simulation(&machine, &options.machine, &Options::default())?;
     let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
     let report = HistogramReport::new(read.trace, &simulation.finish(), &read.origins, &options.data);
     let lacking = report.lacking(&options.data);

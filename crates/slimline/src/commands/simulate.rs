@@ -1,6 +1,5 @@
 //! `slimline simulate`
 
-use anyhow::Context;
 use slimline_report::simulation::SimulationReport;
 use slimline_report::text;
 use slimline_simulate::simulation::{LargePages, Options, Simulation};
@@ -8,7 +7,7 @@ use slimline_simulate::simulation::{LargePages, Options, Simulation};
 use super::{print, say_missing};
 use crate::accesses;
 use crate::cli::{self, TableFormat};
-use crate::machines::machine;
+use crate::machines::{machine, simulation};
 
 /// Passes a trace through machines, all in one go, and shows what became of it.
 pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
@@ -17,11 +16,8 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
         used_bytes: options.used_bytes,
         large_pages: if options.large_pages { LargePages::All } else { LargePages::None },
     };
-    let simulation = |name: &String| {
-        let machine = machine(name)?;
-        Simulation::new(&machine, &simulated).with_context(|| format!("--machine {name}"))
-    };
-    let mut simulations = options.machine.iter().map(simulation).collect::<anyhow::Result<Vec<_>>>()?;
+    let of_machine = |name: &String| simulation(&machine(name)?, name, &simulated);
+    let mut simulations = options.machine.iter().map(of_machine).collect::<anyhow::Result<Vec<_>>>()?;
     let read = accesses::read(&options.input, &mut simulations)?;
     let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
     let report = SimulationReport::new(read.trace, &outcomes, &read.origins, &simulated);
