@@ -9,7 +9,8 @@ use std::process::Command;
 
 use super::invocation::Invocation;
 use super::linking::LINKER_VARIABLE;
-use super::objects::{Job, Objects, remove_bitcode};
+use super::objects::{Job, Objects, Parts};
+use super::scratch::Scratch;
 use super::toolchain::libllvm;
 use super::{CargoError, Tool, io_error, make_tool};
 use crate::driver::exit_status;
@@ -34,17 +35,40 @@ pub(super) fn rustc(own: &Path, arguments: &[OsString], values: bool) -> Result<
     if !invocation.is_traced() {
         return Err(io_error(program, rustc.exec()));
     }
+    invocation.refuse()?;
     // Another wrapper's first argument is the compiler.
     let inner = arguments.first().filter(|first| Path::new(first).file_name() == Some(OsStr::new("rustc")));
-    let job = Job { libllvm: libllvm(inner.unwrap_or(program))?, level: invocation.level(), told: Told { values } };
+    let scratch = Scratch::new(&invocation)?;
+    let job = Job {
+        libllvm: libllvm(inner.unwrap_or(program))?,
+        level: invocation.level(),
+        told: Told { values },
+        scratch: scratch.directory().to_owned(),
+    };
     job.leave_to(&mut rustc);
     // Names of variables and types are in debug information, whatever the profile says.
     rustc.args(invocation.for_bitcode()).arg("-Cdebuginfo=2");
     with_linker(own, &mut rustc, &invocation)?;
     let status = rustc.status().map_err(|error| io_error(program, error))?;
-    let done = if status.success() { put_in(&invocation, job) } else { Ok(()) };
-    remove_bitcode(&invocation.out_dir, &invocation.stem());
-    done.map(|()| exit_status(status))
+    if status.success() && scratch.ended().is_none() {
+        let archived = put_in(&invocation, job)?;
+        say_untraced(&invocation, [archived, scratch.parts()?]);
+    }
+    Ok(scratch.ended().unwrap_or_else(|| exit_status(status)))
+}
+
+/// Tells of what rustc wrote no bitcode. Parts of a library for several uses are in each.
+fn say_untraced(invocation: &Invocation, made: [Parts; 2]) {
+    let Some(parts) = made.into_iter().filter(|parts| parts.untraced > 0).max_by_key(|parts| parts.untraced) else {
+        return;
+    };
+    let _ = writeln!(
+        io::stderr(),
+        "slimline: {}: {} of its {} parts are not traced: rustc wrote no bitcode of them",
+        invocation.stem(),
+        parts.untraced,
+        parts.traced + parts.untraced
+    );
 }
 
 /// Tells the version of this rustc, and ours: cargo compiles anew where that changes.
@@ -75,10 +99,14 @@ fn with_linker(own: &Path, program: &mut Command, invocation: &Invocation) -> Re
     Ok(())
 }
 
-/// Puts rewritten objects into the archives that rustc has made.
-fn put_in(invocation: &Invocation, job: Job) -> Result<(), CargoError> {
+/// Puts rewritten objects into the archives that rustc has made, the same into each.
+fn put_in(invocation: &Invocation, job: Job) -> Result<Parts, CargoError> {
     let mut objects = Objects::new(job);
-    invocation.archives().iter().try_for_each(|archive| objects.replace_members(archive, &invocation.out_dir))
+    let mut parts = Parts::default();
+    for archive in invocation.archives() {
+        parts = objects.replace_members(&archive, &invocation.stem())?;
+    }
+    Ok(parts)
 }
 
 /// Runs rustdoc. Tests in documentation are programs that are linked with traced libraries.

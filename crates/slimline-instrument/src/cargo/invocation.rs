@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use super::{CargoError, TARGET};
 use crate::llvm::CodeLevel;
 
 /// The arguments of a rustc that matter here.
@@ -30,6 +31,12 @@ pub(super) struct Invocation {
     is_question: bool,
     /// The code is made later, of this and other crates together.
     is_for_lto: bool,
+    /// A test program is made of it, whatever the kind of the crate.
+    is_test: bool,
+    /// Its bitcode is asked for.
+    emits_bitcode: bool,
+    /// The argument that asks for bitcode in a file of another name.
+    bitcode_elsewhere: Option<String>,
 }
 
 impl Invocation {
@@ -72,10 +79,24 @@ impl Invocation {
             "--out-dir" => self.out_dir = value.into(),
             "--target" => self.target = Some(text.into_owned()),
             "--print" | "-V" | "-vV" | "--version" | "-" => self.is_question = true,
-            "--emit" => self.is_linking |= text.split(',').any(|it| it == "link" || it.starts_with("link=")),
+            "--emit" => text.split(',').for_each(|kind| self.take_kind(kind)),
+            "--test" => self.is_test = true,
             "-O" => self.level = Some("3".to_owned()),
             "-C" | "--codegen" => self.take_option(value),
             _ => {}
+        }
+    }
+
+    /// Takes one of the kinds of files that are to be made.
+    fn take_kind(&mut self, kind: &str) {
+        match kind.split_once('=') {
+            None => {
+                self.is_linking |= kind == "link";
+                self.emits_bitcode |= kind == "llvm-bc";
+            }
+            Some(("link", _)) => self.is_linking = true,
+            Some(("llvm-bc", _)) => self.bitcode_elsewhere = Some(format!("--emit={kind}")),
+            Some(_) => {}
         }
     }
 
@@ -98,15 +119,41 @@ impl Invocation {
 
     /// Whether its code is to be traced. cargo names the target for what runs there, and not for build scripts and
     /// procedural macros, which run here and now.
+    ///
+    /// cargo has libraries made without code where it optimizes all crates together (`lto = "fat"`); the code is made, and
+    /// rewritten, with the program.
     pub(super) fn is_traced(&self) -> bool {
-        self.target.is_some() && self.is_linking && !self.is_question && !self.is_for_lto
+        self.target.is_some() && self.is_linking && !self.is_question && (!self.is_for_lto || self.is_linked())
+    }
+
+    /// Whether the linker is called for it.
+    fn is_linked(&self) -> bool {
+        let is_linked = |kind: &String| kind != "lib" && kind != "rlib";
+        self.is_test || self.crate_types.is_empty() || self.crate_types.iter().any(is_linked)
+    }
+
+    /// Refuses what would give no trace.
+    pub(super) fn refuse(&self) -> Result<(), CargoError> {
+        let refused = |argument: &str, reason| Err(CargoError::Argument { argument: argument.to_owned(), reason });
+        match (&self.target, &self.bitcode_elsewhere) {
+            (Some(target), _) if target != TARGET => Err(CargoError::Target { asked: format!("--target {target}") }),
+            _ if self.is_for_lto => refused("-C linker-plugin-lto", "its objects hold no code yet; leave it out"),
+            (_, Some(argument)) => refused(argument, "bitcode is needed beside the objects; leave the file out"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether bitcode is made for who called, who keeps it.
+    pub(super) fn emits_bitcode(&self) -> bool {
+        self.emits_bitcode
     }
 
     /// The arguments by which rustc writes the bitcode of each part and keeps it. Asked for bitcode it makes one part of the crate
-    /// where nothing else is said, so what it does by itself is said; and where there is one part it keeps no bitcode of other
-    /// crates' parts, so then there are two.
+    /// where nothing else is said, so what it does by itself is said, unless it was asked anyway; and where there is one part it
+    /// keeps no bitcode of other crates' parts, so then there are two.
     pub(super) fn for_bitcode(&self) -> Vec<OsString> {
         let parts = match self.parts {
+            None if self.emits_bitcode && !self.is_thin_lto => None,
             None if self.is_incremental => Some(256),
             None => Some(16),
             Some(1) if self.is_thin_lto => Some(2),
@@ -176,6 +223,28 @@ mod tests {
     }
 
     #[test]
+    fn what_would_give_no_trace_is_refused() {
+        parse(LIBRARY).refuse().unwrap();
+        let line = |from: &str, to: &str| {
+            let invocation = parse(&LIBRARY.replace(from, to));
+            assert!(invocation.is_traced(), "{to}");
+            invocation.refuse().unwrap_err().to_string()
+        };
+        let later = "-C linker-plugin-lto can't be combined with tracing: its objects hold no code yet; leave it out";
+        for linked in ["--crate-type bin", "--crate-type cdylib", "--crate-type lib --test", "--edition=2024"] {
+            assert_eq!(line("--crate-type lib", &format!("{linked} -C linker-plugin-lto")), later, "{linked}");
+        }
+        assert_eq!(
+            line("metadata,link", "link,llvm-bc=/w/x.bc"),
+            "--emit=llvm-bc=/w/x.bc can't be combined with tracing: bitcode is needed beside the objects; leave the file out"
+        );
+        assert_eq!(
+            line("x86_64-unknown-linux-gnu", "wasm32-unknown-unknown"),
+            "--target wasm32-unknown-unknown can't be traced, only x86_64-unknown-linux-gnu"
+        );
+    }
+
+    #[test]
     fn kinds_and_levels() {
         let several = parse("--crate-type cdylib --crate-type=rlib,staticlib --crate-name=a --out-dir=/o -O");
         assert_eq!(several.archives(), [Path::new("/o/liba.rlib"), Path::new("/o/liba.a")]);
@@ -193,9 +262,13 @@ mod tests {
         assert_eq!(arguments("-C opt-level=3"), ["--emit=llvm-bc", "-Ccodegen-units=16"]);
         assert_eq!(arguments("-C incremental=/i"), ["--emit=llvm-bc", "-Ccodegen-units=256"]);
         assert_eq!(arguments("-C lto=thin -C codegen-units=1"), ["--emit=llvm-bc", "-Ccodegen-units=2"]);
-        for line in ["-C codegen-units=1", "-C lto=fat -Ccodegen-units=1", "-C lto=thin -C codegen-units=8"] {
+        // Who asks for bitcode gets what rustc makes then.
+        let asked = ["-C opt-level=3 --emit=link,llvm-bc", "-C incremental=/i --emit llvm-bc"];
+        let given = ["-C codegen-units=1", "-C lto=fat -Ccodegen-units=1", "-C lto=thin -C codegen-units=8"];
+        for line in given.iter().chain(&asked) {
             assert_eq!(arguments(line), ["--emit=llvm-bc"], "{line}");
         }
+        assert_eq!(arguments("-C lto=thin --emit=llvm-bc"), ["--emit=llvm-bc", "-Ccodegen-units=16"]);
     }
 
     #[test]

@@ -9,14 +9,12 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::objects::{Job, Objects, is_part};
-use super::{CargoError, io_error};
+use super::objects::{Job, Objects, Parts, is_part};
+use super::{CargoError, io_error, scratch};
 use crate::driver::{exit_status, runtime_flags};
 
 /// The linker that is to be run.
 pub(super) const LINKER_VARIABLE: &str = "SLIMLINE_LINKER";
-/// How bitcode begins.
-const BITCODE: &[u8] = b"BC\xc0\xde";
 
 /// Links with rewritten objects and the runtime. `name` is what we are called as.
 pub(super) fn link(name: &OsStr, arguments: &[OsString], runtime: &[u8]) -> Result<u8, CargoError> {
@@ -24,7 +22,8 @@ pub(super) fn link(name: &OsStr, arguments: &[OsString], runtime: &[u8]) -> Resu
     let all = expanded(arguments)?;
     refuse(&all)?;
     if let Some(job) = Job::left() {
-        replace(&all, job)?;
+        let scratch = job.scratch.clone();
+        scratch::tell(&scratch, replace(&all, job)?)?;
     }
     let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(env::temp_dir(), error))?;
     let archive = directory.path().join("libslimline_runtime.a");
@@ -41,29 +40,18 @@ pub(super) fn link(name: &OsStr, arguments: &[OsString], runtime: &[u8]) -> Resu
 }
 
 /// Puts rewritten objects in the place of those that are to be linked.
-fn replace(arguments: &[OsString], job: Job) -> Result<(), CargoError> {
+fn replace(arguments: &[OsString], job: Job) -> Result<Parts, CargoError> {
     let mut objects = Objects::new(job);
+    let mut parts = Parts::default();
     let mut last = None;
-    let mut has_any = false;
-    for object in arguments.iter().map(Path::new) {
-        if !object.file_name().and_then(OsStr::to_str).is_some_and(is_part) {
-            continue;
-        }
-        if objects.replace(object)? {
-            has_any = true;
-        } else if fs::read(object).is_ok_and(|bytes| bytes.starts_with(BITCODE)) {
-            return Err(CargoError::Argument {
-                argument: "-C linker-plugin-lto".to_owned(),
-                reason: "its objects hold no code yet; leave it out",
-            });
-        } else {
-            last = Some(object);
-        }
+    let is_object = |path: &&Path| path.file_name().and_then(OsStr::to_str).is_some_and(is_part);
+    for object in arguments.iter().map(Path::new).filter(is_object) {
+        parts += objects.replace(object)?;
+        last = Some(object);
     }
-    // Some are of the compiler's own making; but all are not.
-    match last.filter(|_| !has_any) {
+    match last.filter(|_| parts.lack_all()) {
         Some(object) => Err(CargoError::NoBitcode { made: object.to_owned() }),
-        None => Ok(()),
+        None => Ok(parts),
     }
 }
 

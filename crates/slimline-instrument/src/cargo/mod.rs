@@ -17,9 +17,11 @@
 mod archive;
 mod building;
 mod compiling;
+mod configuration;
 mod invocation;
 mod linking;
 mod objects;
+mod scratch;
 mod toolchain;
 
 use std::ffi::{OsStr, OsString};
@@ -30,6 +32,9 @@ use crate::llvm::LlvmError;
 use crate::rewrite::RewriteError;
 
 pub use building::build;
+
+/// The machine that code can be traced on.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Why nothing could be built.
 #[derive(Debug, thiserror::Error)]
@@ -57,10 +62,19 @@ pub enum CargoError {
         sysroot: PathBuf,
     },
     /// Code for another machine is asked for.
-    #[error("--target {target} can't be traced, only x86_64-unknown-linux-gnu")]
+    #[error("{asked} can't be traced, only {TARGET}")]
     Target {
-        /// What is asked for.
-        target: String,
+        /// What is asked for, and where.
+        asked: String,
+    },
+    /// cargo does not tell where it would build; why, it has said itself.
+    #[error("cargo metadata failed, so nobody knows where it would build")]
+    Metadata,
+    /// There is no package, so what is built has no place.
+    #[error("cargo {command} builds what is in no package here: say where, with --target-dir")]
+    NoPlace {
+        /// cargo's command.
+        command: String,
     },
     /// The command line asks for what can't be traced.
     #[error("{argument} can't be combined with tracing: {reason}")]

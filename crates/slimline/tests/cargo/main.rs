@@ -4,8 +4,11 @@ mod project;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,8 +25,12 @@ struct Project(TempDir);
 
 impl Project {
     fn new() -> Self {
+        Self::of(project::FILES)
+    }
+
+    fn of(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for (name, text) in project::FILES {
+        for (name, text) in files {
             let file = directory.path().join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
@@ -35,9 +42,15 @@ impl Project {
     fn slimline(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
         command.current_dir(self.0.path()).args(arguments).env("CARGO_NET_OFFLINE", "true");
-        for name in
-            ["CARGO_TARGET_DIR", "CARGO_INCREMENTAL", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTDOC", "RUSTC"]
-        {
+        for name in [
+            "CARGO_TARGET_DIR",
+            "CARGO_INCREMENTAL",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "RUSTC_WRAPPER",
+            "RUSTDOC",
+            "RUSTC",
+            "CARGO_BUILD_TARGET",
+        ] {
             command.env_remove(name);
         }
         command.env("RUSTFLAGS", SCALAR).env("RUST_BACKTRACE", "0");
@@ -103,6 +116,21 @@ fn programs(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// What was made in between and is still there.
+fn left_of(project: &Project, profile: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(project.place(PROGRAMS).join(profile).join("deps")).unwrap();
+    let is_left = |file: &PathBuf| file.extension().is_some_and(|end| end == "bc" || end == "slimline");
+    files.map(|file| file.unwrap().path()).filter(is_left).collect()
+}
+
+/// A program that runs in the place of rustc, whose path and arguments it is given, for the crates of the project.
+fn in_place_of_rustc(project: &Project, script: &str) -> PathBuf {
+    let file = project.0.path().join("in_place_of_rustc");
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
 /// What loops do in closed form: N is 1000.
 fn check_counts(report: &Value) {
     assert_eq!(named(&report["functions"], "bodies::drift"), (2 * 20 * 1000, 20 * 1000));
@@ -123,7 +151,14 @@ fn a_project_is_built_and_traced() {
     let project = Project::new();
     let built = succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
     let said = text(&built.stderr);
-    assert!(said.starts_with("slimline: building in ") && said.contains("the standard library is prebuilt"), "{said}");
+    let notice: Vec<_> = said.lines().take_while(|line| line.starts_with("slimline: ")).collect();
+    assert_eq!(
+        notice,
+        [
+            "slimline: building in target/slimline/x86_64-unknown-linux-gnu",
+            "slimline: the standard library is prebuilt: of it only what is generic or inlined is traced"
+        ]
+    );
     // A program alone does what it does.
     let alone = Command::new(project.place(PROGRAMS).join("release/app")).output().unwrap();
     assert_eq!((alone.status.code(), text(&alone.stdout)), (Some(3), PRINTED));
@@ -167,10 +202,7 @@ fn a_project_is_built_and_traced() {
     assert!(target.len() >= 2 && target.iter().all(|file| is_instrumented(file)), "{target:?}");
     assert!(!project.place("release").exists(), "what cargo builds by itself is elsewhere");
     // Nothing is left of what was made in between, and nothing is made twice.
-    let files = fs::read_dir(project.place(PROGRAMS).join("release/deps")).unwrap();
-    let left: Vec<_> =
-        files.map(|file| file.unwrap().path()).filter(|file| file.extension().is_some_and(|it| it == "bc")).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(left_of(&project, "release"), [] as [PathBuf; 0]);
     let again = succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
     assert!(!text(&again.stderr).contains("Compiling"), "{}", text(&again.stderr));
 }
@@ -198,6 +230,23 @@ fn levels_values_and_link_time_optimization() {
     let report = project.traced("debug", &["--function", "bodies::drift"]);
     assert_eq!(named(&report["fields"], "bodies::Body.x"), (20 * 1000, 20 * 1000));
     assert_eq!(named(&report["fields"], "bodies::Body.speed"), (20 * 1000, 0));
+    // What is built anew is traced, too, and so is what is kept of the parts of a crate that did not change.
+    let source = project.0.path().join("bodies/src/lib.rs");
+    let changed = fs::read_to_string(&source).unwrap().replace("sum += bodies[i].mass", "sum += bodies[i].speed * 2.0");
+    fs::write(&source, changed).unwrap();
+    let again = succeeds(&mut project.slimline(&["cargo", "build"]));
+    assert!(!text(&again.stderr).contains("not traced"), "{}", text(&again.stderr));
+    let report = project.traced("debug", &["--function", "bodies::*"]);
+    assert_eq!(named(&report["fields"], "bodies::Body.x").0, 20 * 1000);
+    assert_eq!(named(&report["fields"], "bodies::Body.speed").0, (20 + 5) * 1000);
+    assert_eq!(named(&report["fields"], "bodies::Body.mass").0, 0);
+    assert_eq!(left_of(&project, "debug"), [] as [PathBuf; 0]);
+    succeeds(project.slimline(&["cargo", "build", "--release"]).env("CARGO_INCREMENTAL", "1"));
+    let original =
+        fs::read_to_string(&source).unwrap().replace("sum += bodies[i].speed * 2.0", "sum += bodies[i].mass");
+    fs::write(&source, original).unwrap();
+    succeeds(project.slimline(&["cargo", "build", "--release"]).env("CARGO_INCREMENTAL", "1"));
+    check_counts(&project.traced("release", &[]));
     // Values, and all crates in one piece: the standard library's code is part of it.
     let fat = ["cargo", "--config", "profile.release.lto='fat'", "build", "--release", "--slimline-values"];
     succeeds(&mut project.slimline(&fat));
@@ -238,6 +287,144 @@ fn what_can_t_be_traced_is_refused() {
     // cargo's own mistakes are cargo's to tell.
     let unknown = project.slimline(&["cargo", "build", "--nonsense"]).output().unwrap();
     assert_eq!(unknown.status.code(), Some(1), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn crates_are_optimized_together_part_by_part() {
+    let project = Project::new();
+    let thin = ["cargo", "--config", "profile.release.lto='thin'", "build", "--release"];
+    let built = succeeds(&mut project.slimline(&thin));
+    assert!(!text(&built.stderr).contains("not traced"), "{}", text(&built.stderr));
+    check_counts(&project.traced("release", &[]));
+    assert_eq!(left_of(&project, "release"), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn libraries_for_other_languages() {
+    let project = Project::of(&[
+        ("Cargo.toml", "[package]\nname = 'sums'\nedition = '2024'\n[lib]\ncrate-type = ['cdylib', 'staticlib']\n"),
+        (
+            "src/lib.rs",
+            r#"#[unsafe(no_mangle)]
+pub extern "C" fn sum(values: &[u64; 100]) -> u64 { values.iter().map(|value| value * 2).collect::<Vec<_>>().iter().sum() }"#,
+        ),
+        (
+            "main.c",
+            "unsigned long sum(unsigned long *); unsigned long all[100]; int main(void) { return (int)sum(all); }",
+        ),
+    ]);
+    succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
+    let made = project.place(PROGRAMS).join("release");
+    for (program, library) in [("shared", "libsums.so"), ("static", "libsums.a")] {
+        assert!(is_instrumented(&made.join(library)), "{library}");
+        let program = project.0.path().join(program);
+        let mut compiler = project.slimline(&["cc", "-O1", "main.c", "-o"]);
+        succeeds(compiler.arg(&program).arg(made.join(library)).args(["-lpthread", "-ldl", "-lm"]));
+        let mut traced = project.slimline(&["trace", "--live", "--format", "json", "--"]);
+        let output = succeeds(traced.arg(&program).env("LD_LIBRARY_PATH", &made));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // A hundred of the caller's, and the vector's.
+        let (loads, stores) = (&report["total"]["loads"], &report["total"]["stores"]);
+        assert_eq!((loads, stores), (&200.into(), &100.into()), "{library}");
+    }
+}
+
+#[test]
+fn parts_that_can_t_be_traced_are_told() {
+    let project = Project::new();
+    // A compiler that has lost the bitcode of a part.
+    let loses = r#"rustc=$1; shift
+"$rustc" "$@" || exit
+case "$*" in *"--crate-name bodies "*) ls target/slimline/*/debug/deps/bodies-*.rcgu.bc | head -n 2 | xargs rm;; esac"#;
+    let script = in_place_of_rustc(&project, loses);
+    let built = succeeds(project.slimline(&["cargo", "build", "-p", "app"]).env("RUSTC_WORKSPACE_WRAPPER", &script));
+    let said = text(&built.stderr);
+    let line = said.lines().find(|line| line.contains("not traced")).unwrap_or_else(|| panic!("{said}"));
+    let (name, rest) = line.split_once(": 2 of its ").unwrap_or_else(|| panic!("{line}"));
+    assert!(name.starts_with("slimline: bodies-"), "{line}");
+    assert!(rest.ends_with(" parts are not traced: rustc wrote no bitcode of them"), "{line}");
+}
+
+#[test]
+fn nothing_is_left_after_ctrl_c() {
+    let project = Project::new();
+    let waits = r#"rustc=$1; shift
+"$rustc" "$@" || exit
+case "$*" in *"--crate-name bodies "*--out-dir*) touch compiled; sleep 100;; esac"#;
+    let script = in_place_of_rustc(&project, waits);
+    let mut slimline = project.slimline(&["cargo", "build", "-p", "app"]);
+    let mut slimline = slimline.env("RUSTC_WORKSPACE_WRAPPER", &script).process_group(0).spawn().unwrap();
+    let wait_for = |what: &str, is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for("rustc is done", &|| project.0.path().join("compiled").exists());
+    assert!(!left_of(&project, "debug").is_empty());
+    let group = format!("-{}", slimline.id());
+    succeeds(Command::new("kill").args(["-INT", "--", &group]));
+    assert!(!slimline.wait().unwrap().success());
+    wait_for("all is tidy", &|| left_of(&project, "debug").is_empty());
+}
+
+#[test]
+fn bitcode_that_is_asked_for_stays() {
+    let project = Project::new();
+    let emit = format!("{SCALAR} --emit=llvm-bc");
+    succeeds(project.slimline(&["cargo", "build", "--release", "-p", "app"]).env("RUSTFLAGS", emit));
+    assert!(is_instrumented(&project.place(PROGRAMS).join("release/app")));
+    let mut left = left_of(&project, "release");
+    left.sort();
+    let names: Vec<_> = left.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert!(matches!(*names, [app, bodies] if app.starts_with("app-") && bodies.starts_with("bodies-")), "{names:?}");
+}
+
+#[test]
+fn what_would_be_built_untraced_is_refused() {
+    let project = Project::new();
+    // The linker's optimizer would make the code.
+    let later = project.slimline(&["cargo", "build", "-p", "app"]).env("RUSTFLAGS", "-C linker-plugin-lto").output();
+    let later = later.unwrap();
+    assert_eq!(later.status.code(), Some(101), "{}", text(&later.stderr));
+    let line =
+        "slimline: -C linker-plugin-lto can't be combined with tracing: its objects hold no code yet; leave it out";
+    assert!(text(&later.stderr).lines().any(|said| said == line), "{}", text(&later.stderr));
+    // Targets, wherever they are named.
+    let target = "wasm32-unknown-unknown";
+    let line = refused(project.slimline(&["cargo", "build"]).env("CARGO_BUILD_TARGET", target));
+    assert_eq!(line, format!("slimline: CARGO_BUILD_TARGET {target} can't be traced, only x86_64-unknown-linux-gnu"));
+    let configuration = project.0.path().join(".cargo/config.toml");
+    fs::create_dir(configuration.parent().unwrap()).unwrap();
+    fs::write(&configuration, format!("[build]\ntarget = '{target}'\n")).unwrap();
+    let line = refused(&mut project.slimline(&["cargo", "build"]));
+    let file = configuration.canonicalize().unwrap().display().to_string();
+    assert_eq!(line, format!("slimline: {file}: build.target {target} can't be traced, only x86_64-unknown-linux-gnu"));
+    // Wrappers are not refused, but told.
+    fs::write(&configuration, "[build]\ntarget = 'host-tuple'\nrustc-wrapper = '/nowhere/cache'\n").unwrap();
+    let built = succeeds(&mut project.slimline(&["cargo", "build", "-p", "bodies"]));
+    let line = "slimline: build.rustc-wrapper is not used while what rustc makes is rewritten";
+    assert_eq!(text(&built.stderr).lines().next(), Some(line));
+    assert!(is_instrumented(&project.place(PROGRAMS).join("debug/libbodies.rlib")));
+    // Where cargo would build is what cargo tells.
+    fs::write(project.0.path().join("Cargo.toml"), "[package").unwrap();
+    let broken = project.slimline(&["cargo", "build"]).output().unwrap();
+    assert_eq!(broken.status.code(), Some(2));
+    let said = text(&broken.stderr);
+    assert!(said.starts_with("error: "), "{said}");
+    assert!(said.ends_with("\nslimline: cargo metadata failed, so nobody knows where it would build\n"), "{said}");
+}
+
+#[test]
+fn outside_of_packages() {
+    let elsewhere = Project::of(&[]);
+    let line = refused(&mut elsewhere.slimline(&["cargo", "install", "ripgrep"]));
+    assert_eq!(line, "slimline: cargo install builds what is in no package here: say where, with --target-dir");
+    let made = succeeds(&mut elsewhere.slimline(&["cargo", "new", "--vcs", "none", "little"]));
+    assert!(text(&made.stderr).starts_with("slimline: nothing is traced: could not find `Cargo.toml`"), "{made:?}");
+    succeeds(&mut elsewhere.slimline(&["cargo", "install", "--path", "little", "--root", "root"]));
+    assert!(is_instrumented(&elsewhere.0.path().join("root/bin/little")));
 }
 
 #[test]
