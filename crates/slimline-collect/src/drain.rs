@@ -251,7 +251,7 @@ fn pid_of(name: &str) -> u32 {
 }
 
 /// Whether a file was made so long ago that its process has had the time to say how large it is.
-fn is_old(file: &DirEntry) -> bool {
+pub(crate) fn is_old(file: &DirEntry) -> bool {
     let made = file.metadata().and_then(|found| found.modified());
     made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age >= TIME_TO_GROW))
 }

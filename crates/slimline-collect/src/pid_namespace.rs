@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::drain::is_alive;
 use crate::{RecordError, proc_text};
 
 /// A process as it is seen from here.
@@ -55,6 +56,15 @@ impl Numbers {
                 Self { pid: here, parent_pid: parent_pid.unwrap_or(0), origin: Origin::Here }
             }
             None => Self { pid, parent_pid: 0, origin: if is_any_hidden { Origin::Hidden } else { Origin::Gone } },
+        }
+    }
+
+    /// Whether the process may run still.
+    pub(crate) fn may_live(&self) -> bool {
+        match self.origin {
+            Origin::Here => is_alive(self.pid),
+            Origin::Gone => false,
+            Origin::Hidden => true,
         }
     }
 }

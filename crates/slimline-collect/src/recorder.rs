@@ -13,7 +13,6 @@ use slimline_trace::tables::{
 use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, SLOTS, SlotState};
 
 use crate::allocators::Allocators;
-use crate::drain::is_alive;
 use crate::mapping_history::MappingHistory;
 use crate::message::{Damaged, Message, SampleMessage, messages};
 use crate::pid_namespace::{Numbers, Origin};
@@ -106,11 +105,7 @@ impl Recorder {
 
     /// Whether its process may run still.
     pub(crate) fn may_live(&self) -> bool {
-        match self.numbers.origin {
-            Origin::Here => is_alive(self.numbers.pid),
-            Origin::Gone => false,
-            Origin::Hidden => true,
-        }
+        self.numbers.may_live()
     }
 
     /// Name of the process' subdirectory.

@@ -223,6 +223,15 @@ pub(crate) fn parent_id() -> u32 {
     unsafe { call(libc::SYS_getppid, [0; 6]) as u32 }
 }
 
+/// Number of the namespace that process ids are of; 0 where `/proc` does not tell.
+pub(crate) fn pid_namespace() -> u64 {
+    let mut found = core::mem::MaybeUninit::<libc::stat>::uninit();
+    let at = libc::AT_FDCWD as usize;
+    let arguments = [at, c"/proc/self/ns/pid".as_ptr() as usize, found.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: a path ends in NUL; the kernel fills the structure where it returns 0.
+    unsafe { if call(libc::SYS_newfstatat, arguments) == 0 { found.assume_init().st_ino } else { 0 } }
+}
+
 /// Kernel's number of the calling thread.
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: no memory is involved.

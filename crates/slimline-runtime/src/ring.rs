@@ -84,6 +84,7 @@ impl Ring {
         header.version.store(VERSION, Relaxed);
         header.pid.store(pid, Relaxed);
         header.parent_pid.store(kernel::parent_id(), Relaxed);
+        header.pid_namespace.store(kernel::pid_namespace(), Relaxed);
         header.image.store(image, Relaxed);
         let now_ns = kernel::now_ns();
         header.started_ns.store(now_ns, Relaxed);

@@ -31,6 +31,7 @@ use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES, PAUSED_VARIAB
 use self::rings::Rings;
 use self::windows::WindowClock;
 use crate::clock::monotonic_ns;
+use crate::pid_namespace::check_proc;
 use crate::record::check_file_size_limit;
 use crate::run_directory::RunDirectory;
 use crate::signals::{self, HeldSignals};
@@ -194,6 +195,7 @@ pub fn check_command(command: &[OsString]) -> Result<(), RecordError> {
 
 /// A command that can be started: its name, its arguments, and the file that it is.
 fn startable(command: &[OsString]) -> Result<(&OsString, &[OsString], PathBuf), RecordError> {
+    check_proc()?;
     let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     let program = program::find(name)?;
     program::what_runs(&program)?;

@@ -24,6 +24,7 @@ use slimline_trace::stream::ring::{
 
 use super::ProcessLosses;
 use crate::cut_files::survive_cut_files;
+use crate::pid_namespace::Numbers;
 
 /// Words that a chunk can hold, with what its last record writes beyond it.
 pub(super) const CHUNK_WORDS: usize = (CHUNK_BYTES + OVERFLOW_BYTES) / 8;
@@ -133,12 +134,17 @@ impl RingFile {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.u32_at(offset_of!(RingHeader, pid))
+    /// Its process, as we know it.
+    pub(super) fn numbers(&self) -> Numbers {
+        Numbers::here(
+            self.pid_namespace(),
+            self.u32_at(offset_of!(RingHeader, pid)),
+            self.u32_at(offset_of!(RingHeader, parent_pid)),
+        )
     }
 
-    pub(super) fn parent_pid(&self) -> u32 {
-        self.u32_at(offset_of!(RingHeader, parent_pid))
+    pub(super) fn pid_namespace(&self) -> u64 {
+        self.u64_at(offset_of!(RingHeader, pid_namespace))
     }
 
     /// Differs between the programs that one process ran.

@@ -1,7 +1,7 @@
 //! All processes of a traced run: finding their rings, draining them.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use slimline_trace::stream::chunk::Chunk;
@@ -10,7 +10,8 @@ use slimline_trace::stream::ring::FILE_EXTENSION;
 use super::ring::{ChunkHead, OpenError, RingFile, now};
 use super::{Event, Process, ProcessEnd, ProcessLosses, TraceSink, site_section};
 use crate::clock::monotonic_ns;
-use crate::drain::is_alive;
+use crate::drain::{is_alive, is_old};
+use crate::pid_namespace::{Numbers, Origin};
 
 /// How often the directory is looked at, and processes that may have vanished.
 const LOOK_EVERY_NS: u64 = 5_000_000;
@@ -42,6 +43,7 @@ struct Running {
     number: u32,
     path: PathBuf,
     ring: RingFile,
+    numbers: Numbers,
     objects_to: usize,
     next: HashMap<u32, Next>,
     sequence_gaps: u64,
@@ -123,13 +125,13 @@ impl Rings {
         let looks = now_ns.saturating_sub(self.last_look_ns) >= LOOK_EVERY_NS;
         if looks {
             self.last_look_ns = now_ns;
-            self.find(sink)?;
+            self.find(false, sink)?;
         }
         let mut any = false;
         let mut over = Vec::new();
         for (index, running) in self.running.iter_mut().enumerate() {
             // Asked before draining: what an ended process wrote is then drained.
-            let is_over = looks && (!is_alive(running.ring.pid()) || running.ring.is_cut());
+            let is_over = looks && (!running.numbers.may_live() || running.ring.is_cut());
             any |= running.drain(&mut self.words, sink)?;
             if is_over {
                 over.push(index);
@@ -138,9 +140,7 @@ impl Rings {
         // What a program left that its process has exchanged for another one.
         if looks {
             for (index, running) in self.running.iter().enumerate() {
-                let (pid, image) = (running.ring.pid(), running.ring.image());
-                let is_followed =
-                    self.running[index + 1..].iter().any(|r| r.ring.pid() == pid && r.ring.image() != image);
+                let is_followed = self.running[index + 1..].iter().any(|later| later.replaces(running));
                 if is_followed && !over.contains(&index) {
                     over.push(index);
                 }
@@ -159,34 +159,36 @@ impl Rings {
     /// Tells all programs that nobody reads any more, also those that have begun since.
     pub(super) fn stop(&mut self) {
         // It fails only where the sink does.
-        let _ = self.find(&mut Nobody);
+        let _ = self.find(false, &mut Nobody);
         self.running.iter().for_each(|running| running.ring.stop());
     }
 
     /// Hands on the rest, of those that live on up to now.
     pub(super) fn finish(&mut self, sink: &mut dyn TraceSink) -> Taken {
-        self.find(sink)?;
+        self.find(true, sink)?;
         self.running.iter().for_each(|running| running.ring.stop());
         for mut running in std::mem::take(&mut self.running) {
-            let is_gone = !is_alive(running.ring.pid());
+            let is_gone = !running.numbers.may_live();
             running.end(&mut self.words, is_gone, sink)?;
         }
         Ok(())
     }
 
-    fn find(&mut self, sink: &mut dyn TraceSink) -> Taken {
+    /// Looks for new ones. `is_last`: nothing more will come of those that are not ready.
+    fn find(&mut self, is_last: bool, sink: &mut dyn TraceSink) -> Taken {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<(u32, u32, String)> = names
-            .filter(|name| !self.known.contains(name))
-            .filter_map(|name| ring_of(&name).map(|(pid, number)| (pid, number, name)))
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok().map(|name| (entry, name)));
+        let mut names: Vec<(u32, u32, String, DirEntry)> = names
+            .filter(|(_, name)| !self.known.contains(name))
+            .filter_map(|(entry, name)| ring_of(&name).map(|(pid, number)| (pid, number, name, entry)))
             .collect();
         // The rings of one process in the order in which it made them.
-        names.sort();
-        for (pid, _, name) in names {
-            let path = self.directory.join(&name);
-            // Before the look: a file that is still empty when its process is gone stays so.
-            let is_gone = !is_alive(pid);
+        names.sort_by_key(|&(pid, number, ..)| (pid, number));
+        for (pid, _, name, entry) in names {
+            let path = entry.path();
+            // Before the look: a file that is still empty when its process is gone stays so. In another namespace the
+            // number is another process', so it must also have stayed so for a while.
+            let is_gone = !is_alive(pid) && (is_last || is_old(&entry));
             match RingFile::open(&path) {
                 Ok(ring) => self.begin(name, path, ring, sink)?,
                 Err(OpenError::Empty) if is_gone => {
@@ -204,13 +206,15 @@ impl Rings {
     }
 
     fn begin(&mut self, name: String, path: PathBuf, ring: RingFile, sink: &mut dyn TraceSink) -> Taken {
-        let program = self.program_of(&ring);
+        let numbers = ring.numbers();
+        let program = self.program_of(&ring, numbers);
         let number = self.processes;
         let mut running = Running {
             number,
             path,
             started_ns: ring.started_ns(),
             ring,
+            numbers,
             objects_to: 0,
             next: HashMap::new(),
             sequence_gaps: 0,
@@ -223,8 +227,8 @@ impl Rings {
         }
         let process = Process {
             number,
-            pid: running.ring.pid(),
-            parent_pid: running.ring.parent_pid(),
+            pid: numbers.pid,
+            parent_pid: numbers.parent_pid,
             program,
             started_ns: running.started_ns,
         };
@@ -237,13 +241,14 @@ impl Rings {
     }
 
     /// What a process runs: of one that has ended what it was started as, or what the process that it was forked from ran.
-    fn program_of(&mut self, ring: &RingFile) -> String {
-        let running = fs::read_link(format!("/proc/{}/exe", ring.pid())).ok();
+    fn program_of(&mut self, ring: &RingFile, numbers: Numbers) -> String {
+        let link = (numbers.origin == Origin::Here).then(|| fs::read_link(format!("/proc/{}/exe", numbers.pid)));
+        let running = link.and_then(Result::ok);
         let is_first = self.programs.is_empty();
         let program = running
             .map(|path| path.to_string_lossy().into_owned())
             .or_else(|| self.programs.get(&ring.image()).cloned())
-            .or_else(|| (is_first && ring.pid() == self.started.0).then(|| self.started.1.clone()))
+            .or_else(|| (is_first && numbers.pid == self.started.0).then(|| self.started.1.clone()))
             .unwrap_or_default();
         self.programs.insert(ring.image(), program.clone());
         program
@@ -261,6 +266,12 @@ impl Rings {
 }
 
 impl Running {
+    /// Whether it is of the program that a process exchanged `earlier`'s for.
+    fn replaces(&self, earlier: &Self) -> bool {
+        let process = |running: &Self| (running.numbers.pid, running.numbers.origin, running.ring.pid_namespace());
+        process(self) == process(earlier) && self.ring.image() != earlier.ring.image()
+    }
+
     fn set_open(&mut self, is_open: bool, now_ns: u64) {
         self.ring.set_open(is_open);
         if let Some(since_ns) = self.closed_since_ns.take() {

@@ -45,8 +45,8 @@ pub const FILE_EXTENSION: &str = "trace";
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
 /// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
-/// time stamps; whether there are several streams.
-pub const VERSION: u32 = 3;
+/// time stamps; whether there are several streams. 4: which PID namespace its numbers are of.
+pub const VERSION: u32 = 4;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -105,10 +105,12 @@ pub struct RingHeader {
     pub version: AtomicU32,
     /// A [`RingState`]; written last.
     pub state: AtomicU32,
-    /// The process, as it knows itself.
+    /// The process, in its own PID namespace.
     pub pid: AtomicU32,
-    /// Its parent at that time.
+    /// Its parent at that time, likewise.
     pub parent_pid: AtomicU32,
+    /// Which namespace that is: the inode of `/proc/self/ns/pid`. 0 where it could not be read.
+    pub pid_namespace: AtomicU64,
     /// Differs between the programs that one process ran, by `exec`.
     pub image: AtomicU64,
     /// When the ring was made (`CLOCK_MONOTONIC`).
@@ -141,7 +143,7 @@ pub struct RingHeader {
     pub paused_since_ns: AtomicU64,
 }
 
-const _: () = assert!(size_of::<RingHeader>() == 112);
+const _: () = assert!(size_of::<RingHeader>() == 120);
 
 /// How far the runtime has come with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
