@@ -29,6 +29,7 @@ pub mod fuzzing;
 mod import;
 mod instrumented;
 mod live_mappings;
+mod loaded_agent;
 mod machine;
 mod mapping_history;
 mod message;

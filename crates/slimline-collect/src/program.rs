@@ -107,12 +107,11 @@ pub(crate) fn what_runs(program: &Path) -> Result<Runs, RecordError> {
     Err(RecordError::NotAProgram(program))
 }
 
-/// Why the agent can't be preloaded into the program that a process runs, named `name`: by its file itself, which may have
+/// Why the agent can't be preloaded into the program that `link` leads to, named `name`: by its file itself, which may have
 /// another name by now, or have its name in another container. As [`what_runs`].
-pub(crate) fn why_without_agent(pid: u32, name: &Path) -> Result<Option<String>, RecordError> {
-    let link = PathBuf::from(format!("/proc/{pid}/exe"));
-    check_privileges(&link, name)?;
-    match File::open(&link) {
+pub(crate) fn why_without_agent(link: &Path, name: &Path) -> Result<Option<String>, RecordError> {
+    check_privileges(link, name)?;
+    match File::open(link) {
         Ok(file) => check_elf(name, file),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
         Err(error) => Err(access_error(name, error)),

@@ -21,6 +21,7 @@ use crate::allocators::{AllocatorCall, Allocators};
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
+use crate::loaded_agent::LoadedAgent;
 use crate::perf_rings::{RingOptions, Rings, Sampled};
 use crate::pid_namespace::check_proc;
 use crate::run_directory::{RunDirectory, plain_config};
@@ -223,7 +224,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     let followed = if options.follow_children && info.collector.period_ns > 0 {
         // What it starts may be such that it can't have the agent.
         let ring_options = ring_options(options, &info, Sampled::Clock { period_ns: info.collector.period_ns });
-        follow(until, Tree::new(drain, ring_options), &held, writer, &mut info)
+        follow(until, Tree::new(drain, LoadedAgent::new(run.agent()), ring_options), &held, writer, &mut info)
     } else {
         follow(until, drain, &held, writer, &mut info)
     };

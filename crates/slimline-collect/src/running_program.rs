@@ -1,10 +1,13 @@
 //! What a process runs by now, and what can become of that: it has an agent, is sampled from outside, or neither.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::program::why_without_agent;
 use crate::{RecordError, proc_text};
@@ -15,87 +18,135 @@ const MOST_VERDICTS: usize = 4096;
 /// Tells programs apart by their files, whatever these are called, here or in another container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Program {
-    /// This file, as it was when its inode was last changed.
-    File { device: u64, inode: u64, changed_s: i64, changed_ns: i64 },
+    /// This file with this content: nobody can write to it while it runs. It may get other names and rights, and stays what
+    /// it is.
+    File { device: u64, inode: u64, bytes: u64, modified_s: i64, modified_ns: i64 },
     /// We may not look: it has more rights than we have, or asked for that.
     Hidden,
 }
 
+/// What a process was found to run. Its file is held: what is said of it is true of this program, whatever the process has
+/// become meanwhile.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pid: u32,
+    program: Program,
+    file: Option<File>,
+    changed: InodeTime,
+}
+
+/// When a file got its rights, as all else of its inode: seconds and nanoseconds.
+type InodeTime = (i64, i64);
+
 /// What can become of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The agent comes with it, or nothing is known.
-    HasAgent,
+    /// It can have one, or nothing is known.
+    MayHaveAgent,
     /// It can't have one.
     Without(String),
     /// It can't be recorded in any way.
     Unrecordable(String),
 }
 
-/// What was found out about programs so far.
+/// What was found out about programs so far, with the rights that they had.
 #[derive(Debug, Default)]
-pub(crate) struct Verdicts(HashMap<Program, Verdict>);
+pub(crate) struct Verdicts(HashMap<(Program, InodeTime), Verdict>);
 
-impl Program {
-    /// What `pid` runs now; `None` where it has ended.
+impl Running {
+    /// What `pid` runs now; `None` where it has ended, or can't be asked.
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        match executable(pid) {
-            Ok(found) => Some(Self::File {
-                device: found.dev(),
-                inode: found.ino(),
-                changed_s: found.ctime(),
-                changed_ns: found.ctime_nsec(),
-            }),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(Self::Hidden),
+        let file = match executable(pid) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Some(Self { pid, program: Program::Hidden, file: None, changed: InodeTime::default() });
+            }
+            Err(_) => return None,
+        };
+        let found = file.metadata().ok()?;
+        let program = Program::File {
+            device: found.dev(),
+            inode: found.ino(),
+            bytes: found.len(),
+            modified_s: found.mtime(),
+            modified_ns: found.mtime_nsec(),
+        };
+        Some(Self { pid, program, file: Some(file), changed: (found.ctime(), found.ctime_nsec()) })
+    }
+
+    pub(crate) fn program(&self) -> Program {
+        self.program
+    }
+
+    /// What it is called, as far as it lets us see.
+    pub(crate) fn name(&self) -> PathBuf {
+        let own_name = || proc_text::read(&format!("/proc/{}/comm", self.pid)).map(|name| name.trim_end().into());
+        let link = self.link().map_or_else(|| Err(io::ErrorKind::PermissionDenied.into()), fs::read_link);
+        link.or_else(|_| own_name()).unwrap_or_default()
+    }
+
+    /// A path that leads to the file itself, here and in any container.
+    fn link(&self) -> Option<PathBuf> {
+        self.file.as_ref().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()).into())
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        match why_without_agent(&self.link()?, &self.name()) {
+            Ok(Some(why)) => Some(Verdict::Without(why)),
+            Ok(None) => Some(Verdict::MayHaveAgent),
+            Err(error @ (RecordError::ForeignArchitecture { .. } | RecordError::Privileged { .. })) => {
+                Some(Verdict::Unrecordable(error.to_string()))
+            }
+            // Reading failed this time.
             Err(_) => None,
         }
     }
+}
 
-    /// What it is called, as far as `pid`, which runs it, lets us see.
-    pub(crate) fn name(self, pid: u32) -> PathBuf {
-        let own_name = || proc_text::read(&format!("/proc/{pid}/comm")).map(|name| name.trim_end().into());
-        let link = fs::read_link(format!("/proc/{pid}/exe"));
-        link.or_else(|_| own_name()).unwrap_or_default()
+impl Program {
+    /// What `pid` runs now; `None` where it has ended, or can't be asked.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        Running::of(pid).map(|running| running.program)
     }
 }
 
-/// The file that `pid` runs. A process whose first thread has ended shows it at its other threads only.
-fn executable(pid: u32) -> io::Result<Metadata> {
+/// The file that `pid` runs, to ask about it. A process whose first thread has ended shows it at its other threads only.
+fn executable(pid: u32) -> io::Result<File> {
+    // It need not be readable.
+    let held = |link: PathBuf| open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map(File::from);
     let of_threads = |error: io::Error| {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        threads.filter_map(|thread| fs::metadata(thread.path().join("exe")).ok()).next().ok_or(error)
+        threads.filter_map(|thread| held(thread.path().join("exe")).ok()).next().ok_or(error)
     };
-    fs::metadata(format!("/proc/{pid}/exe")).or_else(|error| match error.kind() {
+    held(format!("/proc/{pid}/exe").into()).map_err(io::Error::from).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => of_threads(error),
         _ => Err(error),
     })
 }
 
 impl Verdicts {
-    /// On `program`, which `pid` runs.
-    pub(crate) fn on(&mut self, program: Program, pid: u32) -> Verdict {
-        if let Some(known) = self.0.get(&program) {
+    /// On what a process runs.
+    pub(crate) fn on(&mut self, running: &Running) -> Verdict {
+        if running.program == Program::Hidden {
+            // Each of them has its own rights.
+            return of_hidden(running.pid);
+        }
+        let key = (running.program, running.changed);
+        if let Some(known) = self.0.get(&key) {
             return known.clone();
         }
-        let found = match program {
-            Program::File { .. } => why_without_agent(pid, &program.name(pid)),
-            // Each of them has its own rights.
-            Program::Hidden => return of_hidden(pid),
-        };
-        let verdict = match found {
-            Ok(Some(why)) => Verdict::Without(why),
-            Ok(None) => Verdict::HasAgent,
-            Err(error @ (RecordError::ForeignArchitecture { .. } | RecordError::Privileged { .. })) => {
-                Verdict::Unrecordable(error.to_string())
-            }
-            // It has ended meanwhile, or reading failed this time.
-            Err(_) => return Verdict::HasAgent,
-        };
+        let verdict = running.verdict();
+        if let Some(verdict) = &verdict {
+            self.keep(key, verdict.clone());
+        }
+        verdict.unwrap_or(Verdict::MayHaveAgent)
+    }
+
+    fn keep(&mut self, key: (Program, InodeTime), verdict: Verdict) {
         if self.0.len() >= MOST_VERDICTS {
             self.0.clear();
         }
-        self.0.insert(program, verdict.clone());
-        verdict
+        self.0.insert(key, verdict);
     }
 }
 
@@ -113,7 +164,7 @@ fn of_hidden(pid: u32) -> Verdict {
                 its.user, its.group
             ))
         }
-        _ => Verdict::HasAgent,
+        _ => Verdict::MayHaveAgent,
     }
 }
 
@@ -141,6 +192,9 @@ impl Rights {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     const STATUS: &str = "Name:\tsudo\nState:\tS (sleeping)\nUid:\t1000\t0\t0\t0\nGid:\t1000\t27\t27\t27\n\
@@ -154,34 +208,81 @@ mod tests {
     }
 
     #[test]
-    fn a_program_for_glibc_has_an_agent_and_one_that_is_gone_is_none() {
-        let own = std::process::id();
-        let program = Program::of(own).unwrap();
+    fn a_program_for_glibc_may_have_an_agent_and_one_that_is_gone_is_none() {
+        let running = Running::of(std::process::id()).unwrap();
         let mut verdicts = Verdicts::default();
-        assert_eq!(verdicts.on(program, own), Verdict::HasAgent);
-        assert_eq!(program.name(own), std::env::current_exe().unwrap());
-        assert_eq!(Program::of(u32::MAX), None);
+        assert_eq!(verdicts.on(&running), Verdict::MayHaveAgent);
+        assert_eq!(running.name(), std::env::current_exe().unwrap());
+        assert!(Running::of(u32::MAX).is_none());
         assert_eq!(verdicts.0.len(), 1);
     }
 
     /// Nothing is known of it, so it must be looked at again.
     #[test]
     fn what_could_not_be_read_is_no_verdict() {
-        let own = std::process::id();
-        let program = Program::of(own).unwrap();
+        let own = Running::of(std::process::id()).unwrap();
+        // No program, as an answer that was cut off would be none.
+        let file = File::open("/proc/self/status").unwrap();
         let mut verdicts = Verdicts::default();
-        assert_eq!(verdicts.on(program, u32::MAX), Verdict::HasAgent);
+        assert_eq!(verdicts.on(&Running { file: Some(file), ..own }), Verdict::MayHaveAgent);
         assert!(verdicts.0.is_empty());
+    }
+
+    /// A process goes on to another program between the look and the verdict, which is of the one that was seen.
+    #[test]
+    fn a_verdict_is_of_the_program_that_was_seen() {
+        let scratch = tempfile::tempdir().unwrap();
+        let source = scratch.path().join("static.c");
+        fs::write(&source, "int main(void) { for (;;) __builtin_ia32_pause(); }").unwrap();
+        let program = scratch.path().join("static");
+        let compiled = Command::new("gcc").args(["-static", "-o"]).args([&program, &source]).status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: no gcc, or no static C library");
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read go; exec \"$0\""]).arg(&program).stdin(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let before = Running::of(child.id()).unwrap();
+        drop(child.stdin.take());
+        while Running::of(child.id()).unwrap().name() != program {
+            std::thread::yield_now();
+        }
+        let after = Running::of(child.id()).unwrap();
+        let mut verdicts = Verdicts::default();
+        let (of_shell, of_static) = (verdicts.on(&before), verdicts.on(&after));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(of_shell, Verdict::MayHaveAgent);
+        assert!(matches!(of_static, Verdict::Without(why) if why.contains("static is statically linked")));
     }
 
     #[test]
     fn verdicts_are_bounded() {
-        let program = |inode| Program::File { device: 1, inode, changed_s: 0, changed_ns: 0 };
+        let program = |inode| Program::File { device: 1, inode, bytes: 0, modified_s: 0, modified_ns: 0 };
         let mut verdicts = Verdicts::default();
         for inode in 0..MOST_VERDICTS as u64 + 3 {
-            verdicts.on(program(inode), std::process::id());
+            verdicts.keep((program(inode), (0, 0)), Verdict::MayHaveAgent);
         }
         assert_eq!(verdicts.0.len(), 3);
+    }
+
+    /// Its verdict is looked for anew: it may have got rights that those who start it from now on have.
+    #[test]
+    fn a_program_with_another_name_or_other_rights_is_the_same() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [path, other] = ["program", "other"].map(|name| scratch.path().join(name));
+        fs::copy("/bin/sleep", &path).unwrap();
+        let mut child = Command::new(&path).arg("1000").spawn().unwrap();
+        let before = Running::of(child.id()).unwrap();
+        // Inodes have the time of the last tick.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::hard_link(&path, other).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        let after = Running::of(child.id()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(before.program, after.program);
+        assert_ne!(before.changed, after.changed);
     }
 
     /// What runs counts, not what has its name by now.
@@ -191,7 +292,7 @@ mod tests {
         let path = scratch.path().join("program");
         let start = || {
             fs::copy("/bin/sleep", &path).unwrap();
-            std::process::Command::new(&path).arg("1000").spawn().unwrap()
+            Command::new(&path).arg("1000").spawn().unwrap()
         };
         let mut first = start();
         fs::remove_file(&path).unwrap();

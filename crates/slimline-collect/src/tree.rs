@@ -1,5 +1,6 @@
 //! The processes of a command: those that have an agent, and those that went on to a program which can't have one (linked
-//! statically, or for another C library), which are sampled from outside as soon as they are found, up to their next `exec`.
+//! statically, or for another C library) or was started without (`env -i`), which are sampled from outside as soon as they are
+//! found, up to their next `exec`.
 //!
 //! They are looked for among the processes with an agent, which may have become one by `exec`, those that are sampled from
 //! outside or could not be recorded, and the children of all these. One that has ended before it is found is not seen.
@@ -13,8 +14,9 @@ use slimline_trace::session::{ProcessState, ProcessSummary};
 use crate::RecordError;
 use crate::clock::monotonic_ns;
 use crate::drain::{Drain, is_alive};
+use crate::loaded_agent::LoadedAgent;
 use crate::perf_rings::{RingOptions, Rings};
-use crate::running_program::{Program, Verdict, Verdicts};
+use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::source::Source;
 use crate::writer_thread::WriterThread;
 
@@ -38,6 +40,7 @@ struct Outside {
 /// All processes of a command.
 pub(crate) struct Tree {
     drain: Drain,
+    agent: LoadedAgent,
     options: RingOptions,
     verdicts: Verdicts,
     outside: HashMap<u32, Outside>,
@@ -49,14 +52,19 @@ pub(crate) struct Tree {
     unrecorded: Vec<ProcessSummary>,
     /// Those of them that are alive.
     told: HashMap<u32, Program>,
+    /// Those that have an agent or will have it, as far as can be known.
+    with_agent: HashMap<u32, Program>,
+    /// Those that went on to another program, which is to be looked at.
+    went_on: HashSet<u32>,
     last_look_ns: u64,
 }
 
 impl Tree {
-    /// Those with an agent, and others as these options say.
-    pub(crate) fn new(drain: Drain, options: RingOptions) -> Self {
+    /// Those with this agent, and others as these options say.
+    pub(crate) fn new(drain: Drain, agent: LoadedAgent, options: RingOptions) -> Self {
         Self {
             drain,
+            agent,
             options,
             verdicts: Verdicts::default(),
             outside: HashMap::new(),
@@ -64,6 +72,8 @@ impl Tree {
             over: Vec::new(),
             unrecorded: Vec::new(),
             told: HashMap::new(),
+            with_agent: HashMap::new(),
+            went_on: HashSet::new(),
             last_look_ns: monotonic_ns(),
         }
     }
@@ -71,54 +81,78 @@ impl Tree {
     /// Looks at what the processes and their children run now, if it is time.
     fn look(&mut self, writer: &WriterThread) {
         let now_ns = monotonic_ns();
-        let known: Vec<u32> =
-            self.drain.running_pids().chain(self.outside.keys().copied()).chain(self.told.keys().copied()).collect();
+        let others = self.outside.keys().chain(self.told.keys()).chain(&self.went_on).copied();
+        let known: HashSet<u32> = self.drain.running_pids().chain(others).collect();
         if now_ns.saturating_sub(self.last_look_ns) < LOOK_EVERY_NS.max(LOOK_EVERY_FOR_EACH_NS * known.len() as u64) {
             return;
         }
         self.last_look_ns = now_ns;
+        self.went_on.clear();
         let children: Vec<u32> = known.iter().flat_map(|&pid| children_of(pid)).collect();
         let pids: HashSet<u32> = known.into_iter().chain(children).collect();
+        self.with_agent.retain(|pid, _| pids.contains(pid));
         for pid in pids {
             self.look_at(pid, now_ns, writer);
         }
     }
 
     fn look_at(&mut self, pid: u32, now_ns: u64, writer: &WriterThread) {
-        let Some(program) = Program::of(pid) else {
+        let Some(running) = Running::of(pid) else {
             self.told.remove(&pid);
             return;
         };
+        let program = running.program();
         match self.outside.get(&pid) {
             Some(outside) if outside.program == program => return,
             Some(_) => self.end_outside(pid, writer),
             None => {}
         }
-        if self.told.get(&pid) == Some(&program) {
+        if self.told.get(&pid) == Some(&program) || self.with_agent.get(&pid) == Some(&program) {
             return;
         }
-        let why = match self.verdicts.on(program, pid) {
-            Verdict::HasAgent => return,
-            Verdict::Unrecordable(why) => why,
-            Verdict::Without(why) if self.outside.len() >= MOST_OUTSIDE => {
-                format!("{why}, and {MOST_OUTSIDE} others are sampled from outside already")
-            }
-            Verdict::Without(why) => {
-                match Rings::attach_until_exec(&self.options, pid, FIRST_OUTSIDE + self.outside_so_far) {
-                    Ok(rings) => {
-                        self.outside.insert(pid, Outside { rings, program });
-                        self.outside_so_far += 1;
-                        self.told.remove(&pid);
-                        return;
-                    }
-                    // It has ended meanwhile.
-                    Err(RecordError::NoSuchProcess(_)) => return,
-                    Err(error) => format!("{why}; {error}"),
+        // What it was told as is over.
+        self.told.remove(&pid);
+        self.with_agent.remove(&pid);
+        let name = running.name().to_string_lossy().into_owned();
+        let why = match self.verdicts.on(&running) {
+            Verdict::MayHaveAgent if !self.agent.is_missing_in(pid) => {
+                // Of those that hide, one program looks like the next.
+                if program != Program::Hidden {
+                    self.with_agent.insert(pid, program);
                 }
+                return;
+            }
+            Verdict::MayHaveAgent => format!("{name} was started without LD_PRELOAD, so the agent was not loaded"),
+            Verdict::Without(why) => why,
+            Verdict::Unrecordable(why) => {
+                self.told.insert(pid, program);
+                self.tell_unrecorded(pid, name, why, now_ns);
+                return;
             }
         };
-        self.told.insert(pid, program);
-        self.tell_unrecorded(pid, program.name(pid).to_string_lossy().into_owned(), why, now_ns);
+        if let Err(refused) = self.sample_from_outside(pid, program) {
+            self.told.insert(pid, program);
+            self.tell_unrecorded(pid, name, format!("{why}{refused}"), now_ns);
+        }
+    }
+
+    /// Samples `pid` as long as it runs `program`. Where it can't be done: why, to be put behind why it has no agent.
+    fn sample_from_outside(&mut self, pid: u32, program: Program) -> Result<(), String> {
+        if self.outside.len() >= MOST_OUTSIDE {
+            return Err(format!(", and {MOST_OUTSIDE} others are sampled from outside already"));
+        }
+        match Rings::attach_until_exec(&self.options, pid, FIRST_OUTSIDE + self.outside_so_far) {
+            // It went on to another one before the rings would have told, and they may be of either.
+            Ok(_) if Program::of(pid) != Some(program) => _ = self.went_on.insert(pid),
+            Ok(rings) => {
+                self.outside.insert(pid, Outside { rings, program });
+                self.outside_so_far += 1;
+            }
+            // It has ended meanwhile.
+            Err(RecordError::NoSuchProcess(_)) => {}
+            Err(error) => return Err(format!("; {error}")),
+        }
+        Ok(())
     }
 
     fn tell_unrecorded(&mut self, pid: u32, executable: String, why: String, now_ns: u64) {
@@ -168,6 +202,7 @@ impl Source for Tree {
         }
         for pid in over {
             self.end_outside(pid, writer);
+            self.went_on.insert(pid);
         }
         is_time || !had_any && self.has_any()
     }
@@ -206,10 +241,63 @@ impl Source for Tree {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
     use std::sync::Arc;
+
+    use slimline_trace::session::SessionWriter;
+    use tempfile::TempDir;
 
     use super::*;
     use crate::allocators::Allocators;
+    use crate::proc_text::tests::Sleeper;
+    use crate::record::tests::empty_info;
+
+    fn tree(scratch: &TempDir) -> Tree {
+        let drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
+        let agent = LoadedAgent::new(scratch.path().join("libagent.so"));
+        Tree::new(drain, agent, RingOptions::of_clock(1_000_000))
+    }
+
+    fn writer(scratch: &TempDir) -> WriterThread {
+        let session = SessionWriter::create(&scratch.path().join("session"), &empty_info()).unwrap();
+        WriterThread::start(session).unwrap()
+    }
+
+    /// As if it had gone on between the look and the moment when its events were open.
+    #[test]
+    fn what_a_process_goes_on_to_is_not_sampled_as_what_it_was() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut tree = tree(&scratch);
+        let sleeper = Sleeper::start();
+        let pid = sleeper.child.id();
+        let before = Program::of(std::process::id()).unwrap();
+        if let Err(refused) = tree.sample_from_outside(pid, before) {
+            return eprintln!("skipped: the kernel refuses to sample from outside{refused}");
+        }
+        assert!(tree.outside.is_empty() && tree.went_on.contains(&pid));
+        tree.sample_from_outside(pid, Program::of(pid).unwrap()).unwrap();
+        assert!(tree.outside.contains_key(&pid));
+    }
+
+    /// `sudo` again, after something else in the same process.
+    #[test]
+    fn a_program_that_comes_back_is_told_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (mut tree, writer) = (tree(&scratch), writer(&scratch));
+        let mut command = Command::new("/bin/sleep");
+        command.arg("1000").env("LD_PRELOAD", scratch.path().join("libagent.so")).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let pid = child.id();
+        let now = Program::of(pid).unwrap();
+        let before = Program::of(std::process::id()).unwrap();
+        tree.told.insert(pid, before);
+        tree.look_at(pid, 7, &writer);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((tree.told.get(&pid), tree.with_agent.get(&pid)), (None, Some(&now)));
+        tree.look_at(pid, 8, &writer);
+        assert!(tree.outside.is_empty() && tree.unrecorded.is_empty());
+    }
 
     #[test]
     fn children_are_those_that_run() {
@@ -225,8 +313,7 @@ mod tests {
     #[test]
     fn those_that_are_not_recorded_are_all_counted_and_the_first_are_named() {
         let scratch = tempfile::tempdir().unwrap();
-        let drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
-        let mut tree = Tree::new(drain, RingOptions::of_clock(1_000_000));
+        let mut tree = tree(&scratch);
         for pid in 1..=MOST_UNRECORDED as u32 + 5 {
             tree.tell_unrecorded(pid, "/opt/old".to_owned(), "a program for a 32-bit CPU".to_owned(), 7);
         }

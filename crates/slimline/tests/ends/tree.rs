@@ -191,6 +191,38 @@ fn a_static_program_that_becomes_a_dynamic_one_is_left_to_its_agent() {
     assert_ne!(triggers[1], Trigger::PerfRing);
 }
 
+/// Started by one that has the agent.
+#[test]
+fn a_program_whose_environment_was_wiped_is_sampled_from_outside() {
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, "a_program_whose_environment_was_wiped_is_sampled_from_outside") {
+        return;
+    }
+    let program = scratch.compile("walk", &waiting_walk(), &["-O1", "-g"]);
+    let after = scratch.compile("after", WALK, &["-O1"]);
+    for wiped_by in ["env -i", "env LD_PRELOAD="] {
+        let script = format!("{wiped_by} {} go; {}", program.display(), after.display());
+        let _ = fs::remove_dir_all(scratch.session());
+        let mut recording = Recording::start(&scratch, scratch.slimline(["record", "--", "bash", "-c", &script]));
+        recording.wait_for_samples(&program);
+        let_go(&scratch, "go");
+        let output = recording.end();
+        fs::remove_file(scratch.path("go")).unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n0\n"), "{}", stderr(&output));
+        let processes = info(&scratch).processes;
+        for (program, is_outside) in [(&program, true), (&after, false)] {
+            let path = program.to_str().unwrap();
+            let sampled: Vec<_> =
+                processes.iter().filter(|process| process.executable == path && process.samples > 0).collect();
+            assert_eq!(sampled.len(), 1, "{wiped_by} {path}: {processes:?}");
+            assert_eq!(sampled[0].trigger == Trigger::PerfRing, is_outside, "{path}");
+        }
+        assert!(processes.iter().all(|process| process.failure.is_none()), "{processes:?}");
+        let notes = report(&scratch).session.notes.join("\n");
+        assert!(notes.contains("started without it (env -i), and were sampled from outside"), "{notes}");
+    }
+}
+
 /// A program that waits for the file `go`, with its owner's rights whoever starts it.
 fn with_its_owners_rights(scratch: &Scratch, owner: u32) -> PathBuf {
     let program = scratch.compile("privileged", &waiting_walk(), &["-O1"]);
@@ -343,5 +375,10 @@ fn a_proc_of_another_pid_namespace_is_refused() {
         command.args(["-prf", env!("CARGO_BIN_EXE_slimline"), "record"]).args(what).current_dir(scratch.path(""));
         check_refused(&command.output().unwrap(), "/proc shows the processes of another PID namespace");
     }
+    let mut command = Command::new("unshare");
+    command
+        .args(["-prf", env!("CARGO_BIN_EXE_slimline"), "trace", "--live", "--", "true"])
+        .current_dir(scratch.path(""));
+    check_refused(&command.output().unwrap(), "/proc shows the processes of another PID namespace");
     assert!(!scratch.session().exists());
 }
