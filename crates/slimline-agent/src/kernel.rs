@@ -333,6 +333,23 @@ pub(crate) fn set_mask(how: i32, mask: u64) -> (i32, u64) {
     (check(result).err().unwrap_or(0), old)
 }
 
+/// Keeps all signals from the calling thread as long as it is there.
+pub(crate) struct Signals {
+    before: u64,
+}
+
+impl Signals {
+    pub(crate) fn block() -> Self {
+        Self { before: set_mask(libc::SIG_BLOCK, u64::MAX).1 }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        set_mask(libc::SIG_SETMASK, self.before);
+    }
+}
+
 /// Signals that wait for the calling thread or its process; the `errno` or 0 before it.
 pub(crate) fn pending() -> (i32, u64) {
     let mut pending = 0_u64;

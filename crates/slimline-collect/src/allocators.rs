@@ -273,6 +273,7 @@ pub(crate) fn unlooked(bits: u64) -> Vec<Unlooked> {
         (NotLookedThrough::Any, Unlooked::Any),
         (NotLookedThrough::LoadedLater, Unlooked::LoadedLater),
         (NotLookedThrough::BeyondMost, Unlooked::BeyondMost),
+        (NotLookedThrough::Unseen, Unlooked::Unseen),
     ];
     kinds.into_iter().filter(|(bit, _)| bits & *bit as u64 != 0).map(|(_, kind)| kind).collect()
 }
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(allocators.found(event(9999, 0)), None);
         assert_eq!(allocators.found(event(0, 99)), None);
         assert_eq!(allocators.found(event(0, 2)).unwrap().outcome, HookOutcome::Calls);
-        assert_eq!(unlooked(u64::MAX), [Unlooked::Any, Unlooked::LoadedLater, Unlooked::BeyondMost]);
+        assert_eq!(unlooked(u64::MAX), [Unlooked::Any, Unlooked::LoadedLater, Unlooked::BeyondMost, Unlooked::Unseen]);
         assert_eq!(unlooked(2 | 1 << 40), [Unlooked::LoadedLater]);
     }
 }

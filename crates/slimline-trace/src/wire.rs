@@ -229,6 +229,8 @@ pub enum NotLookedThrough {
     LoadedLater = 2,
     /// More objects were loaded at a time than are kept.
     BeyondMost = 4,
+    /// Something was loaded by a `vfork` child or by a signal handler that interrupted the agent, and nothing since.
+    Unseen = 8,
 }
 
 /// What interrupts a thread.

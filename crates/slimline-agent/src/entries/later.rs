@@ -3,22 +3,23 @@
 //!
 //! It is called after an object was mapped and before its initialization, for the first object before and for those that it
 //! needs, by the C library's version, after relocation: so nobody runs the code that is changed. Interposing `dlopen` would
-//! not do: it looks at who calls it. Some calls can't be met: those by a signal handler that interrupted the agent, and by a
-//! `vfork` child, which shares our memory. What was loaded then is found at the next one, when threads may be running it: so
-//! all that is new is told then, and left as it is.
+//! not do: it looks at who calls it. Signals are blocked meanwhile: their handlers might run what is being changed, or load
+//! something themselves. Some calls can't be met: those by a signal handler that interrupted the agent, and by a
+//! `vfork` child, which shares our memory. That is told, until the next call finds what was loaded then: threads may be
+//! running it, so all that is new is told by name, and left as it is.
 #![allow(unsafe_code)] // reads the dynamic linker's structures, and loaded code
 
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use slimline_emulate::relocate::{ENDBR64, JUMP_BYTES};
 use slimline_trace::wire::NotLookedThrough;
 
 use super::patch::{Jump, Stubs};
-use super::{Wanted, look_through, tell_not_looked_through};
+use super::{Wanted, has_looked_through, look_through, tell_not_looked_through};
 use crate::{hooks, kernel, process, thread, unwind};
 
 /// Objects that are known at one time; those beyond are not looked through, which is told.
@@ -45,11 +46,13 @@ struct Registry {
 /// The registry, and who may be at it. In memory of its own.
 struct Kept {
     registry: UnsafeCell<Registry>,
-    /// Somebody is. The dynamic linker's lock keeps other threads away, but neither a signal handler of this one nor, in a
-    /// forked child, what another thread had begun.
+    /// Somebody is. The dynamic linker's lock keeps other threads away, and signals are blocked; in a forked child it is what
+    /// another thread had begun.
     is_taken: AtomicBool,
     /// The list has changed and nobody looked.
     is_missed: AtomicBool,
+    /// What the dynamic linker says of itself; null where it says nothing.
+    linker: AtomicPtr<LinkerState>,
 }
 // SAFETY: `registry` is used by who took it.
 unsafe impl Sync for Kept {}
@@ -68,12 +71,17 @@ pub(super) fn begin(wanted: Wanted<'static>, is_alone: bool) {
         &*kept
     };
     kept.is_missed.store(!is_alone, Relaxed);
-    kept.look();
-    // SAFETY: no other thread is in the linker.
-    if !is_alone || !unsafe { redirect_debug_function() } {
-        return tell_not_looked_through(NotLookedThrough::LoadedLater);
-    }
+    let _signals = kernel::Signals::block();
+    // SAFETY: signals are blocked.
+    unsafe { kept.look() };
+    let linker = linker_state();
+    kept.linker.store(linker, Relaxed);
     KEPT.store(core::ptr::from_ref(kept).cast_mut(), Release);
+    // SAFETY: there is no other thread that could be in the linker, and signals are blocked; what the symbol says.
+    if !is_alone || linker.is_null() || !unsafe { redirect_debug_function((*linker).debug_function) } {
+        KEPT.store(null_mut(), Release);
+        tell_not_looked_through(NotLookedThrough::LoadedLater);
+    }
 }
 
 /// In a forked child: the thread that was at the registry is no more, and what it was doing may be half done.
@@ -89,24 +97,40 @@ pub(super) fn forget() {
 
 impl Kept {
     /// Looks at what has changed; where somebody is at it already, the next look knows that it comes late.
-    fn look(&self) {
+    ///
+    /// # Safety
+    /// The calling thread's signals must be blocked.
+    unsafe fn look(&self) {
         if self.is_taken.swap(true, Acquire) {
-            self.is_missed.store(true, Relaxed);
-            return;
+            return self.miss();
         }
-        let was_missed = self.is_missed.swap(false, Relaxed);
-        // A handler may load something while we look, which is then among the objects.
-        let is_late = || was_missed || self.is_missed.load(Relaxed);
-        // SAFETY: taken.
-        unsafe { (*self.registry.get()).look(&is_late) };
+        let is_late = self.is_missed.swap(false, Relaxed);
+        if is_late {
+            has_looked_through(NotLookedThrough::Unseen);
+        }
+        // SAFETY: taken; promised by the caller.
+        unsafe { (*self.registry.get()).look(is_late) };
         self.is_taken.store(false, Release);
+    }
+
+    /// Nobody looks at what changes now. Async-signal-safe.
+    fn miss(&self) {
+        self.is_missed.store(true, Relaxed);
+        // SAFETY: null, or the linker's own structure, which lives as long as the process.
+        let state = unsafe { self.linker.load(Relaxed).as_ref() }.map(|linker| linker.state.load(Relaxed));
+        if state == Some(LINKER_ADDS) {
+            tell_not_looked_through(NotLookedThrough::Unseen);
+        }
     }
 }
 
 impl Registry {
     /// Looks through the objects that are new, and gives up what belonged to those that are gone. New ones may run already
     /// where it `is_late`.
-    fn look(&mut self, is_late: &dyn Fn() -> bool) {
+    ///
+    /// # Safety
+    /// The calling thread's signals must be blocked, and the dynamic linker must be kept from other threads.
+    unsafe fn look(&mut self, is_late: bool) {
         let mut is_first = true;
         let mut is_changed = false;
         unwind::each_object(&mut |info| {
@@ -120,7 +144,8 @@ impl Registry {
                 }
             }
             if is_changed {
-                self.meet(info, is_program, is_late);
+                // SAFETY: promised by the caller.
+                unsafe { self.meet(info, is_program, is_late) };
             }
             !is_changed
         });
@@ -129,13 +154,16 @@ impl Registry {
         }
     }
 
-    fn meet(&mut self, info: &libc::dl_phdr_info, is_program: bool, is_late: &dyn Fn() -> bool) {
+    /// # Safety
+    /// As [`Self::look`].
+    unsafe fn meet(&mut self, info: &libc::dl_phdr_info, is_program: bool, is_late: bool) {
         let headers = info.dlpi_phdr as u64;
         if let Some(known) = self.objects[..self.count].iter_mut().find(|known| known.headers == headers) {
             known.is_loaded = true;
         } else if let Some(place) = self.objects.get_mut(self.count) {
-            // SAFETY: nobody runs it yet where it is not late.
-            let stubs = unsafe { look_through(info, is_program, &self.wanted, is_late()) };
+            // SAFETY: where it is not late, all that was loaded before was met when it came, and this just now, by the thread that
+            // looks: no other one has it yet, and no handler comes.
+            let stubs = unsafe { look_through(info, is_program, &self.wanted, is_late) };
             *place = Known { headers, stubs, is_loaded: true };
             self.count += 1;
         } else {
@@ -164,10 +192,14 @@ extern "C" fn changed() {
     // SAFETY: null, or made by `begin`, and never given back.
     let Some(kept) = (unsafe { KEPT.load(Acquire).as_ref() }) else { return };
     let is_outside = || thread::current().is_some_and(|thread| thread.enter().is_some());
-    if hooks::is_recording() && process::is_ours() && is_outside() {
-        kept.look();
-    } else {
+    if !hooks::is_recording() {
         kept.is_missed.store(true, Relaxed);
+    } else if process::is_ours() && is_outside() {
+        let _signals = kernel::Signals::block();
+        // SAFETY: blocked.
+        unsafe { kept.look() };
+    } else {
+        kept.miss();
     }
 }
 
@@ -177,20 +209,24 @@ struct LinkerState {
     version: i32,
     objects: u64,
     debug_function: u64,
+    /// What is done to the list of objects.
+    state: AtomicU32,
+}
+
+/// `RT_ADD`: something is being loaded.
+const LINKER_ADDS: u32 = 1;
+
+/// Null where it has no such symbol, which has this type everywhere.
+fn linker_state() -> *mut LinkerState {
+    // SAFETY: a NUL-terminated name.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast()
 }
 
 /// False where the function is not what it always was.
 ///
 /// # Safety
-/// No other thread may be in the dynamic linker.
-unsafe fn redirect_debug_function() -> bool {
-    // SAFETY: a NUL-terminated name.
-    let state = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast::<LinkerState>();
-    if state.is_null() {
-        return false;
-    }
-    // SAFETY: the symbol of this name has this type.
-    let function = unsafe { (*state).debug_function };
+/// It must be the linker's, no other thread may be in the dynamic linker, and signals must be blocked.
+unsafe fn redirect_debug_function(function: u64) -> bool {
     if function == 0 {
         return false;
     }
@@ -198,7 +234,7 @@ unsafe fn redirect_debug_function() -> bool {
     let code = unsafe { core::slice::from_raw_parts(function as *const u8, 32) };
     let Some(offset) = room_of_nothing(code) else { return false };
     let jump = Jump::new(function + offset as u64, changed as *const () as u64);
-    // SAFETY: promised by the caller; we come from there, and are not in that page.
+    // SAFETY: promised by the caller; we may come from that page, and are not in it.
     jump.is_some_and(|jump| unsafe { jump.write() })
 }
 
@@ -231,18 +267,35 @@ mod tests {
         }
     }
 
-    /// A signal handler that loads something while its thread is at the registry.
+    fn look(kept: &Kept) {
+        let _signals = kernel::Signals::block();
+        // SAFETY: blocked.
+        unsafe { kept.look() };
+    }
+
+    fn is_told(why: NotLookedThrough) -> bool {
+        super::super::not_looked_through() & why as u64 != 0
+    }
+
+    /// Who finds it taken leaves it alone; what is loaded then is told until somebody looks.
     #[test]
-    fn who_comes_while_it_is_taken_leaves_it_alone_and_is_told_of() {
+    fn what_is_missed_is_told_until_the_next_look() {
         let kept = kept();
+        let mut linker = LinkerState { version: 1, objects: 0, debug_function: 0, state: AtomicU32::new(0) };
+        kept.linker.store(&raw mut linker, Relaxed);
         kept.is_taken.store(true, Relaxed);
-        kept.look();
+        look(kept);
         // SAFETY: nobody else knows it.
         let count = || unsafe { (*kept.registry.get()).count };
         assert_eq!((count(), kept.is_missed.load(Relaxed)), (0, true));
+        assert!(!is_told(NotLookedThrough::Unseen), "nothing came");
+        linker.state.store(LINKER_ADDS, Relaxed);
+        look(kept);
+        assert!(count() == 0 && is_told(NotLookedThrough::Unseen));
         kept.is_taken.store(false, Relaxed);
-        kept.look();
+        look(kept);
         assert!(count() > 1 && !kept.is_missed.load(Relaxed) && !kept.is_taken.load(Relaxed));
+        assert!(!is_told(NotLookedThrough::Unseen));
     }
 
     #[test]
@@ -250,9 +303,9 @@ mod tests {
         let kept = kept();
         // SAFETY: nobody else knows it; zeros are objects that were unloaded.
         unsafe { (*kept.registry.get()).count = MOST_OBJECTS - 1 };
-        assert_eq!(super::super::not_looked_through() & NotLookedThrough::BeyondMost as u64, 0);
-        kept.look();
-        assert_ne!(super::super::not_looked_through() & NotLookedThrough::BeyondMost as u64, 0);
+        assert!(!is_told(NotLookedThrough::BeyondMost));
+        look(kept);
+        assert!(is_told(NotLookedThrough::BeyondMost));
         // SAFETY: as above. The others were never loaded.
         assert_eq!(unsafe { (*kept.registry.get()).count }, 1);
     }

@@ -51,9 +51,19 @@ pub(crate) fn forget() {
     later::forget();
 }
 
-/// Tells that functions were not looked for everywhere.
+/// Tells that functions were not looked for everywhere. Async-signal-safe.
 fn tell_not_looked_through(why: NotLookedThrough) {
     NOT_LOOKED_THROUGH.fetch_or(why as u64, Relaxed);
+    tell();
+}
+
+/// Takes back what [`tell_not_looked_through`] told.
+fn has_looked_through(why: NotLookedThrough) {
+    NOT_LOOKED_THROUGH.fetch_and(!(why as u64), Relaxed);
+    tell();
+}
+
+fn tell() {
     if let Some(header) = recorder::header() {
         header.not_looked_through.store(not_looked_through(), Relaxed);
     }
@@ -67,10 +77,7 @@ fn not_looked_through() -> u64 {
 pub(crate) fn start(directory: &str) {
     if LOOKED.swap(true, Relaxed) {
         // A forked child has a file of its own.
-        if let Some(header) = recorder::header() {
-            header.not_looked_through.store(not_looked_through(), Relaxed);
-        }
-        return;
+        return tell();
     }
     let mut path = Path::new();
     if write!(path, "{directory}/{ALLOCATORS_FILE}").is_err() {
@@ -155,7 +162,7 @@ struct Found {
 /// them already: then they are only told of.
 ///
 /// # Safety
-/// Nobody may run the object's code, unless it `is_late`.
+/// Nobody may run the object's code, a signal handler neither, unless it `is_late`.
 unsafe fn look_through(
     info: &libc::dl_phdr_info,
     is_program: bool,

@@ -2,7 +2,8 @@
 //!
 //! Stubs lie in memory of their own within reach of the object. It is filled while it is writable, made executable, and
 //! only then do jumps lead there. The pages that these are written to can't run meanwhile, and a thread that was between
-//! their first bytes would go on in the middle of a jump: so it is for the caller to know that nobody runs them.
+//! their first bytes would go on in the middle of a jump: so it is for the caller to know that nobody runs them, and to
+//! have signals blocked, whose handlers might.
 
 use core::slice;
 use slimline_emulate::relocate::{JUMP_BYTES, MOST_MOVED_BYTES, Refusal, distance, relocate};
@@ -133,7 +134,7 @@ impl<'a> Patcher<'a> {
     /// are none.
     ///
     /// # Safety
-    /// Nobody may run the object's code.
+    /// Nobody may run the object's code, and the calling thread's signals must be blocked.
     pub(super) unsafe fn finish(self) -> Option<Stubs> {
         let (start, bytes) = (self.stubs, self.stubs_bytes);
         let stubs = Stubs { start, bytes, hooks: self.hooks as u64, hooks_bytes: self.room * size_of::<Hook>() };
@@ -165,7 +166,7 @@ impl Jump {
     /// Writes it; false where the kernel refuses.
     ///
     /// # Safety
-    /// Until it is done nobody may run code in the pages that it lies in.
+    /// Until it is done nobody may run code in the pages that it lies in: neither another thread nor a signal handler.
     pub(super) unsafe fn write(&self) -> bool {
         let first = self.at & !(PAGE_BYTES - 1);
         let end = (self.at + JUMP_BYTES as u64).next_multiple_of(PAGE_BYTES);

@@ -31,7 +31,7 @@ pub(super) fn row(signal: i32) -> Option<usize> {
 
 /// Runs `change` on the actions. No signal comes in between: what is waited for is only another thread.
 fn with<T>(change: impl FnOnce(&mut [KernelAction; 2]) -> T) -> T {
-    let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, u64::MAX);
+    let _signals = kernel::Signals::block();
     while ACTIONS.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
         kernel::yield_now();
     }
@@ -39,7 +39,6 @@ fn with<T>(change: impl FnOnce(&mut [KernelAction; 2]) -> T) -> T {
     // blocked.
     let result = change(unsafe { &mut *ACTIONS.actions.get() });
     ACTIONS.taken.store(false, Release);
-    kernel::set_mask(libc::SIG_SETMASK, blocked);
     result
 }
 

@@ -392,6 +392,8 @@ pub enum Unlooked {
     LoadedLater,
     /// Not in those beyond the first so many.
     BeyondMost,
+    /// Not in those that were loaded where the agent could not look.
+    Unseen,
 }
 
 impl Unlooked {
@@ -404,6 +406,9 @@ impl Unlooked {
                  other threads were running before the agent"
             }
             Self::BeyondMost => "all objects: more were loaded at a time than the agent keeps",
+            Self::Unseen => {
+                "what was loaded (dlopen) by a child of vfork, or by a signal handler that interrupted the agent"
+            }
         }
     }
 }

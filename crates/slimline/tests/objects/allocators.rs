@@ -332,6 +332,82 @@ fn what_may_be_running_already_is_left_alone() {
     assert!(!told.contains("third_take"), "{told}");
 }
 
+/// The same where nothing is loaded after it, so that the agent never gets to look.
+#[test]
+fn what_was_loaded_unseen_and_stays_so_is_told() {
+    let source = "#define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(void) {
+            void *volatile library = NULL;
+            pid_t child = vfork();
+            if (!child) {
+                library = dlopen(\"./liblate.so\", RTLD_NOW);
+                _exit(0);
+            }
+            if (!library) return 3;
+            puts(\"done\");
+        }";
+    let scratch = Scratch::new();
+    scratch.compile("liblate.so", "void *late_take(unsigned long bytes) { return 0; }", &["-O1", "-shared", "-fPIC"]);
+    let program = scratch.compile("opens", source, &["-O1", "-ldl"]);
+    let toml = "[[allocator]]\nmodule = \"liblate.so\"\nallocate = [{ function = \"late_take\", size = 1 }]\n";
+    fs::write(scratch.path("slimline.toml"), toml).unwrap();
+    let output = record(&scratch, &program, &[]);
+    assert_eq!((output.status.code(), crate::scratch::stdout(&output).as_str()), (Some(0), "done\n"));
+    let told = stderr(&output);
+    assert!(told.contains("were not looked for in what was loaded (dlopen) by a child of vfork"), "{told}");
+}
+
+/// A library's signals come every few microseconds from before the agent is there, and their handler runs in the page whose
+/// functions it hooks.
+#[test]
+fn no_handler_runs_in_code_that_is_being_changed() {
+    let library = "#include <signal.h>
+        #include <sys/time.h>
+        extern void touch(int signal);
+        __attribute__((constructor)) static void begin(void) {
+            struct sigaction action = { .sa_handler = touch, .sa_flags = SA_RESTART };
+            sigaction(SIGALRM, &action, 0);
+            struct itimerval every = { { 0, 10 }, { 0, 10 } };
+            setitimer(ITIMER_REAL, &every, 0);
+        }";
+    let takes: String = (0..40)
+        .map(|number| {
+            format!(
+                "__attribute__((noinline)) void *take_{number}(unsigned long bytes) {{
+                    volatile unsigned long more = bytes + 8; return buffer + {number} * 64 + more; }}\n"
+            )
+        })
+        .collect();
+    let source = format!(
+        "#include <stdio.h>
+        #include <sys/time.h>
+        static char buffer[8192];
+        static volatile long touched;
+        __attribute__((noinline, aligned(4096))) void touch(int signal) {{ touched++; }}
+        {takes}
+        int main(void) {{
+            struct itimerval never = {{ 0 }};
+            setitimer(ITIMER_REAL, &never, 0);
+            puts(touched > 100 && take_7(8) ? \"done\" : \"too few\");
+        }}"
+    );
+    let scratch = Scratch::new();
+    let library = scratch.compile("libearly.so", library, &["-O1", "-shared", "-fPIC"]);
+    let flags = ["-O1", "-fno-toplevel-reorder", "-rdynamic", "-Wl,--no-as-needed", library.to_str().unwrap()];
+    let program = scratch.compile("early", &source, &flags);
+    let functions: Vec<String> =
+        (0..40).map(|number| format!("{{ function = \"take_{number}\", size = 1 }}")).collect();
+    fs::write(scratch.path("slimline.toml"), format!("[[allocator]]\nallocate = [{}]\n", functions.join(", ")))
+        .unwrap();
+    let output = record(&scratch, &program, &[]);
+    let told = stderr(&output);
+    assert_eq!((output.status.code(), crate::scratch::stdout(&output).as_str()), (Some(0), "done\n"), "{told}");
+    assert!(!told.contains("not followed"), "{told}");
+}
+
 const NODES: &str = "#include <stdio.h>
     #include <stdlib.h>
     #ifdef MIMALLOC
