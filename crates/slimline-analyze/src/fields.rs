@@ -135,10 +135,14 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
         .members
         .iter()
         .filter(|member| {
-            matches!(member.role, MemberRole::Base | MemberRole::VirtualTable | MemberRole::FlexibleArray)
+            member.role.is_base()
+                || matches!(member.role, MemberRole::VirtualTable | MemberRole::FlexibleArray)
                 || has_union(member)
         })
         .collect();
+    // Its bases find virtual ones by the virtual table, wherever they are.
+    let has_virtual_base = type_.members.iter().any(|member| member.role == MemberRole::VirtualBase);
+    let is_of_bases = |member: &Member| member.role.is_base() || member.role == MemberRole::VirtualTable;
     let whole = |offset: u64| fixed.iter().find(|member| holds(member, offset));
     let mut shapes: Vec<FieldShape> = Vec::new();
     // Where a set of fields that move together begins: the base, or the array's path.
@@ -146,6 +150,7 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
     for (index, leaf) in leaves.into_iter().enumerate() {
         let foreign = foreign_at(&tables.types, type_id, leaf.offset);
         let set = match (whole(leaf.offset), foreign, leaf.path.split_once('[')) {
+            (Some(member), ..) if has_virtual_base && is_of_bases(member) => Some("bases".to_owned()),
             (Some(member), ..) => Some(format!("{} at {}", member.name, member.offset)),
             (None, Some(member), _) => Some(format!("{} at {}", member.path, member.offset)),
             (None, None, Some((array, _))) => Some(array.to_owned()),

@@ -1,7 +1,7 @@
 //! Advice on synthetic programs: what to do, where, and what not to touch.
 
 use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
-use slimline_attribute::tables::{Frame, GroupKind, Language, TypeId};
+use slimline_attribute::tables::{Frame, GroupKind, Language, MemberRole, TypeId};
 
 use crate::synthetic::{Program, Step, computing, load};
 
@@ -261,6 +261,31 @@ fn members_of_library_types_move_whole() {
          struct Particle_label_color {\n    label_color: u64,\n}\n\
          // one Vec each: array[i].tag becomes array_tag_x[i].tag\n"
     );
+}
+
+/// A base finds its virtual base by the virtual table, so neither is split, and as a member it brings that along.
+#[test]
+fn bases_with_virtual_bases_move_together() {
+    let mut program = Program::new();
+    let left = program.structure("Left", 16, &[("_vptr.Left", 0, 8, "int (**)(void)"), ("l", 8, 8, "long")]);
+    let plain = program.structure("Plain", 16, &[("v", 0, 8, "long"), ("w", 8, 8, "long")]);
+    let members = [("Left", 0, 16, "Left"), ("more", 16, 64, "long[8]"), ("Plain", 80, 16, "Plain")];
+    let element = program.structure("Last", 96, &members);
+    for (number, base, role) in [(0, left, MemberRole::Base), (2, plain, MemberRole::VirtualBase)] {
+        let member = &mut program.tables.types[element.0 as usize].members[number];
+        (member.type_id, member.role) = (Some(base), role);
+    }
+    for type_ in &mut program.tables.types {
+        type_.language = Language::Cpp;
+    }
+    let array = program.array("objects", Some(element), 96 << 20);
+    let in_loop = program.a_loop("sum", 8, 9);
+    let site = program.site(in_loop);
+    walk(&mut program, &[load(site, array, 80, 96)], 200);
+    let split = &advice(&program)[0];
+    assert_eq!(split.title, "Split Last into {_vptr.Left l v w} {more}");
+    assert!(split.code.contains("    Left left;\n};"), "{}", split.code);
+    assert!(!split.code.contains("Plain"), "{}", split.code);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //!   bias      mappings + segments ─► load bias            image     ELF: segments, bytes, relocations, FDEs
 //!   debug     DWARF, here or in a separate file           symbols   functions and variables by address
+//!   virtual_tables  where virtual bases of C++ classes lie
 //! ```
 
 pub mod bias;
@@ -14,6 +15,7 @@ pub mod store;
 pub mod symbols;
 pub mod units;
 mod unwind;
+pub mod virtual_tables;
 
 use std::cell::OnceCell;
 
@@ -25,6 +27,7 @@ pub use demangled::demangle;
 use image::Image;
 use store::FileStore;
 use symbols::Symbols;
+use virtual_tables::VirtualTables;
 
 /// One executable or shared library, read as far as questions need it.
 pub struct Module<'a> {
@@ -124,6 +127,11 @@ impl<'a> Module<'a> {
             let images = [self.image.as_ref(), self.separate.as_ref()];
             Symbols::read(images.into_iter().flatten())
         })
+    }
+
+    /// Where the virtual bases of its C++ classes lie.
+    pub fn virtual_tables(&self) -> VirtualTables {
+        self.image.as_ref().map_or_else(VirtualTables::default, |image| VirtualTables::read(image, self.symbols()))
     }
 
     /// Calls `visit` with the linked name of each function that its symbol tables have, also of those that share an address,

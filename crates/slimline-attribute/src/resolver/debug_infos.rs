@@ -12,7 +12,7 @@ pub(super) struct DebugInfos<'a>(FxHashMap<usize, Option<DebugInfo<'a>>>);
 
 impl<'a> DebugInfos<'a> {
     pub(super) fn open(&mut self, number: usize, module: &Module<'a>) -> Option<&DebugInfo<'a>> {
-        let open = || module.debug().map(DebugInfo::of);
+        let open = || Some(DebugInfo::of(module.debug()?).with_virtual_tables(module.virtual_tables()));
         self.0.entry(number).or_insert_with(open).as_ref()
     }
 

@@ -207,10 +207,19 @@ pub enum MemberRole {
     Field,
     /// A base class subobject.
     Base,
+    /// One of a virtual base, the object's own or one of its bases'.
+    VirtualBase,
     /// The pointer to the virtual table.
     VirtualTable,
     /// An array without bound at the end of a structure.
     FlexibleArray,
+}
+
+impl MemberRole {
+    /// Whether its fields are the class's own.
+    pub fn is_base(self) -> bool {
+        matches!(self, Self::Base | Self::VirtualBase)
+    }
 }
 
 /// A thread of the session.

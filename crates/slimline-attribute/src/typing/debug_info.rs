@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use gimli::{AttributeValue, DwAt, DwTag, Section as _, UnitOffset, UnitType, constants as dw};
 
+use super::layout::Subject;
 use super::shape::{Fields, Shape};
 use super::statics::Statics;
 use super::unit_index::UnitIndex;
 use crate::module::debug::Debug;
+use crate::module::virtual_tables::VirtualTables;
 use crate::tables::{Language, SourcePosition, TypeId};
 
 /// The reader that all of this module works on: borrowed bytes, little endian as x86-64 is.
@@ -66,7 +68,9 @@ pub struct DebugInfo<'a> {
     pub(super) shapes: RefCell<HashMap<Die, Shape>>,
     pub(super) fields: RefCell<HashMap<Die, Rc<Fields>>>,
     /// `None` of those that have none, or not yet.
-    pub(super) rows: RefCell<HashMap<Die, Option<TypeId>>>,
+    pub(super) rows: RefCell<HashMap<Subject, Option<TypeId>>>,
+    /// Where virtual bases lie; none where nobody has said.
+    pub(super) virtual_tables: VirtualTables,
     /// Types that are being read because another one asks.
     pub(super) nesting: Cell<u32>,
 }
@@ -85,6 +89,7 @@ impl<'a> DebugInfo<'a> {
             shapes: RefCell::default(),
             fields: RefCell::default(),
             rows: RefCell::default(),
+            virtual_tables: VirtualTables::default(),
             nesting: Cell::new(0),
         };
         let [units, types] = headers(&dwarf);
@@ -109,6 +114,12 @@ impl<'a> DebugInfo<'a> {
             info.add_units(Origin::Split { file, types: true }, Some(skeleton), types);
         }
         info
+    }
+
+    /// With what is known of virtual bases.
+    #[must_use]
+    pub fn with_virtual_tables(self, virtual_tables: VirtualTables) -> Self {
+        Self { virtual_tables, ..self }
     }
 
     fn split_of(&self, unit: u32, debug: &Debug<'a>) -> Option<(u32, Arc<Dwarf<'a>>)> {

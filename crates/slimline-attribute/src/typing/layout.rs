@@ -62,6 +62,14 @@ fn same_place(a: &Member, b: &Member) -> bool {
         && a.type_name == b.type_name
 }
 
+/// What a row is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Subject {
+    die: Die,
+    /// A class with virtual bases as the base of another one: without those.
+    is_base: bool,
+}
+
 /// Nesting by value deeper than this is taken for damage (a structure can't hold itself).
 const MAX_NESTING: u32 = 32;
 
@@ -72,14 +80,19 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn row_nested(&self, die: Die, table: &mut TypeTable, depth: u32) -> Option<TypeId> {
-        if let Some(&known) = self.rows.borrow().get(&die) {
+        self.row_of(Subject { die, is_base: false }, table, depth)
+    }
+
+    fn row_of(&self, subject: Subject, table: &mut TypeTable, depth: u32) -> Option<TypeId> {
+        let Subject { die, is_base } = subject;
+        if let Some(&known) = self.rows.borrow().get(&subject) {
             return known;
         }
         if depth > MAX_NESTING {
             return None;
         }
         // A damaged structure that holds itself has no row as long as it is made.
-        self.rows.borrow_mut().insert(die, None);
+        self.rows.borrow_mut().insert(subject, None);
         let shape = self.shape(die)?;
         let mut row = Type {
             name: String::new(),
@@ -101,6 +114,16 @@ impl<'a> DebugInfo<'a> {
                 for field in self.fields(definition).iter() {
                     row.members.push(self.member(field, row.language, table, depth));
                 }
+                if is_base {
+                    // Behind that lies what is not this base's.
+                    let end = row.members.iter().map(|member| member.offset.saturating_add(member.bytes)).max();
+                    row.bytes = end.unwrap_or(0).min(row.bytes);
+                } else {
+                    for field in self.virtual_base_fields(definition) {
+                        row.members.push(self.member(&field, row.language, table, depth));
+                    }
+                    row.members.sort_by_key(|member| (member.offset, member.bits));
+                }
             }
             Shape::Array { element, stride, count } => {
                 row.name = self.spelled(die);
@@ -117,7 +140,7 @@ impl<'a> DebugInfo<'a> {
             Shape::Void | Shape::Function => return None,
         }
         let id = table.intern(row);
-        self.rows.borrow_mut().insert(die, Some(id));
+        self.rows.borrow_mut().insert(subject, Some(id));
         Some(id)
     }
 
@@ -157,16 +180,19 @@ impl<'a> DebugInfo<'a> {
 
     fn member(&self, field: &Field, language: Language, table: &mut TypeTable, depth: u32) -> Member {
         let type_name = self.spelled(field.type_);
+        let is_base = field.role.is_base() && self.class(field.type_).is_some_and(|base| self.has_virtual_bases(base));
+        let type_id = self.row_of(Subject { die: field.type_, is_base }, table, depth + 1);
+        let of_base = type_id.filter(|_| is_base).map(|id| table.get(id).bytes);
         Member {
             name: match &field.name {
                 Some(name) => field_name(name, language),
-                None if field.role == crate::tables::MemberRole::Base => type_name.clone(),
+                None if field.role.is_base() => type_name.clone(),
                 None => String::new(),
             },
             offset: field.offset,
-            bytes: field.bytes,
+            bytes: of_base.unwrap_or(field.bytes),
             bits: field.bits,
-            type_id: self.row_nested(field.type_, table, depth + 1),
+            type_id,
             type_name,
             role: field.role,
             line: field.line,

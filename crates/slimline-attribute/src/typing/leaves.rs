@@ -68,7 +68,7 @@ pub fn foreign_at(types: &[Type], id: TypeId, offset: u64) -> Option<Leaf> {
             member.bits.is_none() && at.is_some_and(|at| at < member.bytes)
         };
         let member = type_.members.iter().find(holds)?;
-        path = dotted(&path, if member.role == MemberRole::Base { "" } else { &member.name });
+        path = dotted(&path, if member.role.is_base() { "" } else { &member.name });
         begin = begin.saturating_add(member.offset);
         let inner = &types[member.type_id?.index()];
         match inner.kind {
@@ -132,7 +132,7 @@ fn collect(types: &[Type], type_: &Type, path: &str, offset: u64, descent: Desce
         // The fields of a base class are written as the class's own; so is what a library wraps around one value.
         let is_structure = |id: TypeId| matches!(types[id.index()].kind, TypeKind::Structure);
         let is_only = member.bytes == type_.bytes && member.type_id.is_some_and(is_structure) && type_.is_library();
-        let name = if member.role == MemberRole::Base || is_only { "" } else { member.name.as_str() };
+        let name = if member.role.is_base() || is_only { "" } else { member.name.as_str() };
         descend(types, member, dotted(path, name), offset.saturating_add(member.offset), descent, found);
     }
 }

@@ -34,3 +34,4 @@ mod transfer;
 mod unit_index;
 mod value;
 mod vector;
+mod virtual_bases;

@@ -199,7 +199,7 @@ impl<'a> DebugInfo<'a> {
 
     /// The members of an aggregate's definition, bases included, in order of offset. Static members are none.
     ///
-    /// A virtual base is left out: where it lies is known at run time only, by the virtual table.
+    /// Virtual bases are left out: [`Self::virtual_base_fields`] are those of an object that is of just this class.
     pub(super) fn fields(&self, die: Die) -> Rc<Fields> {
         if let Some(fields) = self.fields.borrow().get(&die) {
             return Rc::clone(fields);
@@ -311,11 +311,7 @@ impl<'a> DebugInfo<'a> {
             return None;
         }
         let type_ = self.reference(die, entry, dw::DW_AT_type)?;
-        let type_bytes = match self.shape(type_)? {
-            // An empty class has size 1, and as a base or `[[no_unique_address]]` member lies where other data is.
-            Shape::Aggregate { die, bytes: 1, .. } if self.fields(die).iter().all(|field| field.bytes == 0) => 0,
-            shape => shape.bytes(),
-        };
+        let type_bytes = self.base_bytes(type_)?;
         let name = self.own_name(die, entry).map(str::to_owned);
         let bit_size = unsigned(entry, dw::DW_AT_bit_size).and_then(|bits| u8::try_from(bits).ok());
         let location = self.member_offset(die, entry)?;
@@ -340,6 +336,15 @@ impl<'a> DebugInfo<'a> {
         };
         let line = unsigned(entry, dw::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
         (offset <= MOST_BYTES && bytes <= MOST_BYTES).then_some(Field { name, offset, bytes, bits, type_, role, line })
+    }
+
+    /// Size of a type as a base or a member. An empty class has size 1, and as a base or `[[no_unique_address]]` member lies
+    /// where other data is.
+    pub(super) fn base_bytes(&self, type_: Die) -> Option<u64> {
+        match self.shape(type_)? {
+            Shape::Aggregate { die, bytes: 1, .. } if self.fields(die).iter().all(|field| field.bytes == 0) => Some(0),
+            shape => Some(shape.bytes()),
+        }
     }
 
     /// A variable of a COMMON block that begins at `start`, as its member.
