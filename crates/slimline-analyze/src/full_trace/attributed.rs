@@ -15,11 +15,11 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
-use slimline_trace::stream::sites::{Site, SiteKind};
+use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
 use super::counts::span_of_lanes;
-use super::elements::{Elements, LeafId, NO_LEAF, View};
+use super::elements::{Elements, LeafId, NO_LEAF, View, is_rusts};
 use super::findings::{allocated_at, field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
@@ -406,7 +406,7 @@ impl<'a> Groups<'a> {
             let blocks = blocks.get(&SiteId(group)).copied().unwrap_or_default();
             Data {
                 kind: DataKind::Heap,
-                name: self.most_used_variable(group).to_owned(),
+                name: self.name_of(group, module, site, blocks.blocks).to_owned(),
                 type_name: module.name(site.structure).to_owned(),
                 allocated_at: allocated_at(module, site).0,
                 blocks: blocks.blocks,
@@ -417,6 +417,21 @@ impl<'a> Groups<'a> {
         self.data.push(data);
         self.numbers.insert(identity, self.data.len() as u32 - 1);
         self.data.len() as u32 - 1
+    }
+
+    /// What the blocks are called that a site allocates. Most accesses to an array may go by a variable that walks it; so a block
+    /// that is the only one is called by what holds it, if the program calls it so elsewhere, too: in C a function that only hands
+    /// memory on has a name of its own for it. One of several, which are linked or held in a table, first was in whatever holds the new one.
+    fn name_of(&self, group: Group, module: &'a Module, site: &Site, blocks: u64) -> &'a str {
+        let holder = module.name(site.variable);
+        let is_used = is_rusts(module) || self.variables.contains_key(&(group, holder));
+        if blocks == 1 && is_used && !holder.is_empty() {
+            return holder;
+        }
+        match self.most_used_variable(group) {
+            "" => holder,
+            name => name,
+        }
     }
 
     /// The variable that most accesses to a block's group went by; of several the first by name.
@@ -557,6 +572,34 @@ mod tests {
         assert_eq!(origins.threads()[1], Thread { process: 0, tid: 8 });
         assert!(Origins::default().is_empty() && Origins::default().name(3).is_empty());
     }
+
+    #[test]
+    fn a_block_is_called_by_what_holds_it() {
+        let name = |producer: &str, blocks: u64, held: &str, loads: &[&str]| {
+            let mut builder = ModuleBuilder::new();
+            let variable = builder.name(held);
+            builder.segment([Site { variable, ..Site::new(SiteKind::Allocate, 0) }]);
+            let mut run: Vec<_> = (0..blocks).map(|block| (0, 7, 0, vec![0x1000 + (block << 8), 64])).collect();
+            for (segment, variable) in (1..).zip(loads) {
+                let variable = builder.name(variable);
+                builder.segment([Site { variable, ..Site::new(SiteKind::Load, 8) }]);
+                // The first ones most.
+                run.extend((segment..9).map(|_| (0, 7, segment, vec![0x1000])));
+            }
+            let module = builder.finish("a.c", "a.o", "/", producer);
+            let mut program = Program::new();
+            program.add(module.encode().0, module);
+            seen(&program, &run).1.origins(&program).data()[0].name.clone()
+        };
+        let (clang, rustc) = ("clang version 19.1.7", "rustc 1.95.0");
+        assert_eq!(name(clang, 1, "table", &["row", "table"]), "table");
+        assert_eq!(name(clang, 1, "result", &["row", "table"]), "row", "a function that hands it on");
+        assert_eq!(name(rustc, 1, "bodies", &["body"]), "bodies");
+        assert_eq!(name(clang, 2, "new", &["node", "new"]), "node");
+        assert_eq!(name(clang, 2, "new", &[""]), "new");
+        assert_eq!(name(rustc, 1, "", &["body"]), "body");
+    }
+
     #[test]
     fn parts_of_blocks_are_by_offset_and_of_variables_by_address() {
         use SiteKind::*;

@@ -15,12 +15,12 @@
 
 mod layout;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, SiteKind};
 
 use layout::{Declaration, Leaf, MAX_DEPTH, Span, declaration};
-pub(super) use layout::{Element, Part};
+pub(super) use layout::{Element, Part, is_rusts};
 
 /// A structure of any module, by a number of our own; [`NO_ELEMENT`] is none.
 pub(super) type ElementId = u32;
@@ -202,18 +202,8 @@ impl Elements {
         named.element != NO_ELEMENT
             && named.element != element
             && named.other == NO_ELEMENT
-            && !self.is_part(named.element, element)
+            && !self.get(element).has_within(named.element)
             && !self.begins_with(element, named.element)
-    }
-
-    fn is_part(&self, inner: ElementId, outer: ElementId) -> bool {
-        let (mut seen, mut left) = (FxHashSet::default(), vec![outer]);
-        while let Some(id) = left.pop() {
-            // What an element is made of has a lower number.
-            let made_of = self.get(id).parts.iter().flat_map(|part| &part.made_of);
-            left.extend(made_of.filter(|of| **of >= inner && seen.insert(**of)));
-        }
-        seen.contains(&inner)
     }
 
     /// Whether a structure begins with all members of another one, as derived ones do in C.
@@ -519,6 +509,16 @@ mod tests {
             program.add(module.encode().0, module);
             let mut elements = Elements::default();
             elements.make_room(&program);
+            // Whether one is made of another is kept of each.
+            fn is_within(elements: &Elements, inner: ElementId, outer: ElementId) -> bool {
+                let mut made_of = elements.get(outer).parts.iter().flat_map(|part| &part.made_of);
+                made_of.any(|of| *of == inner || is_within(elements, inner, *of))
+            }
+            for outer in (0..elements.count()).filter(|id| elements.get(*id).is_laid_out()) {
+                for inner in 0..elements.count() {
+                    prop_assert_eq!(elements.get(outer).has_within(inner), is_within(&elements, inner, outer));
+                }
+            }
             for site in 0..count as u32 {
                 let content = elements.allocated(site, 200);
                 let view = elements.view(content, site, 1000, 1200);

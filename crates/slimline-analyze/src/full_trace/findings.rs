@@ -318,7 +318,8 @@ pub(super) fn allocated_at(module: &Module, site: &Site) -> (Place, Vec<Place>) 
     let mut frames: Vec<Place> = module.frames_of(site).map(|frame| place_of(module, site, frame)).collect();
     let is_own = |place: &Place| {
         let file = &*place.file;
-        let is_rusts = file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/library/");
+        let is_built = file.starts_with("/rustc/") || file.starts_with("/rust/deps/");
+        let is_rusts = is_built || file.contains("/rustlib/src/rust/library/");
         let is_header = file.starts_with("/usr/") && file.contains("/include/");
         !is_rusts && !is_header
     };

@@ -68,7 +68,7 @@ impl Default for WrapperRules {
 }
 
 /// Parts of the paths of standard libraries' sources, as their debug information and headers have them.
-const LIBRARY_SOURCES: [&str; 3] = ["/include/c++/", "/rustc/", "/rustlib/src/rust/library/"];
+const LIBRARY_SOURCES: [&str; 4] = ["/include/c++/", "/rustc/", "/rust/deps/", "/rustlib/src/rust/library/"];
 
 /// What the rules say of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -197,6 +197,7 @@ impl<'m> Names<'m> {
         site.frame = call.location().and_then(|location| self.positions.frame(table, location));
         let told = self.told.get(&call).map(|told| (told.name.clone(), told.r#type));
         let (variable, of_variable) = told.or_else(|| self.stored_into(call)).unwrap_or_default();
+        let variable = if self.layouts.is_rust { self.holder(call, 0).unwrap_or_default() } else { variable };
         site.variable = table.name(&variable);
         let of_variable = of_variable.and_then(|pointer| self.layouts.pointee(pointer));
         let made = call.location().filter(|_| self.layouts.is_rust).and_then(|location| self.made_at(location));
@@ -214,6 +215,40 @@ impl<'m> Names<'m> {
         const MAX_INLINED: usize = 64;
         let chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_INLINED);
         rust::made_for(chain, self.layouts.base)
+    }
+
+    /// The program's own variable, or member of one, that holds what a call of Rust's has allocated: the functions in which it is
+    /// called are the library's, inlined, which hand it on.
+    fn holder(&mut self, value: Value<'m>, steps: u32) -> Option<String> {
+        const MAX_STEPS: u32 = 4;
+        const VALUE: u32 = 0;
+        const PLACE: u32 = 1;
+        if let Some(name) = self.told.get(&value).and_then(Told::own_name) {
+            return Some(name.to_owned());
+        }
+        // Users are listed from the last to the first.
+        let users = value.users();
+        for user in users.iter().rev() {
+            if user.opcode() == Some(Opcode::Store)
+                && user.operand(VALUE) == Some(value)
+                && let Some(name) = user.operand(PLACE).and_then(|place| self.called(place))
+            {
+                return Some(name);
+            }
+        }
+        let hands_on = |user: &&Value<'m>| matches!(user.opcode(), Some(Opcode::Phi | Opcode::Select | Opcode::Freeze));
+        let mut after = users.iter().rev().filter(hands_on).filter(|_| steps < MAX_STEPS);
+        after.find_map(|user| self.holder(*user, steps + 1))
+    }
+
+    /// What a place is called as a variable of the program's, or a member of one that is no library's.
+    fn called(&mut self, place: Value<'m>) -> Option<String> {
+        let name = self.source(place, 0)?;
+        let pointer_bytes = 8;
+        let object = self.object(place, 0);
+        let member = object.and_then(|object| self.layouts.member(object.r#type, object.offset_bytes, pointer_bytes));
+        let own = member.filter(|member| !member.field.is_empty() && !self.layouts.is_librarys(member.of));
+        Some(own.map_or_else(|| name.clone(), |member| format!("{name}.{}", member.field)))
     }
 
     /// The variable or the member that a value is stored into first, and its type.

@@ -47,6 +47,13 @@ impl<'m> Told<'m> {
     }
 }
 
+impl Told<'_> {
+    /// Its name, if it is one of the program's.
+    pub(super) fn own_name(&self) -> Option<&str> {
+        (!self.is_librarys).then_some(&*self.name)
+    }
+}
+
 /// A place in an object. Indices of arrays are left out.
 pub(super) struct Object<'m> {
     pub(super) r#type: Metadata<'m>,
@@ -191,7 +198,7 @@ impl<'m> Names<'m> {
         self.source(pointer, loads).or_else(|| self.told.get(&pointer).map(|told| told.name.clone()))
     }
 
-    fn source(&mut self, pointer: Value<'m>, loads: u32) -> Option<String> {
+    pub(super) fn source(&mut self, pointer: Value<'m>, loads: u32) -> Option<String> {
         if loads > MAX_LOADS {
             return Some("…".to_owned());
         }

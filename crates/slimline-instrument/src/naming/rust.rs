@@ -51,7 +51,9 @@ pub(super) fn is_librarys(r#type: Metadata<'_>) -> bool {
 
 /// Whether a file is one of the standard library's.
 pub(super) fn is_librarys_file(directory: &str, name: &str) -> bool {
-    let is = |path: &str| path.starts_with("/rustc/") || path.contains("/rustlib/src/rust/library/");
+    // What it is made of lies where it was built.
+    let is_built = |path: &str| path.starts_with("/rustc/") || path.starts_with("/rust/deps/");
+    let is = |path: &str| is_built(path) || path.contains("/rustlib/src/rust/library/");
     is(name) || !name.starts_with('/') && is(directory)
 }
 
@@ -106,6 +108,7 @@ mod tests {
         assert_eq!(plain("Vec<shapes::Circle, alloc::alloc::Global>"), "Vec<shapes::Circle>");
         assert_eq!(["__0", "__12", "__", "__x", "x"].map(field_name), ["0", "12", "__", "__x", "x"]);
         assert!(is_librarys_file("/w", "/rustc/59807616e/library/core/src/ptr/mod.rs"));
+        assert!(is_librarys_file("/rust/deps/hashbrown-0.16.1", "src/raw/alloc.rs"));
         assert!(!is_librarys_file("/w", "src/library/mod.rs"));
     }
 }

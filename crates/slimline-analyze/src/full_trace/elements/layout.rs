@@ -1,5 +1,7 @@
 //! Structures as they are declared, and which member each of their bytes belongs to.
 
+use std::collections::BTreeSet;
+
 use slimline_trace::stream::sites::{Module, Structure};
 
 use super::{ElementId, Fit, LeafId, NO_ELEMENT};
@@ -81,6 +83,8 @@ pub(in crate::full_trace) struct Element {
     is_open: bool,
     /// How many structures within structures it has, itself one.
     depth: u32,
+    /// All structures that it is made of, at any depth, in order; empty of what is not looked into.
+    made_of: Box<[ElementId]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +111,9 @@ impl Element {
         let parts = parts(&declaration, all);
         let mut element = Self { declaration, parts, ..Self::default() };
         element.lay_out(all);
+        if element.is_laid_out() {
+            element.made_of = all_within(&element.parts, all);
+        }
         element
     }
 
@@ -176,6 +183,11 @@ impl Element {
         !self.leaf_of.is_empty()
     }
 
+    /// Whether it is made of this one, at any depth.
+    pub(super) fn has_within(&self, inner: ElementId) -> bool {
+        self.made_of.binary_search(&inner).is_ok()
+    }
+
     /// Whether its members all share their bytes.
     pub(super) fn is_union(&self) -> bool {
         self.parts.len() == 1 && self.parts[0].members > 1
@@ -198,6 +210,18 @@ impl Element {
         };
         (fit, 0)
     }
+}
+
+/// The structures that these are made of, at any depth, in order.
+fn all_within(parts: &[Part], all: &[Element]) -> Box<[ElementId]> {
+    let mut found = BTreeSet::new();
+    let mut left: Vec<ElementId> = parts.iter().flat_map(|part| &part.made_of).copied().collect();
+    while let Some(id) = left.pop() {
+        if found.insert(id) {
+            left.extend(all[id as usize].parts.iter().flat_map(|part| &part.made_of));
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// The members of a structure, those that share bytes put together.
@@ -250,9 +274,14 @@ pub(super) fn declaration(module: &Module, declared: &Structure, of_module: &[El
         is_alias: declared.is_alias,
         bytes: declared.size_bytes,
         is_foreign: declared.is_foreign,
-        is_rusts: module.name(module.producer).starts_with("rustc "),
+        is_rusts: is_rusts(module),
         members: members.collect(),
     }
+}
+
+/// Whether what a table tells of is written in Rust.
+pub(in crate::full_trace) fn is_rusts(module: &Module) -> bool {
+    module.name(module.producer).starts_with("rustc ")
 }
 
 impl Declaration {

@@ -83,6 +83,9 @@ pub enum RecordingError {
     /// The directory holds something else.
     #[error("{}: exists and holds no trace: name another directory", .0.display())]
     InTheWay(PathBuf),
+    /// Nothing is there.
+    #[error("{}: no such trace (write one with: slimline trace -o DIR -- COMMAND)", .0.display())]
+    Missing(PathBuf),
     /// There is no such file in it.
     #[error("{}: holds no recorded trace (it has no {INFO_FILE})", .0.display())]
     NoTrace(PathBuf),
@@ -313,6 +316,11 @@ mod tests {
         write(&directory, &[]);
         write(&directory, &[]);
         assert!(is_recording(&scratch.path().join("trace.old")));
+        let gone = scratch.path().join("gone");
+        let line = "gone: no such trace (write one with: slimline trace -o DIR -- COMMAND)";
+        assert!(error(&gone).ends_with(line), "{}", error(&gone));
+        fs::write(&gone, "").unwrap();
+        assert!(error(&gone).ends_with("gone: holds no recorded trace (it has no trace.json)"), "{}", error(&gone));
         let newer = TraceInfo { format: FORMAT + 1, ..TraceInfo::default() };
         fs::write(directory.join(INFO_FILE), serde_json::to_string(&newer).unwrap()).unwrap();
         assert!(error(&directory).contains("a trace of format 3"));

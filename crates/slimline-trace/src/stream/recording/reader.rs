@@ -53,7 +53,9 @@ impl Recording {
     /// Opens the trace in a directory.
     pub fn open(directory: &Path) -> Result<Self, RecordingError> {
         if !is_recording(directory) {
-            return Err(RecordingError::NoTrace(directory.to_owned()));
+            let is_there = directory.try_exists().map_err(RecordingError::io(directory))?;
+            let error = if is_there { RecordingError::NoTrace } else { RecordingError::Missing };
+            return Err(error(directory.to_owned()));
         }
         let path = directory.join(INFO_FILE);
         let text = fs::read_to_string(&path).map_err(RecordingError::io(&path))?;
