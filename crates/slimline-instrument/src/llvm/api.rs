@@ -267,6 +267,7 @@ api! {
         LLVMDIFileGetFilename(Metadata, *mut c_uint) -> *const c_char;
         LLVMDIFileGetDirectory(Metadata, *mut c_uint) -> *const c_char;
         LLVMDILocationGetLine(Metadata) -> c_uint;
+        LLVMDIVariableGetLine(Metadata) -> c_uint;
         LLVMDILocationGetColumn(Metadata) -> c_uint;
         LLVMDILocationGetScope(Metadata) -> Metadata;
         LLVMDILocationGetInlinedAt(Metadata) -> Metadata;

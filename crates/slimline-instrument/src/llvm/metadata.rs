@@ -28,6 +28,8 @@ pub enum MetadataKind {
     CompositeType,
     /// A function.
     Subprogram,
+    /// A variable of a function.
+    LocalVariable,
     /// Another node.
     Other,
     /// Not a node: it has no operands.
@@ -78,6 +80,7 @@ impl<'m> Metadata<'m> {
             12 => MetadataKind::DerivedType,
             13 => MetadataKind::CompositeType,
             17 => MetadataKind::Subprogram,
+            25 => MetadataKind::LocalVariable,
             6 | 8..=33 => MetadataKind::Other,
             // A list of arguments (34) is none: asking it for operands would crash. So may be what comes after.
             _ => MetadataKind::Leaf,
@@ -175,6 +178,13 @@ impl<'m> Metadata<'m> {
         // SAFETY: a position.
         self.is_location()
             .then(|| unsafe { ((api.LLVMDILocationGetLine)(self.raw), (api.LLVMDILocationGetColumn)(self.raw)) })
+    }
+
+    /// The line that declares a variable of a function.
+    pub fn declared_in_line(self) -> Option<u32> {
+        // SAFETY: a variable.
+        (self.kind() == MetadataKind::LocalVariable)
+            .then(|| unsafe { (self.module.api().LLVMDIVariableGetLine)(self.raw) })
     }
 
     /// What a position lies in.

@@ -197,7 +197,10 @@ impl<'m> Names<'m> {
         site.frame = call.location().and_then(|location| self.positions.frame(table, location));
         let told = self.told.get(&call).map(|told| (told.name.clone(), told.r#type));
         let (variable, of_variable) = told.or_else(|| self.stored_into(call)).unwrap_or_default();
-        let variable = if self.layouts.is_rust { self.holder(call, 0).unwrap_or_default() } else { variable };
+        let variable = match self.layouts.is_rust {
+            true => self.holder(call, 0).or_else(|| self.declared_for(call.location()?)).unwrap_or_default(),
+            false => variable,
+        };
         site.variable = table.name(&variable);
         let of_variable = of_variable.and_then(|pointer| self.layouts.pointee(pointer));
         let made = call.location().filter(|_| self.layouts.is_rust).and_then(|location| self.made_at(location));
@@ -239,6 +242,29 @@ impl<'m> Names<'m> {
         let hands_on = |user: &&Value<'m>| matches!(user.opcode(), Some(Opcode::Phi | Opcode::Select | Opcode::Freeze));
         let mut after = users.iter().rev().filter(hands_on).filter(|_| steps < MAX_STEPS);
         after.find_map(|user| self.holder(*user, steps + 1))
+    }
+
+    /// The variable that is declared in the line that allocates, and is what is allocated for there: optimized code may say of
+    /// no value that it is the vector's, as its parts are the library's variables.
+    fn declared_for(&self, location: Metadata<'m>) -> Option<String> {
+        const RETAINED: usize = 7;
+        const NAME: usize = 1;
+        const TYPE: usize = 3;
+        let element = self.made_at(location)?;
+        let (function, line) = rust::own_function(location)?;
+        let variables = function.operand(RETAINED)?.operands().into_iter().flatten().map(Value::as_metadata);
+        let holds = |variable: &Metadata<'m>| {
+            let r#type = variable.operand(TYPE);
+            variable.declared_in_line() == Some(line)
+                && r#type.and_then(|r#type| rust::element_of(r#type, self.layouts.base)) == Some(element)
+        };
+        let mut names: Vec<_> = variables.filter(holds).map(|variable| variable.operand_text(NAME)).collect();
+        // The same one in several blocks of the function.
+        names.dedup();
+        match names.as_slice() {
+            [one] => Some(one.to_string()),
+            _ => None,
+        }
     }
 
     /// What a place is called as a variable of the program's, or a member of one that is no library's.

@@ -63,19 +63,24 @@ pub(super) fn vector_element<'m>(r#type: Metadata<'m>, base: usize) -> Option<Me
     r#type.type_name().starts_with("RawVec<").then(|| r#type.operand(base + 3)?.operand(0)?.operand(TYPE))?
 }
 
-/// What a container allocates for, by the functions that were inlined at a position, from the inside: `T` of `RawVec<T>`, of
-/// `Vec<T>` and of `Box<T>`.
-pub(super) fn made_for<'m>(inlined: impl Iterator<Item = Metadata<'m>>, base: usize) -> Option<Metadata<'m>> {
+/// What a container holds: `T` of `RawVec<T>`, of `Vec<T>` and of `Box<T>`.
+pub(super) fn element_of<'m>(container: Metadata<'m>, base: usize) -> Option<Metadata<'m>> {
     const TYPE: usize = 1;
+    let name = container.type_name();
+    if container.tag() == Some(tag::POINTER) && name.starts_with("alloc::boxed::Box<") {
+        return container.operand(base);
+    }
+    let is_vector = name.starts_with("RawVec<") || name.starts_with("Vec<");
+    is_vector.then(|| container.operand(base + 3)?.operand(0)?.operand(TYPE))?
+}
+
+/// What a container allocates for, by the functions that were inlined at a position, from the inside.
+pub(super) fn made_for<'m>(inlined: impl Iterator<Item = Metadata<'m>>, base: usize) -> Option<Metadata<'m>> {
     for location in inlined {
         let mut scopes = std::iter::successors(location.scope(), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
         let of = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram)?.operand(SCOPE)?;
-        let name = of.type_name();
-        if of.tag() == Some(tag::POINTER) && name.starts_with("alloc::boxed::Box<") {
-            return of.operand(base);
-        }
-        if name.starts_with("RawVec<") || name.starts_with("Vec<") {
-            return of.operand(base + 3)?.operand(0)?.operand(TYPE);
+        if let Some(element) = element_of(of, base) {
+            return Some(element);
         }
         // What is around it allocates for something else.
         let outermost = std::iter::once(of).chain(scopes_of(of)).last()?;
@@ -84,6 +89,19 @@ pub(super) fn made_for<'m>(inlined: impl Iterator<Item = Metadata<'m>>, base: us
         }
     }
     None
+}
+
+/// The innermost function of the program's own of those that were inlined at a position, and the line in it.
+pub(super) fn own_function(location: Metadata<'_>) -> Option<(Metadata<'_>, u32)> {
+    let mut chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_DEPTH);
+    let is_own = |at: &Metadata<'_>| {
+        let file = at.scope().and_then(Metadata::file);
+        file.is_some_and(|(directory, name)| !is_librarys_file(&directory, &name))
+    };
+    let at = chain.find(is_own)?;
+    let mut scopes = std::iter::successors(at.scope(), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
+    let function = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram)?;
+    Some((function, at.line_and_column()?.0))
 }
 
 /// `0` for `__0`, as fields without names are written.

@@ -225,7 +225,7 @@ pub(crate) fn data_name(name: Option<&str>, data: &DataRow) -> String {
     let Some(Position { file, line, function, .. }) = &data.allocated_at else {
         return name.map_or_else(|| "(not known)".to_owned(), plain);
     };
-    let file = file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+    let file = file.as_deref().map(file_name);
     let place = match (file, line, function) {
         (Some(file), Some(line), _) => plain(&format!("{file}:{line}")),
         (.., Some(function)) => plain(function),
@@ -235,6 +235,12 @@ pub(crate) fn data_name(name: Option<&str>, data: &DataRow) -> String {
         Some(name) => format!("{}, {place}", plain(name)),
         None => place,
     }
+}
+
+/// The last part of a path; of Rust's `mod.rs`, which there are many of, with the directory.
+fn file_name(path: &str) -> &str {
+    let wanted = if path.ends_with("/mod.rs") { 2 } else { 1 };
+    path.rmatch_indices('/').nth(wanted - 1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
 fn row_name(row: &SimulatedRow) -> String {
@@ -341,6 +347,13 @@ mod tests {
 
     use super::super::a_run;
     use super::*;
+
+    #[test]
+    fn files_are_told_apart() {
+        let names = ["/w/src/main.rs", "main.rs", "alloc/src/raw_vec/mod.rs", "ptr/mod.rs", "mod.rs", "a/b/mod.rs.c"];
+        let expected = ["main.rs", "main.rs", "raw_vec/mod.rs", "ptr/mod.rs", "mod.rs", "mod.rs.c"];
+        assert_eq!(names.map(file_name), expected);
+    }
 
     #[test]
     fn a_small_report() {

@@ -330,6 +330,38 @@ pub extern "C" fn sum(values: &[u64; 100]) -> u64 { values.iter().map(|value| va
 }
 
 #[test]
+fn blocks_are_called_by_what_holds_them() {
+    let project = Project::of(&[
+        ("Cargo.toml", "[package]\nname = 'held'\nedition = '2024'\n"),
+        (
+            "src/main.rs",
+            r#"struct Body { x: f64, speed: f64 }
+struct Grid { cells: Vec<Body>, name: String }
+fn main() {
+    let mut bodies: Vec<Body> = (0..1000).map(|n| Body { x: f64::from(n), speed: 1.0 }).collect();
+    for body in &mut bodies { body.x += body.speed; }
+    let mut table = vec![0_u32; 5000];
+    for n in 0..50_000_usize { table[n * 7919 % 5000] += 1; }
+    let mut grid = Grid { cells: Vec::with_capacity(100), name: "grid".to_owned() };
+    for n in 0..100 { grid.cells.push(Body { x: f64::from(n), speed: 2.0 }); }
+    let sum: f64 = grid.cells.iter().map(|cell| cell.speed).sum();
+    println!("{} {} {sum} {}", bodies[3].x, table[3], grid.name);
+}"#,
+        ),
+    ]);
+    succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
+    let program = project.place(PROGRAMS).join("release/held");
+    succeeds(project.slimline(&["trace", "-o", "held.trace", "--"]).arg(program));
+    let simulated = succeeds(&mut project.slimline(&["simulate", "held.trace", "--format", "json"]));
+    let report: Value = serde_json::from_slice(&simulated.stdout).unwrap();
+    let all = report["machines"][0]["by"]["data"].as_array().unwrap();
+    for (line, name) in [(4, "bodies"), (6, "table"), (8, "grid.cells")] {
+        let row = all.iter().find(|row| row["name"] == name && row["allocated_at"]["line"] == line);
+        assert!(row.is_some(), "{name}: {all:#?}");
+    }
+}
+
+#[test]
 fn parts_that_can_t_be_traced_are_told() {
     let project = Project::new();
     // A compiler that has lost the bitcode of a part.
