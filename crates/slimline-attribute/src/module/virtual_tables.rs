@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
 use super::demangled::demangle;
-use super::image::Image;
+use super::image::{Image, Relocated};
 use super::symbols::Symbols;
 
 const WORD_BYTES: u64 = 8;
@@ -59,8 +59,15 @@ impl VirtualTables {
             .collect();
         for (class, start, words) in tables {
             let Some(&typeinfo) = typeinfos.get(class) else { continue };
-            let slot = |number: usize| Svma(start.0.saturating_add(number as u64 * WORD_BYTES));
-            let table = VirtualTable::of(words, |number| image.pointer_at(slot(number)) == Some(typeinfo));
+            let is_typeinfo = |number: usize| {
+                let slot = Svma(start.0.saturating_add(number as u64 * WORD_BYTES));
+                match image.relocated(slot) {
+                    // Of a library: whoever defines it first. They are all alike.
+                    Some(Relocated::Import(name)) => name.strip_prefix("_ZTI") == Some(class),
+                    _ => image.pointer_at(slot) == Some(typeinfo),
+                }
+            };
+            let table = VirtualTable::of(words, is_typeinfo);
             if let (Some(name), Some(table)) = (class_name(class), table) {
                 read.classes.entry(name).and_modify(|known| *known = None).or_insert(Some(table));
             }
