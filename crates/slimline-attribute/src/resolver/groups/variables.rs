@@ -84,10 +84,8 @@ impl Groups {
             let place = self.object(ObjectKey::Static(view.id, group, start), group, start, bytes);
             return (place, Extent { start, end: start.saturating_add(bytes), ..Extent::ALL });
         }
-        let (start, end, section) = module
-            .image()
-            .and_then(|image| image.section_at(svma))
-            .map_or((svma, Svma(svma.0 + 1), ""), |section| section);
+        let (start, end, section) =
+            module.image().and_then(|image| image.section_at(svma)).unwrap_or_else(|| outside_sections(svma));
         let name = format!("{} {section}", module.file_name()).trim_end().to_owned();
         let key = GroupKey::Section(identity, section.to_owned());
         let group = self.group(key, || row_of(&name, GroupKind::Static));
@@ -141,6 +139,12 @@ impl Groups {
     }
 }
 
+/// First address, end and name of what is in no section: the byte. A damaged file may have it at the end of all addresses.
+fn outside_sections<'a>(svma: Svma) -> (Svma, Svma, &'a str) {
+    let start = svma.min(Svma(u64::MAX - 1));
+    (start, Svma(start.0 + 1), "")
+}
+
 /// Rust's `thread_local!` makes a variable in a closure in a constant: `seen::CACHE::{{constant}}::{{closure}}::VAL`.
 fn thread_local_name(name: &str) -> &str {
     name.find("::{{constant}}").or_else(|| name.find("::{constant#")).map_or(name, |end| &name[..end])
@@ -149,6 +153,12 @@ fn thread_local_name(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_of_all_addresses_has_an_end() {
+        assert_eq!(outside_sections(Svma(7)), (Svma(7), Svma(8), ""));
+        assert_eq!(outside_sections(Svma(u64::MAX)), (Svma(u64::MAX - 1), Svma(u64::MAX), ""));
+    }
 
     #[test]
     fn names_of_thread_locals_are_those_of_the_source() {
