@@ -2,7 +2,7 @@
 //!
 //! Following a block (its call path, its entry in [`crate::blocks`], and taking that out again) costs some ten
 //! nanoseconds, and several times that where the program's own data pushes our tables out of the caches. So it has a
-//! budget, a quarter as large a part of the threads' CPU time as bursts have. Each time it is used up, half as many new blocks are followed, and twice as many
+//! budget, half as large a part of the threads' CPU time as bursts have. Each time it is used up, half as many new blocks are followed, and twice as many
 //! again each time that far more has been saved than they cost (but not all: [`follow_more`]). Each thread
 //! counts its allocations down to the next that is ([`gap`]): by chance, so that no pattern of the program's can keep
 //! step, and before the block is there, so that the others cost a few instructions. A block of 1 KiB or more is always
@@ -29,9 +29,9 @@ use crate::{kernel, process, recorder};
 pub(crate) const MAX_LEVEL: u32 = 10;
 /// Following has one part in so many of the budget: what it pushes out of the program's caches is not timed, and costs
 /// about as much again.
-const OF_BUDGET: u128 = 4;
+const OF_BUDGET: u128 = 2;
 /// What may be spent before time has passed.
-const ALLOWANCE_NS: i64 = 1_000_000;
+const ALLOWANCE_NS: i64 = 2_000_000;
 /// What may be spent after each halving, before the next.
 const RENEWED_NS: i64 = ALLOWANCE_NS / 8;
 /// What must have been saved before more are followed.
