@@ -1,6 +1,6 @@
 //! `cargo xtask bench coverage`: how much of a program's time is resolved to objects, and to fields.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -72,7 +72,11 @@ const CASES: &[Case] = &[
     },
     Case { name: "sqlite3", language: "C", how: How::Foreign(foreign::SQLITE3, &[":memory:"], inputs::sql) },
     Case { name: "redis-server", language: "C", how: How::Redis(foreign::REDIS_SERVER) },
-    Case { name: "astyle", language: "C++, containers", how: How::Foreign(foreign::ASTYLE, &[], inputs::c_source) },
+    Case {
+        name: "ninja",
+        language: "C++, containers",
+        how: How::Foreign(foreign::NINJA, &["-f", "INPUT", "-t", "compdb"], inputs::build_of_many_parts),
+    },
     Case {
         name: "ripgrep",
         language: "Rust",
@@ -86,6 +90,9 @@ const CASES: &[Case] = &[
 pub(crate) fn run(keep: Option<&Path>, only: &[String]) -> Result<bool> {
     let cases = select(CASES.iter().collect(), |case| case.name, only)?;
     let slimline = Slimline::build()?;
+    if let Some(directory) = keep {
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    }
     println!(
         "| program | language | samples | accesses, % of the time | to an object, % of these | into structures, % of \
          the time | to a field, % of these | most of what is missing, % of the time |\n\

@@ -106,9 +106,15 @@ pub(crate) const REDIS_SERVER: Build = Build {
     },
 };
 
-/// A source formatter, C++ with the standard library's containers.
-pub(crate) const ASTYLE: Build =
-    Build { name: "astyle", from: Origin::Compiled { package: "astyle", compiler: "g++", sources: "src/*.cpp" } };
+/// A build tool, C++ with the standard library's containers.
+pub(crate) const NINJA: Build = Build {
+    name: "ninja",
+    from: Origin::Compiled {
+        package: "ninja-build",
+        compiler: "g++",
+        sources: "$(ls src/*.cc | grep -vE 'test|bench|win32|browse|\\.in\\.')",
+    },
+};
 
 /// A search tool, Rust.
 pub(crate) const RIPGREP: Build = Build { name: "ripgrep", from: Origin::Crate { version: "14.1.1" } };

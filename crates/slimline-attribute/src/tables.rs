@@ -160,7 +160,8 @@ impl Tables {
 /// otherwise, in proportion to these accesses.
 ///
 /// - Heap blocks that were not followed belong to the groups whose followed blocks the instruction accesses; where it was
-///   seen to access none, its function's. At any time blocks are followed by chance, whatever they are. But the part
+///   seen to access none, those that others access by the same type, of its function before any of the program; else those
+///   made of that type; else its function's. At any time blocks are followed by chance, whatever they are. But the part
 ///   changes as a program allocates: an instruction that uses blocks from before and after favours those of the larger
 ///   part here.
 /// - Samples whose address could not be told belong to the groups that the instruction accesses in other samples and in

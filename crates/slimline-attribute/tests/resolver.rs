@@ -239,6 +239,63 @@ fn sources_of_configured_libraries_are_not_the_programs_own() {
     assert_eq!((site.position().map(|at| at.line), site.own_position()), (Some(13), None));
 }
 
+const TYPED: &str = r#"
+#include <stdlib.h>
+struct node { struct node *next; long value; };
+struct leaf { long key; };
+struct node *nodes;
+struct leaf *leaves;
+long first(struct node *n) { return n->value; }
+long second(struct node *n) { return n->value; }
+long of_leaf(struct leaf *l) { return l->key; }
+long raw(long *p) { return *p; }
+int main(void) {
+    nodes = malloc(sizeof *nodes);
+    leaves = malloc(64 * sizeof *leaves);
+    return first(nodes) + second(nodes) + of_leaf(leaves) + raw(&leaves->key);
+}
+"#;
+
+#[test]
+fn blocks_that_were_not_followed_are_those_of_the_same_type() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", TYPED, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let line = |function, line| code_at(&module, function, line);
+    let mut recorded = Recorded::new(&program);
+    recorded.map(0x6000_0000, 0x6010_0000, 0, "rw-p", "[heap]");
+    for (line, base, bytes) in [(12, 0x6000_0000_u64, 16), (13, 0x6000_1000, 512)] {
+        let stack = recorded.stacks.push(&[after_call(&module, "main", line)], StackEnd::Outermost);
+        recorded.blocks.push(Block { base: Avma(base), bytes, stack: Some(stack) });
+    }
+    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None });
+    let block = |row| Some(BlockRow::new(row));
+    recorded.sample(10, line("first", 7), 0x6000_0008, block(0), 0);
+    recorded.sample(20, line("raw", 10), 0x6000_1000, block(1), 0);
+    // What no other instruction of the function, but one of another was seen to do by that type; of what a block is made
+    // of, though nothing was seen to access it so; and the instruction itself.
+    for (time_ns, ip) in [(30, line("second", 8)), (40, line("of_leaf", 9)), (50, line("raw", 10))] {
+        recorded.sample(time_ns, ip, 0x6000_8000, block(2), 0);
+    }
+    let mut resolver = Resolver::new(&store);
+    let mut rows = Vec::new();
+    let process = resolver.add_process(recorded.process(100));
+    resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
+        rows.extend((0..batch.len()).map(|row| batch.row(row)));
+    });
+    let tables = resolver.finish().tables;
+    let owners = |row: usize| {
+        let found = tables.owners(rows[row].group, rows[row].site);
+        found.map(|(id, part)| (tables.group(id).name.as_str(), part)).collect::<Vec<_>>()
+    };
+    assert_eq!(tables.group(rows[2].group).name, "heap, not followed");
+    assert_eq!(
+        [owners(2), owners(3), owners(4)],
+        [[("nodes", 0.0..1.0)], [("leaves", 0.0..1.0)], [("leaves", 0.0..1.0)]]
+    );
+}
+
 #[test]
 fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     let sandbox = Sandbox::new();

@@ -88,20 +88,24 @@ pub(crate) fn sql() -> String {
         .to_owned()
 }
 
-/// C that nobody indented.
-pub(crate) fn c_source() -> String {
-    let mut text = String::new();
-    for f in 0..20_000 {
-        writeln!(
-            text,
-            "struct s{f} {{ long key; struct s{f} *next; double w[{}]; }};\n\
-             static long walk{f}(struct s{f} *p, int n) {{ long sum = 0; // from p on\n\
-             for (int i = 0; i < n && p; i++) {{ if (p->key % 7 == {}) {{ sum += p->w[i % 3]; }} else sum ^= i;\n\
-             p = p->next; }} return sum; }}",
-            3 + f % 5,
-            f % 7
-        )
-        .expect("a string takes all");
+/// What builds 3000 libraries of 40 parts each, in the language of ninja.
+pub(crate) fn build_of_many_parts() -> String {
+    let mut text = String::from(
+        "flags = -O2 -g\nrule cc\n  command = cc $flags -c $in -o $out\nrule ar\n  command = ar rcs $out $in\n",
+    );
+    for library in 0..3000 {
+        let mut parts = String::new();
+        for part in 0..40 {
+            let other = (library * 7 + part) % 3000;
+            writeln!(
+                text,
+                "build lib{library}/part{part}.o: cc src{library}/part{part}.c | lib{library}.h lib{other}.h\n  \
+                 flags = $flags -O3"
+            )
+            .expect("a string takes all");
+            write!(parts, " lib{library}/part{part}.o").expect("a string takes all");
+        }
+        writeln!(text, "build lib{library}.a: ar{parts}").expect("a string takes all");
     }
     text
 }

@@ -1,19 +1,20 @@
 //! Whose accesses are that name no object by themselves: what the same code was seen to access otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_trace::access::{GroupId, SiteId};
 
 use super::groups::Groups;
 use super::sites::Sites;
 use super::typed::Uses;
-use crate::tables::Inferred;
+use crate::tables::{Inferred, Type, TypeId, TypeKind};
+use crate::typing::element::holds;
 
 /// Owners, in proportion to accesses.
-pub(super) fn inferred(groups: &Groups, sites: &Sites, uses: &Uses) -> Inferred {
+pub(super) fn inferred(groups: &Groups, sites: &Sites, uses: &Uses, types: &[Type]) -> Inferred {
     let mut inferred = Inferred::default();
     if let Some(group) = groups.not_followed() {
-        inferred = inferred.with(group, not_followed(group, sites, uses));
+        inferred = inferred.with(group, not_followed(group, groups, &Seen::new(sites, uses, types)));
     }
     if let Some(group) = groups.lost_group() {
         inferred = inferred.with(group, lost(group, groups, uses));
@@ -21,23 +22,83 @@ pub(super) fn inferred(groups: &Groups, sites: &Sites, uses: &Uses) -> Inferred 
     inferred
 }
 
-/// Of blocks that were not followed: as the same instruction's are that were, else as its function's.
-fn not_followed(group: GroupId, sites: &Sites, uses: &Uses) -> Vec<(SiteId, GroupId, u64)> {
-    let mut by_site: BTreeMap<SiteId, Vec<(GroupId, u64)>> = BTreeMap::new();
-    let mut by_function: BTreeMap<(&str, &str), BTreeMap<GroupId, u64>> = BTreeMap::new();
-    for (&(group, site), used) in uses.iter().filter(|(_, used)| used.in_followed_heap > 0) {
-        by_site.entry(site).or_default().push((group, used.in_followed_heap));
-        *by_function.entry(function_of(sites, site)).or_default().entry(group).or_default() += used.in_followed_heap;
-    }
-    let mut followed = Vec::new();
-    for &(_, site) in uses.keys().filter(|(of, _)| *of == group) {
-        match (by_site.get(&site), by_function.get(&function_of(sites, site))) {
-            (Some(own), _) => followed.extend(own.iter().map(|&(group, accesses)| (site, group, accesses))),
-            (None, Some(own)) => followed.extend(own.iter().map(|(&group, &accesses)| (site, group, accesses))),
-            (None, None) => {}
+/// Accesses by group.
+type ByGroup = BTreeMap<GroupId, u64>;
+
+/// What was seen of blocks that were followed, among others that were not.
+struct Seen<'a> {
+    sites: &'a Sites,
+    uses: &'a Uses,
+    types: &'a [Type],
+    by_site: BTreeMap<SiteId, ByGroup>,
+    /// By the structure that debug information has the instruction access, in its function and anywhere.
+    by_use: BTreeMap<(Function<'a>, TypeId), ByGroup>,
+    by_type: BTreeMap<TypeId, ByGroup>,
+    by_function: BTreeMap<Function<'a>, ByGroup>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(sites: &'a Sites, uses: &'a Uses, types: &'a [Type]) -> Self {
+        let (by_site, by_use, by_type, by_function) = Default::default();
+        let mut seen = Self { sites, uses, types, by_site, by_use, by_type, by_function };
+        for (&(group, site), used) in uses.iter().filter(|(_, used)| used.in_followed_heap > 0) {
+            let function = function_of(sites, site);
+            let count = |groups: &mut ByGroup| *groups.entry(group).or_default() += used.in_followed_heap;
+            count(seen.by_site.entry(site).or_default());
+            count(seen.by_function.entry(function).or_default());
+            if let Some(structure) = seen.structure(site) {
+                count(seen.by_use.entry((function, structure)).or_default());
+                count(seen.by_type.entry(structure).or_default());
+            }
         }
+        seen
     }
-    followed
+
+    /// The structure that debug information has the instruction access.
+    fn structure(&self, site: SiteId) -> Option<TypeId> {
+        let accessed = self.sites.row(site).accessed?.type_id;
+        matches!(self.types[accessed.index()].kind, TypeKind::Structure | TypeKind::Union).then_some(accessed)
+    }
+
+    /// What says best whose the accesses of a site are: what the instruction itself accessed otherwise; what others did
+    /// by the same type, of its function before those of the whole program; the function's others.
+    fn owners(&self, site: SiteId, declared: &BTreeMap<GroupId, Declared>) -> ByGroup {
+        let function = function_of(self.sites, site);
+        let by_type = |structure| {
+            let seen = self.by_use.get(&(function, structure)).or_else(|| self.by_type.get(&structure)).cloned();
+            seen.or_else(|| self.declared(structure, declared))
+        };
+        let own = self.by_site.get(&site).cloned();
+        let own = own.or_else(|| self.structure(site).and_then(by_type));
+        own.or_else(|| self.by_function.get(&function).cloned()).unwrap_or_default()
+    }
+
+    /// Groups of objects that are made of the type or have one inside, in proportion to how many were met.
+    fn declared(&self, structure: TypeId, declared: &BTreeMap<GroupId, Declared>) -> Option<ByGroup> {
+        let of_type = declared.iter().filter(|(_, group)| holds(self.types, group.element, structure));
+        let found: ByGroup = of_type.map(|(&id, group)| (id, group.objects)).collect();
+        (!found.is_empty()).then_some(found)
+    }
+}
+
+/// What a group's objects are made of.
+struct Declared {
+    element: TypeId,
+    objects: u64,
+}
+
+/// Of blocks that were not followed.
+fn not_followed(group: GroupId, groups: &Groups, seen: &Seen<'_>) -> Vec<(SiteId, GroupId, u64)> {
+    let used: BTreeSet<GroupId> =
+        seen.uses.iter().filter(|(_, used)| used.in_followed_heap > 0).map(|(&(group, _), _)| group).collect();
+    let declared = used.into_iter().filter_map(|id| {
+        let row = groups.row(id);
+        Some((id, Declared { element: row.element?.type_id, objects: row.objects }))
+    });
+    let declared = declared.collect();
+    let sites = seen.uses.keys().filter(|(of, _)| *of == group).map(|&(_, site)| site);
+    let owners = |site| seen.owners(site, &declared).into_iter().map(move |(group, accesses)| (site, group, accesses));
+    sites.flat_map(owners).collect()
 }
 
 /// Of samples without an address: as the same instruction's others.
@@ -48,8 +109,11 @@ fn lost(lost: GroupId, groups: &Groups, uses: &Uses) -> Vec<(SiteId, GroupId, u6
     seen.map(|(&(group, site), used)| (site, group, used.tally.accesses)).collect()
 }
 
-/// The function that a site is in, by its outermost frame's module and name.
-fn function_of(sites: &Sites, site: SiteId) -> (&str, &str) {
+/// A module and a name.
+type Function<'a> = (&'a str, &'a str);
+
+/// The function that a site is in, by its outermost frame.
+fn function_of(sites: &Sites, site: SiteId) -> Function<'_> {
     let frame = sites.row(site).frames.last();
     frame.map_or(("", ""), |frame| (frame.module.as_str(), frame.function.as_str()))
 }

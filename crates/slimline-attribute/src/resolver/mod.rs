@@ -427,7 +427,7 @@ impl<'a> Resolver<'a> {
             typed::fill(&self.modules, self.infos, &self.processes, &mut self.sites, &mut self.groups, &self.uses);
         let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
         let mut tables = Tables::new();
-        tables.inferred = inferred::inferred(&self.groups, &self.sites, &self.uses);
+        tables.inferred = inferred::inferred(&self.groups, &self.sites, &self.uses, &types);
         (tables.modules, tables.sites, tables.loops) = self.sites.into_rows(&self.modules);
         for (number, process) in self.processes.iter().enumerate() {
             self.groups.add_paths(ProcessView { id: ProcessId(number), process, modules: &self.modules });

@@ -130,6 +130,61 @@ fn go_is_sampled_from_outside_with_its_variables_and_fields() {
     assert!(walk.file.as_ref().is_some_and(|file| file.ends_with("walk.go")) && walk.first_line > 0, "{walk:?}");
 }
 
+const ZIG_WALK: &str = r"
+const Vector = struct { x: f64, y: f64, z: f64 };
+const Body = struct { mass: f64, at: Vector, speed: Vector, kind: u8 };
+var table: [1 << 15]Body = undefined;
+
+noinline fn walk() f64 {
+    var sum: f64 = 0;
+    for (&table) |*body| sum += body.mass;
+    return sum;
+}
+noinline fn move(step: f64) void {
+    for (&table) |*body| body.at.x += step * body.speed.x;
+}
+pub fn main() !void {
+    for (&table, 0..) |*body, i| {
+        const at: f64 = @floatFromInt(i);
+        body.* = .{ .mass = at, .at = .{ .x = at, .y = 0, .z = 0 }, .speed = .{ .x = 1, .y = 2, .z = 3 }, .kind = 1 };
+    }
+    var sum: f64 = 0;
+    for (0..4000) |_| {
+        sum += walk();
+        move(0.5);
+    }
+    if (sum < 0) return error.Negative;
+}
+";
+
+/// Variables, their fields, functions and lines by Zig's DWARF: without libc its programs are static.
+#[test]
+fn zig_is_sampled_from_outside_with_its_variables_and_fields() {
+    let test = "zig_is_sampled_from_outside_with_its_variables_and_fields";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    fs::write(scratch.path("walk.zig"), ZIG_WALK).unwrap();
+    let mut zig = Command::new("zig");
+    zig.args(["build-exe", "-O", "ReleaseFast", "-fno-strip", "walk.zig"]).current_dir(scratch.path("."));
+    match zig.env("ZIG_GLOBAL_CACHE_DIR", scratch.path("cache")).output() {
+        Err(error) => return skip(test, &format!("no Zig compiler: {error}")),
+        Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
+    }
+    let output = scratch.slimline(["record", "-F", "1000", "--", "./walk"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = report(&scratch);
+    let table = report.groups.iter().find(|group| group.name == "walk.table").expect("a variable by its name");
+    assert_eq!((table.kind.as_str(), table.element_bytes), ("static", Some(64)), "{table:?}");
+    for (field, share) in [("mass", 0.2), ("at.x", 0.1), ("speed.x", 0.1)] {
+        let found = table.fields.iter().find(|found| found.name == field);
+        assert!(found.is_some_and(|found| found.share > share), "{field}: {:?}", table.fields);
+    }
+    let walk = report.loops.iter().find(|found| found.function == "walk.walk").expect("a function's loop");
+    assert!(walk.file.as_ref().is_some_and(|file| file.ends_with("walk.zig")) && walk.first_line == 8, "{walk:?}");
+}
+
 #[test]
 fn the_way_can_be_asked_for_and_the_program_sees_nothing() {
     let scratch = Scratch::new();

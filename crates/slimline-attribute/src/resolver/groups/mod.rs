@@ -167,6 +167,10 @@ impl Groups {
             .chain([(Reason::NoAddress, None, unknown), (Reason::NoMapping, None, self.unmapped)])
     }
 
+    pub(super) fn row(&self, group: GroupId) -> &Group {
+        &self.rows[group.index()]
+    }
+
     pub(super) fn row_mut(&mut self, group: GroupId) -> &mut Group {
         &mut self.rows[group.index()]
     }
@@ -271,7 +275,7 @@ impl Groups {
 
     /// Whether a group is an object that has a name.
     pub(super) fn is_named(&self, group: GroupId) -> bool {
-        let row = &self.rows[group.index()];
+        let row = self.row(group);
         row.kind != GroupKind::Unattributed && row.nameless.is_none()
     }
 
