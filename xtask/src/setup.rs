@@ -28,6 +28,8 @@ pub(crate) const TESTS: &[Package] = &[
     package("binutils", "objcopy"),
     // Moves debug information that files share to one of their own.
     package("dwz", "dwz"),
+    // Moves functions of finished programs.
+    package("bolt-16", "llvm-bolt-16"),
     package("graphviz", "dot"),
     package("gzip", "gzip"),
     package("xz-utils", "xz"),

@@ -131,6 +131,87 @@ fn c_in_every_form() {
     }
 }
 
+/// With a part of each function that never runs, which compilers that know it move elsewhere.
+const PROFILED_SOURCE: &str = "
+#include <stdlib.h>
+#include <stdio.h>
+struct node { struct node *next; int key; double value; };
+struct particle { double x, y, mass; long id; };
+__attribute__((noinline)) double chase(struct node *head) {
+  double sum = 0;
+  for (struct node *n = head; n; n = n->next) {
+    if (n->key > 3) sum += n->value;
+    else if (n->key < 0) { n->value = -n->value; puts(\"negative\"); }
+  }
+  return sum;
+}
+__attribute__((noinline)) double walk(struct particle *p, int n) {
+  double sum = 0;
+  for (int i = 0; i < n; i++) {
+    sum += p[i].x * p[i].mass;
+    if (p[i].id) { printf(\"%ld\", p[i].id); p[i].y = 0; }
+  }
+  return sum;
+}
+int main(int argc, char **argv) {
+  struct particle *p = calloc(argc * 640, sizeof *p);
+  struct node *head = 0;
+  for (int i = 0; i < argc * 640; i++) {
+    struct node *n = malloc(sizeof *n);
+    n->next = head; n->key = i; n->value = i; head = n;
+    p[i].x = i; p[i].mass = 1;
+  }
+  double sum = 0;
+  for (int i = 0; i < 100; i++) sum += chase(head) + walk(p, argc * 640);
+  printf(\"%g\", sum);
+}
+";
+
+/// What runs often; what was moved away from it is told where variables are said to be in registers, and never by a frame
+/// that is not there.
+fn check_profiled(label: &str, sandbox: &Sandbox, program: &str) {
+    check_c(label, sandbox, program);
+    let found = accessed(sandbox, program, ".cold");
+    let is_right = |what: &String| what.starts_with("struct ") || what.starts_with("lost: ");
+    assert!(!found.is_empty() && found.iter().all(is_right), "{label}: {found:#?}");
+}
+
+#[test]
+fn functions_that_gcc_splits_by_a_profile() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-O2", "-g", "-fprofile-generate"], "a.c", PROFILED_SOURCE, "prog");
+    sandbox.run(&program, &[]);
+    let program = sandbox.compile("gcc", &["-O2", "-g", "-fprofile-use"], "a.c", PROFILED_SOURCE, "prog");
+    check_profiled("profile", &sandbox, &program);
+}
+
+/// BOLT 16 drops the second entry of gcc's file table of DWARF 5 and keeps the numbers, so lines would be of other files.
+#[test]
+fn functions_that_bolt_moves_by_a_profile() {
+    let sandbox = Sandbox::new();
+    let flags = ["-O2", "-g", "-gdwarf-4", "-Wl,--emit-relocs"];
+    sandbox.compile("gcc", &flags, "a.c", PROFILED_SOURCE, "prog");
+    let profile = sandbox.text_path("profile");
+    let profile_to = format!("-instrumentation-file={profile}");
+    // It looks below /usr/lib.
+    let runtime = "-runtime-instrumentation-lib=llvm-16/lib/libbolt_rt_instr.a";
+    sandbox.run("llvm-bolt-16", &["prog", "-instrument", &profile_to, runtime, "-o", "counting"]);
+    sandbox.run(&sandbox.text_path("counting"), &[]);
+    let profile = format!("-data={profile}");
+    let moves = ["-reorder-blocks=ext-tsp", "-reorder-functions=hfsort", "-split-functions", "-split-all-cold"];
+    let arguments = [&["prog", "-o", "moved", &profile, "-update-debug-sections"][..], &moves].concat();
+    sandbox.run("llvm-bolt-16", &arguments);
+    let moved = sandbox.text_path("moved");
+    check_profiled("BOLT", &sandbox, &moved);
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &moved);
+    let symbols = sandbox.run("nm", &["moved"]);
+    let walk = symbols.lines().find_map(|line| line.strip_suffix(" T walk")).expect("its symbol");
+    let frames = module.frames(Svma(u64::from_str_radix(walk, 16).expect("an address")));
+    let at = frames.last().and_then(|frame| frame.position.as_ref()).expect("a line");
+    assert!(at.file.ends_with("a.c") && (14..=22).contains(&at.line), "{at:?}");
+}
+
 #[test]
 fn sections_compressed_by_zstd() {
     let sandbox = Sandbox::new();

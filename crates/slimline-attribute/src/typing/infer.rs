@@ -142,7 +142,10 @@ impl Function<'_, '_> {
         if blocks.is_empty() {
             return known;
         }
-        known[0] = Some(State::at_entry());
+        let begin = self.flow.instructions[0].ip();
+        // Of a part that was moved away from the function it is not known how it is reached, nor where the frame is.
+        let is_entry = self.info.entry_address(self.die).is_none_or(|entry| entry == begin);
+        known[0] = Some(if is_entry { State::at_entry() } else { State::within() });
         self.iterate(&mut known, 0);
         // Blocks that nothing leads to: landing pads, and what a part of the function elsewhere jumps to.
         let mut prologue = known[0].clone().unwrap_or_else(State::at_entry);

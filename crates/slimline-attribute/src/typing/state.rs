@@ -30,6 +30,11 @@ impl State {
         Self { registers, slots: BTreeMap::new(), vectors: [Value::Unknown(Reason::FromCaller); 16], reached: true }
     }
 
+    /// Somewhere within a function.
+    pub(super) fn within() -> Self {
+        Self { registers: [Value::Unseen; 16], slots: BTreeMap::new(), vectors: [Value::Unseen; 16], reached: false }
+    }
+
     /// What stands for the word that the caller left in a register.
     pub(super) fn at_entry_in(register: Gpr) -> Symbol {
         Symbol::Paths(u32::MAX, register.0)
