@@ -27,6 +27,7 @@ pub mod full_trace;
 pub mod histogram;
 pub mod hot;
 pub mod neighbors;
+pub mod nests;
 pub mod number;
 pub mod origins;
 pub mod pace;

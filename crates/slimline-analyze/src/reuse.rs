@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 use slimline_simulate::locality::{Cause, Costs, KeyLocality, LocalityFindings};
 
+use crate::nests::{NestWalk, nest_walks, of_data as nests_of};
 use crate::origins::{By, Origins};
 
 /// Data waits where at least this share of its cycles is beyond those of hits in the first level.
@@ -49,6 +50,8 @@ pub struct DataReuse {
     pub reuse: Reuse,
     /// Who reuses what whom has used; most cycles first.
     pub pairs: Vec<LinePair>,
+    /// Loops to change.
+    pub walks: Vec<NestWalk>,
 }
 
 /// Accesses of one line of code, by the line that accessed the same line of a cache before.
@@ -97,13 +100,14 @@ pub fn findings(found: &LocalityFindings, origins: &Origins) -> ReuseFindings {
     for (key, locality) in (0..).zip(&found.keys).filter(|(_, locality)| locality.costs.count > 0) {
         keys.entry(origins.number(key, By::Data)).or_default().push(locality);
     }
+    let walks = nest_walks(found, origins);
     let mut data: Vec<DataReuse> = keys
         .into_iter()
         .map(|(data, keys)| {
             let mut pairs = of_data.remove(&data).unwrap_or_default();
             let name = |line: Option<u32>| line.map(|line| origins.name(line));
             pairs.sort_by_key(|pair| (Reverse(pair.costs.cycles), name(pair.before), name(Some(pair.line))));
-            DataReuse { data, reuse: Reuse::of(keys), pairs }
+            DataReuse { data, reuse: Reuse::of(keys), pairs, walks: nests_of(&walks, data).copied().collect() }
         })
         .collect();
     data.sort_by_key(|data| (Reverse(data.reuse.locality.costs.cycles), data.data));

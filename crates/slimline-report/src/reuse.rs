@@ -1,6 +1,7 @@
 //! Reuse of data, as `slimline reuse` shows it.
 
 use serde::Serialize;
+use slimline_analyze::nests::{Change, NestWalk};
 use slimline_analyze::origins::Origins;
 use slimline_analyze::reuse::{DataReuse, LinePair, Reuse, ReuseFindings, main_cause};
 use slimline_simulate::locality::{Cause, Costs, LocalityFindings};
@@ -49,6 +50,40 @@ pub struct DataReuseRow {
     pub reuse: ReuseRow,
     /// Which lines of code reuse what which others used; none where lines were sampled.
     pub pairs: Vec<PairRow>,
+    /// Loops to change, most cycles saved first; none where lines were sampled.
+    pub walks: Vec<WalkRow>,
+}
+
+/// A loop that walks against the layout, or again from the beginning, and what to do about it.
+#[derive(Clone, Debug, Serialize)]
+pub struct WalkRow {
+    /// `interchange`: the innermost loop around the line with the loop around that. `go_on`: begin where the time before
+    /// ended.
+    pub change: &'static str,
+    /// File of the access.
+    pub file: Option<String>,
+    /// Its line.
+    pub line: Option<u32>,
+    /// Its function.
+    pub function: Option<String>,
+    /// From one step of the innermost loop to the next.
+    pub inner_bytes: i64,
+    /// From one time around it to the next.
+    pub outer_bytes: i64,
+    /// Mean steps of the innermost loop.
+    pub inner_times: f64,
+    /// Mean times that the loop around goes around.
+    pub outer_times: f64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Mean cycles of one.
+    pub cycles_per_access: f64,
+    /// The same of the replay, which gives the next; none where nothing is replayed.
+    pub replayed_cycles_per_access: Option<f64>,
+    /// The same with the loops exchanged; none where they are not.
+    pub predicted_cycles_per_access: Option<f64>,
+    /// Accesses that are left.
+    pub predicted_accesses: u64,
 }
 
 /// Numbers of some accesses.
@@ -198,6 +233,31 @@ fn data_reuse(data: &DataReuse, machine: &Machine, origins: &Origins) -> DataReu
         data: data_row(of),
         reuse: exact_row(&data.reuse, machine),
         pairs: data.pairs.iter().map(|pair| pair_row(pair, origins)).collect(),
+        walks: data.walks.iter().map(|walk| walk_row(walk, origins)).collect(),
+    }
+}
+
+fn walk_row(walk: &NestWalk, origins: &Origins) -> WalkRow {
+    let (file, line) = file_and_line(origins.name(walk.line));
+    let &NestWalk { inner_bytes, outer_bytes, inner_times, outer_times, accesses, cycles, .. } = walk;
+    let (change, replayed, predicted, left) = match walk.change {
+        Change::Interchange { replayed, predicted } => ("interchange", Some(replayed), Some(predicted), accesses),
+        Change::GoOn { accesses: left } => ("go_on", None, None, left),
+    };
+    WalkRow {
+        change,
+        file,
+        line,
+        function: known(origins.name(walk.function)),
+        inner_bytes,
+        outer_bytes,
+        inner_times,
+        outer_times,
+        accesses,
+        cycles_per_access: each(cycles, accesses),
+        replayed_cycles_per_access: replayed,
+        predicted_cycles_per_access: predicted,
+        predicted_accesses: left,
     }
 }
 
@@ -300,6 +360,7 @@ impl ReuseReport {
                 data: data_row(of),
                 reuse: sampled_row(sampled, machine),
                 pairs: Vec::new(),
+                walks: Vec::new(),
             }
         });
         Self {

@@ -9,7 +9,7 @@ use super::number::{bytes, count, percent, plural};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, fold};
-use crate::reuse::{DataReuseRow, MissRatio, PairRow, ReuseReport, ReuseRow};
+use crate::reuse::{DataReuseRow, MissRatio, PairRow, ReuseReport, ReuseRow, WalkRow};
 
 /// Columns of a name.
 const NAME_COLUMNS: usize = 30;
@@ -158,6 +158,9 @@ fn variable(out: &mut impl Write, row: &DataReuseRow, most: usize) -> fmt::Resul
             writeln!(out, "  strides: {} to the next element; {}", percent(unit), strides.join(", "))?;
         }
     }
+    for walk in row.walks.iter().take(most) {
+        fold(out, &change(walk), 2, 4)?;
+    }
     let columns = [
         Column::Shortened("reused at", 30),
         Column::Shortened("used before at", 24),
@@ -184,6 +187,28 @@ fn variable(out: &mut impl Write, row: &DataReuseRow, most: usize) -> fmt::Resul
     }
     rows.write(out, 2)?;
     more(out, row.pairs.len(), most)
+}
+
+/// A loop and what to do about it.
+fn change(walk: &WalkRow) -> String {
+    let at = place(walk.file.as_deref(), walk.line, 40);
+    let signed = |bytes: i64| format!("{}{}", if bytes < 0 { "-" } else { "" }, count(bytes.unsigned_abs()));
+    let steps = count(walk.inner_times.round() as u64);
+    match (walk.replayed_cycles_per_access, walk.predicted_cycles_per_access) {
+        (Some(now), Some(then)) => format!(
+            "the innermost loop around {at} goes {} bytes a step, {steps} steps, and the loop around it {} bytes: \
+             interchange these two: {then:.1} cycles an access, {now:.1} now (both by a replay of the nest)",
+            signed(walk.inner_bytes),
+            signed(walk.outer_bytes),
+        ),
+        _ => format!(
+            "the loop around {at} goes {} bytes a step, from the same place each time, and never ends before it did the \
+             time before: if it searches, begin where the last search ended: {} accesses, {} now",
+            signed(walk.inner_bytes),
+            count(walk.predicted_accesses),
+            count(walk.accesses),
+        ),
+    }
 }
 
 fn place(file: Option<&str>, line: Option<u32>, columns: usize) -> String {

@@ -2,11 +2,14 @@
 //!
 //! An access that touches several lines counts once for each.
 
+pub mod exchange;
 mod strides;
+mod walks;
 
 use rustc_hash::FxHashMap;
 
 pub use self::strides::{Stride, Strides};
+pub use self::walks::{Walk, Walks};
 use crate::access::{Access, AccessKind, Consumer};
 use crate::machine::{Machine, MachineError};
 use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
@@ -69,11 +72,25 @@ pub struct KeyLocality {
     pub histogram: Histogram,
     /// How far one access is from the one before.
     pub strides: Strides,
+    /// The same by loop.
+    pub walks: Walks,
+    /// Bytes of its first access.
+    pub bytes: u32,
+    /// What that does.
+    pub kind: AccessKind,
 }
 
 impl Default for KeyLocality {
     fn default() -> Self {
-        Self { costs: Costs::default(), near: 0, histogram: Histogram::coarse(), strides: Strides::default() }
+        Self {
+            costs: Costs::default(),
+            near: 0,
+            histogram: Histogram::coarse(),
+            strides: Strides::default(),
+            walks: Walks::default(),
+            bytes: 0,
+            kind: AccessKind::Load,
+        }
     }
 }
 
@@ -86,6 +103,8 @@ pub struct Locality {
     first_level_lines: u64,
     line_shift: u32,
     keys: Vec<KeyLocality>,
+    /// Accesses so far.
+    accesses: u64,
     /// By keys of the access before to the same line and of this one.
     pairs: FxHashMap<(u32, u32), Costs>,
     failed: Option<TooManyLines>,
@@ -117,6 +136,7 @@ impl Locality {
             line_shift: machine.line_bytes().trailing_zeros(),
             simulation,
             keys: Vec::new(),
+            accesses: 0,
             pairs: FxHashMap::default(),
             failed: None,
         })
@@ -181,7 +201,13 @@ impl Consumer for Locality {
             if access.key as usize >= self.keys.len() {
                 self.keys.resize(access.key as usize + 1, KeyLocality::default());
             }
-            self.keys[access.key as usize].strides.add(access.address, access.bytes);
+            self.accesses += 1;
+            let of_key = &mut self.keys[access.key as usize];
+            of_key.strides.add(access.address, access.bytes);
+            of_key.walks.add(access.address, self.accesses);
+            if of_key.bytes == 0 {
+                (of_key.bytes, of_key.kind) = (access.bytes.max(1), access.kind);
+            }
             let last = access.address + u64::from(access.bytes.max(1) - 1);
             let lines = access.address >> self.line_shift..=last >> self.line_shift;
             self.failed = lines.map(|line| self.line(&access, line)).find_map(Result::err);

@@ -1,6 +1,7 @@
 //! `slimline simulate`: counts as Cachegrind's, published answers through the command line, and how it ends badly.
 
 mod histogram;
+mod papers;
 mod place;
 mod reused;
 mod sharing;

@@ -70,6 +70,7 @@ pub(crate) fn traced_with(source: &str, arguments: &[&str]) -> tempfile::TempDir
     let directory = tempfile::tempdir().unwrap();
     let (file, program) = (directory.path().join("program.c"), directory.path().join("program"));
     fs::write(&file, source).unwrap();
+    fs::write(directory.path().join("truth.h"), include_str!("../../../../programs/c/truth.h")).unwrap();
     let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
     all.extend(["-o".into(), program.into(), file.into()]);
     assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME).unwrap(), 0);
