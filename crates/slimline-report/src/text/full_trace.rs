@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
 
-use super::number::{bytes, count, duration, percent, plural};
+use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG};
 use crate::full_trace::{
@@ -47,11 +47,11 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
     let threads: u64 = report.processes.iter().map(|process| process.threads).sum();
     writeln!(
         out,
-        "{STRONG}{}{STRONG:#} accesses: {} loads ({}), {} stores ({}); {}, {}",
-        count(total.accesses),
-        count(total.loads),
+        "{STRONG}{}{STRONG:#}: {} ({}), {} ({}); {}, {}",
+        plural_of(total.accesses, "access", "accesses"),
+        plural(total.loads, "load"),
         bytes(total.loaded_bytes),
-        count(total.stores),
+        plural(total.stores, "store"),
         bytes(total.stored_bytes),
         plural_of(report.processes.len() as u64, "process", "processes"),
         plural(threads, "thread"),
@@ -68,10 +68,6 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
         writeln!(out, "Missing: {}", plain(missing))?;
     }
     Ok(())
-}
-
-fn plural_of(n: u64, one: &str, many: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{} {many}", count(n)) }
 }
 
 fn share(part: u64, whole: u64) -> f64 {

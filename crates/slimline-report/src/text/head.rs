@@ -6,7 +6,7 @@ use slimline_trace::escape::{command_line, plain};
 use slimline_trace::session::{SampledEvent, WeightUnit};
 
 use super::labelled;
-use super::number::{bytes, count, duration, percent, plural};
+use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::unnamed::{without_line, without_name};
 use crate::view::{Bursts, Lost, Quality, Session};
 
@@ -75,7 +75,7 @@ fn samples(session: &Session) -> String {
         plain(&session.collector),
         session.frequency_hz,
         duration(session.weight_total),
-        if session.accesses == 1 { "1 access".to_owned() } else { format!("{} accesses", count(session.accesses)) },
+        plural_of(session.accesses, "access", "accesses"),
         plural(session.bursts.count, "burst"),
     )
 }

@@ -6,7 +6,7 @@ use std::iter;
 use slimline_trace::escape::plain;
 
 use super::full_trace::more;
-use super::number::{bytes, count, percent};
+use super::number::{bytes, count, percent, plural};
 use super::simulation::{access_trace, data_name};
 use super::{DIM, HEADING, STRONG};
 use crate::histogram::{DataHistogram, HistogramReport, PartCounts};
@@ -43,7 +43,7 @@ fn data(out: &mut impl Write, report: &HistogramReport, row: &DataHistogram) -> 
     let name = data_name(row.name.as_deref(), &row.data);
     write!(out, "  {STRONG}{name}{STRONG:#}: {} of cycles", percent(row.share))?;
     if row.part_count() == 1 {
-        return writeln!(out, ", {} loads, {} stores", count(row.total.loads), count(row.total.stores));
+        return writeln!(out, ", {}, {}", plural(row.total.loads, "load"), plural(row.total.stores, "store"));
     }
     let overlaid =
         if row.data.blocks > 1 { format!(", {} blocks overlaid", count(row.data.blocks)) } else { String::new() };

@@ -50,7 +50,12 @@ pub(crate) fn duration(ns: u64) -> String {
 
 /// `1 thread`, `2 threads`.
 pub(super) fn plural(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(n)) }
+    plural_of(n, noun, &format!("{noun}s"))
+}
+
+/// `1 access`, `2 accesses`.
+pub(super) fn plural_of(n: u64, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{} {many}", count(n)) }
 }
 
 #[cfg(test)]

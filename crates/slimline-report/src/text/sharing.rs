@@ -68,9 +68,9 @@ const OF_THE_SAME_BYTES: Misses = |uses| uses.true_misses;
 fn uses(total: &UsesRow, misses: Misses) -> String {
     let missed = match misses(total) {
         0 => "the line was never gone for it".to_owned(),
-        misses => format!("{} times the line was gone", count(misses)),
+        misses => format!("{} the line was gone", plural(misses, "time")),
     };
-    format!("{} loads, {} stores; {missed}", count(total.loads), count(total.stores))
+    format!("{}, {}; {missed}", plural(total.loads, "load"), plural(total.stores, "store"))
 }
 
 fn falsely(out: &mut impl Write, row: &FalseRow) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use super::full_trace::more;
-use super::number::{bytes, count, percent, plural};
+use super::number::{bytes, count, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten_end, shorten_path};
 use super::{HEADING, STRONG, WIDTH};
 use crate::full_trace::Position;
@@ -47,8 +47,12 @@ pub(super) fn access_trace(out: &mut impl Write, trace: &AccessTrace) -> fmt::Re
 fn one(out: &mut impl Write, machine: &SimulatedMachine, most: usize) -> fmt::Result {
     let SimulatedMachine { loads, stores, fetches, cycles, .. } = *machine;
     writeln!(out, "{STRONG}{}{STRONG:#}, {}", plain(&machine.name), plural(u64::from(machine.cores), "core"))?;
-    let fetched = if fetches > 0 { format!(", {} instruction fetches", count(fetches)) } else { String::new() };
-    writeln!(out, "  {} loads, {} stores{fetched}", count(loads), count(stores))?;
+    let fetched = if fetches > 0 {
+        format!(", {}", plural_of(fetches, "instruction fetch", "instruction fetches"))
+    } else {
+        String::new()
+    };
+    writeln!(out, "  {}, {}{fetched}", plural(loads, "load"), plural(stores, "store"))?;
     let accesses = (loads + stores + fetches).max(1);
     writeln!(out, "  {} cycles, {:.2} an access", count(cycles), cycles as f64 / accesses as f64)?;
     caches(out, machine)?;

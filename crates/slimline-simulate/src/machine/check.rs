@@ -185,6 +185,9 @@ impl Machine {
                     "memory {name}: {told} latencies: needs one, or one from each of the {all} memories' cores"
                 ));
             }
+            if memory.bytes == Some(0) {
+                return wrong(format!("memory {name}: a size of 0 holds nothing"));
+            }
             for &core in &memory.cores {
                 let Some(place) = near.get_mut(core as usize) else {
                     return wrong(format!("memory {name}: core {core}: there are {} (from 0)", self.cores));

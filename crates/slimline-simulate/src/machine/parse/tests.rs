@@ -108,6 +108,7 @@ fn what_is_wrong_is_told_in_one_line() {
         (", \"2 MiB\"", "", "no TLB holds pages of 2 MiB"),
         ("latency = 200", "latency = [200, 300]", "memory DRAM: 2 latencies: needs one, or one from each of the 1"),
         ("latency = 200", "latency = 200\ncores = \"0-2\"", "core 3 is near to no memory"),
+        ("latency = 200", "latency = 200\nsize = \"0 B\"", "memory DRAM: a size of 0 holds nothing"),
         ("[[memory]]\nname = \"DRAM\"\nlatency = 200\n", "", "no memory"),
     ];
     for (right, wrong, message) in cases {

@@ -1,0 +1,212 @@
+//! The command line of what reads accesses: traces, and files of other tools.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Format, rows};
+
+/// Pass accesses through simulated caches, TLBs and memories: by data, field, line, function and thread.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline simulate run.trace\n  \
+        slimline simulate run.trace --machine host --machine big.toml --classes --used-bytes\n  \
+        slimline simulate run.trace --format csv       who misses: variable, file, line\n  \
+        valgrind --tool=lackey --trace-mem=yes --log-file=run.lackey ./program\n  \
+        slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n\n\
+        A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no\n\
+        prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md\n\
+        says how to write one. Threads run on the cores in turn, in the order of their first accesses.")]
+pub(crate) struct Simulate {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// What to simulate; several take one pass together
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: Vec<String>,
+    /// Tell misses of capacity from those of conflict; takes longer
+    #[arg(long)]
+    pub(crate) classes: bool,
+    /// Tell how much of each line was used; takes longer
+    #[arg(long)]
+    pub(crate) used_bytes: bool,
+    /// All data lies on pages of 2 MiB, not of 4 KiB
+    #[arg(long)]
+    pub(crate) large_pages: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    pub(crate) format: TableFormat,
+    /// Most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Tell where in data it is accessed and missed: its hot parts, for placing or splitting it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline histogram run.trace\n  \
+        slimline histogram run.trace --part 4K --data grid --data table.c:37\n  \
+        slimline histogram run.trace --format svg > parts.svg\n\n\
+        Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static\n\
+        variables, stacks, what is gone by as a pointer of that name) is by address, in parts\n\
+        that begin at multiples of their size. An access counts in the part of its first byte, what is copied or\n\
+        filled in each. Parts of data that has more than 4096 are larger than asked for, by a power of two.")]
+pub(crate) struct Histogram {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Whose misses (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// Bytes of a part: a number, or one of KiB, MiB or GiB (4K, 2M, 1G)
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
+    pub(crate) part: NonZeroU64,
+    /// Only data of this name, of this type, or allocated at this file:line; may be repeated
+    #[arg(long, value_name = "NAME|TYPE|FILE:LINE")]
+    pub(crate) data: Vec<String>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = PictureFormat::Text)]
+    pub(crate) format: PictureFormat,
+    /// Most data that text and picture show
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Tell which data to place in a small, faster memory, whole or in part, and what other choices would save.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline place run.trace --machine pena-sp\n  \
+        slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n\n\
+        The machine has a memory that is limited and faster than those near to its cores (docs/machines.md). What is\n\
+        saved are the lines that the others served, times the difference of latencies: caches miss what they missed.\n\
+        Blocks that one instruction allocates are placed together; where one lives at a time, and of variables, a range\n\
+        can be. Data that does not live at the same time does not share room here.")]
+pub(crate) struct Place {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Where it would run (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: String,
+    /// Which of its memories to place data in [default: the fastest that is limited and near to no core]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) memory: Option<String>,
+    /// What fits there: a number of bytes, or one of KiB, MiB or GiB (4K, 2M, 1G) [default: the memory's size]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) room: Option<NonZeroU64>,
+    /// Where data can be cut, at the finest, a line or more: a number of bytes, or one of KiB, MiB or GiB
+    #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
+    pub(crate) part: NonZeroU64,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most rows of the first table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PictureFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// A line for each part
+    Csv,
+    /// A picture
+    Svg,
+}
+
+/// A number of bytes, from 1.
+fn size(text: &str) -> Result<NonZeroU64, String> {
+    let units = [("K", 10), ("M", 20), ("G", 30)];
+    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = unit.unwrap_or((text, 0));
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .and_then(NonZeroU64::new)
+        .ok_or_else(|| "wanted is a number of bytes from 1, with K, M or G behind it".to_owned())
+}
+
+/// Tell how far apart accesses to the same data are, which cache it needs, and why it waits.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline reuse run.trace\n  \
+        slimline reuse run.trace --machine two-nodes.toml      near: share of accesses to the own node\n  \
+        slimline reuse run.trace --sampled 10000               long runs, in bounded memory\n  \
+        slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n\n\
+        The distance of an access is the number of other lines accessed since the last access to its line, as\n\
+        the cache that serves it has seen them: a fully associative cache of more lines than that keeps it.\n\
+        Distances count lines of all data. Threads run on the machine's cores in turn.")]
+pub(crate) struct Reuse {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Whose caches, lines and memories (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// Take the distances of some lines only, at most so many at a time; misses have an interval then, and cycles, strides
+    /// and lines of code are not told
+    #[arg(long, value_name = "LINES", value_parser = sampled_lines)]
+    pub(crate) sampled: Option<usize>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Tell which data threads share, truly or only by the line, who stores what, and how to part it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline share run.trace\n  \
+        slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
+        Bytes that several threads use, and one stores to, are truly shared: uniformly where the thread with\n\
+        most accesses has less than twice as many as the next one. Where threads use other bytes of the same\n\
+        line, and one stores, the line is shared falsely.")]
+pub(crate) struct Share {
+    #[command(flatten)]
+    pub(crate) input: AccessInput,
+    /// Whose lines and first level (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most of each sort of sharing
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// Where accesses come from.
+#[derive(Debug, Args)]
+pub(crate) struct AccessInput {
+    /// Directory that `slimline trace -o` wrote, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard
+    /// input
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// How a file is written, where its first line does not tell
+    #[arg(long, value_enum)]
+    pub(crate) from: Option<TraceFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// One table for spreadsheets
+    Csv,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// valgrind --tool=lackey --trace-mem=yes
+    Lackey,
+    /// Dinero's din: label and address
+    Din,
+}
+
+fn sampled_lines(text: &str) -> Result<usize, String> {
+    let lines = text.parse::<usize>().ok().filter(|lines| (64..=1 << 26).contains(lines));
+    lines.ok_or_else(|| "not a number of lines, 64 to 67108864".to_owned())
+}
