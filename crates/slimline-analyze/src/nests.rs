@@ -52,6 +52,8 @@ pub struct NestWalk {
     pub line: u32,
     /// Name of the function.
     pub function: u32,
+    /// Name of the line that calls it, where it was inlined: the loops may be around that.
+    pub called_at: u32,
     /// From one step of the innermost loop to the next.
     pub inner_bytes: i64,
     /// From one time around the loop to the next.
@@ -129,6 +131,7 @@ impl Walker<'_> {
             data: origin.data,
             line: origin.line,
             function: origin.function,
+            called_at: origin.called_at,
             inner_bytes: self.walk.inner_bytes,
             outer_bytes: self.walk.outer_bytes,
             inner_times: self.walk.inner(),
@@ -172,7 +175,7 @@ fn merged(rows: Vec<NestWalk>, origins: &Origins) -> Vec<NestWalk> {
     for row in rows {
         let identity = |row: &NestWalk| {
             let is_exchange = matches!(row.change, Change::Interchange { .. });
-            (row.data, row.line, row.function, row.inner_bytes, row.outer_bytes, is_exchange)
+            (row.data, row.line, row.called_at, row.inner_bytes, row.outer_bytes, is_exchange)
         };
         match all.iter_mut().find(|known| identity(known) == identity(&row)) {
             Some(known) => known.add(&row),
@@ -282,6 +285,7 @@ mod tests {
             data: 0,
             line: 1,
             function: 0,
+            called_at: 0,
             inner_bytes: 128,
             outer_bytes: 8,
             inner_times: 8.0,

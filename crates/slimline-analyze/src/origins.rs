@@ -61,6 +61,8 @@ pub struct Origin {
     pub function: u32,
     /// Likewise.
     pub line: u32,
+    /// Likewise: the line that calls the function, where that was inlined.
+    pub called_at: u32,
     /// Which of [`Origins::threads`].
     pub thread: u32,
     /// Which part of the data, where parts were asked for.

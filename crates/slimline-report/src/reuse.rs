@@ -66,6 +66,10 @@ pub struct WalkRow {
     pub line: Option<u32>,
     /// Its function.
     pub function: Option<String>,
+    /// File of the line that calls that, where it was inlined: the loops may be around the call.
+    pub called_in_file: Option<String>,
+    /// The line.
+    pub called_in_line: Option<u32>,
     /// From one step of the innermost loop to the next.
     pub inner_bytes: i64,
     /// From one time around it to the next.
@@ -239,6 +243,7 @@ fn data_reuse(data: &DataReuse, machine: &Machine, origins: &Origins) -> DataReu
 
 fn walk_row(walk: &NestWalk, origins: &Origins) -> WalkRow {
     let (file, line) = file_and_line(origins.name(walk.line));
+    let (called_in_file, called_in_line) = file_and_line(origins.name(walk.called_at));
     let &NestWalk { inner_bytes, outer_bytes, inner_times, outer_times, accesses, cycles, .. } = walk;
     let (change, replayed, predicted, left) = match walk.change {
         Change::Interchange { replayed, predicted } => ("interchange", Some(replayed), Some(predicted), accesses),
@@ -249,6 +254,8 @@ fn walk_row(walk: &NestWalk, origins: &Origins) -> WalkRow {
         file,
         line,
         function: known(origins.name(walk.function)),
+        called_in_file,
+        called_in_line,
         inner_bytes,
         outer_bytes,
         inner_times,

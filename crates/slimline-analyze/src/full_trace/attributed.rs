@@ -20,7 +20,7 @@ use slimline_trace::stream::sites::{Module, Site, SiteKind};
 use super::TraceBatch;
 use super::counts::span_of_lanes;
 use super::elements::{Elements, LeafId, NO_LEAF, View, is_rusts};
-use super::findings::{allocated_at, field, line, of_leaf, place};
+use super::findings::{allocated_at, called_at, field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
@@ -365,6 +365,7 @@ impl AttributedAccesses {
                 field: names.number(&self.field(program, of)),
                 function: names.number(&place.function),
                 line: names.number(&line(&place)),
+                called_at: names.number(&called_at(module, site).map(|place| line(&place)).unwrap_or_default()),
                 thread: of.thread,
                 part: of.part,
                 accesses,

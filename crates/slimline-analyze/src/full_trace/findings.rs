@@ -348,6 +348,11 @@ pub(super) fn place(module: &Module, site: &Site) -> Place {
     }
 }
 
+/// Where the innermost function is called, if it was inlined.
+pub(super) fn called_at(module: &Module, site: &Site) -> Option<Place> {
+    module.frames_of(site).nth(1).map(|frame| place_of(module, site, frame))
+}
+
 pub(super) fn line(place: &Place) -> String {
     if place.line == 0 { String::new() } else { format!("{}:{}", place.file, place.line) }
 }

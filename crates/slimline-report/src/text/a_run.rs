@@ -66,6 +66,7 @@ fn origins_of(keys: impl Iterator<Item = (usize, Part)>) -> Origins {
         field: if key % 4 == 2 { field } else { 0 },
         function: functions[key % 4],
         line: lines[key % 4],
+        called_at: 0,
         thread: key as u32 / 4,
         accesses: 1,
     };

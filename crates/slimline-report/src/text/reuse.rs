@@ -191,7 +191,15 @@ fn variable(out: &mut impl Write, row: &DataReuseRow, most: usize) -> fmt::Resul
 
 /// A loop and what to do about it.
 fn change(walk: &WalkRow) -> String {
-    let at = place(walk.file.as_deref(), walk.line, 40);
+    let mut at = place(walk.file.as_deref(), walk.line, 40);
+    if walk.called_in_line.is_some() {
+        // A line of the same file needs no file.
+        let call = match walk.called_in_file == walk.file {
+            true => format!("line {}", walk.called_in_line.unwrap_or_default()),
+            false => place(walk.called_in_file.as_deref(), walk.called_in_line, 40),
+        };
+        at = format!("{at} (inlined at {call})");
+    }
     let signed = |bytes: i64| format!("{}{}", if bytes < 0 { "-" } else { "" }, count(bytes.unsigned_abs()));
     let steps = count(walk.inner_times.round() as u64);
     match (walk.replayed_cycles_per_access, walk.predicted_cycles_per_access) {

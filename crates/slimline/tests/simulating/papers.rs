@@ -45,23 +45,27 @@ fn line_of(program: &str, text: &str) -> usize {
 }
 
 /// Asserts that the loops around these lines are to be exchanged, and that it is as good as predicted where they are.
-fn is_to_be_interchanged(program: &str, passes: &str, strides: [i64; 2], places: &[(&str, &str)]) {
+fn is_to_be_interchanged(program: &str, passes: &str, strides: [i64; 2], places: &[(&str, &str, &str)]) {
     let (now, text) = reuse(program, [passes, "1"]);
     let (then, of_then) = reuse(program, [passes, "2"]);
-    for (data, code) in places {
+    for (data, code, call) in places {
         let walks = named(&now["data"], data)["walks"].as_array().unwrap();
         let line = line_of(program, code);
-        let row = walks.iter().find(|row| row["line"] == line).unwrap_or_else(|| panic!("{line} of {data}: {walks:?}"));
-        assert_eq!(
-            (&row["change"], &row["inner_bytes"], &row["outer_bytes"]),
-            (&"interchange".into(), &strides[0].into(), &strides[1].into())
-        );
+        let row = walks
+            .iter()
+            .find(|row| row["line"] == line && row["inner_bytes"] == strides[0])
+            .unwrap_or_else(|| panic!("{line} of {data}: {walks:?}"));
+        assert_eq!((&row["change"], &row["outer_bytes"]), (&"interchange".into(), &strides[1].into()));
+        // What is inlined has its loops where it is called.
+        assert_eq!(row["called_in_line"], line_of(program, call));
         let before = cycles_at(&now, data, &row["line"]);
         let predicted = number(row, "predicted_cycles_per_access");
         let after = cycles_at(&then, data, &row["line"]);
         assert!(after < before * 0.7, "{data} at {line}: {before} to {after}");
         assert!((predicted / after - 1.0).abs() < 0.15, "{data} at {line}: {before} to {after}: {row}");
     }
+    let (_, _, call) = places[0];
+    assert!(text.contains(&format!("(inlined at line {})", line_of(program, call))), "{text}");
     assert!(text.contains("interchange these two:") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(!of_then.contains("interchange these two"), "{of_then}");
 }
@@ -69,21 +73,28 @@ fn is_to_be_interchanged(program: &str, passes: &str, strides: [i64; 2], places:
 #[test]
 fn inverted_loops_over_an_image() {
     const SRAD: &str = include_str!("../../../../programs/c/srad.c");
-    let places = [("image", "float here ="), ("north", "north[row][column] = up"), ("coefficient", "float down =")];
+    let places = [
+        ("image", "float here =", "differ(row, column);"),
+        ("north", "north[row][column] = up", "differ(row, column);"),
+        ("coefficient", "float down =", "flatten(row, column);"),
+    ];
     is_to_be_interchanged(SRAD, "3", [1024, 4], &places);
 }
 
 #[test]
 fn weights_down_their_columns() {
     const BACKPROP: &str = include_str!("../../../../programs/c/backprop.c");
-    let places = [("w", "w[below * WIDTH + above] += change"), ("oldw", "float change =")];
+    let places = [
+        ("w", "w[below * WIDTH + above] += change", "adjust(w, oldw, below, above);"),
+        ("oldw", "float change =", "adjust(w, oldw, below, above);"),
+    ];
     is_to_be_interchanged(BACKPROP, "3", [1028, 4], &places);
 }
 
 #[test]
 fn a_table_by_diagonals() {
     const NEEDLEMAN: &str = include_str!("../../../../programs/c/needleman.c");
-    let places = [("reference", "int both =")];
+    let places = [("reference", "int both =", "(step + 1) * WIDTH")];
     is_to_be_interchanged(NEEDLEMAN, "3", [1024, 4], &places);
 }
 
