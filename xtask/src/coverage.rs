@@ -51,10 +51,14 @@ const CASES: &[Case] = &[
     Case {
         name: "svm-train",
         language: "C++",
-        how: How::Foreign(foreign::SVM_TRAIN, &["-q", "-m", "1", "INPUT", "/dev/null"], inputs::svm_problem),
+        how: How::Foreign(foreign::SVM_TRAIN, &["-q", "-m", "1", "INPUT", "/dev/null"], || inputs::svm_problem(4500)),
     },
-    Case { name: "lua", language: "C", how: How::Foreign(foreign::LUA, &["INPUT"], || inputs::LUA.to_owned()) },
-    Case { name: "bzip2", language: "C", how: How::Foreign(foreign::BZIP2, &["-k", "-f", "INPUT"], inputs::numbers) },
+    Case { name: "lua", language: "C", how: How::Foreign(foreign::LUA, &["INPUT"], || inputs::lua(100_000, 960)) },
+    Case {
+        name: "bzip2",
+        language: "C",
+        how: How::Foreign(foreign::BZIP2, &["-k", "-f", "INPUT"], || inputs::numbers(12_000_000)),
+    },
     Case {
         name: "mujs",
         language: "C",
@@ -68,9 +72,15 @@ const CASES: &[Case] = &[
     Case {
         name: "zstd",
         language: "C",
-        how: How::Foreign(foreign::ZSTD, &["-q", "-f", "-9", "INPUT", "-o", "/dev/null"], inputs::numbers),
+        how: How::Foreign(foreign::ZSTD, &["-q", "-f", "-9", "INPUT", "-o", "/dev/null"], || {
+            inputs::numbers(12_000_000)
+        }),
     },
-    Case { name: "sqlite3", language: "C", how: How::Foreign(foreign::SQLITE3, &[":memory:"], inputs::sql) },
+    Case {
+        name: "sqlite3",
+        language: "C",
+        how: How::Foreign(foreign::SQLITE3, &[":memory:"], || inputs::sql(1_000_000)),
+    },
     Case { name: "redis-server", language: "C", how: How::Redis(foreign::REDIS_SERVER) },
     Case {
         name: "ninja",
@@ -80,7 +90,9 @@ const CASES: &[Case] = &[
     Case {
         name: "ripgrep",
         language: "Rust",
-        how: How::Foreign(foreign::RIPGREP, &["-c", "-i", "[0-9]+7[0-9]*3|99x?8", "INPUT"], inputs::numbers),
+        how: How::Foreign(foreign::RIPGREP, &["-c", "-i", "[0-9]+7[0-9]*3|99x?8", "INPUT"], || {
+            inputs::numbers(12_000_000)
+        }),
     },
     Case { name: "python3", language: "C", how: How::Python },
 ];

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::compilers::Compilers;
 use crate::measure::{read, timed};
 use crate::{setup, target_dir};
 
@@ -27,9 +28,10 @@ pub(crate) struct Build {
 /// Where a program's source comes from, and what makes the executable of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// A source package of Debian's; shell words: the compiler with its options, and the source files.
+    /// A source package of Debian's; shell words: the compiler (`$CC` or `$CXX`) with its options, and the source files.
     Compiled { package: &'static str, compiler: &'static str, sources: &'static str },
-    /// A source package of Debian's; a shell script that leaves the executable at `$OUTPUT`.
+    /// A source package of Debian's; a shell script that leaves the executable at `$OUTPUT`. Where it does not say `$CC`, only
+    /// its makefile knows the compiler.
     Made { package: &'static str, script: &'static str },
     /// A crate of that version that has an executable of its name.
     Crate { version: &'static str },
@@ -38,7 +40,7 @@ pub(crate) enum Origin {
 /// Support vector machines, C++.
 pub(crate) const SVM_TRAIN: Build = Build {
     name: "svm-train",
-    from: Origin::Compiled { package: "libsvm", compiler: "g++", sources: "svm.cpp svm-train.c" },
+    from: Origin::Compiled { package: "libsvm", compiler: "$CXX", sources: "svm.cpp svm-train.c" },
 };
 
 /// An interpreter, C.
@@ -47,7 +49,7 @@ pub(crate) const LUA: Build = Build {
     // Its hash seed is random otherwise, and with it the collisions: each run would have shares of its own.
     from: Origin::Compiled {
         package: "lua5.4",
-        compiler: "gcc -DLUA_USE_POSIX '-Dluai_makeseed(L)=0x5eedu'",
+        compiler: "$CC -DLUA_USE_POSIX '-Dluai_makeseed(L)=0x5eedu'",
         sources: "$(ls src/*.c | grep -v luac.c)",
     },
 };
@@ -57,14 +59,14 @@ pub(crate) const BZIP2: Build = Build {
     name: "bzip2",
     from: Origin::Compiled {
         package: "bzip2",
-        compiler: "gcc -D_FILE_OFFSET_BITS=64",
+        compiler: "$CC -D_FILE_OFFSET_BITS=64",
         sources: "blocksort.c huffman.c crctable.c randtable.c compress.c decompress.c bzlib.c bzip2.c",
     },
 };
 
 /// An interpreter, C.
 pub(crate) const MUJS: Build =
-    Build { name: "mujs", from: Origin::Compiled { package: "mujs", compiler: "gcc", sources: "one.c main.c" } };
+    Build { name: "mujs", from: Origin::Compiled { package: "mujs", compiler: "$CC", sources: "one.c main.c" } };
 
 /// A SAT solver, C.
 pub(crate) const PICOSAT: Build = Build {
@@ -72,7 +74,7 @@ pub(crate) const PICOSAT: Build = Build {
     // What its configure writes; and its exit status, 20, is no failure.
     from: Origin::Compiled {
         package: "picosat",
-        compiler: "gcc -DNDEBUG -DPICOSAT_VERSION='\"\"' -DPICOSAT_CC='\"\"' -DPICOSAT_CFLAGS='\"\"'",
+        compiler: "$CC -DNDEBUG -DPICOSAT_VERSION='\"\"' -DPICOSAT_CC='\"\"' -DPICOSAT_CFLAGS='\"\"'",
         sources: "$(: >config.h; sed 's/return \\(.*\\);/\\1; return 0;/' main.c >start.c; echo start.c app.c picosat.c version.c)",
     },
 };
@@ -92,7 +94,7 @@ pub(crate) const SQLITE3: Build = Build {
     from: Origin::Made {
         package: "sqlite3",
         script: "./configure --disable-tcl >/dev/null && make -s sqlite3.c shell.c >/dev/null && \
-                 gcc -O2 -g -w -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION shell.c sqlite3.c -lm -o \"$OUTPUT\"",
+                 $CC -O2 -g -w -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION shell.c sqlite3.c -lm -o \"$OUTPUT\"",
     },
 };
 
@@ -111,7 +113,7 @@ pub(crate) const NINJA: Build = Build {
     name: "ninja",
     from: Origin::Compiled {
         package: "ninja-build",
-        compiler: "g++",
+        compiler: "$CXX",
         sources: "$(ls src/*.cc | grep -vE 'test|bench|win32|browse|\\.in\\.')",
     },
 };
@@ -130,6 +132,12 @@ impl Build {
             }
             return Ok(executable);
         }
+        self.executable_by(&Compilers::gnu())
+    }
+
+    /// The executable that these compilers make. It is built here, whatever `SLIMLINE_FOREIGN` says.
+    pub(crate) fn executable_by(&self, compilers: &Compilers) -> Result<PathBuf> {
+        let name = self.name;
         let directory = directory()?;
         let (package, script) = match self.from {
             Origin::Compiled { package, compiler, sources } => {
@@ -145,16 +153,20 @@ impl Build {
                 ),
             ),
         };
+        if !Compilers::are_asked_for(&script) && *compilers != Compilers::gnu() {
+            bail!("{name} can't be built with another compiler than that of its own makefile");
+        }
+        let script = compilers.in_script(&script);
         let executable = directory.join(format!("{name}.{:016x}", hash(&script)));
-        if executable.exists() {
+        if compilers.are_older_than(&executable) {
             return Ok(executable);
         }
         let sources = match package {
             None => directory,
             Some(_) if setup::on_path("apt-get") => source(package.unwrap_or_default(), &directory)?,
             Some(package) => bail!(
-                "needs apt-get for Debian's source package {package}; or set SLIMLINE_FOREIGN to a directory that has \
-                 {name}, built with -O2 -g"
+                "needs apt-get for Debian's source package {package}; or, but for `bench trace`, set SLIMLINE_FOREIGN to a \
+                 directory that has {name}, built with -O2 -g"
             ),
         };
         let mut command = Command::new("sh");

@@ -1,6 +1,7 @@
 //! `cargo xtask …`: set up a fresh machine, run all tests, measure, check the house rules.
 
 mod agreement;
+mod compilers;
 mod coverage;
 mod foreign;
 mod fuzz;
@@ -17,6 +18,7 @@ mod slimline;
 mod soak;
 mod split;
 mod suite;
+mod trace_cost;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -95,6 +97,14 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// What tracing costs programs that `slimline cc` compiled, beside Valgrind's tools; Markdown tables.
+    Trace {
+        /// Pairs of runs of each program and each way.
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// What applying the advised splits by hand gains; a Markdown table.
     Split {
         /// Pairs of runs of each program.
@@ -152,6 +162,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Rules => rules::run(),
         Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),
         Task::Bench(Bench::Overhead { side_by_side, runs, only }) => overhead::run(side_by_side, runs, &only),
+        Task::Bench(Bench::Trace { runs, only }) => trace_cost::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

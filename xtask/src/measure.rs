@@ -39,6 +39,47 @@ impl Pair {
         second: impl Fn() -> Result<Command>,
         is_enough: impl Fn(&Self) -> bool,
     ) -> Result<Self> {
+        Self::measure_printing(runs, first, second, |one, other| one == other, is_enough)
+    }
+
+    /// As [`Self::measure`], of a `second` that prints a report of its own after what the `first` prints.
+    pub(crate) fn measure_reporting(
+        runs: usize,
+        first: impl Fn() -> Result<Command>,
+        second: impl Fn() -> Result<Command>,
+    ) -> Result<Self> {
+        Self::measure_printing(runs, first, second, |one, other| other.starts_with(one), |_| true)
+    }
+
+    /// One run of a `second` that takes very long, after so many of the `first`, whose medians stand for them.
+    pub(crate) fn measure_once(
+        first_runs: usize,
+        first: impl Fn() -> Result<Command>,
+        second: impl Fn() -> Result<Command>,
+    ) -> Result<Self> {
+        let mut times = Vec::new();
+        let mut expected = None;
+        for _ in 0..first_runs {
+            let (time, output) = timed(first()?)?;
+            times.push(time);
+            expected = Some(output.stdout);
+        }
+        let (time, output) = timed(second()?)?;
+        if expected != Some(output.stdout) {
+            bail!("different output of {:?} and {:?}", first()?, second()?);
+        }
+        let usual = |of: fn(&Time) -> f64| median(times.iter().map(of).collect());
+        let usual = Time { wall_seconds: usual(|time| time.wall_seconds), cpu_seconds: usual(|time| time.cpu_seconds) };
+        Ok(Self { first: vec![usual], second: vec![time] })
+    }
+
+    fn measure_printing(
+        runs: usize,
+        first: impl Fn() -> Result<Command>,
+        second: impl Fn() -> Result<Command>,
+        agree: impl Fn(&[u8], &[u8]) -> bool,
+        is_enough: impl Fn(&Self) -> bool,
+    ) -> Result<Self> {
         if runs == 0 {
             bail!("--runs must be at least 1");
         }
@@ -49,7 +90,7 @@ impl Pair {
             }
             let (first_time, first_output) = timed(first()?)?;
             let (second_time, second_output) = timed(second()?)?;
-            if first_output.stdout != second_output.stdout {
+            if !agree(&first_output.stdout, &second_output.stdout) {
                 bail!("different output of {:?} and {:?}", first()?, second()?);
             }
             if run > 0 {
@@ -142,6 +183,22 @@ fn outside(count: usize) -> usize {
     0
 }
 
+/// `outer` with `command` as its last arguments; environment and working directory are the command's. Standard input must be
+/// given to the result again.
+pub(crate) fn started_by(mut outer: Command, command: &Command) -> Command {
+    outer.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        outer.current_dir(directory);
+    }
+    outer
+}
+
 /// Runs a command to its end; fails unless it succeeds.
 pub(crate) fn timed(mut command: Command) -> Result<(Time, Output)> {
     let (started, cpu_before) = (Instant::now(), children_cpu_seconds()?);
@@ -225,6 +282,29 @@ mod tests {
     fn median_of_odd_and_even_counts() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    fn shell(script: &str) -> Result<Command> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Ok(command)
+    }
+
+    #[test]
+    fn only_reports_may_follow_what_the_first_prints() {
+        let reporting = |first, second| Pair::measure_reporting(1, || shell(first), || shell(second)).is_ok();
+        assert!(reporting("echo a", "echo a; echo report"));
+        assert!(!reporting("echo a", "echo b; echo report") && !reporting("echo a; echo b", "echo a"));
+        assert!(Pair::measure(1, || shell("echo a"), || shell("echo a; echo report")).is_err());
+    }
+
+    #[test]
+    fn what_is_run_once_is_compared_with_the_median() {
+        let once = |runs, first, second| Pair::measure_once(runs, || shell(first), || shell(second));
+        let pair = once(3, "sleep 0.01; echo a", "sleep 0.1; echo a").unwrap();
+        assert_eq!((pair.first.len(), pair.second.len()), (1, 1));
+        assert!(pair.first[0].wall_seconds >= 0.01 && pair.second[0].wall_seconds >= 0.1);
+        assert!(once(1, "echo a", "echo b").is_err() && once(0, ":", ":").is_err());
     }
 
     #[test]

@@ -53,6 +53,10 @@ pub(crate) const TESTS: &[Package] = &[
 /// What the oracle needs.
 pub(crate) const ORACLE: &[Package] = &[package("valgrind", "valgrind"), package("gcc", "gcc")];
 
+/// What `cargo xtask bench trace` needs.
+pub(crate) const TRACING: &[Package] =
+    &[package("clang-19", "clang-19"), package("binutils", "objcopy"), package("valgrind", "valgrind")];
+
 /// What building Debian's source packages needs.
 pub(crate) const SOURCES: &[Package] = &[package("dpkg-dev", "dpkg-source"), package("make", "make")];
 

@@ -1,12 +1,14 @@
 //! The program under test: a release build of `slimline`, and its sessions.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::measure::timed;
+use crate::compilers::Compilers;
+use crate::measure::{started_by, timed};
 use crate::{root, target_dir};
 
 /// What these tasks read of `slimline report --format json`: the documented names, not the code that wrote them.
@@ -31,6 +33,17 @@ pub(crate) struct Coverage {
     pub(crate) structures: f64,
     pub(crate) fields: f64,
     pub(crate) missing: Vec<Missing>,
+}
+
+/// What these tasks read of `slimline trace --format json`.
+#[derive(Debug, Deserialize)]
+struct TraceReport {
+    total: Counts,
+}
+
+#[derive(Debug, Deserialize)]
+struct Counts {
+    accesses: u64,
 }
 
 /// What is not resolved for one reason.
@@ -76,17 +89,16 @@ pub(crate) struct Slimline {
 impl Slimline {
     /// Builds the release binary; sessions will go to `<target>/sessions`.
     pub(crate) fn build() -> Result<Self> {
-        let status = Command::new("cargo")
-            .args(["build", "--release", "--package", "slimline"])
-            .current_dir(root())
-            .status()
-            .context("cargo build --release")?;
-        if !status.success() {
-            bail!("cargo build --release --package slimline: {status}");
-        }
+        build(&["--package", "slimline"])?;
         let sessions = target_dir()?.join("sessions");
         std::fs::create_dir_all(&sessions).with_context(|| sessions.display().to_string())?;
         Ok(Self { executable: target_dir()?.join("release/slimline"), sessions })
+    }
+
+    /// A program that reads a trace and throws it away, as slimline itself never does.
+    pub(crate) fn discarding(&self) -> Result<PathBuf> {
+        build(&["--package", "slimline-collect", "--example", "discard_trace"])?;
+        Ok(self.executable.with_file_name("examples").join("discard_trace"))
     }
 
     /// Where the session of that name goes; that of another run of these tasks lies elsewhere.
@@ -99,17 +111,29 @@ impl Slimline {
     pub(crate) fn record(&self, command: &Command, session: &Path, options: &[&str]) -> Command {
         let mut record = Command::new(&self.executable);
         record.arg("record").args(options).arg("-o").arg(session).arg("--");
-        record.arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => record.env(name, value),
-                None => record.env_remove(name),
-            };
-        }
-        if let Some(directory) = command.get_current_dir() {
-            record.current_dir(directory);
-        }
-        record
+        started_by(record, command)
+    }
+
+    /// `slimline trace` of an instrumented `command`, likewise.
+    pub(crate) fn trace(&self, command: &Command, options: &[&OsStr]) -> Command {
+        let mut trace = Command::new(&self.executable);
+        trace.arg("trace").args(options).arg("--");
+        started_by(trace, command)
+    }
+
+    /// How many accesses a trace on disk has.
+    pub(crate) fn traced_accesses(&self, trace: &Path) -> Result<u64> {
+        let mut command = Command::new(&self.executable);
+        command.args(["trace", "--format", "json", "--replay"]).arg(trace);
+        let (_, output) = timed(command)?;
+        let report: TraceReport =
+            serde_json::from_slice(&output.stdout).context("what `slimline trace --format json` printed")?;
+        Ok(report.total.accesses)
+    }
+
+    /// `slimline cc` and `slimline c++`, with the clang of [`Compilers::clang`].
+    pub(crate) fn compilers(&self) -> Result<Compilers> {
+        Compilers::instrumenting(&self.executable)
     }
 
     /// `slimline report --format json` of a session.
@@ -119,4 +143,18 @@ impl Slimline {
         let (_, output) = timed(command)?;
         serde_json::from_slice(&output.stdout).context("what `slimline report --format json` printed")
     }
+}
+
+/// `cargo build --release` of something.
+fn build(what: &[&str]) -> Result<()> {
+    let status = Command::new("cargo")
+        .args(["build", "--release"])
+        .args(what)
+        .current_dir(root())
+        .status()
+        .context("cargo build --release")?;
+    if !status.success() {
+        bail!("cargo build --release {}: {status}", what.join(" "));
+    }
+    Ok(())
 }

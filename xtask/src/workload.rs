@@ -22,6 +22,16 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
+    pub(crate) fn new(
+        name: &str,
+        program: PathBuf,
+        arguments: Vec<String>,
+        input: Option<PathBuf>,
+        kind: &'static str,
+    ) -> Self {
+        Self { name: name.to_owned(), program, arguments, input, kind }
+    }
+
     /// The command, without its standard input.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -74,7 +84,7 @@ pub(crate) fn shortest() -> Command {
 /// A program of ours at -O2.
 fn sample(name: &str, passes: u64, kind: &'static str) -> Result<Workload> {
     let program = Program::named(name)?.build(Optimization::O2, &target_dir()?.join("programs"))?;
-    Ok(Workload { name: name.to_owned(), program, arguments: vec![passes.to_string()], input: None, kind })
+    Ok(Workload::new(name, program, vec![passes.to_string()], None, kind))
 }
 
 /// Its argument is the number of steps.
@@ -118,17 +128,13 @@ pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
     ];
     Ok(rows
         .into_iter()
-        .map(|(name, program, arguments, input)| Workload {
-            name: name.to_owned(),
-            program,
-            arguments,
-            input: input.map(Path::to_owned),
-            kind: "Debian's",
+        .map(|(name, program, arguments, input)| {
+            Workload::new(name, program, arguments, input.map(Path::to_owned), "Debian's")
         })
         .collect())
 }
 
-fn strings(words: &[&str]) -> Vec<String> {
+pub(crate) fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 

@@ -30,7 +30,7 @@ struct Allocated {
 pub(super) const PROGRAMS: &[Foreign] = &[
     Foreign {
         build: SVM_TRAIN,
-        input: inputs::svm_problem,
+        input: || inputs::svm_problem(4500),
         arguments: &["-q", "-m", "1", "INPUT", "/dev/null"],
         skip: &[],
         structures: &[Allocated {
@@ -43,7 +43,7 @@ pub(super) const PROGRAMS: &[Foreign] = &[
     },
     Foreign {
         build: LUA,
-        input: || inputs::LUA.to_owned(),
+        input: || inputs::lua(100_000, 960),
         arguments: &["INPUT"],
         skip: &["l_alloc", "luaM_malloc_", "luaM_realloc_", "luaM_saferealloc_", "luaC_newobj"],
         structures: &[
@@ -67,7 +67,7 @@ pub(super) const PROGRAMS: &[Foreign] = &[
     },
     Foreign {
         build: BZIP2,
-        input: inputs::numbers,
+        input: || inputs::numbers(12_000_000),
         arguments: &["-k", "-f", "INPUT"],
         skip: &["default_bzalloc"],
         structures: &[

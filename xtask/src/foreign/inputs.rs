@@ -13,16 +13,20 @@ for (var pass = 0; pass < 480; pass++)
 print(sum, points[100].y);
 ";
 
-/// A table of tables, walked again and again.
-pub(crate) const LUA: &str = r#"
-local points = {}
-for i = 1, 100000 do points[i] = { x = i % 97, y = i % 89, mass = 1.5, name = "p" .. i % 50 } end
+/// A table of so many tables, walked so often.
+pub(crate) fn lua(points: u32, passes: u32) -> String {
+    format!(
+        r#"
+local points = {{}}
+for i = 1, {points} do points[i] = {{ x = i % 97, y = i % 89, mass = 1.5, name = "p" .. i % 50 }} end
 local sum = 0
-for pass = 1, 960 do
+for pass = 1, {passes} do
   for i = 1, #points do local p = points[i]; sum = sum + p.x * p.mass; p.y = p.y + 1 end
 end
 print(sum, points[100].y)
-"#;
+"#
+    )
+}
 
 /// Xorshift numbers (Marsaglia 2003), the same each time.
 fn random_numbers() -> impl FnMut() -> u64 {
@@ -53,11 +57,11 @@ pub(crate) fn satisfiability_problem() -> String {
 }
 
 /// Two classes of sparse vectors of random numbers.
-pub(crate) fn svm_problem() -> String {
+pub(crate) fn svm_problem(vectors: u32) -> String {
     let mut next = random_numbers();
     let mut random = 0;
     let mut text = String::new();
-    for _ in 0..4500 {
+    for _ in 0..vectors {
         let mut features = String::new();
         for column in 1..=40 {
             random = next();
@@ -72,20 +76,21 @@ pub(crate) fn svm_problem() -> String {
     text
 }
 
-/// Numbers, one a line: text that compresses well.
-pub(crate) fn numbers() -> String {
-    (0..12_000_000).map(|number: u32| format!("{number}\n")).collect()
+/// So many numbers, one a line: text that compresses well.
+pub(crate) fn numbers(count: u32) -> String {
+    (0..count).map(|number| format!("{number}\n")).collect()
 }
 
-/// A table with an index, a join and a grouping.
-pub(crate) fn sql() -> String {
-    "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);
-     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+/// A table of so many rows with an index, a join and a grouping.
+pub(crate) fn sql(rows: u32) -> String {
+    format!(
+        "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
      INSERT INTO t SELECT i, (i * 7919) % 100003, 'row ' || (i % 1000) FROM n;
      CREATE INDEX tb ON t(b);
      SELECT count(*), sum(x.a * y.b % 1000) FROM t x JOIN t y ON y.b = x.a % 100003;
      SELECT c, count(*), max(b) FROM t GROUP BY c ORDER BY 3 DESC, 1 LIMIT 5;\n"
-        .to_owned()
+    )
 }
 
 /// What builds 3000 libraries of 40 parts each, in the language of ninja.

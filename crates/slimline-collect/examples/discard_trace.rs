@@ -1,0 +1,97 @@
+//! The least that reads a trace: `discard_trace [--count] COMMAND…` runs an instrumented program and throws away what it
+//! writes, so that what is left is the price of writing it. With `--count` it decodes the records and counts how often each
+//! site was there; the sum is told on standard error. What `cargo xtask bench trace` runs.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use slimline_collect::{Event, TracePlan, TraceSink, trace};
+use slimline_trace::stream::chunk::Chunk;
+use slimline_trace::stream::decode::{Decoder, Program, Visits};
+use slimline_trace::stream::sites::Module;
+
+fn main() -> ExitCode {
+    let mut command: Vec<OsString> = env::args_os().skip(1).collect();
+    let is_counting = command.first().is_some_and(|first| first == "--count");
+    command.drain(..usize::from(is_counting));
+    let mut counter = Counter::default();
+    let sink: &mut dyn TraceSink = if is_counting { &mut counter } else { &mut Discard };
+    match trace(&command, TracePlan::default(), sink) {
+        Ok(outcome) => {
+            if outcome.processes == 0 {
+                eprintln!("discard_trace: nothing was traced");
+                return ExitCode::FAILURE;
+            }
+            if is_counting {
+                eprintln!("discard_trace: {} accesses and other events", counter.total());
+            }
+            outcome.exit()
+        }
+        Err(error) => {
+            eprintln!("discard_trace: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Discard;
+
+impl TraceSink for Discard {
+    fn take(&mut self, _: Event<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+
+    fn take_growing(&mut self, _: Chunk<'_>, _: u64) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+/// Decodes, and counts for each segment how often it was there, and with it each of its sites.
+#[derive(Default)]
+struct Counter {
+    program: Program,
+    decoder: Decoder,
+    visits: Vec<Visits>,
+    /// By segment.
+    times: Vec<u64>,
+}
+
+impl Counter {
+    fn total(&self) -> u64 {
+        self.program.segments().iter().zip(&self.times).map(|(segment, times)| u64::from(segment.sites) * times).sum()
+    }
+}
+
+impl TraceSink for Counter {
+    fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Object { section, .. } => {
+                let section = section.map_err(io::Error::other)?;
+                let modules = Module::read_section(&section).map_err(io::Error::other)?;
+                modules.into_iter().for_each(|(id, module)| self.program.add(id, module));
+                self.times.resize(self.program.segments().len(), 0);
+            }
+            Event::Chunk(chunk) | Event::Part(chunk) => {
+                let Self { program, decoder, visits, times } = self;
+                decoder.decode(program, &chunk.words, chunk.is_open, visits);
+                visits.iter().for_each(|visit| times[visit.segment.0 as usize] += u64::from(visit.times));
+            }
+            Event::Begin(_) | Event::PutInOrder { .. } | Event::End(_) => {}
+        }
+        Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        false
+    }
+
+    fn take_growing(&mut self, _: Chunk<'_>, _: u64) -> io::Result<usize> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,87 @@
+//! Which compilers of C and C++ make a program that is measured.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// clang's version where programs with and without instrumentation are compared: one that `slimline cc` knows.
+const CLANG: &str = "clang-19";
+const CLANG_CPP: &str = "clang++-19";
+
+/// A compiler of C and one of C++.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Compilers {
+    /// Shell words.
+    c: String,
+    /// Shell words.
+    cpp: String,
+    /// What is made anew where this file has changed: it is one of ours.
+    changing: Option<PathBuf>,
+}
+
+impl Compilers {
+    pub(crate) fn gnu() -> Self {
+        Self { c: "gcc".to_owned(), cpp: "g++".to_owned(), changing: None }
+    }
+
+    pub(crate) fn clang() -> Self {
+        Self { c: CLANG.to_owned(), cpp: CLANG_CPP.to_owned(), changing: None }
+    }
+
+    /// `cc` and `c++` of this executable of slimline, with the same clang.
+    pub(crate) fn instrumenting(slimline: &Path) -> Result<Self> {
+        let path = slimline.to_str().context("the target directory's path is no UTF-8")?;
+        let path = format!("'{}'", path.replace('\'', r"'\''"));
+        let words = |task| format!("SLIMLINE_CLANG={CLANG} {path} {task}");
+        Ok(Self { c: words("cc"), cpp: words("c++"), changing: Some(slimline.to_owned()) })
+    }
+
+    /// Whether a script leaves open which compiler it calls.
+    pub(crate) fn are_asked_for(script: &str) -> bool {
+        script.contains("$CC") || script.contains("$CXX")
+    }
+
+    /// A shell script with the compilers in the place of `$CC` and `$CXX`, where they begin a command.
+    pub(crate) fn in_script(&self, script: &str) -> String {
+        script.replace("$CXX", &self.cpp).replace("$CC", &self.c)
+    }
+
+    /// Whether a file is there that they made as they are.
+    pub(crate) fn are_older_than(&self, made: &Path) -> bool {
+        let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+        changed(made).is_some_and(|made| match &self.changing {
+            Some(compiler) => changed(compiler).is_some_and(|compiler| compiler < made),
+            None => true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_name_compilers() {
+        let script = "make x.c && $CC -c x.c && $CXX x.o";
+        assert!(Compilers::are_asked_for(script) && !Compilers::are_asked_for("make CFLAGS=-g"));
+        assert_eq!(Compilers::gnu().in_script(script), "make x.c && gcc -c x.c && g++ x.o");
+        let ours = Compilers::instrumenting(Path::new("/it's/slimline")).unwrap();
+        assert_eq!(ours.in_script("$CXX a.cc"), r"SLIMLINE_CLANG=clang-19 '/it'\''s/slimline' c++ a.cc");
+    }
+
+    #[test]
+    fn what_an_older_slimline_made_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, second| {
+            let path = directory.path().join(name);
+            let file = std::fs::File::create(&path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second)).unwrap();
+            path
+        };
+        let (old, slimline, new) = (file("old", 10), file("slimline", 20), file("new", 30));
+        let ours = Compilers::instrumenting(&slimline).unwrap();
+        let missing = directory.path().join("missing");
+        assert_eq!([&old, &new, &missing].map(|made| ours.are_older_than(made)), [false, true, false]);
+        assert_eq!([&old, &missing].map(|made| Compilers::gnu().are_older_than(made)), [true, false]);
+    }
+}

@@ -1,0 +1,390 @@
+//! `cargo xtask bench trace`: what tracing every access costs, and what it takes on disk.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use sample_programs::{Language, Program};
+
+use crate::compilers::Compilers;
+use crate::foreign::{self, Build, inputs};
+use crate::measure::{Pair, median, started_by, timed};
+use crate::selection::select;
+use crate::slimline::Slimline;
+use crate::workload::{Workload, strings};
+use crate::{setup, target_dir};
+
+/// What a program mostly does, for the goals that depend on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Loops,
+    PointerChasing,
+    Allocating,
+    /// A program that nobody here wrote.
+    Real,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loops => "loops",
+            Self::PointerChasing => "pointer chasing",
+            Self::Allocating => "allocating",
+            Self::Real => "real",
+        }
+    }
+}
+
+/// A program with two inputs: one that keeps it busy for a tenth of a second or more, and one of some milliseconds for lackey,
+/// which prints a line for each instruction.
+struct Case {
+    name: &'static str,
+    kind: Kind,
+    how: How,
+}
+
+enum How {
+    /// One of ours, with its arguments.
+    Ours { long: &'static [&'static str], short: &'static [&'static str] },
+    /// One of others', with the text of its input, which is its standard input where no argument is `INPUT`.
+    Foreign { build: Build, arguments: &'static [&'static str], long: fn() -> String, short: fn() -> String },
+}
+
+const CASES: &[Case] = &[
+    Case { name: "int4_two_loops", kind: Kind::Loops, how: How::Ours { long: &["20"], short: &["1", "500000"] } },
+    Case { name: "particles", kind: Kind::Loops, how: How::Ours { long: &["10"], short: &["1", "50000"] } },
+    Case { name: "list_chase", kind: Kind::PointerChasing, how: How::Ours { long: &["3"], short: &["1", "50000"] } },
+    Case {
+        name: "search_tree",
+        kind: Kind::PointerChasing,
+        how: How::Ours { long: &["1000000"], short: &["10000", "10000"] },
+    },
+    Case { name: "alloc_maps", kind: Kind::Allocating, how: How::Ours { long: &["200000"], short: &["6000"] } },
+    Case {
+        name: "lua",
+        kind: Kind::Real,
+        how: How::Foreign {
+            build: foreign::LUA,
+            arguments: &["INPUT"],
+            long: || inputs::lua(50_000, 80),
+            short: || inputs::lua(2_000, 50),
+        },
+    },
+    Case {
+        name: "sqlite3",
+        kind: Kind::Real,
+        how: How::Foreign {
+            build: foreign::SQLITE3,
+            arguments: &[":memory:"],
+            long: || inputs::sql(80_000),
+            short: || inputs::sql(3_000),
+        },
+    },
+    Case {
+        name: "bzip2",
+        kind: Kind::Real,
+        how: How::Foreign {
+            build: foreign::BZIP2,
+            arguments: &["-c", "INPUT"],
+            long: || inputs::numbers(400_000),
+            short: || inputs::numbers(12_000),
+        },
+    },
+    Case {
+        name: "svm-train",
+        kind: Kind::Real,
+        how: How::Foreign {
+            build: foreign::SVM_TRAIN,
+            arguments: &["-q", "-m", "1", "INPUT", "/dev/null"],
+            long: || inputs::svm_problem(800),
+            short: || inputs::svm_problem(100),
+        },
+    },
+];
+
+/// How a program is run, in the order of the table's columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// The instrumented program by itself: nobody reads, so the gate stays closed.
+    Untraced,
+    /// Under `slimline trace --paused`: the gate stays closed.
+    Paused,
+    /// What it writes is read and thrown away.
+    Discarded,
+    /// It is decoded, and counted by site.
+    Counted,
+    /// `slimline trace --live`: all that a report says, splits included.
+    Live,
+    /// `slimline trace -o`.
+    Recorded,
+    /// Valgrind's own price.
+    ValgrindNone,
+    Cachegrind,
+    Lackey,
+}
+
+impl Way {
+    const ALL: [Self; 9] = [
+        Self::Untraced,
+        Self::Paused,
+        Self::Discarded,
+        Self::Counted,
+        Self::Live,
+        Self::Recorded,
+        Self::ValgrindNone,
+        Self::Cachegrind,
+        Self::Lackey,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Untraced => "untraced",
+            Self::Paused => "paused",
+            Self::Discarded => "discarded",
+            Self::Counted => "counted",
+            Self::Live => "live",
+            Self::Recorded => "recorded",
+            Self::ValgrindNone => "Valgrind none",
+            Self::Cachegrind => "cachegrind",
+            Self::Lackey => "lackey",
+        }
+    }
+
+    /// What takes 20 times as long and more is run once.
+    fn is_slow(self) -> bool {
+        matches!(self, Self::Cachegrind | Self::Lackey)
+    }
+
+    /// What takes 1000 times as long and more gets the short input.
+    fn is_short(self) -> bool {
+        self == Self::Lackey
+    }
+
+    fn prints_a_report(self) -> bool {
+        matches!(self, Self::Paused | Self::Live)
+    }
+}
+
+/// A bound of issue 4 for some ways and kinds.
+struct Goal {
+    what: &'static str,
+    ways: &'static [Way],
+    at_most: f64,
+    kinds: &'static [Kind],
+}
+
+const EVERY_KIND: &[Kind] = &[Kind::Loops, Kind::PointerChasing, Kind::Allocating, Kind::Real];
+
+const GOALS: &[Goal] = &[
+    Goal { what: "gate off", ways: &[Way::Untraced, Way::Paused], at_most: 1.1, kinds: EVERY_KIND },
+    Goal { what: "discarded, real programs", ways: &[Way::Discarded], at_most: 2.5, kinds: &[Kind::Real] },
+    Goal { what: "live, with splits", ways: &[Way::Live], at_most: 8.0, kinds: EVERY_KIND },
+    Goal { what: "recorded", ways: &[Way::Recorded], at_most: 6.0, kinds: EVERY_KIND },
+];
+
+/// Most bytes an access takes on disk, by kind.
+const BYTES_GOALS: [(&str, Kind, f64); 2] =
+    [("bytes an access, loops", Kind::Loops, 1.0), ("bytes an access, pointer chasing", Kind::PointerChasing, 3.0)];
+
+/// Native runs beside one of a slow tool.
+const NATIVE_RUNS: usize = 5;
+
+/// What was measured of a program.
+struct Costs<'a> {
+    case: &'a Case,
+    native_seconds: f64,
+    /// Of each way, by the native run's: medians of wall time, and of CPU time where it can be told.
+    ratios: Vec<(Way, f64, Option<f64>)>,
+    bytes_per_access: f64,
+}
+
+/// Measures all cases; prints Markdown tables. Whether all goals are met.
+pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
+    let cases = select(CASES.iter().collect(), |case| case.name, only)?;
+    setup::install(setup::TRACING)?;
+    let slimline = Slimline::build()?;
+    let bench = Bench { runs, discard: slimline.discarding()?, slimline };
+    let names: Vec<&str> = Way::ALL.iter().map(|way| way.name()).collect();
+    let columns = names.join(" | ");
+    let rule = "| --- ".repeat(names.len());
+    println!("Wall time by that of the native program:\n");
+    println!("| program | kind | native, s | {columns} | bytes an access |\n| --- | --- | --- {rule}| --- |");
+    let mut all = Vec::new();
+    for case in cases {
+        let costs = bench.measure(case).with_context(|| case.name.to_owned())?;
+        let Costs { native_seconds, bytes_per_access, .. } = costs;
+        let cells = costs.cells(|&(_, wall, _)| Some(wall));
+        println!("| {} | {} | {native_seconds:.2} | {cells} | {bytes_per_access:.3} |", case.name, case.kind.name());
+        all.push(costs);
+    }
+    println!("\nCPU time, with all that runs beside the program:\n");
+    println!("| program | {columns} |\n| --- {rule}|");
+    for costs in &all {
+        println!("| {} | {} |", costs.case.name, costs.cells(|&(_, _, cpu)| cpu));
+    }
+    println!("\nGoals, by wall time:\n\n| goal | at most | met by | missed by |\n| --- | --- | --- | --- |");
+    let mut are_met = true;
+    for goal in GOALS {
+        let worst = |costs: &Costs<'_>| {
+            let ratios = costs.ratios.iter().filter(|(way, ..)| goal.ways.contains(way));
+            ratios.map(|&(_, wall, _)| wall).fold(0.0, f64::max)
+        };
+        are_met &= show_goal(goal.what, goal.at_most, &all, goal.kinds, worst);
+    }
+    for (what, kind, at_most) in BYTES_GOALS {
+        are_met &= show_goal(what, at_most, &all, &[kind], |costs| costs.bytes_per_access);
+    }
+    Ok(are_met)
+}
+
+/// Prints who meets a goal and who doesn't. Whether all that it is for do.
+fn show_goal(what: &str, at_most: f64, all: &[Costs<'_>], kinds: &[Kind], cost: impl Fn(&Costs<'_>) -> f64) -> bool {
+    let bound_by = all.iter().filter(|costs| kinds.contains(&costs.case.kind));
+    let (met, missed): (Vec<_>, Vec<_>) = bound_by.partition(|costs| cost(costs) <= at_most);
+    let names = |some: &[&Costs<'_>]| match some {
+        [] => "–".to_owned(),
+        _ => some.iter().map(|one| format!("{} {:.2}", one.case.name, cost(one))).collect::<Vec<_>>().join(", "),
+    };
+    println!("| {what} | {at_most} | {} | {} |", names(&met), names(&missed));
+    missed.is_empty()
+}
+
+impl Costs<'_> {
+    fn cells(&self, of: impl Fn(&(Way, f64, Option<f64>)) -> Option<f64>) -> String {
+        let cell = |ratio: Option<f64>| match ratio {
+            None => "–".to_owned(),
+            Some(ratio) if ratio < 10.0 => format!("{ratio:.2}"),
+            Some(ratio) => format!("{ratio:.0}"),
+        };
+        self.ratios.iter().map(|ratios| cell(of(ratios))).collect::<Vec<_>>().join(" | ")
+    }
+}
+
+struct Bench {
+    runs: usize,
+    slimline: Slimline,
+    /// Reads a trace and throws it away.
+    discard: PathBuf,
+}
+
+impl Bench {
+    fn measure<'a>(&self, case: &'a Case) -> Result<Costs<'a>> {
+        let (native, traced) = (Compilers::clang(), self.slimline.compilers()?);
+        let native = without_debug_information(&case.executable(&native, "native")?)?;
+        let traced = case.executable(&traced, "traced")?;
+        let session = self.slimline.session("traced");
+        let mut native_seconds = Vec::new();
+        let mut ratios = Vec::new();
+        for way in Way::ALL {
+            let [native, traced] = [&native, &traced].map(|program| case.workload(program, way.is_short()));
+            let (native, traced) = (native?, traced?);
+            let first = || native.with_input(native.command());
+            let second = || native.with_input(self.command(way, &native, &traced, &session));
+            let pair = match (way.is_slow(), way.prints_a_report()) {
+                (true, _) => Pair::measure_once(NATIVE_RUNS, first, second),
+                (false, true) => Pair::measure_reporting(self.runs, first, second),
+                (false, false) => Pair::measure(self.runs, first, second),
+            };
+            let pair = pair.with_context(|| way.name())?;
+            if !way.is_slow() {
+                native_seconds.push(pair.first_seconds());
+            }
+            // CPU time is told to a hundredth of a second: nothing of a short run.
+            let cpu = (!way.is_short()).then(|| pair.cpu_ratio().median);
+            ratios.push((way, pair.wall_ratio().median, cpu));
+        }
+        let accesses = self.slimline.traced_accesses(&session)?;
+        ensure!(accesses > 0, "its trace has no access");
+        let bytes_per_access = bytes_below(&session)? as f64 / accesses as f64;
+        // The next program's is moved here, and this one beside it.
+        for recorded in [session.with_extension("old"), session] {
+            if recorded.exists() {
+                std::fs::remove_dir_all(&recorded).with_context(|| recorded.display().to_string())?;
+            }
+        }
+        Ok(Costs { case, native_seconds: median(native_seconds), ratios, bytes_per_access })
+    }
+
+    fn command(&self, way: Way, native: &Workload, traced: &Workload, session: &Path) -> Command {
+        let trace = |options: &[&OsStr]| self.slimline.trace(&traced.command(), options);
+        let reader = |options: &[&str]| {
+            let mut reader = Command::new(&self.discard);
+            reader.args(options);
+            started_by(reader, &traced.command())
+        };
+        let valgrind = |options: &[&str]| {
+            let mut valgrind = Command::new("valgrind");
+            valgrind.args(options).arg("--log-file=/dev/null");
+            started_by(valgrind, &native.command())
+        };
+        match way {
+            Way::Untraced => traced.command(),
+            Way::Paused => trace(&["--live".as_ref(), "--paused".as_ref()]),
+            Way::Discarded => reader(&[]),
+            Way::Counted => reader(&["--count"]),
+            Way::Live => trace(&["--live".as_ref()]),
+            Way::Recorded => trace(&["-o".as_ref(), session.as_os_str()]),
+            Way::ValgrindNone => valgrind(&["--tool=none"]),
+            Way::Cachegrind => valgrind(&["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]),
+            Way::Lackey => valgrind(&["--tool=lackey", "--trace-mem=yes"]),
+        }
+    }
+}
+
+impl Case {
+    /// The program as these compilers make it.
+    fn executable(&self, compilers: &Compilers, made: &str) -> Result<PathBuf> {
+        if let How::Foreign { build, .. } = &self.how {
+            return build.executable_by(compilers);
+        }
+        let program = Program::named(self.name)?;
+        let executable = target_dir()?.join(format!("programs/{}.{made}", self.name));
+        std::fs::create_dir_all(executable.with_file_name(""))?;
+        let compiler = match program.language {
+            Language::C => "$CC",
+            Language::Cpp => "$CXX",
+            Language::Rust | Language::Fortran => anyhow::bail!("neither C nor C++"),
+        };
+        let script = compilers.in_script(&format!("{compiler} -O2 -g -pthread \"$SOURCE\" -o \"$OUTPUT\""));
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).env("SOURCE", &program.source).env("OUTPUT", &executable);
+        timed(command)?;
+        Ok(executable)
+    }
+
+    fn workload(&self, program: &Path, is_short: bool) -> Result<Workload> {
+        let (arguments, input) = match &self.how {
+            How::Ours { long, short } => (strings(if is_short { short } else { long }), None),
+            How::Foreign { build, arguments, long, short } => {
+                let text = if is_short { short() } else { long() };
+                let file = foreign::input(build.name, &text)?;
+                let path = file.display().to_string();
+                let words = arguments.iter().map(|word| if *word == "INPUT" { &path } else { *word }.to_owned());
+                (words.collect(), (!arguments.contains(&"INPUT")).then_some(file))
+            }
+        };
+        Ok(Workload::new(self.name, program.to_owned(), arguments, input, self.kind.name()))
+    }
+}
+
+/// A copy of it for Valgrind, which gives up on what clang writes today.
+fn without_debug_information(executable: &Path) -> Result<PathBuf> {
+    let name = executable.file_name().context("no file")?.to_string_lossy();
+    let stripped = executable.with_file_name(format!("{name}.stripped"));
+    let mut objcopy = Command::new("objcopy");
+    objcopy.arg("--strip-debug").arg(executable).arg(&stripped);
+    timed(objcopy)?;
+    Ok(stripped)
+}
+
+/// Bytes of all files in a directory and below.
+fn bytes_below(directory: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}
