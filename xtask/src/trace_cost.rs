@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
         how: How::Foreign {
             build: foreign::LUA,
             arguments: &["INPUT"],
-            long: || inputs::lua(50_000, 80),
+            long: || inputs::lua(50_000, 30),
             short: || inputs::lua(2_000, 50),
         },
     },
