@@ -157,7 +157,7 @@ impl Tables {
 }
 
 /// Whose accesses are that name no object by themselves: at each instruction, of those groups that it was seen to access
-/// otherwise, in proportion to these accesses.
+/// otherwise, in proportion to these accesses (of those made of its type, to how many of each were met).
 ///
 /// - Heap blocks that were not followed belong to the groups whose followed blocks the instruction accesses; where it was
 ///   seen to access none, those that others access by the same type, of its function before any of the program; else those

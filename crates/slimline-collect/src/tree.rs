@@ -122,7 +122,7 @@ impl Tree {
                 }
                 return;
             }
-            Verdict::MayHaveAgent => format!("{name} was started without LD_PRELOAD, so the agent was not loaded"),
+            Verdict::MayHaveAgent => format!("{name} was started without the agent in LD_PRELOAD"),
             Verdict::Without(why) => why,
             Verdict::Unrecordable(why) => {
                 self.told.insert(pid, program);

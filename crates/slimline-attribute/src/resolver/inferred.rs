@@ -62,43 +62,39 @@ impl<'a> Seen<'a> {
 
     /// What says best whose the accesses of a site are: what the instruction itself accessed otherwise; what others did
     /// by the same type, of its function before those of the whole program; the function's others.
-    fn owners(&self, site: SiteId, declared: &BTreeMap<GroupId, Declared>) -> ByGroup {
+    fn owners(&self, site: SiteId, made_of: &BTreeMap<TypeId, ByGroup>) -> ByGroup {
         let function = function_of(self.sites, site);
         let by_type = |structure| {
-            let seen = self.by_use.get(&(function, structure)).or_else(|| self.by_type.get(&structure)).cloned();
-            seen.or_else(|| self.declared(structure, declared))
+            let seen = self.by_use.get(&(function, structure)).or_else(|| self.by_type.get(&structure));
+            seen.or_else(|| made_of.get(&structure))
         };
-        let own = self.by_site.get(&site).cloned();
-        let own = own.or_else(|| self.structure(site).and_then(by_type));
-        own.or_else(|| self.by_function.get(&function).cloned()).unwrap_or_default()
+        let own = self.by_site.get(&site).or_else(|| self.structure(site).and_then(by_type));
+        own.or_else(|| self.by_function.get(&function)).cloned().unwrap_or_default()
     }
 
-    /// Groups of objects that are made of the type or have one inside, in proportion to how many were met.
-    fn declared(&self, structure: TypeId, declared: &BTreeMap<GroupId, Declared>) -> Option<ByGroup> {
-        let of_type = declared.iter().filter(|(_, group)| holds(self.types, group.element, structure));
-        let found: ByGroup = of_type.map(|(&id, group)| (id, group.objects)).collect();
-        (!found.is_empty()).then_some(found)
+    /// Groups whose blocks were followed, by each structure that the sites access: those whose objects are made of it or
+    /// have one inside, with how many of these were met.
+    fn made_of(&self, groups: &Groups, accessing: &[SiteId]) -> BTreeMap<TypeId, ByGroup> {
+        let followed: BTreeSet<GroupId> = self.by_site.values().flat_map(|groups| groups.keys().copied()).collect();
+        let mut made_of: BTreeMap<TypeId, ByGroup> = BTreeMap::new();
+        for structure in accessing.iter().filter_map(|&site| self.structure(site)).collect::<BTreeSet<_>>() {
+            for &id in &followed {
+                let row = groups.row(id);
+                if row.element.is_some_and(|element| holds(self.types, element.type_id, structure)) {
+                    made_of.entry(structure).or_default().insert(id, row.objects);
+                }
+            }
+        }
+        made_of
     }
-}
-
-/// What a group's objects are made of.
-struct Declared {
-    element: TypeId,
-    objects: u64,
 }
 
 /// Of blocks that were not followed.
 fn not_followed(group: GroupId, groups: &Groups, seen: &Seen<'_>) -> Vec<(SiteId, GroupId, u64)> {
-    let used: BTreeSet<GroupId> =
-        seen.uses.iter().filter(|(_, used)| used.in_followed_heap > 0).map(|(&(group, _), _)| group).collect();
-    let declared = used.into_iter().filter_map(|id| {
-        let row = groups.row(id);
-        Some((id, Declared { element: row.element?.type_id, objects: row.objects }))
-    });
-    let declared = declared.collect();
-    let sites = seen.uses.keys().filter(|(of, _)| *of == group).map(|&(_, site)| site);
-    let owners = |site| seen.owners(site, &declared).into_iter().map(move |(group, accesses)| (site, group, accesses));
-    sites.flat_map(owners).collect()
+    let sites: Vec<SiteId> = seen.uses.keys().filter(|(of, _)| *of == group).map(|&(_, site)| site).collect();
+    let made_of = seen.made_of(groups, &sites);
+    let owners = |site| seen.owners(site, &made_of).into_iter().map(move |(group, accesses)| (site, group, accesses));
+    sites.into_iter().flat_map(owners).collect()
 }
 
 /// Of samples without an address: as the same instruction's others.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gimli::{AttributeValue, constants as dw};
 
-use super::debug_info::{DebugInfo, Die, Entry, unsigned};
+use super::debug_info::{DebugInfo, Die, Entry};
 use super::location::{FrameBase, Piece, Place};
 
 /// A variable, or a piece of it, is in a place while the instruction pointer is in `begin..end`.
@@ -160,12 +160,8 @@ impl<'a> DebugInfo<'a> {
         }
     }
 
-    /// First address of the function, as calls name it.
+    /// First address of the function, as calls name it: compilers list the part first that it is entered by.
     pub(super) fn entry_address(&self, die: Die) -> Option<u64> {
-        let entry = self.entry(die)?;
-        match unsigned(&entry, dw::DW_AT_low_pc) {
-            Some(address) => Some(address),
-            None => self.code_ranges(die.unit, &entry).first().map(|range| range.0),
-        }
+        self.code_ranges(die.unit, &self.entry(die)?).first().map(|range| range.0)
     }
 }

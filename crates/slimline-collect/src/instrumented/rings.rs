@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::stream::chunk::Chunk;
@@ -120,7 +121,7 @@ impl Rings {
     }
 
     /// Hands on what there is. Whether there was anything.
-    pub(super) fn pass(&mut self, sink: &mut dyn TraceSink) -> std::io::Result<bool> {
+    pub(super) fn pass(&mut self, sink: &mut dyn TraceSink) -> io::Result<bool> {
         let now_ns = monotonic_ns();
         let looks = now_ns.saturating_sub(self.last_look_ns) >= LOOK_EVERY_NS;
         if looks {
@@ -151,7 +152,11 @@ impl Rings {
             any = true;
             let mut running = self.running.remove(index);
             self.ended_words += running.taken_words;
-            running.end(&mut self.words, true, sink)?;
+            let is_removed = running.end(&mut self.words, true, sink)?;
+            // The next process of that number, as of the next container, calls its own the same.
+            if is_removed && let Some(name) = running.path.file_name().and_then(|name| name.to_str()) {
+                self.known.remove(name);
+            }
         }
         Ok(any)
     }
@@ -291,7 +296,7 @@ impl Running {
     }
 
     /// Hands on all full chunks, those of one stream in their order. Whether there were any.
-    fn drain(&mut self, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> std::io::Result<bool> {
+    fn drain(&mut self, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> io::Result<bool> {
         if !self.ring.has_full() {
             return Ok(false);
         }
@@ -356,8 +361,8 @@ impl Running {
         Chunk { process: self.number, stream, tid, sequence, began, ended, words: words.into(), is_open }
     }
 
-    /// Hands on what is left, also of chunks that were not published.
-    fn end(&mut self, words: &mut Vec<u64>, is_gone: bool, sink: &mut dyn TraceSink) -> Taken {
+    /// Hands on what is left, also of chunks that were not published. Whether the file is removed.
+    fn end(&mut self, words: &mut Vec<u64>, is_gone: bool, sink: &mut dyn TraceSink) -> io::Result<bool> {
         for head in self.ring.chunks(u64::MAX) {
             if head.is_full {
                 self.hand_on(&head, true, words, sink)?;
@@ -382,8 +387,7 @@ impl Running {
         let failure = losses.is_cut_off.then(|| "the file that it shares with slimline was cut off".to_owned());
         sink.take(Event::End(ProcessEnd { process: self.number, losses, failure, is_alive: !is_gone }))?;
         // Gives the memory back. Where that fails the directory's end does it.
-        let _ = fs::remove_file(&self.path);
-        Ok(())
+        Ok(fs::remove_file(&self.path).is_ok())
     }
 }
 

@@ -216,8 +216,8 @@ fn a_forked_child_has_a_trace_of_its_own() {
     assert_eq!(seen.of(childs.number), many(100_000));
 }
 
-/// As in containers: each has the number 1 there, the second while the first one lives on, and none of them is ours of that
-/// number.
+/// As in containers: each has the number 1 there, the second while the first one lives on or after it, and none of them is
+/// ours of that number.
 #[test]
 fn programs_in_other_pid_namespaces_are_told_apart() {
     let tried = Command::new("unshare").args(["-prf", "true"]).output();
@@ -225,18 +225,21 @@ fn programs_in_other_pid_namespaces_are_told_apart() {
         return eprintln!("skipped: unshare -prf is refused");
     }
     let n = 3_000_000;
-    let script = format!("for i in 1 2; do unshare -prf \"$0\" plain {n} & done; wait");
-    let mut seen = Seen::default();
-    let command = ["sh", "-c", &script].map(OsString::from).into_iter().chain([program().into()]).collect::<Vec<_>>();
-    let outcome = slimline_collect::trace(&command, TracePlan::default(), &mut seen).unwrap();
-    assert_eq!(outcome.end, EXITED);
-    seen.check_whole();
-    assert_eq!(seen.processes.len(), 2);
-    assert_ne!(seen.processes[0].pid, seen.processes[1].pid);
-    assert_eq!([seen.of(0), seen.of(1)], [many(n); 2]);
-    for process in &seen.processes {
-        assert!(process.pid != 1 && process.parent_pid > 1, "{process:?}");
-        assert_eq!(process.program, program().to_str().unwrap());
+    for next in ["&", "; sleep 0.3;"] {
+        let script = format!("for i in 1 2; do unshare -prf \"$0\" plain {n} {next} done; wait");
+        let mut seen = Seen::default();
+        let command =
+            ["sh", "-c", &script].map(OsString::from).into_iter().chain([program().into()]).collect::<Vec<_>>();
+        let outcome = slimline_collect::trace(&command, TracePlan::default(), &mut seen).unwrap();
+        assert_eq!(outcome.end, EXITED);
+        seen.check_whole();
+        assert_eq!(seen.processes.len(), 2, "{next}");
+        assert_ne!(seen.processes[0].pid, seen.processes[1].pid);
+        assert_eq!([seen.of(0), seen.of(1)], [many(n); 2]);
+        for process in &seen.processes {
+            assert!(process.pid != 1 && process.parent_pid > 1, "{process:?}");
+            assert_eq!(process.program, program().to_str().unwrap());
+        }
     }
 }
 

@@ -108,7 +108,9 @@ fn place_of(asked: &Asked, command: &str, here: &Path) -> Result<Option<PathBuf>
     }
     let said = String::from_utf8_lossy(&said);
     let why = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let _ = writeln!(io::stderr(), "slimline: nothing is traced: {why}");
+    if !asked.is_quiet {
+        let _ = writeln!(io::stderr(), "slimline: nothing is traced: {why}");
+    }
     Ok(None)
 }
 
@@ -218,7 +220,8 @@ fn usual_directory(asked: &Asked, here: &Path) -> Result<Result<PathBuf, Vec<u8>
     }
     let mut metadata = Command::new(tool("CARGO", "cargo"));
     metadata.args(&asked.toolchain).args(["metadata", "--no-deps", "--format-version=1"]).args(&asked.about_package);
-    if let Some(path) = &asked.path {
+    // Of other commands it is a dependency's (`cargo add --path`).
+    if let Some(path) = asked.path.as_ref().filter(|_| asked.command.as_deref() == Some("install")) {
         metadata.arg("--manifest-path").arg(path.join("Cargo.toml"));
     }
     let output = metadata

@@ -46,7 +46,9 @@ impl Configuration {
     /// precedence over the environment.
     pub(super) fn targets(&self, from_command_line: bool) -> Option<(Vec<String>, &str)> {
         let sources = self.0.iter().filter(|source| !from_command_line || source.place == GIVEN);
-        sources.filter_map(|source| Some((texts(source.build.get("target")?), &*source.place))).next()
+        let named = sources.filter_map(|source| Some((texts(source.build.get("target")?), &*source.place))).next();
+        // An empty list is what cargo takes for none.
+        named.filter(|(targets, _)| !targets.is_empty())
     }
 
     /// Whether programs are named to run in the place of rustc.

@@ -205,7 +205,8 @@ fn change(walk: &WalkRow) -> String {
     match (walk.replayed_cycles_per_access, walk.predicted_cycles_per_access) {
         (Some(now), Some(then)) => format!(
             "the innermost loop around {at} goes {} bytes a step, {steps} steps, and the loop around it {} bytes: \
-             interchange these two: {then:.1} cycles an access, {now:.1} now (both by a replay of the nest)",
+             interchange these two: {then:.1} cycles an access, {now:.1} now (both by a replay of the nest; whether no \
+             step needs what a later one makes, addresses don't tell)",
             signed(walk.inner_bytes),
             signed(walk.outer_bytes),
         ),

@@ -4,7 +4,8 @@ use crate::access::{Access, AccessKind};
 use crate::machine::{Machine, MachineError};
 use crate::simulation::{Options, Simulation};
 
-/// Most accesses of one time through the nest. Of longer ones the outer loop is cut short, down to [`LEAST_OUTER`].
+/// Most accesses of one time through the nest, but for long inner loops, which are walked [`LEAST_OUTER`] times: of longer
+/// nests the outer loop is cut short, down to that, and the inner one to as many steps.
 const MOST_ACCESSES: u64 = 1 << 18;
 /// Times around the outer loop that are left at least: a line of the smallest elements.
 const LEAST_OUTER: u64 = 64;
