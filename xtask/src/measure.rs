@@ -22,7 +22,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Runs `first` and `second` in turn, `runs` times each, after one run of each that doesn't count (page cache,
+    /// Runs `first` and `second` in turn, each being first in every other pair, `runs` times each, after one run of each that doesn't count (page cache,
     /// frequency). Fails if one fails, or if what they print differs.
     pub(crate) fn measure(
         runs: usize,
@@ -88,8 +88,16 @@ impl Pair {
             if run > runs && is_enough(&pair) {
                 break;
             }
-            let (first_time, first_output) = timed(first()?)?;
-            let (second_time, second_output) = timed(second()?)?;
+            // By turns: where the machine favours whoever comes first, as seen, that is half of the pairs each.
+            let (first_time, first_output, second_time, second_output) = if run % 2 == 0 {
+                let (time, output) = timed(first()?)?;
+                let (other_time, other_output) = timed(second()?)?;
+                (time, output, other_time, other_output)
+            } else {
+                let (other_time, other_output) = timed(second()?)?;
+                let (time, output) = timed(first()?)?;
+                (time, output, other_time, other_output)
+            };
             if !agree(&first_output.stdout, &second_output.stdout) {
                 bail!("different output of {:?} and {:?}", first()?, second()?);
             }
