@@ -22,8 +22,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Runs `first` and `second` in turn, each being first in every other pair, `runs` times each, after one run of each that doesn't count (page cache,
-    /// frequency). Fails if one fails, or if what they print differs.
+    /// Runs `first` and `second` in turn, each being first in every other pair, `runs` times each, after one run of each that
+    /// doesn't count (page cache, frequency). Fails if one fails, or if what they print differs.
     pub(crate) fn measure(
         runs: usize,
         first: impl Fn() -> Result<Command>,
@@ -88,15 +88,14 @@ impl Pair {
             if run > runs && is_enough(&pair) {
                 break;
             }
+            let (run_first, run_second) = (|| timed(first()?), || timed(second()?));
             // By turns: where the machine favours whoever comes first, as seen, that is half of the pairs each.
-            let (first_time, first_output, second_time, second_output) = if run % 2 == 0 {
-                let (time, output) = timed(first()?)?;
-                let (other_time, other_output) = timed(second()?)?;
-                (time, output, other_time, other_output)
+            let ((first_time, first_output), (second_time, second_output)) = if run % 2 == 0 {
+                let of_first = run_first()?;
+                (of_first, run_second()?)
             } else {
-                let (other_time, other_output) = timed(second()?)?;
-                let (time, output) = timed(first()?)?;
-                (time, output, other_time, other_output)
+                let of_second = run_second()?;
+                (run_first()?, of_second)
             };
             if !agree(&first_output.stdout, &second_output.stdout) {
                 bail!("different output of {:?} and {:?}", first()?, second()?);
