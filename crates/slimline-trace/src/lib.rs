@@ -22,6 +22,8 @@ pub mod address;
 #[cfg(feature = "session")]
 pub mod escape;
 #[cfg(feature = "session")]
+mod place;
+#[cfg(feature = "session")]
 pub mod regular_file;
 pub mod served;
 #[cfg(feature = "session")]

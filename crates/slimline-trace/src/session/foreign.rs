@@ -1,11 +1,12 @@
 //! What a user put into a session: it must not go with it.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirEntry};
+use std::fs::DirEntry;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{HEADER_FILE, SessionError};
+use crate::place::foreign_in;
 
 /// Refuses a session about to be removed in which there is anything that no session has.
 ///
@@ -18,15 +19,6 @@ pub(super) fn refuse_foreign(session: &Path) -> Result<(), SessionError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(SessionError::io(session)(error)),
     }
-}
-
-fn foreign_in(directory: &Path, is_own: fn(&DirEntry) -> io::Result<Option<PathBuf>>) -> io::Result<Option<PathBuf>> {
-    for entry in fs::read_dir(directory)? {
-        if let Some(foreign) = is_own(&entry?)? {
-            return Ok(Some(foreign));
-        }
-    }
-    Ok(None)
 }
 
 /// In a session: its header, its processes' directories, and sessions of ranks. What is foreign in or of it.

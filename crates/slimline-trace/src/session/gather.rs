@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{End, SessionError, SessionInfo, read_one_header};
+use crate::place::OLD;
 
 /// The sessions in the subdirectories of `directory`, by name; numbers in names count as numbers.
 pub(super) fn sessions_in(directory: &Path) -> Result<Vec<(String, SessionInfo)>, SessionError> {
@@ -38,7 +39,7 @@ pub(super) fn holds_sessions_only(directory: &Path) -> bool {
 
 /// A session of before, or one that is not in its place yet.
 fn is_beside(name: &str) -> bool {
-    name.ends_with(super::writer::OLD) || name.ends_with(super::writer::NEW)
+    name.ends_with(OLD) || name.ends_with(super::writer::NEW)
 }
 
 fn number_of(name: &str) -> u64 {

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::foreign::refuse_foreign;
@@ -16,6 +14,7 @@ use super::manifest::{Manifest, table_path, write_whole};
 use super::{
     ENDED_MAPPINGS, HEADER_FILE, LIVE_RANGES, ProcessSummary, Rank, SessionError, SessionInfo, read_one_header,
 };
+use crate::place::{OLD, beside, is_being_written, open_locked, private_directory};
 use crate::tables::{Accesses, Blocks, Mappings, Names, Paths, Ranges, Samples, StackFrames, Table, Threads};
 
 /// A session directory under construction.
@@ -110,8 +109,6 @@ impl SessionWriter {
     }
 }
 
-/// Suffix of the session before.
-pub(super) const OLD: &str = ".old";
 /// Suffix of a session that is not installed yet.
 pub(super) const NEW: &str = ".new";
 
@@ -173,22 +170,9 @@ pub fn earlier_session(directory: &Path) -> Option<PathBuf> {
     (classify(&old).ok()? == Occupant::Session && holds_samples(&old).ok()?).then_some(old)
 }
 
-/// Locks a session's directory; `None` where another collector has. The lock stays with it when it is renamed. Where there are
-/// no locks, as on some network file systems, nobody can be told.
-fn open_locked(directory: &Path) -> io::Result<Option<File>> {
-    let file = File::open(directory)?;
-    let is_taken = flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-    Ok((!is_taken).then_some(file))
-}
-
 /// Refuses a session that a collector is at. `place` is what the user knows it by.
 fn refuse_being_written(directory: &Path, place: &Path) -> Result<(), SessionError> {
-    // What can't be opened is told by who needs it. Others that look as we do are in nobody's way.
-    let Ok(file) = File::open(directory) else { return Ok(()) };
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => Err(SessionError::BeingWritten(place.to_owned())),
-        _ => Ok(()),
-    }
+    if is_being_written(directory) { Err(SessionError::BeingWritten(place.to_owned())) } else { Ok(()) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -259,17 +243,6 @@ fn remove(directory: &Path) -> Result<(), SessionError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(SessionError::io(directory)),
     }
-}
-
-fn beside(directory: &Path, suffix: &str) -> PathBuf {
-    // `components` drops a trailing slash, which would put the suffix inside the directory.
-    let mut name = directory.components().as_path().as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-fn private_directory(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(directory)
 }
 
 /// What was collected of a process since the part before.

@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use anyhow::bail;
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_collect::{TraceOutcome, TracePlan};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
-use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter};
+use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter, earlier_recording};
 
 use super::show;
 use crate::cli;
@@ -71,6 +72,10 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             bytes
         ));
     }
+    let has_words = written.as_ref().is_ok_and(|totals| totals.words > 0);
+    if let Some(earlier) = earlier_recording(directory).filter(|_| !has_words) {
+        say(format_args!("slimline: the trace before it is {}", earlier.display()));
+    }
     let failed = stopped.or(written.as_ref().err());
     if let Some(error) = failed {
         say(format_args!(
@@ -110,6 +115,9 @@ fn in_vain(live: &Live) -> bool {
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let recording = Recording::open(directory)?;
+    if recording.streams().is_empty() {
+        bail!("{}: holds no access: nothing was traced", directory.display());
+    }
     let mut live = Live::of(filter(options));
     live.replay(&recording)?;
     if in_vain(&live) {

@@ -150,6 +150,26 @@ fn a_command_that_is_not_there_leaves_the_trace_alone() {
 }
 
 #[test]
+fn a_run_in_which_nothing_is_traced_keeps_the_trace_before() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path().join("trace");
+    let place = place.to_str().unwrap();
+    assert_eq!(trace(&["-o", place], &["plain", "1000"]).status.code(), Some(0));
+    let replayed = |place: &str| slimline().args(["trace", "--replay", place]).output().unwrap();
+    let before = replayed(place).stdout;
+    for _ in 0..2 {
+        let output = slimline().args(["trace", "-o", place, "--", "true"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains("nothing was traced"), "{said}");
+        assert!(said.ends_with(&format!("slimline: the trace before it is {place}.old\n")), "{said}");
+        assert_eq!(replayed(&format!("{place}.old")).stdout, before);
+    }
+    let empty = replayed(place);
+    assert_eq!((empty.status.code(), empty.stdout.is_empty()), (Some(2), true));
+    assert_eq!(text(&empty.stderr), format!("slimline: {place}: holds no access: nothing was traced\n"));
+}
+
+#[test]
 fn when_slimline_is_killed_the_program_goes_on() {
     let mut traced = slimline()
         .args(["trace", "--live", "--"])

@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use reader::{RecordedObject, RecordedPieces, Recording};
-pub use writer::{RecordedTotals, RecordingWriter};
+pub use writer::{RecordedTotals, RecordingWriter, earlier_recording};
 
 /// Version of the files. Version 1: the first. 2: chunks have time stamps in the place of times.
 pub const FORMAT: u32 = 2;
@@ -83,6 +83,19 @@ pub enum RecordingError {
     /// The directory holds something else.
     #[error("{}: exists and holds no trace: name another directory", .0.display())]
     InTheWay(PathBuf),
+    /// Another process writes it.
+    #[error("{}: another slimline is writing a trace into it; wait for its end, or name another directory (-o DIR)",
+        .0.display())]
+    BeingWritten(PathBuf),
+    /// A trace that is about to be removed holds what slimline did not write.
+    #[error("{}: holds {}, which is none of a trace's files, and would be removed: move it away first", trace.display(),
+        file.display())]
+    HoldsMore {
+        /// The trace.
+        trace: PathBuf,
+        /// What it is.
+        file: PathBuf,
+    },
     /// Nothing is there.
     #[error("{}: no such trace (write one with: slimline trace -o DIR -- COMMAND)", .0.display())]
     Missing(PathBuf),
@@ -131,14 +144,17 @@ pub fn is_recording(directory: &Path) -> bool {
 }
 
 const OBJECTS_FILE: &str = "objects";
+/// How names of files with chunks end.
+const CHUNKS: &str = "chunks";
 
 fn chunk_file(process: u32, stream: u32) -> String {
-    format!("p{process}-s{stream}.chunks")
+    format!("p{process}-s{stream}.{CHUNKS}")
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::stream::chunk::Chunk;
@@ -314,8 +330,6 @@ mod tests {
         assert!(refused.contains("exists and holds no trace"), "{refused}");
         let directory = scratch.path().join("trace");
         write(&directory, &[]);
-        write(&directory, &[]);
-        assert!(is_recording(&scratch.path().join("trace.old")));
         let gone = scratch.path().join("gone");
         let line = "gone: no such trace (write one with: slimline trace -o DIR -- COMMAND)";
         assert!(error(&gone).ends_with(line), "{}", error(&gone));
@@ -326,5 +340,38 @@ mod tests {
         assert!(error(&directory).contains("a trace of format 3"));
         fs::write(directory.join(INFO_FILE), "{").unwrap();
         assert!(error(&directory).contains("damaged"));
+    }
+
+    #[test]
+    fn a_trace_without_chunks_costs_none_that_has_some() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (directory, old) = (scratch.path().join("trace"), scratch.path().join("trace.old"));
+        let words = || earlier_recording(&directory).map(|old| read(&old).1.remove(0).2);
+        write(&directory, &three(&headers())[2..]);
+        assert_eq!(words(), None);
+        for _ in 0..2 {
+            write(&directory, &[]);
+            assert_eq!(words(), Some(three(&headers())[2].words.to_vec()));
+        }
+        write(&directory, &three(&headers())[1..2]);
+        write(&directory, &three(&headers())[..1]);
+        assert_eq!(words(), Some(three(&headers())[1].words.to_vec()));
+        // What somebody keeps in it is not removed with it.
+        fs::write(old.join("notes"), "").unwrap();
+        let refused = RecordingWriter::create(&directory, Vec::new()).unwrap_err().to_string();
+        assert!(refused.contains("trace.old/notes, which is none of a trace's files"), "{refused}");
+        assert!(is_recording(&directory));
+    }
+
+    #[test]
+    fn a_trace_that_is_written_is_left_alone_and_its_owners() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
+        assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
+        let refused = RecordingWriter::create(&directory, Vec::new()).unwrap_err().to_string();
+        assert!(refused.contains("another slimline is writing a trace into it"), "{refused}");
+        drop(writer);
+        assert!(RecordingWriter::create(&directory, Vec::new()).is_ok());
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::frame::{self, Found, FrameKind, FrameReader};
-use super::{FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, columns, is_recording};
+use super::{CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, columns, is_recording};
 use crate::regular_file::open_regular;
 use crate::stream::decode::{Decoder, Program};
 use crate::stream::order::{Piece, Pieces, StreamKey};
@@ -263,7 +263,7 @@ fn read_words(program: &Program, kind: FrameKind, content: &[u8], words: &mut Ve
 
 /// `p<process>-s<stream>.chunks`
 fn chunk_file(path: PathBuf) -> Option<(StreamKey, PathBuf)> {
-    let name = path.file_name()?.to_str()?.strip_prefix('p')?.strip_suffix(".chunks")?;
+    let name = path.file_name()?.to_str()?.strip_prefix('p')?.strip_suffix(CHUNKS)?.strip_suffix('.')?;
     let (process, stream) = name.split_once("-s")?;
     Some(((process.parse().ok()?, stream.parse().ok()?), path))
 }

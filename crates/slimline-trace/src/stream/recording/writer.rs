@@ -1,14 +1,21 @@
 //! Writing a recorded trace.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::columns::ColumnEncoder;
 use super::frame::{self, FrameKind, FrameWriter};
-use super::{FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording};
+use super::{
+    CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording,
+};
+use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, private_directory};
 use crate::stream::chunk::Chunk;
 use crate::stream::decode::{Decoder, Program, Visits};
+
+/// Name of [`INFO_FILE`] until all of it is there.
+const INFO_TEMPORARY: &str = "trace.json.tmp";
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +30,8 @@ pub struct RecordedTotals {
 #[derive(Debug)]
 pub struct RecordingWriter {
     directory: PathBuf,
+    /// Says to others that it is being written, until this one is gone.
+    _lock: File,
     info: TraceInfo,
     totals: RecordedTotals,
     decoder: Decoder,
@@ -33,28 +42,26 @@ pub struct RecordingWriter {
 }
 
 impl RecordingWriter {
-    /// Makes the directory. A trace that is there becomes `<directory>.old`; anything else is in the way.
+    /// Makes the directory (mode 0700, unless there is an empty one). A trace that is there and holds any chunk becomes
+    /// `<directory>.old`, in place of an older one; one that holds none is removed, so that the older one stays.
+    ///
+    /// # Errors
+    /// Something else is there, or in a trace that would be removed, or another slimline writes there.
     pub fn create(directory: &Path, command: Vec<String>) -> Result<Self, RecordingError> {
-        let is_empty = fs::read_dir(directory).map(|mut entries| entries.next().is_none());
-        match is_empty {
-            Ok(true) => {}
-            Ok(false) if is_recording(directory) => {
-                let mut old = directory.as_os_str().to_owned();
-                old.push(".old");
-                let old = PathBuf::from(old);
-                if is_recording(&old) {
-                    fs::remove_dir_all(&old).map_err(RecordingError::io(&old))?;
-                }
-                fs::rename(directory, &old).map_err(RecordingError::io(&old))?;
+        set_aside(directory)?;
+        let made = directory.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| private_directory(directory));
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(RecordingError::io(directory)(error));
             }
-            Ok(false) => return Err(RecordingError::InTheWay(directory.to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(RecordingError::io(directory)(error)),
+            _ => {}
         }
-        fs::create_dir_all(directory).map_err(RecordingError::io(directory))?;
+        let lock = open_locked(directory).map_err(RecordingError::io(directory))?;
+        let lock = lock.ok_or_else(|| RecordingError::BeingWritten(directory.to_owned()))?;
         let info = TraceInfo { format: FORMAT, command, ..TraceInfo::default() };
         let writer = Self {
             directory: directory.to_owned(),
+            _lock: lock,
             info,
             totals: RecordedTotals::default(),
             decoder: Decoder::new(),
@@ -141,8 +148,67 @@ impl RecordingWriter {
     /// In one step: nobody sees half a file.
     fn write_info(&self) -> io::Result<()> {
         let path = self.directory.join(INFO_FILE);
-        let temporary = self.directory.join("trace.json.tmp");
+        let temporary = self.directory.join(INFO_TEMPORARY);
         serde_json::to_writer_pretty(File::create(&temporary)?, &self.info)?;
         fs::rename(temporary, path)
     }
+}
+
+/// Where the trace is that was recorded before the one in `directory`, if it holds any chunk.
+pub fn earlier_recording(directory: &Path) -> Option<PathBuf> {
+    let old = beside(directory, OLD);
+    (is_recording(&old) && holds_chunks(&old).ok()?).then_some(old)
+}
+
+/// Moves the trace away that is there, or removes it.
+fn set_aside(directory: &Path) -> Result<(), RecordingError> {
+    let is_free = match fs::read_dir(directory) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(RecordingError::io(directory)(error)),
+    };
+    if is_free {
+        return Ok(());
+    }
+    if !is_recording(directory) {
+        return Err(RecordingError::InTheWay(directory.to_owned()));
+    }
+    if is_being_written(directory) {
+        return Err(RecordingError::BeingWritten(directory.to_owned()));
+    }
+    if !holds_chunks(directory).map_err(RecordingError::io(directory))? {
+        return remove(directory);
+    }
+    let old = beside(directory, OLD);
+    if is_recording(&old) {
+        remove(&old)?;
+    }
+    fs::rename(directory, &old).map_err(RecordingError::io(&old))
+}
+
+fn holds_chunks(directory: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(directory)? {
+        if is_of_chunks(&entry?.path()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_of_chunks(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new(CHUNKS))
+}
+
+fn remove(directory: &Path) -> Result<(), RecordingError> {
+    match foreign_in(directory, is_of_trace).map_err(RecordingError::io(directory))? {
+        Some(file) => Err(RecordingError::HoldsMore { trace: directory.to_owned(), file }),
+        None => fs::remove_dir_all(directory).map_err(RecordingError::io(directory)),
+    }
+}
+
+/// What is foreign of an entry of a trace.
+fn is_of_trace(entry: &DirEntry) -> io::Result<Option<PathBuf>> {
+    let (path, name) = (entry.path(), entry.file_name());
+    let is_own = is_of_chunks(&path) || [INFO_FILE, INFO_TEMPORARY, OBJECTS_FILE].map(OsStr::new).contains(&&*name);
+    Ok((!is_own || entry.file_type()?.is_dir()).then_some(path))
 }
