@@ -168,6 +168,8 @@ pub struct SiteValues {
     /// By segment: where its values are.
     segments: Vec<Box<[Place]>>,
     sites: Vec<Option<Box<Values>>>,
+    /// Whether any of them tells its values: most programs' do not.
+    is_told: bool,
 }
 
 /// Which of a segment's words is a site's value.
@@ -180,17 +182,21 @@ struct Place {
 impl SiteValues {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.make_room(program);
+        if !self.is_told {
+            return;
+        }
         for visits in batch.visits {
             let index = visits.segment.0 as usize;
+            let places = &*self.segments[index];
+            if places.is_empty() {
+                continue;
+            }
             for words in batch.words_of_each(*visits, program.segments()[index].words) {
-                for place in &*self.segments[index] {
+                for place in places {
                     let values = self.sites[place.site.0 as usize].as_mut();
                     if let (Some(values), Some(word)) = (values, words.get(place.word)) {
                         values.add(*word);
                     }
-                }
-                if self.segments[index].is_empty() {
-                    break;
                 }
             }
         }
@@ -209,6 +215,7 @@ impl SiteValues {
                     self.sites[site.0 as usize] = Some(Box::new(Values::new(kind, known.size_bytes)));
                 }
             }
+            self.is_told |= !places.is_empty();
             self.segments.push(places.into());
         }
     }

@@ -241,6 +241,9 @@ api! {
         LLVMBuildBr(*mut BuilderRaw, Block) -> Value;
         LLVMBuildCondBr(*mut BuilderRaw, Value, Block, Block) -> Value;
         LLVMBuildRet(*mut BuilderRaw, Value) -> Value;
+        LLVMBuildUnreachable(*mut BuilderRaw) -> Value;
+        LLVMAddCase(Value, Value, Block);
+        LLVMSetSuccessor(Value, c_uint, Block);
         LLVMBuildRetVoid(*mut BuilderRaw) -> Value;
         LLVMGetMDKindIDInContext(*mut Context, *const c_char, c_uint) -> c_uint;
         LLVMGetMetadata(Value, c_uint) -> Value;
@@ -287,9 +290,11 @@ api! {
         LLVMModuleCreateWithNameInContext(*const c_char, *mut Context) -> *mut ModuleRaw;
         LLVMCreatePassBuilderOptions() -> *mut PassOptions;
         LLVMDisposePassBuilderOptions(*mut PassOptions);
-        LLVMRunPasses(*mut ModuleRaw, *const c_char, *mut std::ffi::c_void, *mut PassOptions) -> *mut ErrorRaw;
+        LLVMRunPasses(*mut ModuleRaw, *const c_char, *mut TargetMachine, *mut PassOptions) -> *mut ErrorRaw;
         LLVMGetErrorMessage(*mut ErrorRaw) -> *mut c_char;
         LLVMDisposeErrorMessage(*mut c_char);
+        LLVMCreateStringAttribute(*mut Context, *const c_char, c_uint, *const c_char, c_uint) -> *mut AttributeRaw;
+        LLVMRemoveStringAttributeAtIndex(Value, c_uint, *const c_char, c_uint);
         LLVMGetStringAttributeAtIndex(Value, c_uint, *const c_char, c_uint) -> *mut AttributeRaw;
         LLVMGetStringAttributeValue(*mut AttributeRaw, *mut c_uint) -> *const c_char;
         LLVMInitializeX86TargetInfo();

@@ -1,12 +1,13 @@
-//! Native code of a module, where its compiler does not make code of bitcode itself: rustc does not.
+//! Native code of a module, where its compiler does not make code of bitcode itself: rustc does not. And passes that ask what
+//! processor the code is for.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::ptr::null_mut;
 
 use super::api::{self, Api};
-use super::module::{OF_FUNCTION, c_path, taken};
-use super::{Function, LlvmError, Module, text};
+use super::module::{c_path, taken};
+use super::{Function, LlvmError, Module};
 
 /// Code that may lie anywhere, also in a shared object.
 const POSITION_INDEPENDENT: i32 = 2;
@@ -72,6 +73,17 @@ impl Module<'_> {
         self.last_complaint().map_or(Ok(()), |complaint| Err(failed(complaint)))
     }
 
+    /// As [`Self::run_passes`], with passes that ask for the machine.
+    pub(super) fn run_passes_for_machine(&mut self, passes: &CStr, level: CodeLevel) -> Result<(), LlvmError> {
+        // SAFETY: the machine is disposed of once it was used.
+        unsafe {
+            let machine = self.machine(level)?;
+            let done = self.run_passes_with(passes, machine);
+            (self.api().LLVMDisposeTargetMachine)(machine);
+            done
+        }
+    }
+
     /// The machine that the module's functions are for.
     ///
     /// # Safety
@@ -110,20 +122,8 @@ impl Module<'_> {
 
     /// The attribute of this name of the first function that has it; empty where none has.
     fn first_attribute(&self, name: &str) -> String {
-        let api = self.api();
-        let of = |function: Function<'_>| {
-            let mut bytes = 0;
-            // SAFETY: a function, a name with its length; the text of an attribute lives as long as the context.
-            unsafe {
-                let raw = function.value().raw;
-                let attribute =
-                    (api.LLVMGetStringAttributeAtIndex)(raw, OF_FUNCTION, name.as_ptr().cast(), name.len() as u32);
-                (!attribute.is_null()).then(|| {
-                    text((api.LLVMGetStringAttributeValue)(attribute, &mut bytes), bytes as usize).into_owned()
-                })
-            }
-        };
-        self.defined_functions().into_iter().find_map(of).unwrap_or_default()
+        let functions = self.defined_functions();
+        functions.into_iter().find_map(|function| function.text_attribute(name)).unwrap_or_default()
     }
 
     /// `.text.name`, unless it is to be somewhere else. The C API has no other way to ask for sections of functions.

@@ -16,6 +16,7 @@ mod build;
 mod code;
 mod find;
 mod gate;
+mod labels;
 mod metadata;
 mod module;
 mod value;

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::ptr::{self, null_mut};
 
-use super::api::{Api, Context, DiBuilder, DiagnosticInfo, ModuleRaw, TargetData};
+use super::api::{Api, Context, DiBuilder, DiagnosticInfo, ModuleRaw, TargetData, TargetMachine};
 use super::{Llvm, LlvmError, Metadata, Value, text};
 
 /// Of a severity: an error. Warnings and remarks come after it.
@@ -139,12 +139,26 @@ impl<'l> Module<'l> {
 
     /// Runs passes, in the language of `opt -passes=`. They change and erase what they like: no handle survives.
     pub fn run_passes(&mut self, passes: &CStr) -> Result<(), LlvmError> {
+        // SAFETY: no machine, which these passes do not ask for.
+        unsafe { self.run_passes_with(passes, null_mut()) }
+    }
+
+    /// The same, with a machine for passes that ask for one.
+    ///
+    /// # Safety
+    ///
+    /// The machine is null or a whole one.
+    pub(super) unsafe fn run_passes_with(
+        &mut self,
+        passes: &CStr,
+        machine: *mut TargetMachine,
+    ) -> Result<(), LlvmError> {
         let api = self.api();
-        // SAFETY: a whole module that nobody has handles of, and no machine, which these passes do not ask for. A message
-        // of an error is ours to dispose of, and takes the error with it.
+        // SAFETY: a whole module that nobody has handles of; the machine is promised by the caller. A message of an error is
+        // ours to dispose of, and takes the error with it.
         unsafe {
             let options = (api.LLVMCreatePassBuilderOptions)();
-            let error = (api.LLVMRunPasses)(self.raw, passes.as_ptr(), null_mut(), options);
+            let error = (api.LLVMRunPasses)(self.raw, passes.as_ptr(), machine, options);
             (api.LLVMDisposePassBuilderOptions)(options);
             if error.is_null() {
                 return Ok(());

@@ -26,7 +26,7 @@ macro_rules! numbered {
 numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
-        Return = 1, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
+        Return = 1, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
         BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 50, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
@@ -433,11 +433,9 @@ impl<'m> Function<'m> {
                 && (api.LLVMHasPrefixData)(raw) == 0
                 && (api.LLVMHasPrologueData)(raw) == 0
         };
-        // Computed jumps: the other copy would jump into this one.
-        let jumps = |block: Block<'_>| block.instructions().last().is_some_and(|it| it.does(&[Opcode::IndirectBranch]));
-        is_plain
-            && !self.0.users().into_iter().any(|user| user.is(|api| api.LLVMIsABlockAddress))
-            && !self.blocks().into_iter().any(jumps)
+        // Labels whose addresses are taken: the other copy would jump into this one.
+        let is_label = |user: &Value<'_>| user.is(|api| api.LLVMIsABlockAddress) && !user.users().is_empty();
+        is_plain && !self.jumps_to_labels() && !self.0.users().iter().any(is_label)
     }
 
     /// Its description in debug information.

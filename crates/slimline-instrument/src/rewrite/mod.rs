@@ -137,6 +137,7 @@ fn rewritten<'l>(
     if module.has_global(CURSOR) {
         return Err(RewriteError::Twice(module.source()));
     }
+    module.number_labels()?;
     let rules = Rules::new(&module);
     let functions = module.defined_functions().into_iter().filter(|function| rules.has_two_versions(*function));
     let functions: Vec<String> = functions.map(|function| function.value().name().into_owned()).collect();

@@ -65,7 +65,7 @@ impl<'m> Rules<'m> {
     }
 
     /// Whether a function is to have one version that is traced and one that is not. One is left to what can't be copied:
-    /// what takes variable arguments, calls `setjmp`, or jumps to addresses.
+    /// what takes variable arguments or calls `setjmp`.
     pub(super) fn has_two_versions(&self, function: Function<'m>) -> bool {
         let name = function.value().name();
         if name.is_empty() || self.reason_to_skip(function, &name).is_some() || !function.can_be_inlined() {

@@ -2,7 +2,7 @@
 
 use slimline_trace::stream::sites::SiteKind::*;
 
-use crate::harness::{trace_c, trace_cpp, trace_files};
+use crate::harness::{Named, trace_c, trace_cpp, trace_files};
 
 /// What opens and closes the gate; nothing where it was not open at first.
 const GATE: &str = r#"
@@ -41,6 +41,49 @@ int main(int count, char **arguments) {
         // Of 9, 8, 7, 6, 5, which closes it; 4 and 3 are not traced, but 2, 1, 0 are.
         assert_eq!(trace.count(|site| site.is(Store, "deep") && site.variable == "touched"), 8, "{level}");
         assert!(trace.modules.iter().all(|(_, module)| !module.names.iter().any(|name| name.ends_with(".traced"))));
+    }
+}
+
+/// An interpreter that translates a program into addresses of labels, and runs it in either version.
+#[test]
+fn labels_are_the_same_in_both_versions() {
+    const SOURCE: &str = r#"
+#include <stddef.h>
+static volatile int steps;
+typedef const void *label;
+/* Without a program it tells its labels. */
+__attribute__((noinline)) static long interpret(const label *program, const label **told) {
+    static const label labels[] = { &&add, &&twice, &&end };
+    static const int offsets[] = { &&add - &&add, &&end - &&add };
+    if (program == NULL) { *told = labels; return offsets[0]; }
+    long value = 1;
+    goto **program++;
+add: value += 3; steps++; goto **program++;
+twice: value *= 2; steps++; if (value > 100) goto *((char *)&&add + offsets[1]); goto **program++;
+end: steps++; return value;
+}
+int main(void) {
+    const label *labels;
+    for (int i = 0; i < 4; i++) {
+        gate(i % 2);
+        interpret(NULL, &labels);
+        label program[] = { labels[0], labels[1], labels[1], labels[2] };
+        gate(i / 2);
+        printf("%ld ", interpret(program, NULL));
+        printf("%ld ", interpret((label[]){ labels[1], labels[1], labels[1], labels[1], labels[1], labels[1], labels[1] }, NULL));
+    }
+    printf("%d\n", steps);
+    return 0;
+}
+"#;
+    for level in ["-O2", "-O0"] {
+        let trace = trace_c(&with_gate(SOURCE), &[level]);
+        // Four and eight steps in each of two rounds.
+        let steps = |site: Named<'_>| site.is(Store, "interpret") && site.variable == "steps";
+        assert_eq!(trace.count(steps), 24, "{level}");
+        let program = std::fs::read(trace.directory.path().join("traced")).unwrap();
+        let symbol = b"interpret.traced\0";
+        assert!(program.windows(symbol.len()).any(|bytes| bytes == symbol), "{level}: it has one version only");
     }
 }
 
