@@ -15,31 +15,56 @@ pub(crate) struct LoadedAgent {
     path: PathBuf,
 }
 
+/// What a process has of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It is there, in the program whose environment lies at this address.
+    Loaded { begun: u64 },
+    /// It isn't and won't be: why, behind the program's name.
+    Missing(&'static str),
+    /// The program is still being loaded, or lets nobody look.
+    Unknown,
+}
+
 impl LoadedAgent {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Whether `pid` has neither the agent nor an environment that brings it. False where nothing is known.
-    pub(crate) fn is_missing_in(&self, pid: u32) -> bool {
-        let Some(begun) = environment_address(pid) else { return false };
-        let is_missing = self.is_left_out(pid);
-        // Of one and the same program: each has its environment at another place.
-        is_missing == Some(true) && environment_address(pid) == Some(begun)
+    /// What `pid` has of it.
+    pub(crate) fn presence_in(&self, pid: u32) -> Presence {
+        let Some(begun) = environment_address(pid) else { return Presence::Unknown };
+        let found = self.found_in(pid, begun);
+        // Of one and the same program.
+        if environment_address(pid) == Some(begun) { found.unwrap_or(Presence::Unknown) } else { Presence::Unknown }
     }
 
     /// `None` where it can't be read.
-    fn is_left_out(&self, pid: u32) -> Option<bool> {
+    fn found_in(&self, pid: u32, begun: u64) -> Option<Presence> {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        if self.is_named_in(&environment) {
-            return Some(false);
-        }
-        // Programs write titles over their environment.
         let mappings = proc_text::read(&format!("/proc/{pid}/maps")).ok()?;
-        Some(!mappings.is_empty() && !self.is_mapped_in(&mappings))
+        Some(self.found(&environment, &mappings, begun))
     }
 
-    /// Whether the loader will load it, which takes the first variable of a name.
+    /// What is mapped decides, as programs write titles over their environment, and the path may lead elsewhere from where
+    /// they are. It is the first that the loader loads.
+    fn found(&self, environment: &[u8], mappings: &str, begun: u64) -> Presence {
+        if self.is_mapped_in(mappings) {
+            Presence::Loaded { begun }
+        } else if mappings.is_empty() {
+            Presence::Unknown
+        } else if !self.is_named_in(environment) {
+            Presence::Missing("was started without the agent in LD_PRELOAD")
+        } else if is_c_library_mapped_in(mappings) {
+            Presence::Missing(
+                "could not load the agent, as where it runs LD_PRELOAD's path leads to no library that it may read",
+            )
+        } else {
+            Presence::Unknown
+        }
+    }
+
+    /// Whether the loader is told to load it; it takes the first variable of a name.
     fn is_named_in(&self, environment: &[u8]) -> bool {
         let variables = environment.split(|&byte| byte == 0);
         let preloaded = variables.filter_map(|variable| variable.strip_prefix(b"LD_PRELOAD=")).next();
@@ -50,13 +75,25 @@ impl LoadedAgent {
     /// Wherever the process sees it.
     fn is_mapped_in(&self, mappings: &str) -> bool {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let paths = mappings.lines().filter_map(|line| line.split_once('/'));
-        paths.map(|(_, path)| path.strip_suffix(" (deleted)").unwrap_or(path)).any(|path| path.ends_with(&*name))
+        names_in(mappings).any(|mapped| mapped == name)
     }
 }
 
-/// Where the environment of what `pid` runs lies; `None` as long as the kernel has not put it there, or does not tell.
-fn environment_address(pid: u32) -> Option<u64> {
+/// Whether the loader is through with the libraries to preload: those that the program needs come next.
+fn is_c_library_mapped_in(mappings: &str) -> bool {
+    names_in(mappings).any(|name| name.starts_with("libc.so") || name.starts_with("libc-"))
+}
+
+/// Names of the mapped files, without their directories.
+fn names_in(mappings: &str) -> impl Iterator<Item = &str> {
+    let paths = mappings.lines().filter_map(|line| line.split_once('/'));
+    let whole = paths.map(|(_, path)| path.strip_suffix(" (deleted)").unwrap_or(path));
+    whole.map(|path| path.rsplit('/').next().unwrap_or(path))
+}
+
+/// Where the environment of what `pid` runs lies, which each program has at another place; `None` as long as the kernel has
+/// not put it there, or does not tell.
+pub(crate) fn environment_address(pid: u32) -> Option<u64> {
     address_in(&proc_text::read(&format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -69,10 +106,18 @@ fn address_in(stat: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
+pub(crate) mod tests {
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
+
+    /// A library that any program can have preloaded: the C library, which these tests use.
+    pub(crate) fn some_library() -> PathBuf {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+        let libraries = paths.filter(|path| path.contains("/libgcc_s.so") || path.contains("/libm.so"));
+        libraries.map(PathBuf::from).next().expect("what Rust's standard library needs")
+    }
 
     fn agent() -> LoadedAgent {
         LoadedAgent::new("/opt/run/libagent.so".into())
@@ -118,22 +163,46 @@ mod tests {
     }
 
     #[test]
-    fn programs_with_a_wiped_environment_have_none() {
-        // The loader reads no library of this name, and says so.
-        let path = agent().path;
+    fn what_is_mapped_decides_once_the_loader_is_through() {
+        let line = |path: &str| format!("7f00-7f10 r-xp 0 08:01 7                  {path}\n");
+        let begun = line("/bin/sh") + &line("/lib64/ld-linux-x86-64.so.2");
+        let through = begun.clone() + &line("/lib/x86_64-linux-gnu/libc.so.6");
+        let with = begun.clone() + &line("/opt/run/libagent.so");
+        let named = b"LD_PRELOAD=/opt/run/libagent.so\0";
+        let found = |environment: &[u8], mappings: &str| agent().found(environment, mappings, 7);
+        assert_eq!([found(named, &with), found(b"a title", &with)], [Presence::Loaded { begun: 7 }; 2]);
+        assert_eq!([found(named, &begun), found(named, ""), found(b"", "")], [Presence::Unknown; 3]);
+        assert!(matches!(found(b"A=1\0", &begun), Presence::Missing(why) if why.contains("without")));
+        assert!(matches!(found(named, &through), Presence::Missing(why) if why.contains("could not load")));
+    }
+
+    #[test]
+    fn programs_with_a_wiped_environment_or_another_path_have_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("libagent.so");
+        fs::copy(some_library(), &path).unwrap();
+        let agent = LoadedAgent::new(path.clone());
+        let missing = LoadedAgent::new("/not/there/libagent.so".into());
         let start = |command: &mut Command| command.arg("1000").stderr(Stdio::null()).spawn().unwrap();
         let mut with = start(Command::new("/bin/sleep").env("LD_PRELOAD", &path));
         let mut without = start(Command::new("/bin/sleep").env_clear());
-        // They have left our memory before they have an environment.
-        while [&with, &without].iter().any(|child| environment_address(child.id()).is_none()) {
-            std::thread::yield_now();
-        }
-        let found = [&with, &without].map(|child| agent().is_missing_in(child.id()));
-        for child in [&mut with, &mut without] {
+        // The loader finds no library there, and says so.
+        let mut elsewhere = start(Command::new("/bin/sleep").env("LD_PRELOAD", &missing.path));
+        let judge = |agent: &LoadedAgent, child: &Child| loop {
+            match agent.presence_in(child.id()) {
+                Presence::Unknown => std::thread::yield_now(),
+                found => return found,
+            }
+        };
+        let found = [judge(&agent, &with), judge(&agent, &without), judge(&missing, &elsewhere)];
+        let begun = environment_address(with.id()).unwrap();
+        for child in [&mut with, &mut without, &mut elsewhere] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert_eq!(found, [false, true]);
-        assert!(!agent().is_missing_in(with.id()), "nothing is known of what has ended");
+        assert_eq!(found[0], Presence::Loaded { begun });
+        assert!(matches!(found[1], Presence::Missing(why) if why.contains("without")));
+        assert!(matches!(found[2], Presence::Missing(why) if why.contains("could not load")));
+        assert_eq!(agent.presence_in(with.id()), Presence::Unknown, "of what has ended");
     }
 }

@@ -142,6 +142,12 @@ impl Verdicts {
         verdict.unwrap_or(Verdict::MayHaveAgent)
     }
 
+    /// As if that had been found out.
+    #[cfg(test)]
+    pub(crate) fn plant(&mut self, running: &Running, verdict: Verdict) {
+        self.keep((running.program, running.changed), verdict);
+    }
+
     fn keep(&mut self, key: (Program, InodeTime), verdict: Verdict) {
         if self.0.len() >= MOST_VERDICTS {
             self.0.clear();

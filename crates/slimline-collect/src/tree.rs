@@ -14,7 +14,7 @@ use slimline_trace::session::{ProcessState, ProcessSummary};
 use crate::RecordError;
 use crate::clock::monotonic_ns;
 use crate::drain::{Drain, is_alive};
-use crate::loaded_agent::LoadedAgent;
+use crate::loaded_agent::{LoadedAgent, Presence, environment_address};
 use crate::perf_rings::{RingOptions, Rings};
 use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::source::Source;
@@ -52,8 +52,8 @@ pub(crate) struct Tree {
     unrecorded: Vec<ProcessSummary>,
     /// Those of them that are alive.
     told: HashMap<u32, Program>,
-    /// Those that have an agent or will have it, as far as can be known.
-    with_agent: HashMap<u32, Program>,
+    /// Those that have an agent, and where their environment lies: the same file may be run again without.
+    with_agent: HashMap<u32, (Program, u64)>,
     /// Those that went on to another program, which is to be looked at.
     went_on: HashSet<u32>,
     last_look_ns: u64,
@@ -107,7 +107,8 @@ impl Tree {
             Some(_) => self.end_outside(pid, writer),
             None => {}
         }
-        if self.told.get(&pid) == Some(&program) || self.with_agent.get(&pid) == Some(&program) {
+        let has_agent = |&(of, begun): &(Program, u64)| of == program && environment_address(pid) == Some(begun);
+        if self.told.get(&pid) == Some(&program) || self.with_agent.get(&pid).is_some_and(has_agent) {
             return;
         }
         // What it was told as is over.
@@ -115,14 +116,17 @@ impl Tree {
         self.with_agent.remove(&pid);
         let name = running.name().to_string_lossy().into_owned();
         let why = match self.verdicts.on(&running) {
-            Verdict::MayHaveAgent if !self.agent.is_missing_in(pid) => {
-                // Of those that hide, one program looks like the next.
-                if program != Program::Hidden {
-                    self.with_agent.insert(pid, program);
+            Verdict::MayHaveAgent => match self.agent.presence_in(pid) {
+                Presence::Loaded { begun } => {
+                    // Of those that hide, one program looks like the next.
+                    if program != Program::Hidden {
+                        self.with_agent.insert(pid, (program, begun));
+                    }
+                    return;
                 }
-                return;
-            }
-            Verdict::MayHaveAgent => format!("{name} was started without the agent in LD_PRELOAD"),
+                Presence::Unknown => return,
+                Presence::Missing(why) => format!("{name} {why}"),
+            },
             Verdict::Without(why) => why,
             Verdict::Unrecordable(why) => {
                 self.told.insert(pid, program);
@@ -241,7 +245,9 @@ impl Source for Tree {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::io::Write as _;
+    use std::path::{Path, PathBuf};
+    use std::process::{Child, Command, Stdio};
     use std::sync::Arc;
 
     use slimline_trace::session::SessionWriter;
@@ -249,6 +255,7 @@ mod tests {
 
     use super::*;
     use crate::allocators::Allocators;
+    use crate::loaded_agent::tests::some_library;
     use crate::proc_text::tests::Sleeper;
     use crate::record::tests::empty_info;
 
@@ -279,24 +286,98 @@ mod tests {
         assert!(tree.outside.contains_key(&pid));
     }
 
+    /// Shells that each wait for a line, then go on to the next: a copy of the shell, and what it is started by.
+    fn shells(scratch: &TempDir, programs: &[(&str, &str)], preloaded: &Path) -> Child {
+        let mut script = "read go".to_owned();
+        for (name, through) in programs[1..].iter().rev() {
+            let quoted = script.replace('\'', "'\\''");
+            script = format!("read go; exec {through} {} -c '{quoted}'", scratch.path().join(name).display());
+        }
+        for (name, _) in programs {
+            let path = scratch.path().join(name);
+            if !path.exists() {
+                fs::copy("/bin/sh", path).unwrap();
+            }
+        }
+        let mut shell = Command::new(scratch.path().join(programs[0].0));
+        shell.args(["-c", &script]).env("LD_PRELOAD", preloaded).stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Has the shell go on, and waits until the next one has begun.
+    fn go_on(child: &mut Child, tree: &Tree, name: &str) {
+        let before = environment_address(child.id());
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let is_there = || {
+            let runs = Running::of(child.id()).is_some_and(|running| running.name().ends_with(name));
+            runs && environment_address(child.id()) != before && tree.agent.presence_in(child.id()) != Presence::Unknown
+        };
+        while !is_there() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn agent_file(scratch: &TempDir) -> PathBuf {
+        let path = scratch.path().join("libagent.so");
+        fs::copy(some_library(), &path).unwrap();
+        path
+    }
+
+    fn wait_for_agent(child: &Child, tree: &Tree) {
+        while !matches!(tree.agent.presence_in(child.id()), Presence::Loaded { .. }) {
+            std::thread::yield_now();
+        }
+    }
+
     /// `sudo` again, after something else in the same process.
     #[test]
     fn a_program_that_comes_back_is_told_again() {
         let scratch = tempfile::tempdir().unwrap();
         let (mut tree, writer) = (tree(&scratch), writer(&scratch));
-        let mut command = Command::new("/bin/sleep");
-        command.arg("1000").env("LD_PRELOAD", scratch.path().join("libagent.so")).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
+        let agent = agent_file(&scratch);
+        let mut child = shells(&scratch, &[("refused", ""), ("other", "env"), ("refused", "env")], &agent);
         let pid = child.id();
-        let now = Program::of(pid).unwrap();
-        let before = Program::of(std::process::id()).unwrap();
-        tree.told.insert(pid, before);
-        tree.look_at(pid, 7, &writer);
+        wait_for_agent(&child, &tree);
+        tree.verdicts.plant(&Running::of(pid).unwrap(), Verdict::Unrecordable("it is refused".to_owned()));
+        let mut told = Vec::new();
+        let mut look_twice = |tree: &mut Tree| {
+            tree.look_at(pid, 7, &writer);
+            tree.look_at(pid, 8, &writer);
+            told.push((tree.unrecorded.len(), tree.told.contains_key(&pid), tree.with_agent.contains_key(&pid)));
+        };
+        look_twice(&mut tree);
+        go_on(&mut child, &tree, "other");
+        look_twice(&mut tree);
+        go_on(&mut child, &tree, "refused");
+        look_twice(&mut tree);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!((tree.told.get(&pid), tree.with_agent.get(&pid)), (None, Some(&now)));
-        tree.look_at(pid, 8, &writer);
-        assert!(tree.outside.is_empty() && tree.unrecorded.is_empty());
+        assert_eq!(told, [(1, true, false), (1, false, true), (2, true, false)]);
+    }
+
+    /// The same file, by `env -i`.
+    #[test]
+    fn a_program_that_runs_itself_again_without_the_agent_is_seen() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (mut tree, writer) = (tree(&scratch), writer(&scratch));
+        let agent = agent_file(&scratch);
+        let mut child = shells(&scratch, &[("one", ""), ("one", "env"), ("one", "env -i")], &agent);
+        let pid = child.id();
+        wait_for_agent(&child, &tree);
+        let mut seen = Vec::new();
+        let mut look = |tree: &mut Tree| {
+            tree.look_at(pid, 7, &writer);
+            // Where the kernel refuses to sample it from outside, that is told.
+            let is_without = tree.outside.contains_key(&pid) || tree.unrecorded.len() == 1;
+            seen.push((tree.with_agent.contains_key(&pid), is_without));
+        };
+        look(&mut tree);
+        go_on(&mut child, &tree, "one");
+        look(&mut tree);
+        go_on(&mut child, &tree, "one");
+        look(&mut tree);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen, [(true, false), (true, false), (false, true)]);
     }
 
     #[test]
