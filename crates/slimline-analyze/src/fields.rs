@@ -141,7 +141,7 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
         })
         .collect();
     // Its bases find virtual ones by the virtual table, wherever they are.
-    let has_virtual_base = type_.members.iter().any(|member| member.role == MemberRole::VirtualBase);
+    let has_virtual_base = type_.members.iter().any(|member| member.role.is_virtual_base());
     let is_of_bases = |member: &Member| member.role.is_base() || member.role == MemberRole::VirtualTable;
     let whole = |offset: u64| fixed.iter().find(|member| holds(member, offset));
     let mut shapes: Vec<FieldShape> = Vec::new();

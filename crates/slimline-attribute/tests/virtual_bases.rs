@@ -24,6 +24,8 @@ template <class T> struct Both : Left, Right { T b; };
 struct Last : Both<int> { long last; };
 struct Holder { long before; Left left; long after; };
 struct Deeper : virtual Last { char d; };
+struct Face { virtual void face() {} };
+struct Faced : virtual Face, virtual Plain { long h; };
 }
 namespace { struct Unnamed : virtual geo::Plain { int u; }; }
 template <class T> T *made() { T *volatile object = new T; return object; }
@@ -41,6 +43,8 @@ int main() {
   O(deeper, id) O(deeper, v) O(deeper, w) O(deeper, l) O(deeper, r) O(deeper, b) O(deeper, last) O(deeper, d)
   name = "Unnamed"; auto *unnamed = made<Unnamed>();
   O(unnamed, v) O(unnamed, w) O(unnamed, u)
+  name = "geo::Faced"; auto *faced = made<geo::Faced>();
+  O(faced, h) O(faced, v) O(faced, w)
   name = "geo::Holder"; auto *holder = made<geo::Holder>();
   O(holder, before) O(holder, left.l) O(holder, left.id) O(holder, left.v) O(holder, left.w) O(holder, after)
 }
@@ -80,14 +84,17 @@ fn fields_of_virtual_bases_are_where_the_program_says() {
             let found = (leaf.path.as_str(), leaf.offset.to_string(), leaf.bytes.to_string());
             assert_eq!(found, (field, offset.to_owned(), bytes.to_owned()), "{compiler} {flags:?}: {name}");
         }
-        assert_eq!(said.lines().count(), 37);
+        assert_eq!(said.lines().count(), 40);
         // What moves together stays together: a base, virtual or not, is a member.
-        let last = info.type_named("geo::Last", &mut table).unwrap();
+        let [last, left] = ["geo::Last", "geo::Left"].map(|name| info.type_named(name, &mut table).unwrap());
         let members: Vec<_> =
             table.get(last).members.iter().map(|member| (member.name.as_str(), member.role)).collect();
         let bases = [("geo::Both<int>", MemberRole::Base), ("last", MemberRole::Field)];
         assert_eq!(members[..2], bases, "{compiler} {flags:?}");
-        assert!(members[2..].iter().all(|(_, role)| *role == MemberRole::VirtualBase));
+        assert!(members[2..].iter().all(|(_, role)| *role == MemberRole::InheritedVirtualBase));
+        // `Left`, which has them itself, and no other base that would bring them.
+        let own = table.get(left).members.iter().filter(|member| member.role == MemberRole::VirtualBase);
+        assert_eq!(own.count(), 2);
         let virtual_bases: BTreeSet<_> = members[2..].iter().map(|(name, _)| *name).collect();
         assert_eq!(virtual_bases, BTreeSet::from(["geo::Named", "geo::Plain"]));
     }

@@ -111,8 +111,6 @@ fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
     let type_ = subject.tables.group(subject.group.group).element.map(|element| subject.tables.type_(element.type_id));
     let mut declared: Vec<Declared> = Vec::new();
     let mut done: Vec<u64> = Vec::new();
-    // Where there are other bases, these bring the virtual ones along.
-    let has_base = type_.is_some_and(|type_| type_.members.iter().any(|member| member.role == MemberRole::Base));
     for &row in part.fields {
         let field = &subject.group.fields[row];
         let members = type_.map(|type_| members_at(type_, field.offset, field.bytes)).unwrap_or_default();
@@ -134,8 +132,7 @@ fn declarations(subject: &Subject<'_>, part: &Part<'_>) -> Vec<Declared> {
         // Bit-fields of one unit are several members of one field; a nested structure is one member of several.
         if !done.contains(&members[0].offset) {
             done.push(members[0].offset);
-            let of_bases = |member: &&&Member| member.role == MemberRole::VirtualBase && has_base;
-            let declared_here = members.iter().filter(|member| !of_bases(member));
+            let declared_here = members.iter().filter(|member| member.role != MemberRole::InheritedVirtualBase);
             declared.extend(declared_here.map(|member| member_declaration(member, subject.tables)));
         }
     }
@@ -146,7 +143,7 @@ fn member_declaration(member: &Member, tables: &Tables) -> Declared {
     let name = match (member.role, member.bits) {
         (MemberRole::VirtualTable, _) => "virtual_table".to_owned(),
         // A base class can't be split: it becomes a member.
-        (MemberRole::Base | MemberRole::VirtualBase, _) => plain_name(&member.name).to_lowercase(),
+        (role, _) if role.is_base() => plain_name(&member.name).to_lowercase(),
         (_, Some((_, bits))) => format!("{} : {bits}", member.name),
         _ => member.name.clone(),
     };

@@ -263,15 +263,14 @@ fn members_of_library_types_move_whole() {
     );
 }
 
-/// A base finds its virtual base by the virtual table, so neither is split, and as a member it brings that along.
-#[test]
-fn bases_with_virtual_bases_move_together() {
+/// The split of a class with a base and a virtual base of this role.
+fn split_beside_a_virtual_base(role: MemberRole) -> Advice {
     let mut program = Program::new();
     let left = program.structure("Left", 16, &[("_vptr.Left", 0, 8, "int (**)(void)"), ("l", 8, 8, "long")]);
     let plain = program.structure("Plain", 16, &[("v", 0, 8, "long"), ("w", 8, 8, "long")]);
     let members = [("Left", 0, 16, "Left"), ("more", 16, 64, "long[8]"), ("Plain", 80, 16, "Plain")];
     let element = program.structure("Last", 96, &members);
-    for (number, base, role) in [(0, left, MemberRole::Base), (2, plain, MemberRole::VirtualBase)] {
+    for (number, base, role) in [(0, left, MemberRole::Base), (2, plain, role)] {
         let member = &mut program.tables.types[element.0 as usize].members[number];
         (member.type_id, member.role) = (Some(base), role);
     }
@@ -282,10 +281,19 @@ fn bases_with_virtual_bases_move_together() {
     let in_loop = program.a_loop("sum", 8, 9);
     let site = program.site(in_loop);
     walk(&mut program, &[load(site, array, 80, 96)], 200);
-    let split = &advice(&program)[0];
-    assert_eq!(split.title, "Split Last into {_vptr.Left l v w} {more}");
-    assert!(split.code.contains("    Left left;\n};"), "{}", split.code);
-    assert!(!split.code.contains("Plain"), "{}", split.code);
+    advice(&program).remove(0)
+}
+
+/// A base finds its virtual base by the virtual table, so neither is split, and as a member it brings that along.
+#[test]
+fn bases_with_virtual_bases_move_together() {
+    let inherited = split_beside_a_virtual_base(MemberRole::InheritedVirtualBase);
+    assert_eq!(inherited.title, "Split Last into {_vptr.Left l v w} {more}");
+    assert!(inherited.code.contains("    Left left;\n};"), "{}", inherited.code);
+    assert!(!inherited.code.contains("Plain"), "{}", inherited.code);
+    let own = split_beside_a_virtual_base(MemberRole::VirtualBase);
+    assert_eq!(own.title, inherited.title);
+    assert!(own.code.contains("    Left left;\n    Plain plain;\n};"), "{}", own.code);
 }
 
 #[test]

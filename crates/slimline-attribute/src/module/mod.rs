@@ -18,6 +18,7 @@ mod unwind;
 pub mod virtual_tables;
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 use slimline_trace::address::Svma;
 
@@ -35,13 +36,28 @@ pub struct Module<'a> {
     file_name: String,
     build_id: Option<String>,
     source: SymbolSource,
-    image: Option<Image<'a>>,
-    separate: Option<Image<'a>>,
+    parsed: Rc<Parsed<'a>>,
     debug_path: Option<String>,
     alternate: Option<Image<'a>>,
     store: &'a FileStore<'a>,
-    symbols: OnceCell<Symbols<'a>>,
     debug: OnceCell<Option<Debug<'a>>>,
+}
+
+/// A module's file and its debug file.
+struct Parsed<'a> {
+    image: Option<Image<'a>>,
+    separate: Option<Image<'a>>,
+    symbols: OnceCell<Symbols<'a>>,
+}
+
+impl<'a> Parsed<'a> {
+    fn images(&self) -> impl Iterator<Item = &Image<'a>> {
+        [self.image.as_ref(), self.separate.as_ref()].into_iter().flatten()
+    }
+
+    fn symbols(&self) -> &Symbols<'a> {
+        self.symbols.get_or_init(|| Symbols::read(self.images()))
+    }
 }
 
 impl<'a> Module<'a> {
@@ -81,12 +97,10 @@ impl<'a> Module<'a> {
             file_name,
             build_id: image.as_ref().and_then(Image::build_id).map(hex),
             source,
-            image,
-            separate,
+            parsed: Rc::new(Parsed { image, separate, symbols: OnceCell::new() }),
             debug_path,
             alternate,
             store,
-            symbols: OnceCell::new(),
             debug: OnceCell::new(),
         }
     }
@@ -118,26 +132,23 @@ impl<'a> Module<'a> {
 
     /// The file itself; `None` where it is gone, unreadable or no ELF file for x86-64.
     pub fn image(&self) -> Option<&Image<'a>> {
-        self.image.as_ref()
+        self.parsed.image.as_ref()
     }
 
     /// Its functions and variables by name.
     pub fn symbols(&self) -> &Symbols<'a> {
-        self.symbols.get_or_init(|| {
-            let images = [self.image.as_ref(), self.separate.as_ref()];
-            Symbols::read(images.into_iter().flatten())
-        })
+        self.parsed.symbols()
     }
 
     /// Where the virtual bases of its C++ classes lie.
-    pub fn virtual_tables(&self) -> VirtualTables {
-        self.image.as_ref().map_or_else(VirtualTables::default, |image| VirtualTables::read(image, self.symbols()))
+    pub fn virtual_tables(&self) -> VirtualTables<'a> {
+        VirtualTables::of_module(Rc::clone(&self.parsed))
     }
 
     /// Calls `visit` with the linked name of each function that its symbol tables have, also of those that share an address,
     /// with that address, and its size in bytes as the symbol has it.
     pub fn for_each_function(&self, visit: &mut dyn FnMut(&str, Svma, u64)) {
-        for image in [self.image.as_ref(), self.separate.as_ref()].into_iter().flatten() {
+        for image in self.parsed.images() {
             image.for_each_symbol(|symbol| {
                 if symbol.kind == object::elf::STT_FUNC {
                     visit(symbol.name, Svma(symbol.address), symbol.bytes);
@@ -151,8 +162,8 @@ impl<'a> Module<'a> {
         self.debug
             .get_or_init(|| {
                 let (path, holder) = match self.source {
-                    SymbolSource::DebugInfo => (&self.path, self.image.as_ref()?),
-                    SymbolSource::SeparateDebugInfo => (self.debug_path.as_ref()?, self.separate.as_ref()?),
+                    SymbolSource::DebugInfo => (&self.path, self.parsed.image.as_ref()?),
+                    SymbolSource::SeparateDebugInfo => (self.debug_path.as_ref()?, self.parsed.separate.as_ref()?),
                     _ => return None,
                 };
                 Debug::read(self.store, path, holder, self.alternate.as_ref())
@@ -163,7 +174,7 @@ impl<'a> Module<'a> {
     /// First and last+1 address of the function that holds `svma`, by symbols, else by unwind information.
     pub fn function_bounds(&self, svma: Svma) -> Option<(Svma, Svma)> {
         let symbol = self.symbols().function_at(svma);
-        let frame = || self.image.as_ref()?.unwind_bounds(svma);
+        let frame = || self.parsed.image.as_ref()?.unwind_bounds(svma);
         match symbol {
             Some(function) if function.sized => Some((function.start, function.end)),
             // Hand-written code often has a name and no size: unwind information then knows where it ends.
@@ -216,7 +227,8 @@ impl<'a> Module<'a> {
         if let Some(function) = self.symbols().function_at(svma) {
             return demangle(function.name);
         }
-        let start = self.image.as_ref().and_then(|image| image.unwind_bounds(svma)).map_or(svma, |bounds| bounds.0);
+        let start =
+            self.parsed.image.as_ref().and_then(|image| image.unwind_bounds(svma)).map_or(svma, |bounds| bounds.0);
         format!("{}+{start}", self.file_name)
     }
 

@@ -11,23 +11,33 @@
 //!         └ … for further bases ─────────┘
 //! ```
 
+use std::cell::OnceCell;
+use std::rc::Rc;
+
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
+use super::Parsed;
 use super::demangled::demangle;
 use super::image::{Image, Relocated};
 use super::symbols::Symbols;
 
 const WORD_BYTES: u64 = 8;
+/// Words before the address point in each table.
+const POINT: usize = 2;
 /// Larger ones are damage.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// The tables of a module, by the class's name.
-#[derive(Debug, Default)]
-pub struct VirtualTables {
-    /// `None` where several classes have the name.
-    classes: FxHashMap<String, Option<VirtualTable>>,
+/// The tables of a module, which are read once one is asked for: few programs have virtual bases.
+#[derive(Default)]
+pub struct VirtualTables<'a> {
+    /// None where nobody has said.
+    module: Option<Rc<Parsed<'a>>>,
+    classes: OnceCell<Classes>,
 }
+
+/// By the class's name; `None` where several classes have it.
+type Classes = FxHashMap<String, Option<VirtualTable>>;
 
 /// Of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,48 +47,53 @@ pub struct VirtualTable {
     points: Vec<(u64, usize)>,
 }
 
-impl VirtualTables {
-    /// Those of `image` that `symbols` name.
-    pub fn read(image: &Image<'_>, symbols: &Symbols<'_>) -> Self {
-        let tables = symbols.variables().iter().filter_map(|variable| {
-            let class = variable.name.strip_prefix("_ZTV")?;
-            let bytes = usize::try_from(variable.bytes).ok().filter(|_| variable.bytes <= MOST_BYTES)?;
-            let words: Vec<i64> = words(image.bytes_from(variable.start).get(..bytes)?).collect();
-            // Those without virtual bases begin with the offset of the object to itself.
-            words.first().is_some_and(|&first| first != 0).then_some((class, variable.start, words))
-        });
-        let tables: Vec<_> = tables.collect();
-        let mut read = Self::default();
-        if tables.is_empty() {
-            return read;
-        }
-        let typeinfos: FxHashMap<&str, Svma> = symbols
-            .variables()
-            .iter()
-            .filter_map(|variable| Some((variable.name.strip_prefix("_ZTI")?, variable.start)))
-            .collect();
-        for (class, start, words) in tables {
-            let Some(&typeinfo) = typeinfos.get(class) else { continue };
-            let is_typeinfo = |number: usize| {
-                let slot = Svma(start.0.saturating_add(number as u64 * WORD_BYTES));
-                match image.relocated(slot) {
-                    // Of a library: whoever defines it first. They are all alike.
-                    Some(Relocated::Import(name)) => name.strip_prefix("_ZTI") == Some(class),
-                    _ => image.pointer_at(slot) == Some(typeinfo),
-                }
-            };
-            let table = VirtualTable::of(words, is_typeinfo);
-            if let (Some(name), Some(table)) = (class_name(class), table) {
-                read.classes.entry(name).and_modify(|known| *known = None).or_insert(Some(table));
-            }
-        }
-        read
+impl<'a> VirtualTables<'a> {
+    /// Those that the symbols of a module name.
+    pub(super) fn of_module(module: Rc<Parsed<'a>>) -> Self {
+        Self { module: Some(module), classes: OnceCell::new() }
     }
 
     /// Of the class that is called so in C++.
     pub fn of(&self, name: &str) -> Option<&VirtualTable> {
-        self.classes.get(&without_spaces(name))?.as_ref()
+        self.classes().get(&without_spaces(name))?.as_ref()
     }
+
+    fn classes(&self) -> &Classes {
+        self.classes.get_or_init(|| {
+            let module = self.module.as_ref();
+            module.and_then(|module| Some(read(module.image.as_ref()?, module.symbols()))).unwrap_or_default()
+        })
+    }
+}
+
+/// The tables of `image` that `symbols` name.
+fn read(image: &Image<'_>, symbols: &Symbols<'_>) -> Classes {
+    let named = |prefix: &'static str| {
+        let variables = symbols.variables().iter();
+        variables.filter_map(move |variable| Some((variable.name.strip_prefix(prefix)?, variable)))
+    };
+    let mut classes = Classes::default();
+    let typeinfos: FxHashMap<&str, Svma> = named("_ZTI").map(|(class, variable)| (class, variable.start)).collect();
+    for (class, table) in named("_ZTV") {
+        let Some(bytes) = usize::try_from(table.bytes).ok().filter(|_| table.bytes <= MOST_BYTES) else { continue };
+        let Some(bytes) = image.bytes_from(table.start).get(..bytes) else { continue };
+        let Some(&typeinfo) = typeinfos.get(class) else { continue };
+        let is_typeinfo = |number: usize| {
+            let slot = Svma(table.start.0.saturating_add(number as u64 * WORD_BYTES));
+            match image.relocated(slot) {
+                // Of a library: whoever defines it first. They are all alike.
+                Some(Relocated::Import(name)) => name.strip_prefix("_ZTI") == Some(class),
+                _ => image.pointer_at(slot) == Some(typeinfo),
+            }
+        };
+        let table = VirtualTable::of(words(bytes).collect(), is_typeinfo);
+        if let Some(table) = table.filter(VirtualTable::has_virtual_bases)
+            && let Some(name) = class_name(class)
+        {
+            classes.entry(name).and_modify(|known| *known = None).or_insert(Some(table));
+        }
+    }
+    classes
 }
 
 impl VirtualTable {
@@ -91,6 +106,11 @@ impl VirtualTable {
         });
         let points: Vec<(u64, usize)> = points.collect();
         (!points.is_empty()).then_some(Self { words, points })
+    }
+
+    /// Those of other classes begin with the offset of the object to itself.
+    fn has_virtual_bases(&self) -> bool {
+        self.points.first().is_some_and(|&(_, point)| point > POINT)
     }
 
     /// Where in the object the virtual base lies that a base at `within` (or the object itself, at 0) has in the word so many
@@ -146,6 +166,12 @@ mod tests {
             (table.virtual_base(0, 40), table.virtual_base(8, 24), table.virtual_base(0, 20)),
             (None, None, None)
         );
+        assert!(table.has_virtual_bases());
+        // A virtual base without data of its own shares its pointer, and is where the object is.
+        let nearly_empty = VirtualTable::of(vec![0, 0, 0, TYPEINFO, 0x1240], |number| number == 3).unwrap();
+        assert!(nearly_empty.has_virtual_bases());
+        assert_eq!(nearly_empty.virtual_base(0, 24), Some(0));
+        assert!(!VirtualTable::of(vec![0, TYPEINFO, 0x1240], |number| number == 1).unwrap().has_virtual_bases());
         assert_eq!(VirtualTable::of(words, |_| false), None);
         assert_eq!(VirtualTable::of(vec![i64::MIN, TYPEINFO], |number| number == 1), None);
     }

@@ -207,8 +207,10 @@ pub enum MemberRole {
     Field,
     /// A base class subobject.
     Base,
-    /// One of a virtual base, the object's own or one of its bases'.
+    /// One of a virtual base of the object's own class.
     VirtualBase,
+    /// One of a virtual base that only its bases have, who bring it along wherever they are a member.
+    InheritedVirtualBase,
     /// The pointer to the virtual table.
     VirtualTable,
     /// An array without bound at the end of a structure.
@@ -218,7 +220,12 @@ pub enum MemberRole {
 impl MemberRole {
     /// Whether its fields are the class's own.
     pub fn is_base(self) -> bool {
-        matches!(self, Self::Base | Self::VirtualBase)
+        self == Self::Base || self.is_virtual_base()
+    }
+
+    /// Whether it lies where the virtual table says.
+    pub fn is_virtual_base(self) -> bool {
+        matches!(self, Self::VirtualBase | Self::InheritedVirtualBase)
     }
 }
 

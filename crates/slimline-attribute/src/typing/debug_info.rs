@@ -70,7 +70,7 @@ pub struct DebugInfo<'a> {
     /// `None` of those that have none, or not yet.
     pub(super) rows: RefCell<HashMap<Subject, Option<TypeId>>>,
     /// Where virtual bases lie; none where nobody has said.
-    pub(super) virtual_tables: VirtualTables,
+    pub(super) virtual_tables: VirtualTables<'a>,
     /// Types that are being read because another one asks.
     pub(super) nesting: Cell<u32>,
 }
@@ -118,7 +118,7 @@ impl<'a> DebugInfo<'a> {
 
     /// With what is known of virtual bases.
     #[must_use]
-    pub fn with_virtual_tables(self, virtual_tables: VirtualTables) -> Self {
+    pub fn with_virtual_tables(self, virtual_tables: VirtualTables<'a>) -> Self {
         Self { virtual_tables, ..self }
     }
 

@@ -45,7 +45,7 @@ impl<'a> DebugInfo<'a> {
             let bytes = self.shape(die)?.bytes();
             let mut found = Found { table, bytes, definitions: Vec::new(), fields: Vec::new() };
             let effort = Effort::of(MOST_BASES);
-            self.find_virtual_bases(die, 0, effort.begin(), &mut found);
+            self.find_virtual_bases(die, 0, MemberRole::VirtualBase, effort.begin(), &mut found);
             Some(found.fields)
         };
         if self.has_virtual_bases(die) { found().unwrap_or_default() } else { Vec::new() }
@@ -56,12 +56,20 @@ impl<'a> DebugInfo<'a> {
         self.language(die.unit) == Language::Cpp && self.has_virtual_base(die, Effort::of(MOST_BASES).begin())
     }
 
-    /// Finds those of the class at `die`, which lies at `within` of the object.
-    fn find_virtual_bases(&self, die: Die, within: u64, descent: Descent<'_>, found: &mut Found<'_>) -> Option<()> {
+    /// Finds those of the class at `die`, which lies at `within` of the object; its own have this role.
+    fn find_virtual_bases(
+        &self,
+        die: Die,
+        within: u64,
+        role: MemberRole,
+        descent: Descent<'_>,
+        found: &mut Found<'_>,
+    ) -> Option<()> {
+        const OF_BASES: MemberRole = MemberRole::InheritedVirtualBase;
         let descent = descent.deeper()?;
         for field in self.fields(die).iter().filter(|field| field.role == MemberRole::Base) {
             if let Some(base) = self.class(field.type_) {
-                self.find_virtual_bases(base, within.checked_add(field.offset)?, descent, found)?;
+                self.find_virtual_bases(base, within.checked_add(field.offset)?, OF_BASES, descent, found)?;
             }
         }
         for base in self.virtual_bases(die)? {
@@ -69,9 +77,8 @@ impl<'a> DebugInfo<'a> {
             let Some(offset) = place.filter(|_| !found.definitions.contains(&base.definition)) else { continue };
             found.definitions.push(base.definition);
             let (type_, bytes) = (base.type_, self.base_bytes(base.type_)?);
-            let role = MemberRole::VirtualBase;
             found.fields.push(Field { name: None, offset, bytes, bits: None, type_, role, line: 0 });
-            self.find_virtual_bases(base.definition, offset, descent, found)?;
+            self.find_virtual_bases(base.definition, offset, OF_BASES, descent, found)?;
         }
         Some(())
     }
