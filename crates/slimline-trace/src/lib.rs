@@ -12,6 +12,7 @@
 //!
 //! - [`escape`]: foreign names as a terminal or a shell can take them;
 //! - [`regular_file`]: how files are opened that other files name;
+//! - [`toolchain_source`]: which source files are a toolchain's;
 //! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
 //! - [`session`]: the directory they live in.
 
@@ -31,4 +32,6 @@ pub mod session;
 pub mod stream;
 #[cfg(feature = "session")]
 pub mod tables;
+#[cfg(feature = "session")]
+pub mod toolchain_source;
 pub mod wire;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
+use slimline_trace::toolchain_source;
 
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
 use super::heap::Spot;
@@ -318,10 +319,8 @@ pub(super) fn allocated_at(module: &Module, site: &Site) -> (Place, Vec<Place>) 
     let mut frames: Vec<Place> = module.frames_of(site).map(|frame| place_of(module, site, frame)).collect();
     let is_own = |place: &Place| {
         let file = &*place.file;
-        let is_built = file.starts_with("/rustc/") || file.starts_with("/rust/deps/");
-        let is_rusts = is_built || file.contains("/rustlib/src/rust/library/");
         let is_header = file.starts_with("/usr/") && file.contains("/include/");
-        !is_rusts && !is_header
+        !is_header && !toolchain_source::is_rusts(file)
     };
     frames.drain(..frames.iter().position(is_own).unwrap_or(frames.len().saturating_sub(1)));
     if frames.is_empty() {

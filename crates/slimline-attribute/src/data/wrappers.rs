@@ -1,5 +1,7 @@
 //! Which functions only pass memory on, so that a data structure is named by the program's own line.
 
+use slimline_trace::toolchain_source::is_rusts;
+
 /// Rules by name. Lists are data: configuration adds to them.
 #[derive(Clone, Debug)]
 pub struct WrapperRules {
@@ -7,8 +9,8 @@ pub struct WrapperRules {
     pub prefixes: Vec<String>,
     /// Whole names (without namespaces) of functions that return memory that is new to their caller.
     pub functions: Vec<String>,
-    /// Parts of the paths of source files that are a library's. Debug information may name its functions without
-    /// their namespace.
+    /// Parts of the paths of source files that are a library's, beside those of Rust's. Debug information may name its
+    /// functions without their namespace.
     pub sources: Vec<String>,
     /// Beginnings of file names of modules whose code never is the program's own.
     pub modules: Vec<String>,
@@ -50,7 +52,8 @@ impl Default for WrapperRules {
                 "opendir",
                 "scandir",
             ]),
-            sources: owned(&LIBRARY_SOURCES),
+            // C++'s headers.
+            sources: owned(&["/include/c++/"]),
             modules: owned(&[
                 "libc.so",
                 "libc-",
@@ -67,9 +70,6 @@ impl Default for WrapperRules {
     }
 }
 
-/// Parts of the paths of standard libraries' sources, as their debug information and headers have them.
-const LIBRARY_SOURCES: [&str; 4] = ["/include/c++/", "/rustc/", "/rust/deps/", "/rustlib/src/rust/library/"];
-
 /// What the rules say of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -84,7 +84,7 @@ pub enum Verdict {
 impl WrapperRules {
     /// Whether a source file is a library's, whose code was inlined into the program.
     pub fn is_library_source(&self, path: &str) -> bool {
-        self.sources.iter().any(|part| path.contains(part.as_str()))
+        is_rusts(path) || self.sources.iter().any(|part| path.contains(part.as_str()))
     }
 
     /// Whether a function or type with that name is a library's. `<alloc::vec::Vec<T> as core::clone::Clone>::clone`
@@ -180,7 +180,11 @@ mod tests {
         }
         let header = Some("/usr/include/c++/12/bits/stl_algo.h");
         assert_eq!(rules.judge("__sort<int*, main()::<lambda(int, int)> >", "prog", header), Library);
-        assert_eq!(rules.judge("main", "prog", Some("/home/me/include/main.cpp")), Program);
+        let deps = Some("/rust/deps/hashbrown-0.16.1/src/raw.rs");
+        assert_eq!(rules.judge("reserve_rehash<(u32, u64)>", "prog", deps), Library);
+        for own in ["/home/me/include/main.cpp", "/home/me/rust/deps/pool.rs", "/w/rustc/main.rs"] {
+            assert_eq!(rules.judge("main", "prog", Some(own)), Program);
+        }
         assert!(rules.is_library_name("alloc::collections::btree::node::LeafNode<u64, prog::Node>"));
         assert!(!rules.is_library_name("struct node") && !rules.is_library_name("prog::Node<std::string>"));
     }

@@ -1,5 +1,7 @@
 //! What rustc writes into debug information otherwise than clang.
 
+use slimline_trace::toolchain_source::is_rusts;
+
 use crate::llvm::{Metadata, MetadataKind, Module};
 
 use super::layout::tag;
@@ -51,10 +53,7 @@ pub(super) fn is_librarys(r#type: Metadata<'_>) -> bool {
 
 /// Whether a file is one of the standard library's.
 pub(super) fn is_librarys_file(directory: &str, name: &str) -> bool {
-    // What it is made of lies where it was built.
-    let is_built = |path: &str| path.starts_with("/rustc/") || path.starts_with("/rust/deps/");
-    let is = |path: &str| is_built(path) || path.contains("/rustlib/src/rust/library/");
-    is(name) || !name.starts_with('/') && is(directory)
+    is_rusts(name) || !name.starts_with('/') && is_rusts(directory)
 }
 
 /// What a vector's memory is of: what holds it is made for any type, and has a pointer to bytes.
