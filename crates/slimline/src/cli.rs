@@ -150,12 +150,7 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Vec<u32>,
     /// Program and its arguments
-    #[arg(
-        required_unless_present = "pid",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -265,12 +260,7 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percentage_or_none)]
     pub(crate) hot: f64,
     /// Program and its arguments
-    #[arg(
-        required_unless_present = "replay",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(required_unless_present = "replay", trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -441,7 +431,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Program to look at; it is not run
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -45,6 +45,22 @@ fn usage_errors_are_claps() {
     }
 }
 
+/// What begins with `-` is an option until a command was named.
+#[test]
+fn unknown_options_are_no_commands() {
+    let scratch = Scratch::new();
+    for command in ["record", "trace", "doctor"] {
+        let output = scratch.slimline([command, "--bogus", "--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(stderr(&output).starts_with("error: unexpected argument '--bogus'"), "{}", stderr(&output));
+        assert!(!scratch.session().exists());
+    }
+    let output = scratch.slimline(["record", "--", "--bogus", "x"]).output().unwrap();
+    check_refused(&output, "slimline: --bogus: command not found in PATH");
+    let output = scratch.slimline(["record", "echo", "-n", "--", "--bogus"]).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "-- --bogus"), "{}", stderr(&output));
+}
+
 /// Where hardware samples accesses it is taken from outside; where it does not, that is said.
 #[test]
 fn what_was_chosen_is_told() {
