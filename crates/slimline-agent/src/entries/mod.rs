@@ -53,20 +53,22 @@ pub(crate) fn forget() {
 
 /// Tells that functions were not looked for everywhere. Async-signal-safe.
 fn tell_not_looked_through(why: NotLookedThrough) {
-    NOT_LOOKED_THROUGH.fetch_or(why as u64, Relaxed);
-    tell();
+    for told in told() {
+        told.fetch_or(why as u64, Relaxed);
+    }
 }
 
 /// Takes back what [`tell_not_looked_through`] told.
 fn has_looked_through(why: NotLookedThrough) {
-    NOT_LOOKED_THROUGH.fetch_and(!(why as u64), Relaxed);
-    tell();
+    for told in told() {
+        told.fetch_and(!(why as u64), Relaxed);
+    }
 }
 
-fn tell() {
-    if let Some(header) = recorder::header() {
-        header.not_looked_through.store(not_looked_through(), Relaxed);
-    }
+/// Where that is told: here, for those that are forked, and to the collector.
+fn told() -> impl Iterator<Item = &'static AtomicU64> {
+    let header = recorder::header().map(|header| &header.not_looked_through);
+    [Some(&NOT_LOOKED_THROUGH), header].into_iter().flatten()
 }
 
 fn not_looked_through() -> u64 {
@@ -77,7 +79,10 @@ fn not_looked_through() -> u64 {
 pub(crate) fn start(directory: &str) {
     if LOOKED.swap(true, Relaxed) {
         // A forked child has a file of its own.
-        return tell();
+        if let Some(header) = recorder::header() {
+            header.not_looked_through.fetch_or(not_looked_through(), Relaxed);
+        }
+        return;
     }
     let mut path = Path::new();
     if write!(path, "{directory}/{ALLOCATORS_FILE}").is_err() {
