@@ -6,6 +6,9 @@
 //!
 //! l is a field's weight in a loop. A loop uses a field also where it was seen to access it without ever stalling on
 //! it. A traversal that reaches from an outer loop into inner ones, or into functions it calls, counts as one loop.
+//!
+//! Where compilers make one access of two fields, that is used together too, and parting them would undo it: so the same
+//! equation is asked with instructions as loops and executions as weights, and the greater value holds.
 
 use std::collections::BTreeMap;
 
@@ -97,12 +100,16 @@ pub(crate) fn affinities(uses: &FieldUses, traversal: &BTreeMap<usize, usize>) -
             }
         }
     }
-    let value = |(a, b): (usize, usize), common: Load| {
-        let all = whole[a].plus(whole[b]);
-        let (part, all) =
-            if all.weight > 0.0 { (common.weight, all.weight) } else { (common.executions, all.executions) };
-        // Rounding may take the quotient past 1.
-        if all > 0.0 { (part / all).min(1.0) } else { 0.0 }
+    // Rounding may take the quotient past 1.
+    let quotient = |part: f64, all: f64| if all > 0.0 { (part / all).min(1.0) } else { 0.0 };
+    let value = |pair: (usize, usize), common: Load| {
+        let all = whole[pair.0].plus(whole[pair.1]);
+        let in_loops = match all.weight > 0.0 {
+            true => quotient(common.weight, all.weight),
+            false => quotient(common.executions, all.executions),
+        };
+        let joined = uses.joined.get(&pair).copied().unwrap_or(0.0);
+        quotient(joined, all.executions).max(in_loops)
     };
     let mut found: Vec<Affinity> = common
         .into_iter()

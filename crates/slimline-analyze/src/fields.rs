@@ -9,6 +9,17 @@
 //!   showed the loop, it is the blamed weight.
 //! - **executions**: how often it was accessed, with the bias of clock-started windows taken out: that of where they
 //!   begin by [splicing](crate::splice), that of how often they do where [paces](crate::pace) are known.
+//!
+//! An access that reaches several fields, as a compiler makes one of two adjoining ones, is divided among them by their
+//! bytes, so that all parts are one access still. Only where a load is of a loop that takes several elements at a time is
+//! not visible which of its bytes are used: a vectorizer also loads what lies between. Such a one counts for the field that
+//! it begins in.
+//!
+//! ```text
+//!   store of 16 bytes at x     x ½  y ½
+//!   load of 16 bytes at x, from one element to the next     x ½  y ½
+//!   load of 16 bytes at x, by two elements and more at a time     x 1  y spanned
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +76,7 @@ pub struct Use {
     /// An offset that the field's streams walk through, and what all their offsets are congruent by: the streams of an
     /// unrolled loop have a multiple of its stride each.
     phases: Option<(u64, u64)>,
-    /// Whether only wide accesses that begin in an earlier field reach it.
+    /// Whether only wide loads that begin in an earlier field reach it, of which it is not visible what they use.
     pub only_spanned: bool,
     /// Sites that access it.
     pub sites: Vec<slimline_trace::access::SiteId>,
@@ -75,13 +86,14 @@ pub struct Use {
 }
 
 impl Use {
-    /// Takes in where a stream walks, unless it starts again at other phases (a column walk).
-    fn note_phase(&mut self, stream: &Stream, motion: &Motion) {
+    /// Takes in where a stream walks, unless it starts again at other phases (a column walk); the field is so far `behind`
+    /// where its accesses begin.
+    fn note_phase(&mut self, stream: &Stream, motion: &Motion, behind: u64) {
         let Some(stride) = motion.stride_bytes.map(i64::unsigned_abs).filter(|&stride| stride != 0) else { return };
         if motion.grain.is_none_or(|grain| grain.bytes != stride) {
             return;
         }
-        let Some((offset, _)) = stream.executed().next() else { return };
+        let Some(offset) = stream.executed().next().map(|(offset, _)| offset.saturating_add(behind)) else { return };
         self.phases = Some(match self.phases {
             None => (offset, stride),
             Some((first, common)) => (first, gcd(gcd(common, stride), offset.abs_diff(first))),
@@ -105,6 +117,8 @@ pub struct FieldUses {
     pub shapes: Vec<FieldShape>,
     /// By place (see [`Places`]) and row of `shapes`.
     pub uses: BTreeMap<(usize, usize), Use>,
+    /// Executions that two fields (by row, the earlier one first) have of accesses to both at once.
+    pub(crate) joined: BTreeMap<(usize, usize), f64>,
     /// Weight outside of all fields: before the first element, in holes, without address.
     pub elsewhere: f64,
 }
@@ -220,6 +234,51 @@ fn one_place(stream: &Stream, motion: &Motion, structure: &Structure) -> Option<
     structure.offset(residue.saturating_add(structure.start.next_multiple_of(grain)))
 }
 
+/// What accesses of a stream may reach.
+struct Reach<'a> {
+    structure: Option<&'a Structure>,
+    /// Where in the element all of them are, if that is known better than by each.
+    one_place: Option<u64>,
+    bytes: u64,
+    /// Whether all of these bytes are used.
+    uses_all: bool,
+}
+
+/// What an access is to one of the fields that it reaches.
+struct Reached {
+    row: usize,
+    /// Its part of the bytes of all of them.
+    part: f64,
+    /// Bytes from the beginning of the access to that of the field.
+    behind: u64,
+}
+
+impl<'a> Reach<'a> {
+    fn of(structure: Option<&'a Structure>, stream: &Stream, motion: &Motion) -> Self {
+        let one_place = structure.and_then(|structure| one_place(stream, motion, structure));
+        let uses_all = structure.is_some_and(|structure| uses_all(structure, stream, motion));
+        // Of accesses that are not all alike, what each of them has.
+        Self { structure, one_place, bytes: stream.bytes.0.into(), uses_all }
+    }
+}
+
+/// Whether a stream uses all the bytes that it accesses. Those of a store are written. A load is as wide as what is needed of
+/// an element, unless it is of several: then it may be of a loop that a compiler made vectors of, which loads what lies
+/// between as well, and leaves it.
+fn uses_all(structure: &Structure, stream: &Stream, motion: &Motion) -> bool {
+    let bytes = u64::from(stream.bytes.1);
+    if structure.one_per_object || stream.executions > 0 && stream.loads == 0 {
+        return true;
+    }
+    let stride = motion.stride_bytes.map(i64::unsigned_abs).filter(|&stride| stride != 0);
+    let grain = || motion.grain.filter(|grain| grain.confidence >= KNOWN).map(|grain| grain.bytes);
+    let step = stride.or_else(grain).unwrap_or(structure.element_bytes);
+    // No vector has more lanes than bytes: longer steps are of a loop that leaves elements out.
+    let is_by_several = |elements: u64| elements > 1 && elements <= bytes;
+    let is_of_several = step.is_multiple_of(structure.element_bytes) && is_by_several(step / structure.element_bytes);
+    bytes <= structure.element_bytes && !is_of_several
+}
+
 /// Distributes the streams of one group over its fields.
 pub(crate) fn uses(
     structure: Option<&Structure>,
@@ -273,43 +332,89 @@ impl FieldUses {
     /// Adds how another group uses the same fields.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.elsewhere += other.elsewhere;
+        other.joined.iter().for_each(|(&pair, executions)| *self.joined.entry(pair).or_default() += executions);
         for (&at, used) in &other.uses {
             self.uses.entry(at).and_modify(|known| known.merge(used)).or_insert_with(|| used.clone());
+        }
+    }
+
+    /// Where a field ends; a flexible array, of no size, with what comes behind it.
+    fn end(&self, row: usize) -> u64 {
+        let shape = &self.shapes[row];
+        match shape.bytes {
+            0 => self.shapes.get(row + 1).map_or(u64::MAX, |next| next.offset),
+            bytes => shape.offset.saturating_add(bytes),
         }
     }
 
     /// Row of the field that holds `offset` of the element.
     fn at(&self, offset: u64) -> Option<usize> {
         let row = self.shapes.partition_point(|shape| shape.offset <= offset).checked_sub(1)?;
-        let shape = &self.shapes[row];
-        (offset - shape.offset < shape.bytes || shape.bytes == 0).then_some(row)
+        (offset < self.end(row)).then_some(row)
+    }
+
+    /// What an access of a stream at this offset of the object is to the fields.
+    fn reached(&self, reach: &Reach<'_>, offset: u64) -> Vec<Reached> {
+        let Some(structure) = reach.structure else { return Vec::new() };
+        let Some(from) = reach.one_place.or_else(|| structure.offset(offset)) else { return Vec::new() };
+        if !reach.uses_all {
+            return self.at(from).map(|row| Reached { row, part: 1.0, behind: 0 }).into_iter().collect();
+        }
+        let mut found: Vec<Reached> = Vec::new();
+        let bytes = reach.bytes.clamp(1, structure.element_bytes.max(1));
+        // What goes past the element's end is of the next one.
+        let here = from..from.saturating_add(bytes);
+        let next = 0..here.end.saturating_sub(structure.element_bytes);
+        let next = if structure.one_per_object { 0..0 } else { next };
+        for (range, passed) in [(here, 0), (next, structure.element_bytes.saturating_sub(from))] {
+            let first = self.shapes.partition_point(|shape| shape.offset <= range.start).saturating_sub(1);
+            for row in first..self.shapes.len() {
+                let begin = self.shapes[row].offset;
+                if begin >= range.end {
+                    break;
+                }
+                let reached = self.end(row).min(range.end).saturating_sub(begin.max(range.start));
+                let behind = begin.saturating_sub(range.start) + passed;
+                match found.iter_mut().find(|known| known.row == row) {
+                    _ if reached == 0 => {}
+                    Some(known) => known.part += reached as f64,
+                    None => found.push(Reached { row, part: reached as f64, behind }),
+                }
+            }
+        }
+        let all: f64 = found.iter().map(|reached| reached.part).sum();
+        found.iter_mut().for_each(|reached| reached.part /= all);
+        found
     }
 
     fn add(&mut self, structure: Option<&Structure>, stream: &Stream, motion: &Motion, place: usize, places: &Places) {
-        let one_place = structure.and_then(|structure| one_place(stream, motion, structure));
-        let field_of = |of: &Self, offset| of.at(one_place.or_else(|| structure?.offset(offset))?);
+        let reach = Reach::of(structure, stream, motion);
         let executed_offsets: u64 = stream.executed().map(|(_, count)| count).sum();
         let mut blamed: BTreeMap<usize, f64> = BTreeMap::new();
         for (offset, weight) in stream.weighed() {
-            match offset.and_then(|offset| field_of(self, offset)) {
-                Some(field) => *blamed.entry(field).or_default() += weight,
-                None => self.elsewhere += weight,
+            let reached = offset.map_or_else(Vec::new, |offset| self.reached(&reach, offset));
+            if reached.is_empty() {
+                self.elsewhere += weight;
             }
+            reached.iter().for_each(|of| *blamed.entry(of.row).or_default() += weight * of.part);
         }
-        self.serve(stream, place, |of, offset| field_of(of, offset));
-        let mut executed: BTreeMap<usize, u64> = BTreeMap::new();
-        for (offset, count) in stream.executed() {
-            if let Some(field) = field_of(self, offset) {
-                *executed.entry(field).or_default() += count;
-            }
-        }
+        self.serve(stream, place, &reach);
+        // Executions, and how far behind the beginning of the accesses the field is.
+        let mut executed: BTreeMap<usize, (f64, u64)> = BTreeMap::new();
         let executions = places.executions(stream);
+        for (offset, count) in stream.executed() {
+            let reached = self.reached(&reach, offset);
+            for of in &reached {
+                executed.entry(of.row).or_insert((0.0, of.behind)).0 += count as f64 * of.part;
+            }
+            self.join(&reached, executions * count as f64 / executed_offsets as f64);
+        }
         let in_batches = places.executions_in_batches(stream).unwrap_or_default();
         for (&field, &weight) in &blamed {
             self.of(place, field, stream).blamed += weight;
         }
-        for (&field, &count) in &executed {
-            let part = count as f64 / executed_offsets as f64;
+        for (&field, &(count, behind)) in &executed {
+            let part = count / executed_offsets as f64;
             let used = self.of(place, field, stream);
             used.executions += executions * part;
             used.accesses += executions * part * stream.accesses_per_execution();
@@ -321,9 +426,9 @@ impl FieldUses {
             let stride = motion.stride_bytes.filter(|&stride| stride != 0);
             let (walked, phases) = used.walks.entry(stride).or_default();
             *walked += executions * part;
-            phases
-                .extend(stride.zip(stream.some_offsets().first()).map(|(stride, first)| first % stride.unsigned_abs()));
-            used.note_phase(stream, motion);
+            let first = stream.some_offsets().first().map(|first| first.saturating_add(behind));
+            phases.extend(stride.zip(first).map(|(stride, first)| first % stride.unsigned_abs()));
+            used.note_phase(stream, motion, behind);
         }
         // No windows: the GCD's answer, where it is one.
         if executed.is_empty()
@@ -332,22 +437,38 @@ impl FieldUses {
         {
             self.of(place, field, stream).walks.entry(Some(grain.bytes as i64)).or_default();
         }
-        self.span(stream, place, blamed.keys().chain(executed.keys()).copied().collect());
+        if !reach.uses_all {
+            self.span(stream, place, blamed.keys().chain(executed.keys()).copied().collect());
+        }
+    }
+
+    /// Takes in that each two of these are accessed at once, so many times.
+    fn join(&mut self, reached: &[Reached], executions: f64) {
+        for (number, a) in reached.iter().enumerate() {
+            for b in &reached[number + 1..] {
+                let pair = (a.row.min(b.row), a.row.max(b.row));
+                *self.joined.entry(pair).or_default() += executions * (a.part + b.part);
+            }
+        }
     }
 
     /// Gives what hardware tells of a stream to the fields that its samples are in, as often as they are.
-    fn serve(&mut self, stream: &Stream, place: usize, field_of: impl Fn(&Self, u64) -> Option<usize>) {
+    fn serve(&mut self, stream: &Stream, place: usize, reach: &Reach<'_>) {
         if stream.service.samples == 0 {
             return;
         }
-        let mut sampled: BTreeMap<Option<usize>, u64> = BTreeMap::new();
+        let mut sampled: BTreeMap<Option<usize>, f64> = BTreeMap::new();
         for (offset, samples) in stream.sampled_at() {
-            *sampled.entry(field_of(self, offset)).or_default() += samples;
+            let reached = self.reached(reach, offset);
+            if reached.is_empty() {
+                *sampled.entry(None).or_default() += samples as f64;
+            }
+            reached.iter().for_each(|of| *sampled.entry(Some(of.row)).or_default() += samples as f64 * of.part);
         }
-        let all: u64 = sampled.values().sum();
-        let mut before = 0;
+        let all: f64 = sampled.values().sum();
+        let mut before = 0.0;
         for (field, samples) in sampled {
-            let part = before as f64 / all as f64..(before + samples) as f64 / all as f64;
+            let part = before / all..((before + samples) / all).min(1.0);
             before += samples;
             if let Some(field) = field {
                 self.of(place, field, stream).service.merge(&stream.service.part(&part));
@@ -364,7 +485,7 @@ impl FieldUses {
         used
     }
 
-    /// Wide accesses (vector loads) also use the fields behind the one they begin in.
+    /// Wide loads may also use the fields behind the one they begin in.
     fn span(&mut self, stream: &Stream, place: usize, begun: Vec<usize>) {
         for field in begun {
             let end = self.shapes[field].offset + u64::from(stream.bytes.1);

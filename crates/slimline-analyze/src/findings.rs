@@ -197,7 +197,7 @@ pub struct LoopField {
     pub stores: u64,
     /// Distance between successive accesses where it is regular.
     pub stride_bytes: Option<i64>,
-    /// Whether only vector accesses that begin in an earlier field reach it: it may not be used at all.
+    /// Whether only vector loads that begin in an earlier field reach it: it may not be used at all.
     pub only_spanned: bool,
     /// Instructions that access it.
     pub sites: Vec<SiteId>,

@@ -98,7 +98,7 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
         if lines == 1 { "" } else { "s" }
     )?;
     if group.fields.iter().any(Field::is_only_spanned) {
-        writeln!(out, "/* wide: reached only by wide accesses that begin in an earlier field */")?;
+        writeln!(out, "/* wide: reached only by wide loads that begin in an earlier field */")?;
     }
     Ok(())
 }

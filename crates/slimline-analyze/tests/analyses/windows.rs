@@ -436,20 +436,77 @@ fn a_read_modify_write_is_two_accesses() {
     assert!((pairs.fields[0].access_share - 2.0 / 3.0).abs() < 1e-9);
 }
 
-/// A vector load that begins in one field reaches the next: counted where it begins, known to span.
-#[test]
-fn wide_accesses_count_where_they_begin() {
+/// What a loop over elements of four doubles (x, y, z, unused) has by one instruction that accesses them: of each field its
+/// part of the accesses, and whether it is only spanned.
+fn by_one_instruction(step: impl Fn(Step) -> Step) -> Vec<(f64, bool)> {
     let mut program = Program::new();
-    let element = program.doubles("pair", &["a", "b"]);
-    let pairs = program.array("pairs", Some(element), 16 * 100_000);
+    let element = program.doubles("point", &["x", "y", "z", "unused"]);
+    let points = program.array("points", Some(element), 32 * 100_000);
     let in_loop = program.a_loop("f", 1, 2);
-    let wide = Step { bytes: 16, ..load(program.site(in_loop), pairs, 0, 16) };
+    let wide = step(Step { bytes: 16, ..load(program.site(in_loop), points, 0, 32) });
     walk(&mut program, &[wide], 100_000, 10);
     let findings = program.findings();
-    let fields = &findings.loops[0].groups[0].fields;
-    assert_eq!((fields[0].field, fields[0].only_spanned), (0, false));
-    assert_eq!((fields[1].field, fields[1].only_spanned), (1, true));
-    assert_eq!(group(&findings, &program, "pairs").fields[0].access_share, 1.0);
+    let points = group(&findings, &program, "points");
+    let whole: f64 = points.fields.iter().map(|field| field.access_share).sum();
+    assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+    let share: f64 = points.fields.iter().map(|field| field.share).sum();
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    let used = &findings.loops[0].groups[0].fields;
+    let is_only_spanned = |row: usize| used.iter().any(|field| field.field == row && field.only_spanned);
+    points.fields.iter().enumerate().map(|(row, field)| (field.access_share, is_only_spanned(row))).collect()
+}
+
+#[test]
+fn wide_accesses_count_for_all_fields_that_they_reach() {
+    let none = (0.0, false);
+    assert_eq!(by_one_instruction(|step| step), [(0.5, false), (0.5, false), none, none]);
+    // It begins in the middle of a field, and ends in the next one's.
+    assert_eq!(
+        by_one_instruction(|step| Step { offset: 4, bytes: 8, ..step }),
+        [(0.5, false), (0.5, false), none, none]
+    );
+    // A third is of the next element.
+    let around = by_one_instruction(|step| Step { offset: 16, bytes: 24, kind: AccessKind::STORE, ..step });
+    for (found, expected) in around.iter().zip([1.0, 0.0, 1.0, 1.0]) {
+        assert!((found.0 - expected / 3.0).abs() < 1e-9 && !found.1, "{around:?}");
+    }
+}
+
+/// A vectorizer takes two elements at a time, and loads what lies between.
+#[test]
+fn wide_loads_of_several_elements_count_where_they_begin() {
+    let none = (0.0, false);
+    let by_two = |step| Step { stride: 64, ..step };
+    assert_eq!(by_one_instruction(by_two), [(1.0, false), (0.0, true), none, none]);
+    let wider = |step| Step { bytes: 64, ..step };
+    assert_eq!(by_one_instruction(wider), [(1.0, false), (0.0, true), (0.0, true), (0.0, true)]);
+    // What is stored is used, however wide.
+    let stored = |step| Step { kind: AccessKind::STORE, ..by_two(step) };
+    assert_eq!(by_one_instruction(stored), [(0.5, false), (0.5, false), none, none]);
+    // No vector has so many lanes: the loop leaves elements out.
+    let far = |step| Step { stride: 32 * 100, ..step };
+    assert_eq!(by_one_instruction(far), [(0.5, false), (0.5, false), none, none]);
+}
+
+/// One loop has x and y by one instruction, another one spends three times as much on x alone, for a third of the accesses.
+#[test]
+fn fields_of_one_instruction_are_not_parted() {
+    let clusters = |bytes: u16| {
+        let mut program = Program::new();
+        let element = program.doubles("point", &["x", "y", "z"]);
+        let points = program.array("points", Some(element), 24 * 100_000);
+        let (both, alone) = (program.a_loop("both", 1, 2), program.a_loop("alone", 11, 12));
+        let both = Step { bytes, kind: AccessKind::STORE, ..load(program.site(both), points, 0, 24) };
+        let alone = load(program.site(alone), points, 0, 24);
+        for window in 0..20 {
+            program.window(0, &[both], window * 4000, 40, 1_000_000);
+            program.window(0, &[alone], window * 400, 4, 3_000_000);
+        }
+        let findings = program.findings();
+        cluster_names(group(&findings, &program, "points")).into_iter().map(|names| names.concat()).collect::<Vec<_>>()
+    };
+    assert_eq!(clusters(16), ["xy", "z"]);
+    assert_eq!(clusters(8), ["x", "yz"]);
 }
 
 /// A search looks at twenty nodes for each that is used: what is used then is not used together with the keys.

@@ -209,7 +209,7 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
         }
         rows.write(out, 2)?;
         if hottest.iter().any(|field| field.is_only_spanned()) {
-            writeln!(out, "  wide: reached only by wide accesses that begin in an earlier field")?;
+            writeln!(out, "  wide: reached only by wide loads that begin in an earlier field")?;
         }
         let names = names(group);
         let strong: Vec<String> = group

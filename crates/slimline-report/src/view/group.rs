@@ -153,8 +153,8 @@ impl Field {
         is_seen || !self.loops.is_empty() || self.served.is_some()
     }
 
-    /// Whether it was only seen to be reached by wide accesses that begin in an earlier field, as vector code makes
-    /// them: a store writes it, but whether a load's value of it is used is not visible.
+    /// Whether it was only seen to be reached by wide loads of several elements that begin in an earlier field, as vector
+    /// code makes them: whether their values of it are used is not visible.
     pub fn is_only_spanned(&self) -> bool {
         let is_begun_in = self.share > 0.0 || self.access_share > 0.0 || self.loads + self.stores > 0;
         self.is_used() && !is_begun_in && self.served.is_none()
