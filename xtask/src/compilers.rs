@@ -1,8 +1,13 @@
 //! Which compilers of C and C++ make a program that is measured.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use sample_programs::{Language, Program};
+
+use crate::measure::timed;
+use crate::target_dir;
 
 /// clang's version where programs with and without instrumentation are compared: one that `slimline cc` knows.
 const CLANG: &str = "clang-19";
@@ -34,6 +39,30 @@ impl Compilers {
         let path = format!("'{}'", path.replace('\'', r"'\''"));
         let words = |task| format!("SLIMLINE_CLANG={CLANG} {path} {task}");
         Ok(Self { c: words("cc"), cpp: words("c++"), changing: Some(slimline.to_owned()) })
+    }
+
+    /// The same, with options before all others.
+    pub(crate) fn with_options(mut self, options: &str) -> Self {
+        for words in [&mut self.c, &mut self.cpp] {
+            *words = format!("{words} {options}");
+        }
+        self
+    }
+
+    /// A program of ours, which must be C or C++; `made` is part of the executable's name.
+    pub(crate) fn build(&self, program: &Program, options: &str, made: &str) -> Result<PathBuf> {
+        let executable = target_dir()?.join(format!("programs/{}.{made}", program.name));
+        std::fs::create_dir_all(executable.with_file_name(""))?;
+        let compiler = match program.language {
+            Language::C => "$CC",
+            Language::Cpp => "$CXX",
+            Language::Rust | Language::Fortran => bail!("neither C nor C++"),
+        };
+        let script = self.in_script(&format!("{compiler} {options} -pthread \"$SOURCE\" -o \"$OUTPUT\" -lm"));
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).env("SOURCE", &program.source).env("OUTPUT", &executable);
+        timed(command)?;
+        Ok(executable)
     }
 
     /// Whether a script leaves open which compiler it calls.

@@ -19,6 +19,7 @@ mod soak;
 mod split;
 mod suite;
 mod trace_cost;
+mod trace_counts;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -105,6 +106,11 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// Counts of `slimline trace` against the oracle's, by allocating line and field; a Markdown table.
+    Counts {
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// What applying the advised splits by hand gains; a Markdown table.
     Split {
         /// Pairs of runs of each program.
@@ -163,6 +169,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),
         Task::Bench(Bench::Overhead { side_by_side, runs, only }) => overhead::run(side_by_side, runs, &only),
         Task::Bench(Bench::Trace { runs, only }) => trace_cost::run(runs, &only),
+        Task::Bench(Bench::Counts { only }) => trace_counts::run(&only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

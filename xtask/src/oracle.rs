@@ -28,7 +28,7 @@ pub(crate) struct Counts {
 }
 
 /// An allocation site.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub(crate) struct Site {
     pub(crate) id: u32,
     /// `function file:line` of the innermost frame above the allocator.
@@ -39,17 +39,35 @@ pub(crate) struct Site {
     pub(crate) bytes: u64,
     pub(crate) reads: u64,
     pub(crate) writes: u64,
+    pub(crate) loaded_bytes: u64,
+    pub(crate) stored_bytes: u64,
     /// By the offset where the access starts.
     pub(crate) fields: Vec<Field>,
+    /// By the line that accesses, most accessed first.
+    pub(crate) lines: Vec<Line>,
 }
 
 /// Accesses that start at one offset of the element (of the block, without element size).
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub(crate) struct Field {
     pub(crate) offset: u64,
     pub(crate) reads: u64,
     pub(crate) writes: u64,
+    /// By how many bytes are accessed at once: bytes, reads, writes.
+    pub(crate) sizes: Vec<(u64, u64, u64)>,
 }
+
+/// Accesses of one line to the blocks of a site.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub(crate) struct Line {
+    /// `function file:line`.
+    pub(crate) name: String,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+}
+
+/// Lines that are asked for: more than programs have that access the heap.
+const LINES: u32 = 100_000;
 
 /// What to ask of one run.
 pub(crate) struct Question<'a> {
@@ -83,7 +101,7 @@ impl Oracle {
 
     /// Runs the program under the tool, or reads what an earlier run of the same question said.
     pub(crate) fn ask(&self, question: &Question<'_>) -> Result<Counts> {
-        let mut options: Vec<String> = Vec::new();
+        let mut options = vec![format!("--nlines={LINES}")];
         options.extend(question.elements.iter().map(|(site, bytes)| format!("--elem={site}:{bytes}")));
         options.extend(question.skip.iter().map(|function| format!("--skip={function}")));
         let answer = self.directory.join(format!("{:016x}.txt", fingerprint(question, &options)?));
@@ -120,7 +138,7 @@ fn fingerprint(question: &Question<'_>, options: &[String]) -> Result<u64> {
 
 impl Counts {
     /// Reads what the tool wrote.
-    fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut lines = text.lines();
         let total = lines.next().and_then(|line| line.strip_prefix("TOTAL ")).context("no line TOTAL")?;
         let mut counts = Self { reads: count(total, "reads")?, writes: count(total, "writes")?, sites: Vec::new() };
@@ -136,14 +154,29 @@ impl Counts {
                     bytes: count(rest, "bytes")?,
                     reads: count(rest, "reads")?,
                     writes: count(rest, "writes")?,
+                    loaded_bytes: count(rest, "rbytes")?,
+                    stored_bytes: count(rest, "wbytes")?,
                     fields: Vec::new(),
+                    lines: Vec::new(),
                 });
             } else if let Some(field) = line.strip_prefix("   +") {
                 let (offset, rest) = field.split_once(' ').context("a field without offset")?;
-                let field = Field { offset: offset.parse()?, reads: count(rest, "r")?, writes: count(rest, "w")? };
+                let field = Field {
+                    offset: offset.parse()?,
+                    reads: count(rest, "r")?,
+                    writes: count(rest, "w")?,
+                    sizes: rest.split_once(" sizes ").map_or(Ok(Vec::new()), |(_, sizes)| parse_sizes(sizes))?,
+                };
                 counts.sites.last_mut().context("a field before any site")?.fields.push(field);
-            } else if line.starts_with("LINES") {
-                break;
+            } else if let Some((accesses, rest)) = line.split_once(" w [") {
+                let (name, site) = rest.split_once("] -> site ").context("a line without site")?;
+                let id: u32 = site.split(' ').next().unwrap_or_default().parse()?;
+                let (reads, writes) = accesses.trim().split_once(" r ").context("a line without counts")?;
+                let line = Line { name: name.to_owned(), reads: reads.parse()?, writes: writes.parse()? };
+                // The tool leaves out sites that are hardly accessed.
+                if let Some(site) = counts.sites.iter_mut().find(|site| site.id == id) {
+                    site.lines.push(line);
+                }
             }
         }
         Ok(counts)
@@ -156,6 +189,16 @@ impl Counts {
             format!("the oracle saw no site {part}, but: {}", names.join(", "))
         })
     }
+}
+
+/// `8:99/1 16:0/1`: bytes, reads, writes.
+fn parse_sizes(words: &str) -> Result<Vec<(u64, u64, u64)>> {
+    let one = |word: &str| {
+        let (bytes, accesses) = word.split_once(':')?;
+        let (reads, writes) = accesses.split_once('/')?;
+        Some((bytes.parse().ok()?, reads.parse().ok()?, writes.parse().ok()?))
+    };
+    words.split_whitespace().map(|word| one(word).with_context(|| format!("no size: {word}"))).collect()
 }
 
 /// The number after the word `name` in a line of words.
@@ -212,6 +255,7 @@ SITE 1 [V<a, B[2]>::f(int) tsp.c:40] elem 56 blocks 9 bytes 504 maxblk 56 reads 
    +8    r 99 w 2  (17.64%) sizes 8:99/1 16:0/1
 LINES (by access)
   800008 r 900009 w [malloc ?:0] -> site 0 [(not heap)]
+  100 r 7 w [g(long) tsp.c:52] -> site 1 [V<a, B[2]>::f(int) tsp.c:40]
 ";
 
     #[test]
@@ -220,7 +264,8 @@ LINES (by access)
         assert_eq!((counts.reads, counts.writes, counts.sites.len()), (3_863_354, 3_642_400, 2));
         let site = counts.site("tsp.c:40").unwrap();
         assert_eq!((site.name.as_str(), site.element_bytes, site.blocks), ("V<a, B[2]>::f(int) tsp.c:40", 56, 9));
-        assert_eq!(site.fields[1], Field { offset: 8, reads: 99, writes: 2 });
+        assert_eq!(site.fields[1], Field { offset: 8, reads: 99, writes: 2, sizes: vec![(8, 99, 1), (16, 0, 1)] });
+        assert_eq!(site.lines, [Line { name: "g(long) tsp.c:52".to_owned(), reads: 100, writes: 7 }]);
         assert!(counts.site("other.c").is_err());
     }
 

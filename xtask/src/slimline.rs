@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::compilers::Compilers;
 use crate::measure::{started_by, timed};
@@ -121,14 +122,17 @@ impl Slimline {
         started_by(trace, command)
     }
 
-    /// How many accesses a trace on disk has.
-    pub(crate) fn traced_accesses(&self, trace: &Path) -> Result<u64> {
+    /// What `slimline trace --format json` says of a trace on disk.
+    pub(crate) fn replay<T: DeserializeOwned>(&self, trace: &Path) -> Result<T> {
         let mut command = Command::new(&self.executable);
         command.args(["trace", "--format", "json", "--replay"]).arg(trace);
         let (_, output) = timed(command)?;
-        let report: TraceReport =
-            serde_json::from_slice(&output.stdout).context("what `slimline trace --format json` printed")?;
-        Ok(report.total.accesses)
+        serde_json::from_slice(&output.stdout).context("what `slimline trace --format json` printed")
+    }
+
+    /// How many accesses a trace on disk has.
+    pub(crate) fn traced_accesses(&self, trace: &Path) -> Result<u64> {
+        Ok(self.replay::<TraceReport>(trace)?.total.accesses)
     }
 
     /// `slimline cc` and `slimline c++`, with the clang of [`Compilers::clang`].

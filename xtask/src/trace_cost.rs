@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use sample_programs::{Language, Program};
+use sample_programs::Program;
 
 use crate::compilers::Compilers;
 use crate::foreign::{self, Build, inputs};
 use crate::measure::{Pair, median, started_by, timed};
 use crate::selection::select;
+use crate::setup;
 use crate::slimline::Slimline;
 use crate::workload::{Workload, strings};
-use crate::{setup, target_dir};
 
 /// What a program mostly does, for the goals that depend on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -338,19 +338,7 @@ impl Case {
         if let How::Foreign { build, .. } = &self.how {
             return build.executable_by(compilers);
         }
-        let program = Program::named(self.name)?;
-        let executable = target_dir()?.join(format!("programs/{}.{made}", self.name));
-        std::fs::create_dir_all(executable.with_file_name(""))?;
-        let compiler = match program.language {
-            Language::C => "$CC",
-            Language::Cpp => "$CXX",
-            Language::Rust | Language::Fortran => anyhow::bail!("neither C nor C++"),
-        };
-        let script = compilers.in_script(&format!("{compiler} -O2 -g -pthread \"$SOURCE\" -o \"$OUTPUT\""));
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]).env("SOURCE", &program.source).env("OUTPUT", &executable);
-        timed(command)?;
-        Ok(executable)
+        compilers.build(&Program::named(self.name)?, "-O2 -g", made)
     }
 
     fn workload(&self, program: &Path, is_short: bool) -> Result<Workload> {

@@ -142,9 +142,12 @@ mod tests {
     }
 
     fn site(fields: &[(u64, u64, u64)]) -> Site {
-        let fields = fields.iter().map(|&(offset, reads, writes)| oracle::Field { offset, reads, writes }).collect();
+        let fields = fields
+            .iter()
+            .map(|&(offset, reads, writes)| oracle::Field { offset, reads, writes, sizes: Vec::new() })
+            .collect();
         let name = "main p.c:3".to_owned();
-        Site { id: 1, name, element_bytes: 16, blocks: 1, bytes: 160, reads: 0, writes: 0, fields }
+        Site { id: 1, name, element_bytes: 16, blocks: 1, bytes: 160, fields, ..Site::default() }
     }
 
     #[test]
