@@ -459,6 +459,15 @@ impl<'m> Block<'m> {
         self.instructions().into_iter().find(|value| !is_head(value))
     }
 
+    /// The first instruction of a function's first block behind its local variables, which have to stay in that block.
+    pub fn first_behind_variables(self) -> Option<Value<'m>> {
+        let is_head = |value: &Value<'m>| {
+            matches!(value.opcode(), Some(Opcode::Phi | Opcode::Alloca))
+                || value.called().is_some_and(|called| called.name().starts_with("llvm.dbg."))
+        };
+        self.instructions().into_iter().find(|value| !is_head(value))
+    }
+
     /// Where it may go on.
     pub fn successors(self) -> Vec<Self> {
         let api = self.module.api();

@@ -93,17 +93,19 @@ impl<'m, 't> Planner<'m, 't> {
         for block in &blocks {
             self.gather(*block, &mut gathered);
         }
-        if gathered.accesses == 0 {
+        if gathered.accesses == 0 && !gathered.calls {
             return None;
         }
         let mut steps = Vec::new();
-        if let Some(first) = blocks.first().and_then(|entry| entry.first_insertion())
+        let first = blocks.first().and_then(|entry| entry.first_behind_variables());
+        if let Some(first) = first
             && self.begun.contains(&*name)
         {
             self.told_after(&name, first, vec![Touch::acquire("a thread of a library's")], first, &mut steps);
         }
+        let mut entry = first;
         for block in blocks {
-            self.block(&name, block, &mut gathered, &mut steps);
+            self.block(&name, block, entry.take(), &mut gathered, &mut steps);
         }
         let asks_gate = traced.is_none_or(|traced| traced.is_alone);
         Some(Plan { function, steps, asks_gate, is_in_memory: gathered.returns_twice })
@@ -114,6 +116,7 @@ impl<'m, 't> Planner<'m, 't> {
         for instruction in block.instructions() {
             let deed = Deed::of(instruction, &self.rules.attributes);
             gathered.accesses += deed.before.len() + deed.after.len();
+            gathered.calls |= deed.is_boundary;
             if instruction.is_call() {
                 gathered.returns_twice |= self.rules.returns_twice(instruction);
             }
@@ -128,7 +131,15 @@ impl<'m, 't> Planner<'m, 't> {
         }
     }
 
-    fn block(&mut self, function: &str, block: Block<'m>, gathered: &mut Gathered<'m>, steps: &mut Vec<Step<'m>>) {
+    /// Plans a block. The first one is given the instruction that the function begins with.
+    fn block(
+        &mut self,
+        function: &str,
+        block: Block<'m>,
+        entry: Option<Value<'m>>,
+        gathered: &mut Gathered<'m>,
+        steps: &mut Vec<Step<'m>>,
+    ) {
         let instructions = block.instructions();
         if let Some(head) = gathered.heads.remove(&block)
             && let Some(first) = block.first_insertion()
@@ -143,7 +154,12 @@ impl<'m, 't> Planner<'m, 't> {
         let mut segment = Open::default();
         // Whether the cursor's place holds what the register does.
         let mut is_kept = false;
+        // Whether the function's end was told.
+        let mut is_left = false;
         for (index, &instruction) in instructions.iter().enumerate() {
+            if entry == Some(instruction) {
+                self.add(function, instruction, Touch::end_of_function(SiteKind::Enter), &mut segment, steps);
+            }
             let deed = Deed::of(instruction, &self.rules.attributes);
             for touch in deed.before {
                 self.add(function, instruction, touch, &mut segment, steps);
@@ -158,25 +174,28 @@ impl<'m, 't> Planner<'m, 't> {
                 }
                 continue;
             }
+            let rest = &instructions[index + 1..];
+            // Where nothing is left to do in this block but to return, the cursor is in its place: the call may become a
+            // jump, and one that must has nothing else but the return behind it. So the function's end is told before it.
+            let ends_here = rest.iter().find(|next| !is_remark(**next)).and_then(|next| next.opcode());
+            let is_last = deed.is_boundary
+                && instruction.invoke_ends().is_none()
+                && (instruction.is_must_tail()
+                    || deed.after.is_empty() && matches!(ends_here, Some(Opcode::Return | Opcode::Unreachable)));
+            let returns = is_return || is_last && ends_here != Some(Opcode::Unreachable);
+            if returns && !is_left {
+                self.add(function, instruction, Touch::end_of_function(SiteKind::Leave), &mut segment, steps);
+                (is_left, is_kept) = (true, false);
+            }
             self.close(&mut segment, steps);
             if !is_kept {
                 steps.push(Step::Keep(instruction));
             }
             is_kept = deed.is_boundary;
-            if !deed.is_boundary || instruction.invoke_ends().is_some() {
+            if !deed.is_boundary || is_last || instruction.invoke_ends().is_some() {
                 continue;
             }
-            let rest = &instructions[index + 1..];
             let Some(&next) = rest.first() else { continue };
-            // Where nothing is left to do in this block but to return, the cursor is in its place: the call may become a
-            // jump, and one that must has nothing else but the return behind it.
-            let ends_here = rest
-                .iter()
-                .find(|next| !is_remark(**next))
-                .is_some_and(|next| matches!(next.opcode(), Some(Opcode::Return | Opcode::Unreachable)));
-            if instruction.is_must_tail() || ends_here && deed.after.is_empty() {
-                continue;
-            }
             steps.push(Step::Fetch(next));
             is_kept &= deed.after.is_empty();
             self.told_after(function, instruction, deed.after, next, steps);
@@ -275,6 +294,8 @@ struct Head<'m> {
 #[derive(Default)]
 struct Gathered<'m> {
     accesses: usize,
+    /// Other code of the program's may run within it.
+    calls: bool,
     returns_twice: bool,
     heads: HashMap<Block<'m>, Head<'m>>,
 }

@@ -72,16 +72,16 @@ impl<'m> Rules<'m> {
             return false;
         }
         let takes_copies = function.takes_copies();
-        let mut accesses = false;
+        let mut does_anything = false;
         for instruction in function.blocks().into_iter().flat_map(|block| block.instructions()) {
             let deed = Deed::of(instruction, &self.attributes);
-            accesses |= !deed.before.is_empty() || !deed.after.is_empty();
+            does_anything |= deed.is_boundary || !deed.before.is_empty() || !deed.after.is_empty();
             let stays = instruction.is_call() && self.returns_twice(instruction);
             if stays || takes_copies && instruction.is_must_tail() {
                 return false;
             }
         }
-        accesses
+        does_anything
     }
 
     /// Why a function of this name stays as it is; none if it does not.

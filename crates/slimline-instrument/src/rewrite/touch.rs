@@ -81,6 +81,11 @@ impl<'m> Touch<'m> {
         Self { kind, bytes: 0, lanes: 1, words: vec![Word::Stamp], value: None, pointer: None, detail }
     }
 
+    /// A function begins, or is about to return.
+    pub(super) fn end_of_function(kind: SiteKind) -> Self {
+        Self { kind, bytes: 0, lanes: 1, words: Vec::new(), value: None, pointer: None, detail: String::new() }
+    }
+
     /// Itself with its value.
     fn of_value(self, value: Value<'m>) -> Self {
         let r#type = value.r#type();

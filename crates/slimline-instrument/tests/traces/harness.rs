@@ -137,6 +137,11 @@ impl Trace {
         &self.modules[execution.module].1.sites[execution.site]
     }
 
+    /// The function that an execution's site was compiled into.
+    pub(crate) fn linked(&self, execution: &Execution) -> &str {
+        self.modules[execution.module].1.name(self.site(execution).function)
+    }
+
     /// Executions of sites for which this holds, given names.
     pub(crate) fn count(&self, is_meant: impl Fn(Named<'_>) -> bool) -> usize {
         self.of(is_meant).count()
