@@ -35,7 +35,7 @@ pub struct TraceReport {
     /// Structures with the accesses to their fields, and which to split.
     pub structures: Vec<StructureCounts>,
     /// By function.
-    pub functions: Vec<Named>,
+    pub functions: Vec<Function>,
     /// By line.
     pub lines: Vec<Named>,
     /// By instruction.
@@ -174,6 +174,16 @@ pub struct Named {
     pub counts: Counts,
 }
 
+/// A function as in the source, what was inlined into it not counted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Function {
+    /// Name and accesses.
+    #[serde(flatten)]
+    pub named: Named,
+    /// Times that it was called; `None` of one that was inlined wherever it ran.
+    pub calls: Option<u64>,
+}
+
 /// One instruction.
 #[derive(Clone, Debug, Serialize)]
 pub struct SiteCount {
@@ -262,7 +272,13 @@ impl TraceReport {
             variables: named(&findings.variables),
             fields: named(&findings.fields),
             structures: findings.structures.iter().map(StructureCounts::from).collect(),
-            functions: named(&findings.functions),
+            functions: named(&findings.functions)
+                .into_iter()
+                .map(|named| {
+                    let calls = named.name.as_ref().and_then(|name| findings.calls.get(name)).copied();
+                    Function { named, calls }
+                })
+                .collect(),
             lines: named(&findings.lines),
             sites: findings.sites.iter().map(SiteCount::from).collect(),
             values: findings.values.iter().map(NamedValues::from).collect(),

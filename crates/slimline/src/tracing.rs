@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::io;
 
-use slimline_analyze::full_trace::filter::{Filter, Unmatched};
+use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
@@ -66,9 +66,9 @@ struct Traced {
 }
 
 impl Live {
-    /// Has seen nothing, and tells what the filter wants.
-    pub(crate) fn of(filter: Filter) -> Self {
-        Self { analysis: TraceAnalysis::of(filter), ..Self::default() }
+    /// Has what it sees analyzed.
+    pub(crate) fn of(analysis: TraceAnalysis) -> Self {
+        Self { analysis, ..Self::default() }
     }
 
     fn begin(&mut self, process: &ProcessInfo) {

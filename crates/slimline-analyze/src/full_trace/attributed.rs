@@ -348,7 +348,7 @@ impl AttributedAccesses {
     /// What the keys stand for.
     pub fn origins(&self, program: &Program) -> Origins {
         let mut names = Names::default();
-        let blocks: FxHashMap<SiteId, GroupBlocks> = self.blocks.groups().collect();
+        let blocks: FxHashMap<Group, GroupBlocks> = self.blocks.groups().collect();
         let mut groups = Groups { parts: self.parts.as_ref(), ..Groups::default() };
         for (of, &accesses) in self.keys.all.iter().zip(&self.keys.accesses) {
             let (module, site) = program.site(SiteId(of.site));
@@ -358,7 +358,7 @@ impl AttributedAccesses {
             let (module, site) = program.site(SiteId(of.site));
             let place = place(module, site);
             let variable = module.name(site.variable);
-            let data = groups.number(program, of.spot.group, variable, &blocks);
+            let data = groups.number(program, &self.blocks, of.spot.group, variable, &blocks);
             Origin {
                 data,
                 variable: names.number(variable),
@@ -390,9 +390,10 @@ impl<'a> Groups<'a> {
     fn number(
         &mut self,
         program: &'a Program,
+        of: &Blocks,
         group: Group,
         variable: &'a str,
-        blocks: &FxHashMap<SiteId, GroupBlocks>,
+        blocks: &FxHashMap<Group, GroupBlocks>,
     ) -> u32 {
         // What a block is called does not say which it is.
         let identity = (group, if group == NO_GROUP { variable } else { "" });
@@ -403,8 +404,8 @@ impl<'a> Groups<'a> {
             let kind = if variable.is_empty() { DataKind::Unattributed } else { DataKind::Variable };
             Data { kind, name: variable.to_owned(), ..Data::default() }
         } else {
-            let (module, site) = program.site(SiteId(group));
-            let blocks = blocks.get(&SiteId(group)).copied().unwrap_or_default();
+            let (module, site) = program.site(of.site_of(group));
+            let blocks = blocks.get(&group).copied().unwrap_or_default();
             Data {
                 kind: DataKind::Heap,
                 name: self.name_of(group, module, site, blocks.blocks).to_owned(),

@@ -7,7 +7,8 @@ use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
 use slimline_trace::toolchain_source;
 
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
-use super::heap::Spot;
+use super::heap::live_blocks::Group;
+use super::heap::{GroupBlocks, Spot};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
 use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
@@ -56,7 +57,8 @@ pub struct NameRow {
 pub struct HeapRow {
     /// Where: of what was inlined from headers of the system the function that it was inlined into.
     pub place: Place,
-    /// The functions that this was inlined into, innermost first, each with where it calls.
+    /// The functions that this was inlined into, innermost first, each with where it calls; behind them those that called,
+    /// without lines, where groups are told apart by them.
     pub callers: Vec<Place>,
     /// The allocating function, as `malloc`.
     pub allocator: String,
@@ -95,6 +97,8 @@ pub struct TraceFindings {
     pub structures: Vec<StructureFindings>,
     /// By function as in the source, what was inlined into it not counted.
     pub functions: Vec<NameRow>,
+    /// Calls by function as in the source; one that was only inlined has none.
+    pub calls: BTreeMap<String, u64>,
     /// By line, `file:line`.
     pub lines: Vec<NameRow>,
     /// By allocation site.
@@ -118,6 +122,11 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
             findings.untraced_instructions += visits;
+        }
+        if site.kind == SiteKind::Enter && analysis.filter().wants(module, site) {
+            let function = function_of(program, id).function;
+            functions.add(&function, Accesses::default());
+            *findings.calls.entry(function).or_default() += visits;
         }
         if accesses.count() == 0 {
             continue;
@@ -271,7 +280,8 @@ fn add_unsure(structures: &mut Structures<'_>, program: &Program, analysis: &Tra
 
 fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<HeapRow> {
     let elements = analysis.heap().elements();
-    let mut accesses: BTreeMap<SiteId, (Accesses, Sums)> = BTreeMap::new();
+    let blocks = analysis.heap().blocks();
+    let mut accesses: BTreeMap<Group, (Accesses, Sums)> = BTreeMap::new();
     for (&id, spots) in by_spot {
         let (module, site) = program.site(id);
         if !analysis.filter().wants(module, site) {
@@ -279,8 +289,7 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
         }
         let own = field(module, site);
         for (spot, sum) in spots {
-            let (total, fields) =
-                accesses.entry(SiteId(spot.group)).or_insert_with(|| (Accesses::default(), Sums::new()));
+            let (total, fields) = accesses.entry(spot.group).or_insert_with(|| (Accesses::default(), Sums::new()));
             total.add(*sum);
             let bytes = width(*sum);
             let members = match spot.leaf {
@@ -290,27 +299,36 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
             fields.add_parts(&members, *sum);
         }
     }
-    let row = |(id, blocks): (SiteId, super::heap::GroupBlocks)| {
-        let (module, site) = program.site(id);
-        let (accesses, fields) = accesses.remove(&id).unwrap_or((Accesses::default(), Sums::new()));
-        let (place, callers) = allocated_at(module, site);
+    let row = |(group, allocated): (Group, GroupBlocks)| {
+        let (module, site) = program.site(blocks.site_of(group));
+        let (accesses, fields) = accesses.remove(&group).unwrap_or((Accesses::default(), Sums::new()));
+        let (place, mut callers) = allocated_at(module, site);
+        callers.extend(blocks.callers_of(group).into_iter().map(|id| function_of(program, id)));
         HeapRow {
             place,
             callers,
             allocator: module.name(site.detail).to_owned(),
             type_name: module.name(site.structure).to_owned(),
-            blocks: blocks.blocks,
-            bytes: blocks.bytes,
-            peak_bytes: blocks.peak_bytes,
+            blocks: allocated.blocks,
+            bytes: allocated.bytes,
+            peak_bytes: allocated.peak_bytes,
             accesses,
             fields: fields.rows(),
         }
     };
-    let mut rows: Vec<HeapRow> = analysis.heap().groups().map(row).collect();
+    let mut rows: Vec<HeapRow> = blocks.groups().map(row).collect();
     // Who asks for some accesses does not ask for blocks without any.
     rows.retain(|row| analysis.filter().is_empty() || row.accesses.count() > 0);
     rows.sort_by(|a, b| (b.accesses.count().cmp(&a.accesses.count())).then_with(|| a.place.cmp(&b.place)));
     rows
+}
+
+/// The function at whose beginning or end a site is, without a line: it is not where it calls.
+fn function_of(program: &Program, id: SiteId) -> Place {
+    let (module, site) = program.site(id);
+    let outermost = module.frames_of(site).last().map(|frame| place_of(module, site, frame));
+    let Place { function, file, .. } = outermost.unwrap_or_else(|| place(module, site));
+    Place { function, file, ..Place::default() }
 }
 
 /// Where an allocation was written, and the calls that led there, as far as they were inlined. Allocators of the C++ library and of

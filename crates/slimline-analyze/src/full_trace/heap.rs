@@ -49,7 +49,7 @@ struct PlannedSite {
 }
 
 impl Plan {
-    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedSite>) -> Self {
+    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedSite>, blocks: &Blocks) -> Self {
         let first = loads_and_stores.len();
         let mut word = 0;
         for (id, site) in program.sites_of(segment) {
@@ -57,7 +57,8 @@ impl Plan {
                 SiteKind::Load | SiteKind::Store | SiteKind::Update => {
                     loads_and_stores.push(PlannedSite { site: id.0, word });
                 }
-                SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire => {}
+                SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire
+                    if !blocks.follows(site.kind) => {}
                 _ => {
                     loads_and_stores.truncate(first);
                     return Self::Visits;
@@ -75,7 +76,7 @@ impl Plan {
 /// What of which blocks is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Spot {
-    /// The allocating site.
+    /// The group of the blocks.
     pub(super) group: Group,
     /// What the blocks consist of; [`NO_ELEMENT`] where that is not known of the place.
     pub(super) element: ElementId,
@@ -291,16 +292,21 @@ impl HeapAccesses {
 
     fn make_room(&mut self, program: &Program, process: u32) {
         for segment in self.segments.len()..program.segments().len() {
-            let plan = Plan::new(program, SegmentId(segment as u32), &mut self.loads_and_stores);
+            let plan = Plan::new(program, SegmentId(segment as u32), &mut self.loads_and_stores, &self.blocks);
             self.segments.push(plan);
         }
         self.blocks.make_room(program);
         self.accessed.make_room(process, program.site_count());
     }
 
-    /// What was allocated, by site.
-    pub fn groups(&self) -> impl Iterator<Item = (SiteId, GroupBlocks)> {
-        self.blocks.groups()
+    /// Has groups of one site told apart by who called for their blocks.
+    pub(super) fn follow_calls(&mut self) {
+        self.blocks.follow_calls();
+    }
+
+    /// What was allocated.
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 
     /// Accesses to blocks: the accessing site, the spot, and how many.
@@ -346,13 +352,18 @@ mod tests {
     const RESIZE: u32 = 3;
     const LOAD: SiteId = SiteId(5);
 
+    /// Blocks by site.
+    fn allocated(heap: &HeapAccesses) -> Vec<(SiteId, GroupBlocks)> {
+        heap.blocks.groups().map(|(group, blocks)| (heap.blocks.site_of(group), blocks)).collect()
+    }
+
     fn loads_by_group(run: &Run) -> Vec<(u32, u64)> {
         let mut heap = HeapAccesses::default();
         heap.update(run.program(), &run.batch());
         let loads = heap
             .accesses(run.program())
             .filter(|(site, ..)| *site == LOAD)
-            .map(|(_, spot, sum)| (spot.group, sum.loads));
+            .map(|(_, spot, sum)| (heap.blocks.site_of(spot.group).0, sum.loads));
         let mut loads: Vec<_> = loads.collect();
         loads.sort_unstable();
         loads
@@ -384,7 +395,10 @@ mod tests {
         run.visit(1, &[0x0ff8, 0b0001]);
         let mut heap = HeapAccesses::default();
         heap.update(run.program(), &run.batch());
-        let stores: Vec<_> = heap.accesses(run.program()).map(|(_, spot, sum)| (spot.group, sum.stores)).collect();
+        let stores: Vec<_> = heap
+            .accesses(run.program())
+            .map(|(_, spot, sum)| (heap.blocks.site_of(spot.group).0, sum.stores))
+            .collect();
         assert_eq!(stores, [(0, 1)]);
     }
 
@@ -453,7 +467,7 @@ mod tests {
             &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
         );
         let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 128, peak_bytes: 128 };
-        assert_eq!(heap.groups().collect::<Vec<_>>(), [(SiteId(1), blocks)]);
+        assert_eq!(allocated(&heap), [(SiteId(1), blocks)]);
         assert_eq!(heap.unknown_frees(), 0);
     }
 
@@ -470,7 +484,7 @@ mod tests {
         let mut heap = HeapAccesses::default();
         heap.update(run.program(), &run.batch());
         let blocks = GroupBlocks { blocks: 3, bytes: 110, live_bytes: 46, peak_bytes: 100 };
-        assert_eq!(heap.groups().collect::<Vec<_>>(), [(SiteId(0), blocks)]);
+        assert_eq!(allocated(&heap), [(SiteId(0), blocks)]);
         assert_eq!(heap.unknown_frees(), 1);
     }
 }

@@ -14,6 +14,7 @@
 //! counts are by site, and a site is wanted or not.
 
 pub mod attributed;
+mod calls;
 pub mod checks;
 pub mod counts;
 mod elements;
@@ -145,6 +146,12 @@ impl TraceAnalysis {
     /// Has seen nothing, and has findings of what the filter wants only.
     pub fn of(filter: Filter) -> Self {
         Self { filter, ..Self::default() }
+    }
+
+    /// Has blocks of one site told apart by the functions that called for them.
+    pub fn by_callers(mut self) -> Self {
+        self.heap.follow_calls();
+        self
     }
 
     /// Takes in a batch, after all that it can know of.

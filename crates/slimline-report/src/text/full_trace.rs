@@ -9,7 +9,7 @@ use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG};
 use crate::full_trace::{
-    Counts, FieldAccesses, HeapGroup, Named, NamedValues, Position, SiteCount, StructureCounts, TraceReport,
+    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, SiteCount, StructureCounts, TraceReport,
 };
 
 /// Columns of a position.
@@ -37,7 +37,7 @@ pub fn trace(out: &mut impl Write, report: &TraceReport, rows: usize) -> fmt::Re
     structures(out, report, rows)?;
     values(out, &report.values, rows)?;
     names(out, "Variables", "variable", &report.variables, report, rows)?;
-    names(out, "Functions", "function", &report.functions, report, rows)?;
+    functions(out, report, rows)?;
     names(out, "Lines", "line", &report.lines, report, rows)?;
     sites(out, report, rows)
 }
@@ -111,6 +111,24 @@ fn names(
     }
     rows.write(out, 2)?;
     more(out, named.len(), most)
+}
+
+fn functions(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
+    if report.functions.iter().all(|function| function.named.name.is_none()) {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}Functions{HEADING:#}")?;
+    let columns = [Column::Shortened("function", 32), Column::Number("calls")];
+    let mut rows = Rows::new(&[&columns, &NUMBERS[..]].concat(), false);
+    // Objects of an older slimline do not tell when functions begin.
+    let otherwise = if report.functions.iter().any(|function| function.calls.is_some()) { "inlined" } else { "" };
+    for Function { named, calls } in report.functions.iter().take(most) {
+        let name = named.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
+        let calls = calls.map_or_else(|| otherwise.to_owned(), count);
+        rows.push([&[name, calls], &numbers(&named.counts, &report.total)[..]].concat());
+    }
+    rows.write(out, 2)?;
+    more(out, report.functions.len(), most)
 }
 
 /// Charts of the structures that have fields to tell apart, and the definitions of those to be split.
@@ -240,7 +258,8 @@ fn titles(groups: &[HeapGroup]) -> Vec<String> {
                 }
                 Some(caller) => {
                     if let Some(Position { function: Some(function), line, .. }) = group.callers.get(caller) {
-                        let _ = write!(title, " < {}:{}", plain(function), line.unwrap_or(0));
+                        let line = line.map_or_else(String::new, |line| format!(":{line}"));
+                        let _ = write!(title, " < {}{line}", plain(function));
                     }
                 }
             }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::bail;
+use slimline_analyze::full_trace::TraceAnalysis;
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_collect::{TraceOutcome, TracePlan};
@@ -44,8 +45,13 @@ fn filter(options: &cli::Trace) -> Filter {
     Filter { functions, files, types, variables }
 }
 
+fn analysis(options: &cli::Trace) -> TraceAnalysis {
+    let analysis = TraceAnalysis::of(filter(options));
+    if options.callers { analysis.by_callers() } else { analysis }
+}
+
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
-    let mut live = Live::of(filter(options));
+    let mut live = Live::of(analysis(options));
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
     if has_any(options, &outcome) {
         if in_vain(&live) {
@@ -118,7 +124,7 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     if recording.streams().is_empty() {
         bail!("{}: holds no access: nothing was traced", directory.display());
     }
-    let mut live = Live::of(filter(options));
+    let mut live = Live::of(analysis(options));
     live.replay(&recording)?;
     if in_vain(&live) {
         return Ok(2);

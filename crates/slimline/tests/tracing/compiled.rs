@@ -427,6 +427,57 @@ fn a_program_that_makes_no_access_is_told_from_one_that_is_not_instrumented() {
 }
 
 #[test]
+fn blocks_of_one_line_are_told_apart_by_who_called() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(
+        &scratch,
+        r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) static void *take(size_t bytes) { void *block = malloc(bytes); if (!block) abort(); return block; }
+__attribute__((noinline)) static long *numbers(int n) { long *all = take(n * sizeof *all); for (int i = 0; i < n; i++) all[i] = i * i % 7; return all; }
+__attribute__((noinline)) static char *name(int n) { char *text = take(n + 1); for (int i = 0; i < n; i++) text[i] = 'a' + i % 26; text[n] = 0; return text; }
+int main(void) {
+    long sum = 0;
+    for (int round = 0; round < 3; round++) {
+        long *all = numbers(100);
+        char *text = name(50);
+        for (int i = 0; i < 100; i++) sum += all[i];
+        sum += text[49];
+        free(all), free(text);
+    }
+    printf("%ld\n", sum);
+}
+"#,
+    );
+    let report = |options: &[&str]| {
+        let output =
+            slimline().arg("trace").args(options).args(["--live", "--format", "json", "--"]).arg(&program).output();
+        let stdout = output.unwrap().stdout;
+        let json = text(&stdout).split_once('\n').map(|(_, json)| json.to_owned());
+        serde_json::from_str::<Value>(&json.unwrap()).unwrap()
+    };
+    let heap = |report: &Value| {
+        let row = |row: &Value| {
+            let callers = row["callers"].as_array().unwrap().iter().map(|caller| caller["function"].as_str().unwrap());
+            (callers.collect::<Vec<_>>().join(" < "), row["blocks"].as_u64().unwrap(), row["loads"].as_u64().unwrap())
+        };
+        report["heap"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(heap(&report(&[])), [(String::new(), 6, 303)]);
+    let told = report(&["--callers"]);
+    assert_eq!(heap(&told), [("numbers < main".to_owned(), 3, 300), ("name < main".to_owned(), 3, 3)]);
+    let calls = |name: &str| {
+        let functions = told["functions"].as_array().unwrap();
+        functions.iter().find(|function| function["name"] == name).map(|function| function["calls"].clone())
+    };
+    assert_eq!([calls("take"), calls("numbers"), calls("main")], [Some(6.into()), Some(3.into()), Some(1.into())]);
+    let shown = slimline().args(["trace", "--callers", "--live", "--"]).arg(&program).output().unwrap().stdout;
+    assert!(text(&shown).contains(" < numbers") && text(&shown).contains(" < name"), "{}", text(&shown));
+}
+
+#[test]
 fn the_compiler_s_help_has_slimline_s_own_options() {
     let output = slimline().args(["cc", "--help"]).output().unwrap();
     let said = text(&output.stdout);

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::SiteKind;
+use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
 
 use super::super::TraceBatch;
+use super::super::calls::{Calls, PathNumber};
 use super::super::elements::{Content, Elements};
-use super::live_blocks::{Block, LiveBlocks};
+use super::live_blocks::{Block, Group, LiveBlocks};
 
 /// Calls of `realloc` within each other that are kept: a program's own allocator may call the C library's.
 const MOST_RESIZED: usize = 16;
@@ -26,6 +27,15 @@ pub struct GroupBlocks {
     pub peak_bytes: u64,
 }
 
+/// Whose blocks a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Origin {
+    /// The allocating site.
+    site: u32,
+    /// Who called for them, where that is told apart.
+    path: Option<PathNumber>,
+}
+
 /// The heaps of all processes.
 #[derive(Debug, Default)]
 pub(in crate::full_trace) struct Blocks {
@@ -38,12 +48,14 @@ pub(in crate::full_trace) struct Blocks {
 /// What all processes allocated.
 #[derive(Debug, Default)]
 pub(in crate::full_trace) struct Allocations {
-    /// By allocating site.
-    groups: Vec<GroupBlocks>,
+    groups: Vec<(Origin, GroupBlocks)>,
+    numbers: FxHashMap<Origin, Group>,
+    /// None where nobody asked who called.
+    calls: Option<Calls>,
     /// By process and stream: the blocks of the calls of `realloc` that have not returned, the innermost last.
     resized: FxHashMap<(u32, u32), Vec<Option<Block>>>,
-    /// By site: it calls an allocator of the program's own, which is traced, too.
-    is_outer: Vec<bool>,
+    /// By site.
+    sites: Vec<Allocating>,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
@@ -51,9 +63,11 @@ pub(in crate::full_trace) struct Allocations {
 impl Blocks {
     pub(in crate::full_trace) fn make_room(&mut self, program: &Program) {
         self.elements.make_room(program);
-        if self.allocations.groups.len() < program.site_count() {
-            self.allocations.groups.resize(program.site_count(), GroupBlocks::default());
-            self.allocations.is_outer = outer(program);
+        if self.allocations.sites.len() < program.site_count() {
+            self.allocations.sites = allocating(program);
+        }
+        if let Some(calls) = &mut self.allocations.calls {
+            calls.make_room(program);
         }
     }
 
@@ -69,10 +83,32 @@ impl Blocks {
         (&mut self.live[place], &mut self.allocations, &mut self.elements)
     }
 
-    /// What was allocated, by site.
-    pub(in crate::full_trace) fn groups(&self) -> impl Iterator<Item = (SiteId, GroupBlocks)> {
-        let allocated = (0..).zip(&self.allocations.groups).filter(|(_, blocks)| blocks.blocks > 0);
-        allocated.map(|(site, blocks)| (SiteId(site), *blocks))
+    /// Has groups of one site told apart by who called for their blocks.
+    pub(in crate::full_trace) fn follow_calls(&mut self) {
+        self.allocations.calls = Some(Calls::default());
+    }
+
+    /// What was allocated, by group.
+    pub(in crate::full_trace) fn groups(&self) -> impl Iterator<Item = (Group, GroupBlocks)> {
+        let groups = (0..).zip(&self.allocations.groups).filter(|(_, (_, blocks))| blocks.blocks > 0);
+        groups.map(|(group, (_, blocks))| (group, *blocks))
+    }
+
+    /// Whether visits of sites of this kind are for [`Allocations::follow`] only because calls are followed.
+    pub(in crate::full_trace) fn follows(&self, kind: SiteKind) -> bool {
+        self.allocations.calls.is_some() && matches!(kind, SiteKind::Enter | SiteKind::Leave)
+    }
+
+    /// The site that allocates a group's blocks. It must be one of these.
+    pub(in crate::full_trace) fn site_of(&self, group: Group) -> SiteId {
+        SiteId(self.allocations.groups[group as usize].0.site)
+    }
+
+    /// Sites of the functions that called for them, the innermost first; none where that is not told apart.
+    pub(in crate::full_trace) fn callers_of(&self, group: Group) -> Vec<SiteId> {
+        let Allocations { groups, calls, .. } = &self.allocations;
+        let path = groups[group as usize].0.path.zip(calls.as_ref());
+        path.map(|(path, calls)| calls.functions(path).collect()).unwrap_or_default()
     }
 
     pub(in crate::full_trace) fn unknown_frees(&self) -> u64 {
@@ -86,7 +122,8 @@ impl Blocks {
 }
 
 impl Allocations {
-    /// Takes in one visit of a site of the batch; `own` are its words. Whether it is one that allocates or frees.
+    /// Takes in one visit of a site of the batch; `own` are its words. Whether it is one that allocates or frees, or where a
+    /// function begins or ends.
     pub(in crate::full_trace) fn follow(
         &mut self,
         live: &mut LiveBlocks,
@@ -97,14 +134,24 @@ impl Allocations {
         own: &[u64],
     ) -> bool {
         match (kind, own) {
+            (SiteKind::Enter | SiteKind::Leave, _) => {
+                let stream = (batch.process, batch.stream);
+                match &mut self.calls {
+                    Some(calls) if kind == SiteKind::Enter => calls.begin(stream, id),
+                    Some(calls) => calls.end(stream, id),
+                    None => {}
+                }
+            }
             (SiteKind::Allocate, &[start, bytes]) => {
                 self.take_over(live, id.0, start);
-                self.allocate(live, id.0, start, bytes, elements.allocated(id.0, bytes));
+                let group = self.group(batch, id.0);
+                self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
             (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
                 let bytes = count.saturating_mul(bytes);
                 self.take_over(live, id.0, start);
-                self.allocate(live, id.0, start, bytes, elements.allocated(id.0, bytes));
+                let group = self.group(batch, id.0);
+                self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
             // From here on another thread may get its memory.
             (SiteKind::ResizeBegins, &[start]) => {
@@ -124,8 +171,12 @@ impl Allocations {
                     (Some(block), 0) if bytes != 0 => self.keep(live, block),
                     (before, _) => {
                         self.take_over(live, id.0, new);
-                        let (group, content) = before.map_or((id.0, Content::default()), |it| (it.group, it.content));
-                        self.allocate(live, group, new, bytes, elements.resized(group, content, bytes));
+                        let (group, content) = match before {
+                            Some(block) => (block.group, block.content),
+                            None => (self.group(batch, id.0), Content::default()),
+                        };
+                        let content = elements.resized(self.groups[group as usize].0.site, content, bytes);
+                        self.allocate(live, group, new, bytes, content);
                     }
                 }
             }
@@ -138,6 +189,17 @@ impl Allocations {
         true
     }
 
+    /// The group of what the site allocates now.
+    fn group(&mut self, batch: &TraceBatch<'_>, site: u32) -> Group {
+        let function = self.sites[site as usize].function;
+        let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), function));
+        let (origin, groups) = (Origin { site, path }, &mut self.groups);
+        *self.numbers.entry(origin).or_insert_with(|| {
+            groups.push((origin, GroupBlocks::default()));
+            groups.len() as Group - 1
+        })
+    }
+
     fn allocate(&mut self, live: &mut LiveBlocks, group: u32, start: u64, bytes: u64, content: Content) {
         // No block, or none that fits into an address space.
         if start == 0 || start.checked_add(bytes).is_none_or(|end| end > 1 << 57) {
@@ -146,7 +208,7 @@ impl Allocations {
         // A block that was there was freed by code that is not traced.
         self.release(live, start);
         live.insert(Block { start, end: start + bytes, group, content });
-        let total = &mut self.groups[group as usize];
+        let (_, total) = &mut self.groups[group as usize];
         total.blocks += 1;
         total.bytes = total.bytes.saturating_add(bytes);
         total.live_bytes = total.live_bytes.saturating_add(bytes);
@@ -155,11 +217,11 @@ impl Allocations {
 
     /// An allocator of the program's own returned a block: what it was allocated as within is the same block.
     fn take_over(&mut self, live: &mut LiveBlocks, site: u32, start: u64) {
-        if start == 0 || !self.is_outer[site as usize] {
+        if start == 0 || !self.sites[site as usize].is_outer {
             return;
         }
         if let Some(block) = self.release(live, start) {
-            let total = &mut self.groups[block.group as usize];
+            let (_, total) = &mut self.groups[block.group as usize];
             total.blocks = total.blocks.saturating_sub(1);
             total.bytes = total.bytes.saturating_sub(block.end - block.start);
         }
@@ -174,22 +236,35 @@ impl Allocations {
     /// Takes a release back.
     fn keep(&mut self, live: &mut LiveBlocks, block: Block) {
         live.insert(block);
-        let total = &mut self.groups[block.group as usize];
+        let (_, total) = &mut self.groups[block.group as usize];
         total.live_bytes = total.live_bytes.saturating_add(block.end - block.start);
     }
 
     fn release(&mut self, live: &mut LiveBlocks, start: u64) -> Option<Block> {
         let block = live.remove(start)?;
-        let total = &mut self.groups[block.group as usize];
+        let (_, total) = &mut self.groups[block.group as usize];
         total.live_bytes = total.live_bytes.saturating_sub(block.end - block.start);
         Some(block)
     }
 }
 
-/// By site: whether the allocator that it calls is a function that has sites itself.
-fn outer(program: &Program) -> Vec<bool> {
-    let sites = || (0..program.site_count() as u32).map(|site| program.site(SiteId(site)));
-    let functions: HashSet<&str> = sites().map(|(module, site)| module.name(site.function)).collect();
+/// What is known of a site that may allocate.
+#[derive(Clone, Copy, Debug)]
+struct Allocating {
+    /// It calls an allocator of the program's own, which is traced, too.
+    is_outer: bool,
+    /// The function that it was compiled into: index in [`Program::modules`], and name as linked.
+    function: (u32, Name),
+}
+
+/// By site.
+fn allocating(program: &Program) -> Vec<Allocating> {
+    let sites = || (0..program.site_count() as u32).map(|site| (SiteId(site), program.site(SiteId(site))));
+    let functions: HashSet<&str> = sites().map(|(_, (module, site))| module.name(site.function)).collect();
     let allocates = |kind| matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
-    sites().map(|(module, site)| allocates(site.kind) && functions.contains(module.name(site.detail))).collect()
+    let of_site = |(id, (module, site)): (SiteId, (&Module, &Site))| Allocating {
+        is_outer: allocates(site.kind) && functions.contains(module.name(site.detail)),
+        function: (program.module_index(id), site.function),
+    };
+    sites().map(of_site).collect()
 }
