@@ -58,6 +58,7 @@ const UNSAFE: &[&str] = &[
     "crates/slimline-collect/src/instrumented/ring.rs",
     "crates/slimline-collect/src/cut_files.rs",
     "crates/slimline-collect/src/perf_rings/event.rs",
+    "crates/slimline-collect/src/signals.rs",
     "crates/slimline-collect/src/stall_kernel.rs",
     // Memory maps of debug files.
     "crates/slimline/src/disk.rs",

@@ -1,8 +1,10 @@
 //! What slimline does with signals while the target runs: nothing that the target would not see.
 //!
 //! Both are in the foreground process group, so Ctrl-C and Ctrl-\ reach the target by themselves; slimline lives on to
-//! finish the session. What is sent to slimline alone to end it (TERM, HUP) is passed on. Handlers, unlike ignoring,
+//! finish the session. What somebody sends to slimline to end it (`kill`) is passed on: whether to it alone the kernel does
+//! not tell, so who sends it to the whole group sends it to the target twice. Handlers, unlike ignoring,
 //! are not inherited over `exec`: the target starts with the dispositions that slimline was started with.
+#![allow(unsafe_code)] // a signal handler that looks at where the signal comes from
 
 use std::fs;
 use std::io;
@@ -12,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 
-/// Signals that the terminal sends to the target as well.
-const SHARED: [i32; 2] = [SIGINT, SIGQUIT];
-/// Signals that are passed on.
+/// Signals that the terminal sends to the target as well: passed on are those that somebody sends.
+const SHARED: [(i32, Signal); 2] = [(SIGINT, Signal::INT), (SIGQUIT, Signal::QUIT)];
+/// Signals that are passed on, whoever sends them.
 const FORWARDED: [(i32, Signal); 2] = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)];
 
 /// Signals are held until this is dropped; then they do again what they do by default.
@@ -33,14 +35,15 @@ impl HeldSignals {
         let is_over = Arc::new(AtomicBool::new(false));
         let came = Arc::new(AtomicBool::new(false));
         let mut forward = Vec::new();
-        for signal in SHARED.into_iter().filter(|&signal| !is_ignored(signal)) {
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
-            signal_hook::flag::register(signal, Arc::clone(&came))?;
-        }
-        for (number, signal) in FORWARDED.into_iter().filter(|&(number, _)| !is_ignored(number)) {
+        let all = SHARED.into_iter().chain(FORWARDED);
+        for (number, signal) in all.filter(|&(number, _)| !is_ignored(number)) {
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register_conditional_default(number, Arc::clone(&is_over))?;
-            signal_hook::flag::register(number, Arc::clone(&flag))?;
+            if SHARED.contains(&(number, signal)) {
+                register_sent(number, Arc::clone(&flag))?;
+            } else {
+                signal_hook::flag::register(number, Arc::clone(&flag))?;
+            }
             signal_hook::flag::register(number, Arc::clone(&came))?;
             forward.push((flag, signal));
         }
@@ -67,6 +70,18 @@ impl Drop for HeldSignals {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
+}
+
+/// Sets `flag` whenever a process sends the signal, and not where the kernel does.
+fn register_sent(signal: i32, flag: Arc<AtomicBool>) -> io::Result<()> {
+    let note = move |info: &libc::siginfo_t| {
+        // See sigaction(2): positive codes are the kernel's.
+        if info.si_code <= 0 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    };
+    // SAFETY: the handler stores to an atomic variable and does nothing else, which is async-signal-safe, and does not panic.
+    unsafe { signal_hook_registry::register_sigaction(signal, note) }.map(drop)
 }
 
 /// Makes a write beyond the allowed file size (`ulimit -f`) an error like a full disk, not our death.

@@ -211,17 +211,17 @@ fn a_target_that_ignores_ctrl_c_runs_on() {
     let scratch = Scratch::new();
     let (mut child, output) = scratch.start_ready("trap '' INT; echo ready; sleep 0.3; echo done; exit 4");
     signal("-INT", &format!("-{}", child.id()));
-    signal("-QUIT", &child.id().to_string());
+    signal("-INT", &child.id().to_string());
     assert_eq!(rest_of(output), "done\n");
     assert_eq!(child.wait().unwrap().code(), Some(4));
     assert!(scratch.session().info().complete);
 }
 
 #[test]
-fn term_and_hangup_are_passed_on() {
-    for (name, number) in [("-TERM", 15), ("-HUP", 1)] {
+fn what_is_sent_is_passed_on() {
+    for (name, number) in [("-TERM", 15), ("-HUP", 1), ("-INT", 2), ("-QUIT", 3)] {
         let scratch = Scratch::new();
-        let (mut child, _output) = scratch.start_ready("echo ready; exec sleep 60");
+        let (mut child, _output) = scratch.start_ready("ulimit -c 0; echo ready; exec sleep 60");
         signal(name, &child.id().to_string());
         assert_eq!(child.wait().unwrap().signal(), Some(number));
         assert_eq!(scratch.session().info().end, Some(End::Signaled { signal: number }));

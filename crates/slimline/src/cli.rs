@@ -116,7 +116,8 @@ fn rows(text: &str) -> Result<usize, String> {
         slimline record -p 4711                  a process that runs already, until Ctrl-C or its end\n  \
         slimline record -p 4711,4712 -- sleep 10 two of them, for ten seconds\n  \
         mpirun -n 4 slimline record -o run -- ./program     each rank into run/rank-N; report run shows all\n\n\
-        The program keeps its streams, directory, limits and exit status. It can see that it is recorded, by\n\
+        The program keeps its streams, directory, limits and exit status. INT, QUIT, TERM and HUP sent to slimline\n\
+        are passed on to it, and its end is waited for. It can see that it is recorded, by\n\
         LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler\n\
         (docs/what-a-program-sees.md). Programs that can't be preloaded (static ones, Go, musl) and those that run\n\
         already are sampled from outside, by perf's ring buffers, and see nothing. An existing slimline.data with\n\
