@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirEntry};
-use std::io;
 use std::mem::offset_of;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
 use crate::pid_namespace::{Numbers, Origin};
 use crate::proc_text;
-use crate::process_summary::without_file;
+use crate::process_summary::{NoFile, without_file};
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
 use crate::source::{PartSchedule, Source};
@@ -97,8 +96,9 @@ impl Drain {
             }
             let says = pid_of(name);
             // Before the look: a file that is still empty when its process is gone stays so. In another namespace the
-            // number is another process', so it must also have stayed so for a while.
-            let is_gone = !is_alive(says) && (is_last || is_old(&entry));
+            // number is another process', so it must also have stayed so for a while, and one that is alive says nothing.
+            let is_old = is_old(&entry);
+            let is_gone = is_last || is_old && !is_alive(says);
             match ProcessFile::open(&entry.path()) {
                 Ok(file) => {
                     let numbers = Numbers::here(
@@ -116,9 +116,9 @@ impl Drain {
                     self.order.push((name.to_owned(), directory));
                 }
                 Err(OpenError::Empty) if is_gone => {
-                    self.take_unrecorded(name, None);
+                    self.take_unrecorded(name, &NoFile::Empty { is_new: !is_old });
                 }
-                Err(OpenError::Refused { error }) => self.take_unrecorded(name, Some(&error)),
+                Err(OpenError::Refused { error }) => self.take_unrecorded(name, &NoFile::Refused(error)),
                 // Looked at again in the next pass.
                 Err(OpenError::Empty | OpenError::NotReady | OpenError::Io(_)) => {}
                 // Left alone: it is not of this run.
@@ -128,10 +128,10 @@ impl Drain {
     }
 
     /// A process that could not make its file.
-    fn take_unrecorded(&mut self, name: &str, error: Option<&io::Error>) {
+    fn take_unrecorded(&mut self, name: &str, why: &NoFile) {
         let pid = pid_of(name);
         let directory = self.new_directory(pid, name);
-        let summary = without_file(pid, directory.clone(), monotonic_ns(), error, &self.run_directory);
+        let summary = without_file(pid, directory.clone(), monotonic_ns(), why, &self.run_directory);
         self.ended.insert(directory.clone(), summary);
         self.order.push((name.to_owned(), directory));
         self.remove_file(name);
@@ -366,15 +366,25 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let writer = writer(&scratch);
         let alive = std::process::id();
+        let old = std::time::SystemTime::now() - 2 * TIME_TO_GROW;
+        let empty =
+            |pid: u32, number: u32| fs::File::create(scratch.path().join(format!("{pid}-{number}.ring"))).unwrap();
         for pid in [alive, 4_194_999] {
-            fs::write(scratch.path().join(format!("{pid}-0.ring")), "").unwrap();
+            empty(pid, 0);
+            empty(pid, 1).set_modified(old).unwrap();
         }
         let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
         drain.pass(&writer);
+        // Of one that is alive, or has the number of one that is, it may still become larger.
+        assert_eq!(drain.summaries().iter().map(|one| one.pid).collect::<Vec<_>>(), [4_194_999]);
         let (summaries, any_alive) = drain.finish(&writer);
-        assert_eq!((summaries.len(), any_alive), (1, false), "the living one may still make it larger");
-        assert_eq!((summaries[0].pid, summaries[0].state), (4_194_999, ProcessState::Failed));
-        assert!(summaries[0].failure.as_ref().is_some_and(|failure| failure.contains("ulimit -f")));
+        assert_eq!((summaries.len(), any_alive), (4, false));
+        for summary in summaries {
+            let failure = summary.failure.unwrap();
+            let is_new = summary.directory.ends_with("-0");
+            assert!(failure.contains("(ulimit -f)") && failure.ends_with("begun") == is_new, "{failure}");
+            assert_eq!(summary.state, ProcessState::Failed);
+        }
         writer.finish().1.unwrap();
     }
 

@@ -105,20 +105,26 @@ impl Recorded<'_> {
     }
 }
 
-/// A process whose agent could not make the file that it shares with us in `run`, because of an error or of the limit on the
-/// size of files.
-pub(crate) fn without_file(
-    pid: u32,
-    directory: String,
-    now_ns: u64,
-    error: Option<&io::Error>,
-    run: &Path,
-) -> ProcessSummary {
-    let failure = match error {
-        None => format!(
-            "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f)"
+/// Why a process has no file that it shares with us.
+#[derive(Debug)]
+pub(crate) enum NoFile {
+    /// It could not make it.
+    Refused(io::Error),
+    /// It could not make it so large, or, if it is new, had no time to.
+    Empty { is_new: bool },
+}
+
+/// What is to be said besides where it may have had no time to make its file larger.
+pub(crate) const JUST_BEGUN: &str = ", or it had only just begun";
+
+/// A process whose agent could not make the file that it shares with us in `run`.
+pub(crate) fn without_file(pid: u32, directory: String, now_ns: u64, why: &NoFile, run: &Path) -> ProcessSummary {
+    let failure = match why {
+        NoFile::Empty { is_new } => format!(
+            "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f){}",
+            if *is_new { JUST_BEGUN } else { "" }
         ),
-        Some(error) => {
+        NoFile::Refused(error) => {
             let place = run.parent().unwrap_or(run).display();
             format!("it could not make the file that it shares with slimline ({error}); make room in {place}")
         }

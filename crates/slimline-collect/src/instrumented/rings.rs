@@ -13,6 +13,7 @@ use super::{Event, Process, ProcessEnd, ProcessLosses, TraceSink, site_section};
 use crate::clock::monotonic_ns;
 use crate::drain::{is_alive, is_old};
 use crate::pid_namespace::{Numbers, Origin};
+use crate::process_summary::JUST_BEGUN;
 
 /// How often the directory is looked at, and processes that may have vanished.
 const LOOK_EVERY_NS: u64 = 5_000_000;
@@ -192,12 +193,15 @@ impl Rings {
         for (pid, _, name, entry) in names {
             let path = entry.path();
             // Before the look: a file that is still empty when its process is gone stays so. In another namespace the
-            // number is another process', so it must also have stayed so for a while.
-            let is_gone = !is_alive(pid) && (is_last || is_old(&entry));
+            // number is another process', so it must also have stayed so for a while, and one that is alive says nothing.
+            let is_old = is_old(&entry);
+            let is_gone = is_last || is_old && !is_alive(pid);
             match RingFile::open(&path) {
                 Ok(ring) => self.begin(name, path, ring, sink)?,
                 Err(OpenError::Empty) if is_gone => {
-                    self.without_ring(name, pid, "the size of its files is limited (ulimit -f)".to_owned(), sink)?;
+                    let begun = if is_old { "" } else { JUST_BEGUN };
+                    let why = format!("the size of its files is limited (ulimit -f){begun}");
+                    self.without_ring(name, pid, why, sink)?;
                 }
                 Err(OpenError::Version(found)) => {
                     let why = format!("it is linked with version {found} of the runtime: link it anew");
@@ -396,4 +400,44 @@ fn ring_of(file_name: &str) -> Option<(u32, u32)> {
     let name = file_name.strip_suffix(FILE_EXTENSION)?.strip_suffix('.')?;
     let (pid, number) = name.split_once('-')?;
     Some((pid.parse().ok()?, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why processes were not traced.
+    #[derive(Default)]
+    struct Failures(Vec<String>);
+
+    impl TraceSink for Failures {
+        fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+            if let Event::End(end) = event {
+                self.0.extend(end.failure);
+            }
+            Ok(())
+        }
+
+        fn needs_order(&self) -> bool {
+            false
+        }
+
+        fn take_growing(&mut self, _: Chunk<'_>, _: u64) -> io::Result<usize> {
+            Ok(0)
+        }
+    }
+
+    /// The first process of a container, which has another number here than it says.
+    #[test]
+    fn an_empty_ring_is_told_at_the_end_whoever_has_its_number() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join(format!("1-0.{FILE_EXTENSION}")), "").unwrap();
+        let mut rings = Rings::new(scratch.path(), 4_194_999, Path::new("/bin/true"));
+        let mut failures = Failures::default();
+        rings.pass(&mut failures).unwrap();
+        assert!(failures.0.is_empty(), "it may still become larger: {:?}", failures.0);
+        rings.finish(&mut failures).unwrap();
+        assert_eq!(failures.0, ["the size of its files is limited (ulimit -f), or it had only just begun"]);
+        assert_eq!(rings.processes(), 1);
+    }
 }
