@@ -16,6 +16,7 @@ use crate::ring::ProcessFile;
 pub(crate) struct Counts {
     pub(crate) parts: u32,
     pub(crate) samples: u64,
+    pub(crate) weightless_samples: u64,
     pub(crate) weight: u64,
     pub(crate) accesses: u64,
     pub(crate) damaged_messages: u64,
@@ -74,6 +75,7 @@ impl Recorded<'_> {
             ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
             parts: self.counts.parts,
             samples: self.counts.samples,
+            weightless_samples: self.counts.weightless_samples,
             weight: self.counts.weight,
             accesses: self.counts.accesses,
             allocations: u64_of(offset_of!(ProcessHeader, allocations)),

@@ -181,6 +181,7 @@ impl ProgramRun {
             ended_ns: if self.has_ended { self.seen_ns[1] } else { now_ns },
             parts: self.counts.parts,
             samples: self.counts.samples,
+            weightless_samples: self.counts.weightless_samples,
             weight: self.counts.weight,
             accesses: self.counts.accesses,
             losses: Losses { unwritten_samples: self.counts.unwritten_samples, ..Losses::default() },

@@ -479,6 +479,26 @@ mod tests {
         assert_eq!(recorder.take_part().samples.len(), bound);
     }
 
+    /// The second clock's weigh nothing, and reports do not count them.
+    #[test]
+    fn samples_without_weight_are_counted_apart() {
+        let (_scratch, writer, mut recorder) = pair();
+        writer.own_slot(0, 7);
+        let mut between = sample(101).words();
+        between[2] = 0;
+        for words in [sample(100).words(), between, sample(102).words()] {
+            writer.push(0, MessageKind::Sample, &words);
+        }
+        recorder.drain(200, false);
+        let summary = recorder.summary(300, true);
+        assert_eq!((summary.samples, summary.weightless_samples), (3, 1));
+        let mut info = crate::record::tests::empty_info();
+        info.processes = vec![summary.clone(), summary];
+        assert_eq!(info.counted_samples(), 4);
+        info.collector.weight = slimline_trace::session::WeightUnit::Period;
+        assert_eq!(info.counted_samples(), 6);
+    }
+
     #[test]
     fn slots_far_behind_are_found_by_the_full_pass() {
         let (_scratch, writer, mut recorder) = pair();

@@ -42,6 +42,7 @@ impl SampleRows {
         accesses.for_each(|access| self.accesses.push(access));
         let accesses = (self.accesses.len() - rows) as u32;
         counts.samples += 1;
+        counts.weightless_samples += u64::from(sample.weight == 0);
         counts.weight = counts.weight.saturating_add(sample.weight);
         counts.accesses += u64::from(accesses);
         self.samples.push(Sample { accesses, ..sample });

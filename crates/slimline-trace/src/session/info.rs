@@ -50,6 +50,15 @@ impl SessionInfo {
     pub fn duration_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.started_ns)
     }
+
+    /// Samples that reports count: where weights are times, those that have one.
+    pub fn counted_samples(&self) -> u64 {
+        let counted = |process: &ProcessSummary| match self.collector.weight {
+            WeightUnit::TimeNs => process.samples.saturating_sub(process.weightless_samples),
+            _ => process.samples,
+        };
+        self.processes.iter().map(counted).fold(0, u64::saturating_add)
+    }
 }
 
 /// A machine.
@@ -297,6 +306,9 @@ pub struct ProcessSummary {
     pub parts: u32,
     /// Samples kept.
     pub samples: u64,
+    /// Those of them that weigh nothing: of a second clock, which only say where a thread was, and of stores.
+    #[serde(default)]
+    pub weightless_samples: u64,
     /// Their weight, in the unit that [`Collector::weight`] names.
     #[serde(alias = "weight_ns")]
     pub weight: u64,
@@ -432,6 +444,7 @@ impl ProcessSummary {
             ended_ns: started_ns,
             parts: 0,
             samples: 0,
+            weightless_samples: 0,
             weight: 0,
             accesses: 0,
             allocations: 0,

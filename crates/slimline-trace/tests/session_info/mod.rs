@@ -57,6 +57,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         ended_ns: 400,
         parts: 2,
         samples: 4,
+        weightless_samples: 0,
         weight: 4_000_000,
         accesses: 6,
         allocations: 2,

@@ -45,7 +45,7 @@ fn mebibytes(bytes: u64) -> String {
 }
 
 fn summary(info: &SessionInfo) -> String {
-    let samples: u64 = info.processes.iter().map(|process| process.samples).sum();
+    let samples = info.counted_samples();
     let mut text = format!("{samples} samples");
     if info.processes.len() > 1 {
         let _ = write!(text, ", {} processes", info.processes.len());

@@ -104,7 +104,7 @@ pub(super) fn calibration() -> anyhow::Result<Vec<OsString>> {
 
 fn tell(outcome: &Outcome) {
     let info = &outcome.info;
-    let samples: u64 = info.processes.iter().map(|process| process.samples).sum();
+    let samples = info.counted_samples();
     let accesses: u64 = info.processes.iter().map(|process| process.accesses).sum();
     let directory = outcome.directory.display();
     let processes = match info.processes.len() {

@@ -329,6 +329,17 @@ fn check_status_and_line(output: &Output, status: i32, expected: &str) {
     assert_eq!(message.lines().count(), 1, "{message}");
 }
 
+/// A second clock, which says where threads are between samples, has some besides.
+#[test]
+fn the_samples_that_are_told_are_those_that_reports_count() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("walk", WALK, &["-O1", "-g"]);
+    let output = record(&scratch, &[text(&program)]);
+    let told = stderr(&output);
+    let samples = report(&scratch).session.samples;
+    assert!(samples > 0 && told.contains(&format!(": {samples} samples, ")), "{samples}: {told}");
+}
+
 /// Starts a script, in a process group with its recorder, that prints a line when it is ready; waits for that.
 fn start_ready(scratch: &Scratch, script: &str) -> (Child, BufReader<ChildStdout>) {
     let mut command = scratch.slimline(["record", "--", "bash", "-c", script]);
