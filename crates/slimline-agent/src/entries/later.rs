@@ -72,7 +72,7 @@ pub(super) fn begin(wanted: Wanted<'static>, is_alone: bool) {
     };
     kept.is_missed.store(!is_alone, Relaxed);
     let _signals = kernel::Signals::block();
-    // SAFETY: signals are blocked.
+    // SAFETY: signals are blocked, and where other threads run what is loaded, that was noted as missed.
     unsafe { kept.look() };
     let linker = linker_state();
     kept.linker.store(linker, Relaxed);
@@ -99,7 +99,8 @@ impl Kept {
     /// Looks at what has changed; where somebody is at it already, the next look knows that it comes late.
     ///
     /// # Safety
-    /// The calling thread's signals must be blocked.
+    /// The calling thread's signals must be blocked. Unless a change was missed before, no other thread may run what has been
+    /// loaded since the last look, nor load anything meanwhile.
     unsafe fn look(&self) {
         if self.is_taken.swap(true, Acquire) {
             return self.miss();
@@ -108,7 +109,8 @@ impl Kept {
         if is_late {
             has_looked_through(NotLookedThrough::Unseen);
         }
-        // SAFETY: taken; promised by the caller.
+        // SAFETY: taken, so nobody else has the registry; the rest is the caller's promise, and `is_late` says where it has no
+        // second half.
         unsafe { (*self.registry.get()).look(is_late) };
         self.is_taken.store(false, Release);
     }
@@ -129,7 +131,8 @@ impl Registry {
     /// where it `is_late`.
     ///
     /// # Safety
-    /// The calling thread's signals must be blocked, and the dynamic linker must be kept from other threads.
+    /// The calling thread's signals must be blocked. Unless it `is_late`, no other thread may run what has been loaded since the
+    /// last look, nor load anything meanwhile.
     unsafe fn look(&mut self, is_late: bool) {
         let mut is_first = true;
         let mut is_changed = false;
@@ -161,8 +164,8 @@ impl Registry {
         if let Some(known) = self.objects[..self.count].iter_mut().find(|known| known.headers == headers) {
             known.is_loaded = true;
         } else if let Some(place) = self.objects.get_mut(self.count) {
-            // SAFETY: where it is not late, all that was loaded before was met when it came, and this just now, by the thread that
-            // looks: no other one has it yet, and no handler comes.
+            // SAFETY: where it is late, nothing is changed. Where it is not, all that was loaded before was met when it came, and
+            // this is new: no other thread runs it, as the caller promised, and no handler comes, as signals are blocked.
             let stubs = unsafe { look_through(info, is_program, &self.wanted, is_late) };
             *place = Known { headers, stubs, is_loaded: true };
             self.count += 1;
@@ -179,7 +182,8 @@ impl Registry {
                 self.objects[kept] = known;
                 kept += 1;
             } else if let Some(stubs) = known.stubs {
-                // SAFETY: only the object's own functions led there.
+                // SAFETY: only the object's own functions led there, which went with it: whoever runs one of them would have nothing
+                // to return to either.
                 unsafe { stubs.unmap() };
             }
         }
@@ -196,7 +200,8 @@ extern "C" fn changed() {
         kept.is_missed.store(true, Relaxed);
     } else if process::is_ours() && is_outside() {
         let _signals = kernel::Signals::block();
-        // SAFETY: blocked.
+        // SAFETY: blocked. The linker calls this under its lock, which keeps other threads from loading, and before it hands
+        // anybody what is new; where a call was not followed by a look, that was noted as missed.
         unsafe { kept.look() };
     } else {
         kept.miss();
@@ -269,7 +274,7 @@ mod tests {
 
     fn look(kept: &Kept) {
         let _signals = kernel::Signals::block();
-        // SAFETY: blocked.
+        // SAFETY: blocked; functions that are looked for there are none.
         unsafe { kept.look() };
     }
 
