@@ -20,12 +20,26 @@ const COST_WIDTH: usize = WIDTH - COST_COLUMN - 15;
 /// Groups whose element type matches `name`: the whole name, or its last part (`Node` for `struct Node`, `ns::Node`), with
 /// the arguments of a template or without (`ns::Node<int>`).
 pub fn matching<'a>(report: &'a Report, name: &str) -> Vec<&'a Group> {
-    let last = |path: &str| path.rsplit([' ', ':']).next() == Some(name);
-    let matches = |full: &str| {
-        let template = full.split('<').next().unwrap_or(full);
-        full == name || last(full) || template == name || last(template)
-    };
+    let matches = |full: &str| is_called(full, name);
     report.groups.iter().filter(|group| group.type_name.as_deref().is_some_and(matches) || group.name == name).collect()
+}
+
+/// Element types that have a base or a member of a type which matches `name`, the hottest first.
+pub fn holding<'a>(report: &'a Report, name: &str) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for layout in report.groups.iter().filter_map(|group| group.layout.as_ref()) {
+        let holds = layout.members.iter().any(|member| member.nested && is_called(&member.type_name, name));
+        if holds && !found.contains(&layout.name.as_str()) {
+            found.push(&layout.name);
+        }
+    }
+    found
+}
+
+fn is_called(full: &str, name: &str) -> bool {
+    let last = |path: &str| path.rsplit([' ', ':']).next() == Some(name);
+    let template = full.split('<').next().unwrap_or(full);
+    full == name || last(full) || template == name || last(template)
 }
 
 /// Writes the element type of `group`: offsets, sizes, holes, cache-line boundaries, and the cost of each field.

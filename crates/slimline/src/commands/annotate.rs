@@ -26,7 +26,7 @@ pub(crate) fn run(options: &cli::Annotate) -> anyhow::Result<u8> {
     let mut report = pipeline::report(&session)?;
     let found = annotate::matching(&report, name);
     if found.is_empty() {
-        bail!("no data of type {name:?} in {}; {}", session.display(), known(&report));
+        bail!("no data of type {name:?} in {}; {}", session.display(), instead(&report, name));
     }
     match options.format {
         Format::Text => {
@@ -52,7 +52,17 @@ pub(crate) fn run(options: &cli::Annotate) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What could have been asked for.
+/// What could have been asked for: what it is a base or a member of, which has its fields, else what there is.
+fn instead(report: &Report, name: &str) -> String {
+    let mut holding = annotate::holding(report, name);
+    if holding.is_empty() {
+        return known(report);
+    }
+    holding.truncate(SUGGESTIONS);
+    format!("its fields are told with what it is part of: {}", holding.join(", "))
+}
+
+/// What there is.
 fn known(report: &Report) -> String {
     let mut types: Vec<&str> = Vec::new();
     for name in report.groups.iter().filter_map(|group| group.type_name.as_deref()) {
@@ -77,7 +87,7 @@ fn known(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slimline_report::view::{Breakdowns, Coverage, Field, Group, SCHEMA, Session};
+    use slimline_report::view::{Breakdowns, Coverage, Field, Group, Layout, LayoutMember, SCHEMA, Session};
 
     use super::*;
 
@@ -91,6 +101,28 @@ mod tests {
             coverage: Coverage::default(),
             advice: Vec::new(),
         }
+    }
+
+    /// A base's accesses are at offsets of the derived class.
+    #[test]
+    fn what_a_base_is_part_of_is_told() {
+        let member =
+            |type_name: &str, nested| LayoutMember { type_name: type_name.to_owned(), nested, ..Default::default() };
+        let derived = |name: &str, members| Group {
+            type_name: Some(name.to_owned()),
+            layout: Some(Layout { name: name.to_owned(), members, ..Layout::default() }),
+            ..Group::default()
+        };
+        let groups = vec![
+            derived("sky::Ship", vec![member("sky::Body", true), member("long", false)]),
+            derived("sky::Pointer", vec![member("sky::Body *", false)]),
+            derived("sky::Ship", vec![member("sky::Body", true)]),
+            derived("sky::Crate<int>", vec![member("double", false), member("sky::Body", true)]),
+        ];
+        let report = report(9, groups);
+        assert_eq!(instead(&report, "Body"), "its fields are told with what it is part of: sky::Ship, sky::Crate<int>");
+        assert_eq!(instead(&report, "sky::Body"), instead(&report, "Body"));
+        assert!(instead(&report, "Bod").starts_with("the hottest types are: sky::Ship"));
     }
 
     #[test]
