@@ -17,6 +17,7 @@ mod order;
 mod placing;
 mod sharing;
 mod split;
+mod unused;
 mod walk;
 
 use slimline_attribute::tables::{GroupKind, Language, Leaf, Loop, SourcePosition, Tables, Type, TypeKind};
@@ -151,7 +152,8 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
     subjects.retain(Subject::is_worth_it);
     subjects.sort_by(|a, b| b.group.share.value.total_cmp(&a.group.share.value));
     for subject in &subjects {
-        let layout = sharing::with_caution(subject, caches::with_company(subject, subject.layout()));
+        let layout = unused::told(subject, subject.layout());
+        let layout = sharing::with_caution(subject, caches::with_company(subject, layout));
         // Where only the walk is wrong, there is no need to say that the layout is right.
         if layout.predicted.is_some() || !subject.members.iter().any(|group| walked.contains(group)) {
             found.push(layout);

@@ -210,6 +210,30 @@ fn nested_structures_are_one_member() {
     assert_eq!((found[0].kind, found[0].why.as_str()), (Kind::LeaveAlone, "All 3 fields are used together."));
 }
 
+/// Also where no layout is better.
+#[test]
+fn what_is_never_used_is_told() {
+    let mut program = Program::new();
+    let members = [("a", 0, 8, "long"), ("b", 8, 8, "long"), ("spare", 16, 40, "long[5]"), ("c", 56, 8, "long")];
+    let element = program.structure("struct wide", 64, &members);
+    let array = program.array("small", Some(element), 1600 * 64);
+    let in_loop = program.a_loop("sum", 8, 9);
+    let steps: Vec<Step> = [0, 8, 56].map(|offset| load(program.site(in_loop), array, offset, 64)).to_vec();
+    for window in 0..30 {
+        program.window(0, &steps, window * 7 % 1500, 40, 1_000_000);
+    }
+    let found = &advice(&program)[0];
+    assert_eq!(found.kind, Kind::LeaveAlone);
+    assert_eq!(found.title, "Leave struct wide as it is; nothing was seen to use {spare}");
+    let end = "Nothing was seen to use {spare}, 40 of its 64 bytes; without it an element takes 24, all of them 62.5 KiB less.";
+    assert!(found.why.ends_with(end), "{}", found.why);
+    // What is split is told as well.
+    program.tables.groups[array.index()].bytes = 64 << 20;
+    let split = &advice(&program)[0];
+    assert_eq!(split.kind, Kind::Split);
+    assert!(split.why.contains("Nothing was seen to use {spare}, 40 of its 64 bytes"), "{}", split.why);
+}
+
 /// Entries of a hash map and the like.
 #[test]
 fn what_no_program_declares_is_left_alone() {

@@ -225,9 +225,16 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
         if !strong.is_empty() {
             fold(out, &format!("used together (0 to 1): {}", strong.join(", ")), 2, 4)?;
         }
-        if group.clusters.len() > 1 {
-            let clusters: Vec<String> = group.clusters.iter().map(|cluster| braced(cluster, &names)).collect();
+        let is_used = |at: &u64| used.iter().any(|field| field.offset == *at);
+        let clusters = group.clusters.iter().map(|cluster| cluster.iter().copied().filter(is_used).collect::<Vec<_>>());
+        let clusters: Vec<Vec<u64>> = clusters.filter(|cluster| !cluster.is_empty()).collect();
+        if clusters.len() > 1 {
+            let clusters: Vec<String> = clusters.iter().map(|cluster| braced(cluster, &names)).collect();
             fold(out, &format!("belong together: {}", clusters.join(" ")), 2, 4)?;
+        }
+        let unused: Vec<u64> = group.fields.iter().map(|field| field.offset).filter(|at| !is_used(at)).collect();
+        if !unused.is_empty() {
+            fold(out, &format!("not seen used: {}", braced(&unused, &names)), 2, 4)?;
         }
         if let Some(sharing) = &group.sharing {
             fold(out, &format!("threads: {}", threads(group, sharing)), 2, 4)?;
