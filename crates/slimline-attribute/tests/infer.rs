@@ -277,6 +277,36 @@ fn variables_that_hold_the_base() {
     assert_eq!(variable("statics", "struct grid.id").as_deref(), Some("the_grid"));
 }
 
+/// A pointer to an element of bytes that the compiler has no register for.
+const SUM_SOURCE: &str = r#"
+struct wide { long key; double value; long pad[5]; int flag; int pad2; };
+struct ring { char *bytes; const int *pick; long n; };
+__attribute__((noinline)) double picked(struct ring *ring) {
+  double sum = 0;
+  for (long i = 0; i < ring->n; i++) { //= struct ring.n
+    struct wide *p = (struct wide *)ring->bytes + ring->pick[i]; //= struct ring.bytes, struct ring.pick
+    if (p->flag) //= struct wide.flag
+      sum += p->value; //= struct wide.value
+    else
+      p->key++; //= struct wide.key
+  }
+  return sum;
+}
+int main(int argc, char **argv) {
+  static struct wide all[8];
+  int pick[] = {1, 2, 3};
+  struct ring ring = {(char *)all, pick, argc};
+  return picked(&ring);
+}
+"#;
+
+/// `base + index * 64`, as LLVM tells of it.
+#[test]
+fn pointers_that_are_told_as_a_sum() {
+    let program = Compiled::with("clang", "c", SUM_SOURCE, &["-O2"]);
+    check(&program, SUM_SOURCE, "picked", " picked(", false, "clang -O2");
+}
+
 const CPP_SOURCE: &str = r#"
 #include <vector>
 #include <cstddef>

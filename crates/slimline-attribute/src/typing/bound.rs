@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::debug_info::{DebugInfo, Die};
 use super::flow::Flow;
-use super::location::{Gpr, Place};
+use super::location::{Gpr, Indexed, Place};
 use super::scope::{Fact, FunctionScope};
 use super::value::{NameId, Pointer};
 use crate::tables::Language;
@@ -15,6 +15,8 @@ use crate::tables::Language;
 pub(super) enum Bound {
     /// The register points so.
     Register(Gpr, Pointer),
+    /// The sum does, where its own constant is taken off: of its registers one points into the same array.
+    Element(Indexed, Pointer),
     /// The register holds the address of a variable, unless it is a frame register: then the variable is in the frame.
     Address(Gpr, FrameVariable, Pointer),
     /// A variable is in the frame.
@@ -202,6 +204,7 @@ fn bound(info: &DebugInfo<'_>, fact: &Fact, name: Option<NameId>, object_name: O
     Some(match fact.place {
         Place::Register(register) => Bound::Register(register, points(0)?),
         Place::Sum(register, plus) => Bound::Register(register, points(plus.wrapping_neg())?),
+        Place::Element(indexed) => Bound::Element(indexed, points(indexed.plus.wrapping_neg())?),
         // A number may be said to live where it was last stored to, which is in some structure.
         Place::Memory(register, _) if register != Gpr::RSP && register != Gpr::RBP && info.is_number(fact.type_) => {
             return None;

@@ -3,7 +3,7 @@
 use super::bound::{Bound, Bounds, FrameVariable, Names};
 use super::debug_info::{DebugInfo, Die};
 use super::flow::Flow;
-use super::location::Gpr;
+use super::location::{Gpr, Indexed};
 use super::scope::FunctionScope;
 use super::state::State;
 use super::value::{Pointer, Value};
@@ -76,6 +76,10 @@ impl Function<'_, '_> {
         for bound in self.bounds.at(index) {
             let (register, pointer) = match *bound {
                 Bound::Register(register, pointer) => (register, pointer),
+                Bound::Element(indexed, pointer) => match base_of(state, indexed, pointer) {
+                    Some(base) => base,
+                    None => continue,
+                },
                 Bound::Address(register, _, pointer) => match state.get(register) {
                     Value::Frame(_) => continue,
                     _ => (register, pointer),
@@ -164,4 +168,21 @@ impl Function<'_, '_> {
             _ => Value::Pointer(declared),
         }
     }
+}
+
+/// Which register of an element's address points into the array, and how, by what is known of the other one: the element's
+/// address less a multiple of something.
+fn base_of(state: &State, indexed: Indexed, element: Pointer) -> Option<(Gpr, Pointer)> {
+    let Indexed { base, index, factor, .. } = indexed;
+    let less = |other: Gpr, factor: i64| {
+        let other = state.get(other);
+        let is_number = !other.is_address();
+        match Value::Pointer(element).minus(other.times(factor)) {
+            Value::Pointer(pointer) if is_number && pointer.step != 1 => Some(pointer),
+            _ => None,
+        }
+    };
+    let by_index = less(index, factor).map(|pointer| (base, pointer));
+    // Without a factor either may be the index.
+    by_index.or_else(|| less(base, 1).filter(|_| factor == 1).map(|pointer| (index, pointer)))
 }

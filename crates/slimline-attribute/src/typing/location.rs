@@ -33,6 +33,8 @@ pub(super) enum Place {
     Register(Gpr),
     /// Its value is the register plus a constant.
     Sum(Gpr, i64),
+    /// Its value is an array's element, as LLVM tells of a pointer that it has no register for.
+    Element(Indexed),
     /// It lives in memory at the register plus a constant.
     Memory(Gpr, i64),
     /// It lives in memory at the call frame address plus a constant.
@@ -41,6 +43,15 @@ pub(super) enum Place {
     BehindFrame(i64),
     /// It lives where the word in memory at the register plus a constant points to.
     BehindMemory(Gpr, i64),
+}
+
+/// `base + index * factor + plus`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Indexed {
+    pub(super) base: Gpr,
+    pub(super) index: Gpr,
+    pub(super) factor: i64,
+    pub(super) plus: i64,
 }
 
 /// A piece of a variable in a place.
@@ -68,16 +79,46 @@ enum Word {
     Frame(i64),
     BehindFrame(i64),
     BehindRegister(Gpr, i64),
+    /// The register times a factor, plus a constant.
+    Scaled(Gpr, i64, i64),
+    Indexed(Indexed),
     Constant(i64),
     Unknown,
 }
 
 impl Word {
+    fn times(self, factor: i64) -> Self {
+        match self {
+            Self::Constant(value) => Self::Constant(value.wrapping_mul(factor)),
+            Self::Register(register, plus) => Self::Scaled(register, factor, plus.wrapping_mul(factor)),
+            Self::Scaled(register, by, plus) => {
+                Self::Scaled(register, by.wrapping_mul(factor), plus.wrapping_mul(factor))
+            }
+            _ => Self::Unknown,
+        }
+    }
+
+    fn plus_word(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Constant(more), word) | (word, Self::Constant(more)) => word.plus(more),
+            (Self::Register(base, a), Self::Register(index, b)) => {
+                Self::Indexed(Indexed { base, index, factor: 1, plus: a.wrapping_add(b) })
+            }
+            (Self::Register(base, a), Self::Scaled(index, factor, b))
+            | (Self::Scaled(index, factor, b), Self::Register(base, a)) => {
+                Self::Indexed(Indexed { base, index, factor, plus: a.wrapping_add(b) })
+            }
+            _ => Self::Unknown,
+        }
+    }
+
     fn plus(self, more: i64) -> Self {
         match self {
             Self::Register(register, offset) => Self::Register(register, offset.wrapping_add(more)),
             Self::Frame(offset) => Self::Frame(offset.wrapping_add(more)),
             Self::Constant(value) => Self::Constant(value.wrapping_add(more)),
+            Self::Scaled(register, factor, plus) => Self::Scaled(register, factor, plus.wrapping_add(more)),
+            Self::Indexed(indexed) => Self::Indexed(Indexed { plus: indexed.plus.wrapping_add(more), ..indexed }),
             Self::BehindFrame(_) | Self::BehindRegister(..) if more == 0 => self,
             _ => Self::Unknown,
         }
@@ -128,12 +169,26 @@ impl<'a> DebugInfo<'a> {
                 }
                 Operation::Plus => {
                     let sum = match (stack.pop(), stack.pop()) {
-                        (Some(Word::Constant(more)), Some(word)) | (Some(word), Some(Word::Constant(more))) => {
-                            word.plus(more)
-                        }
+                        (Some(second), Some(first)) => first.plus_word(second),
                         _ => Word::Unknown,
                     };
                     stack.push(sum);
+                }
+                Operation::Mul => {
+                    let product = match (stack.pop(), stack.pop()) {
+                        (Some(Word::Constant(factor)), Some(word)) | (Some(word), Some(Word::Constant(factor))) => {
+                            word.times(factor)
+                        }
+                        _ => Word::Unknown,
+                    };
+                    stack.push(product);
+                }
+                Operation::Shl => {
+                    let product = match (stack.pop(), stack.pop()) {
+                        (Some(Word::Constant(bits @ 0..32)), Some(word)) => word.times(1 << bits),
+                        _ => Word::Unknown,
+                    };
+                    stack.push(product);
                 }
                 Operation::Minus => {
                     let difference = match (stack.pop(), stack.pop()) {
@@ -153,6 +208,7 @@ impl<'a> DebugInfo<'a> {
                 Operation::StackValue => {
                     place = match stack.pop() {
                         Some(Word::Register(register, offset)) => Some(Place::Sum(register, offset)),
+                        Some(Word::Indexed(indexed)) => Some(Place::Element(indexed)),
                         _ => None,
                     };
                 }
@@ -183,7 +239,7 @@ fn memory_place(word: Word) -> Option<Place> {
         Word::Frame(offset) => Some(Place::Frame(offset)),
         Word::BehindFrame(offset) => Some(Place::BehindFrame(offset)),
         Word::BehindRegister(register, offset) => Some(Place::BehindMemory(register, offset)),
-        Word::Constant(_) | Word::Unknown => None,
+        Word::Scaled(..) | Word::Indexed(_) | Word::Constant(_) | Word::Unknown => None,
     }
 }
 
