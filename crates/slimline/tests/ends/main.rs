@@ -7,4 +7,5 @@ mod parallel;
 mod reading;
 mod recording;
 mod scratch;
+mod signals;
 mod tree;

@@ -1,0 +1,89 @@
+//! `slimline record`: what becomes of signals, of a terminal's and of those that somebody sends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::recording::report;
+use crate::scratch::Scratch;
+
+/// Starts a script, in a process group with its recorder, that prints a line when it is ready; waits for that.
+fn start_ready(scratch: &Scratch, script: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = scratch.slimline(["record", "--", "bash", "-c", script]);
+    let mut child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    (child, output)
+}
+
+pub(crate) fn signal(name: &str, target: &str) {
+    assert!(Command::new("kill").args([name, "--", target]).status().unwrap().success());
+}
+
+/// The same in a terminal of its own, whose Ctrl-C goes to both.
+fn start_in_terminal(scratch: &Scratch, script: &str) -> (Child, BufReader<ChildStdout>) {
+    let recorded = format!("exec $SLIMLINE record -- bash -c '{}'", script.replace('\'', "'\\''"));
+    let mut terminal = scratch.bash("exec script --quiet --return --command \"$COMMAND\" /dev/null");
+    terminal.env("COMMAND", recorded).env("SHELL", "/bin/sh");
+    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    wait_for_line(&mut output, "ready");
+    (child, output)
+}
+
+fn wait_for_line(output: &mut impl BufRead, expected: &str) {
+    let mut line = String::new();
+    // The terminal shows `^C` where it was typed.
+    while line.trim_end().trim_start_matches("^C") != expected {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "it has ended");
+    }
+}
+
+fn type_ctrl_c(terminal: &mut Child) {
+    terminal.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+}
+
+#[test]
+fn ctrl_c_goes_to_the_program_and_the_session_is_whole() {
+    let scratch = Scratch::new();
+    let (mut child, _output) = start_in_terminal(&scratch, "echo ready; while :; do :; done");
+    type_ctrl_c(&mut child);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "slimline ends as the program ended");
+    let report = report(&scratch);
+    assert!(report.session.complete);
+    assert_eq!(report.session.ended, "killed by signal 2");
+}
+
+/// And none is passed on besides: the program would take it for the second.
+#[test]
+fn a_second_ctrl_c_does_not_lose_the_session_either() {
+    let scratch = Scratch::new();
+    // It says that the first came once it is ready for the second.
+    let script = "trap 'trap \"exit 6\" INT; echo first; sleep 0.3; echo still' INT; echo ready; while :; do :; done";
+    let (mut child, mut output) = start_in_terminal(&scratch, script);
+    type_ctrl_c(&mut child);
+    wait_for_line(&mut output, "first");
+    wait_for_line(&mut output, "still");
+    type_ctrl_c(&mut child);
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    let report = report(&scratch);
+    assert!(report.session.complete);
+    assert_eq!(report.session.ended, "exit status 6");
+}
+
+/// Sent to slimline alone.
+#[test]
+fn what_is_to_end_slimline_ends_the_program_and_the_session_is_whole() {
+    for (name, number) in [("-INT", 2), ("-QUIT", 3), ("-TERM", 15), ("-HUP", 1)] {
+        let scratch = Scratch::new();
+        let (mut child, _output) = start_ready(&scratch, "ulimit -c 0; echo ready; exec sleep 60");
+        signal(name, &child.id().to_string());
+        assert_eq!(child.wait().unwrap().signal(), Some(number), "{name}");
+        let report = report(&scratch);
+        assert!(report.session.complete, "{name}");
+        assert_eq!(report.session.ended, format!("killed by signal {number}"));
+    }
+}
