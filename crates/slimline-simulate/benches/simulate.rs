@@ -12,12 +12,13 @@ use slimline_simulate::simulation::{Options, Simulation};
 
 /// As many as a pass takes at a time.
 const BATCH: usize = 1 << 12;
-const ACCESSES: usize = 1 << 21;
+/// Long enough that what is made once for a machine (hundreds of MiB of caches) is little of it.
+const ACCESSES: usize = 1 << 23;
 const RUNS: usize = 3;
 const KEYS: u32 = 1000;
 
 fn main() {
-    let one = three_levels(1);
+    let (one, large) = (three_levels(1), large(2));
     let plain = Options::default();
     let classes = Options { classes: true, ..Options::default() };
     for (name, accesses) in [("loops", loops(1)), ("random chase", chase())] {
@@ -25,6 +26,7 @@ fn main() {
         println!("{name}: {ACCESSES} accesses, best of {RUNS}");
         show("plain pass", bare, bare);
         show("three levels", best(|| simulate(&one, &plain, &accesses)), bare);
+        show("large ones", best(|| simulate(&large, &plain, &accesses)), bare);
         show("with a TLB", best(|| simulate(&with_tlb(&one), &plain, &accesses)), bare);
         show("with classes", best(|| simulate(&one, &classes, &accesses)), bare);
     }
@@ -73,6 +75,24 @@ fn three_levels(cores: u32) -> Machine {
             {{ name = "L1", level = 1, holds = "data", size = "32 KiB", line = 64, ways = 8, latency = 4 }},
             {{ name = "L2", level = 2, size = "1 MiB", line = 64, ways = 16, latency = 14 }},
             {{ name = "L3", level = 3, size = 37486592, line = 64, ways = 11, latency = 50, shared_by = "all" }},
+        ]
+        memory = [{{ name = "DRAM", latency = 200 }}]
+        "#
+    );
+    Machine::parse(&text).expect("a machine as it should be")
+}
+
+/// As a server has them: 480 MiB for all cores.
+fn large(cores: u32) -> Machine {
+    let text = format!(
+        r#"
+        name = "large"
+        cores = {cores}
+        cache = [
+            {{ name = "L1d", level = 1, holds = "data", size = "48 KiB", line = 64, ways = 12, latency = 4 }},
+            {{ name = "L1i", level = 1, holds = "instructions", size = "64 KiB", line = 64, ways = 16, latency = 4 }},
+            {{ name = "L2", level = 2, size = "2 MiB", line = 64, ways = 16, latency = 14 }},
+            {{ name = "L3", level = 3, size = "480 MiB", line = 64, ways = 16, latency = 50, shared_by = "all" }},
         ]
         memory = [{{ name = "DRAM", latency = 200 }}]
         "#

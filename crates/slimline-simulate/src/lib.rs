@@ -10,6 +10,7 @@ pub mod access;
 pub mod interleave;
 pub mod locality;
 pub mod machine;
+mod numbers;
 pub mod reuse;
 pub mod sharing;
 pub mod simulation;

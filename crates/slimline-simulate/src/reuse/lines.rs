@@ -1,6 +1,6 @@
 //! Lines by number: each line that is ever accessed gets one, in the order of first accesses.
 
-use rustc_hash::FxHashMap;
+use crate::numbers::Numbers;
 
 /// Lines of a page of this table: those of 4 KiB where lines have 64 bytes.
 const PAGE_LINES: usize = 64;
@@ -8,18 +8,13 @@ const PAGE_LINES: usize = 64;
 pub(super) const MOST: u32 = 1 << 29;
 /// No number yet.
 const NONE: u32 = u32::MAX;
-/// Pages that are found without a look into the table.
-const RECENT: usize = 1 << RECENT_BITS;
-const RECENT_BITS: u32 = 6;
 
 /// Numbers of lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// Leaf of each page.
-    leaf_of: FxHashMap<u64, u32>,
+    pages: Numbers,
+    /// By the page's number.
     leaves: Vec<[u32; PAGE_LINES]>,
-    /// Pages that were looked up last: page + 1 and leaf.
-    recent: Vec<(u64, u32)>,
     count: u32,
 }
 
@@ -30,10 +25,13 @@ impl Lines {
     }
 
     /// The number of a line, and whether that is new. None where there are [`MOST`] already.
+    #[inline]
     pub(super) fn number(&mut self, line: u64) -> Option<(u32, bool)> {
-        let (page, place) = (line / PAGE_LINES as u64, (line % PAGE_LINES as u64) as usize);
-        let leaf = self.leaf(page);
-        let number = &mut self.leaves[leaf as usize][place];
+        let page = self.pages.number(line / PAGE_LINES as u64) as usize;
+        if page == self.leaves.len() {
+            self.leaves.push([NONE; PAGE_LINES]);
+        }
+        let number = &mut self.leaves[page][(line % PAGE_LINES as u64) as usize];
         if *number != NONE {
             return Some((*number, false));
         }
@@ -45,28 +43,9 @@ impl Lines {
         Some((self.count - 1, true))
     }
 
-    fn leaf(&mut self, page: u64) -> u32 {
-        if self.recent.is_empty() {
-            self.recent = vec![(0, 0); RECENT];
-        }
-        // Arrays are often far apart by powers of two: multiplied by the golden ratio they have places of their own.
-        let place = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS);
-        let recent = &mut self.recent[place as usize];
-        if recent.0 == page + 1 {
-            return recent.1;
-        }
-        let next = self.leaves.len() as u32;
-        let leaf = *self.leaf_of.entry(page).or_insert(next);
-        if leaf == next {
-            self.leaves.push([NONE; PAGE_LINES]);
-        }
-        *recent = (page + 1, leaf);
-        leaf
-    }
-
     /// Memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.leaves.capacity() * size_of::<[u32; PAGE_LINES]>() + self.leaf_of.capacity() * 2 * size_of::<(u64, u32)>()
+        self.leaves.capacity() * size_of::<[u32; PAGE_LINES]>() + self.pages.bytes()
     }
 }
 

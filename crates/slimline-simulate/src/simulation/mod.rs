@@ -4,6 +4,7 @@
 //! cycles are a sum of latencies. Stores allocate their lines, and changed lines are written back when they leave.
 
 mod array;
+mod blocks;
 mod counters;
 mod directory;
 mod hierarchy;

@@ -1,0 +1,113 @@
+//! Who holds lines of blocks that several cores use, and what a core's access does to other cores' caches.
+
+use super::super::array::{DIRTY, QUIET};
+use super::super::blocks::{BLOCK_LINES, Block};
+use super::super::counters::Reference;
+use super::{CacheState, Hierarchy, Lookup};
+
+impl Hierarchy {
+    /// The block of a line that a core uses. Where it was another's, it is shared from now on.
+    #[inline]
+    pub(super) fn enter(&mut self, core: usize, line: u64) -> Block {
+        let block = self.blocks.enter(core, line);
+        match block.owner {
+            Some(owner) if owner != core => self.share(owner, block, line),
+            _ => block,
+        }
+    }
+
+    /// A core's block is shared: what its caches hold and have seen of it is told by line.
+    fn share(&mut self, owner: usize, block: Block, line: u64) -> Block {
+        let first_line = line - line % BLOCK_LINES;
+        let seen = self.blocks.share(block).to_vec();
+        for (&number, lines) in self.used_by[owner].iter().zip(seen) {
+            let cache = &mut self.caches[number as usize];
+            for line in (0..BLOCK_LINES).filter(|at| lines >> at & 1 != 0).map(|at| first_line + at) {
+                cache.seen.insert(line);
+                // What a cache holds it has seen.
+                if cache.array.find(line).is_some() {
+                    self.directory.add(line, number);
+                }
+            }
+        }
+        block.shared()
+    }
+
+    /// Other cores' caches write back what they have changed of the line; a store takes it from them. Whether one had
+    /// changed it.
+    pub(super) fn settle(&mut self, lookup: &Lookup, first: u32) -> bool {
+        let Lookup { core, line, kind, bytes, .. } = *lookup;
+        let mut others = std::mem::take(&mut self.list);
+        self.directory.others(core, line, &mut others);
+        let is_store = kind == Reference::Store;
+        if is_store && !others.is_empty() && self.caches[first as usize].array.find(line).is_some() {
+            self.machine_events.upgrades += 1;
+        }
+        let mut transferred = false;
+        for &other in &others {
+            let cache = &mut self.caches[other as usize];
+            let Some(place) = cache.array.find(line) else { continue };
+            let was_dirty = cache.array.flags(place) & DIRTY != 0;
+            cache.array.mark(place, 0, DIRTY | QUIET);
+            if was_dirty {
+                transferred = true;
+                self.events[cache.kind].write_backs += 1;
+                self.write_back(other, line);
+            }
+        }
+        self.machine_events.transfers += u64::from(transferred);
+        if is_store {
+            for &other in &others {
+                self.take(other, line);
+                let cache = &mut self.caches[other as usize];
+                self.events[cache.kind].invalidations += 1;
+                if let Some(shadow) = &mut cache.shadow {
+                    shadow.remove(line);
+                }
+                self.directory.lost(line, other);
+            }
+            self.directory.written(core, line, bytes);
+        }
+        self.list = others;
+        transferred
+    }
+
+    /// What a cache keeps changed goes to the next farther one that holds it, or to memory.
+    fn write_back(&mut self, number: u32, line: u64) {
+        for step in 0..self.caches[number as usize].farther.len() {
+            let far = self.caches[number as usize].farther[step];
+            let array = &mut self.caches[far as usize].array;
+            if let Some(place) = array.find(line) {
+                array.mark(place, DIRTY, 0);
+                return;
+            }
+        }
+        self.machine_events.memory_writes += 1;
+    }
+
+    /// Nearer caches of the same cores that hold a line, into `found`.
+    pub(super) fn nearer_holders(&self, number: u32, line: u64, found: &mut Vec<u32>) {
+        found.clear();
+        let Some(block) = self.blocks.of(line) else { return };
+        let Some(owner) = block.owner else { return self.directory.under(number, line, found) };
+        let CacheState { kind, level, .. } = self.caches[number as usize];
+        if self.used_by[owner][kind] != number {
+            return;
+        }
+        let holds = |near: &&u32| {
+            let cache = &self.caches[**near as usize];
+            cache.level < level && cache.array.find(line).is_some()
+        };
+        found.extend(self.used_by[owner].iter().filter(holds));
+        // By kind, so far; wanted is nearest first.
+        found.sort_unstable();
+    }
+
+    pub(super) fn is_held_nearer(&mut self, number: u32, line: u64) -> bool {
+        let mut found = std::mem::take(&mut self.list);
+        self.nearer_holders(number, line, &mut found);
+        let is_held = !found.is_empty();
+        self.list = found;
+        is_held
+    }
+}

@@ -1,0 +1,378 @@
+//! All caches of a machine: look-ups, fills, evictions, and coherence.
+//!
+//! How a line is looked up, by the caches on the core's way, nearest first:
+//!
+//! 1. Where other cores' caches hold the line changed, those write it back; a store takes it from all of them (MESI).
+//! 2. Each cache that has not got the line counts a miss, until one has it or memory serves it.
+//! 3. The line fills those caches, the farthest first, but for exclusive ones; the first level always. A store changes it
+//!    there.
+//! 4. What leaves a cache for it goes to the next farther one that holds it or is exclusive; if changed, else to memory.
+//!
+//! A core's stores take lines from other cores' caches of instructions, too, but not from its own.
+//!
+//! Who holds which line is kept track of in [`Blocks`] that several cores use, and only there.
+
+mod build;
+mod coherence;
+mod unasked;
+
+use super::array::{Array, DIRTY, Entry, QUIET, UNUSED};
+use super::blocks::{Block, Blocks};
+use super::counters::{Class, Counters, Events, Reference};
+use super::directory::Directory;
+use super::homes::Homes;
+use super::prefetcher::Prefetcher;
+use super::seen::Seen;
+use super::shadow::Shadow;
+use super::used_bytes::{Use, UsedBytes};
+
+/// One cache.
+#[derive(Debug)]
+struct CacheState {
+    /// Which of the machine's kinds.
+    kind: usize,
+    array: Array,
+    /// Of shared blocks.
+    seen: Seen,
+    shadow: Option<Shadow>,
+    prefetcher: Option<Prefetcher>,
+    is_inclusive: bool,
+    is_exclusive: bool,
+    latency_cycles: u64,
+    /// What is behind it, nearest first.
+    farther: Vec<u32>,
+    /// Whether what leaves it unchanged may go to one of these.
+    has_exclusive_behind: bool,
+    level: u8,
+}
+
+/// A line that a core looks up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lookup {
+    pub(super) core: usize,
+    pub(super) line: u64,
+    pub(super) kind: Reference,
+    pub(super) key: u32,
+    /// Bytes of it, as a mask.
+    pub(super) bytes: u64,
+}
+
+/// What happened once in the machine, not in a kind of cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineEvents {
+    /// Lines that came from another core's cache, which had changed them.
+    pub transfers: u64,
+    /// Stores to lines in the core's own first-level cache that others held, too.
+    pub upgrades: u64,
+    /// Changed lines that were written to memory.
+    pub memory_writes: u64,
+}
+
+/// All caches.
+#[derive(Debug)]
+pub(super) struct Hierarchy {
+    caches: Vec<CacheState>,
+    /// By core, what data passes and what instructions pass.
+    data: Vec<Vec<u32>>,
+    instructions: Vec<Vec<u32>>,
+    /// By core, then kind of cache: which one it uses.
+    used_by: Vec<Vec<u32>>,
+    blocks: Blocks,
+    /// Of shared blocks.
+    directory: Directory,
+    homes: Homes,
+    used: Option<UsedBytes>,
+    line_shift: u32,
+    transfer_cycles: Option<u64>,
+    pub(super) counters: Counters,
+    /// By kind of cache.
+    pub(super) events: Vec<Events>,
+    pub(super) machine_events: MachineEvents,
+    /// Room for lists of caches.
+    list: Vec<u32>,
+}
+
+impl Hierarchy {
+    /// Whether instruction fetches go anywhere.
+    pub(super) fn has_instructions(&self) -> bool {
+        !self.instructions[0].is_empty()
+    }
+
+    fn way(&self, lookup: &Lookup) -> &[u32] {
+        match lookup.kind {
+            Reference::Fetch => &self.instructions[lookup.core],
+            Reference::Load | Reference::Store => &self.data[lookup.core],
+        }
+    }
+
+    /// Whether first-level caches keep their sets by recency.
+    pub(super) fn is_first_by_recency(&self) -> bool {
+        let ways = self.data.iter().chain(&self.instructions);
+        ways.filter_map(|way| way.first()).all(|&first| self.caches[first as usize].array.is_by_recency())
+    }
+
+    /// Whether nothing changes but a count: see [`Array::is_used_quietly`].
+    #[inline(always)]
+    pub(super) fn is_used_quietly(&mut self, lookup: &Lookup) -> bool {
+        let first = match lookup.kind {
+            Reference::Fetch => self.instructions[lookup.core][0],
+            Reference::Load | Reference::Store => self.data[lookup.core][0],
+        };
+        let cache = &mut self.caches[first as usize];
+        if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(lookup.line)) {
+            return false;
+        }
+        cache.array.is_used_quietly(lookup.line, lookup.kind == Reference::Store)
+    }
+
+    /// Looks a line up and counts what happens.
+    pub(super) fn access(&mut self, lookup: &Lookup) {
+        let Lookup { core, line, kind, bytes, .. } = *lookup;
+        let first = self.way(lookup)[0];
+        let is_store = kind == Reference::Store;
+        let array = &self.caches[first as usize].array;
+        let found = array.find(line);
+        // Nobody else has to do with it where the first level has what is loaded, or may change it.
+        let is_own = found.is_some_and(|place| !is_store || array.flags(place) & QUIET != 0);
+        let (missed, was_unasked) = if is_own {
+            let was_unasked = self.hit(first, line, found.unwrap_or_default(), if is_store { DIRTY } else { 0 });
+            (0, was_unasked)
+        } else {
+            let block = self.enter(core, line);
+            let transferred = block.is_shared() && self.settle(lookup, first);
+            match found {
+                Some(place) => {
+                    let is_quiet = !block.is_shared() || self.directory.is_quiet(core, line);
+                    (0, self.hit(first, line, place, DIRTY | if is_quiet { QUIET } else { 0 }))
+                }
+                None => self.miss(lookup, block, transferred),
+            }
+        };
+        if let Some(used) = &mut self.used
+            && kind != Reference::Fetch
+        {
+            used.used(first, line, bytes);
+        }
+        self.prefetch(lookup, missed, was_unasked);
+    }
+
+    /// An access to two lines that counts as one, as Cachegrind has it: at each level both are looked up where either
+    /// missed before.
+    pub(super) fn access_pair(&mut self, lookup: &Lookup, second: u64) {
+        let Lookup { core, line, kind, key, .. } = *lookup;
+        let depth = self.way(lookup).len();
+        let mut step = 0;
+        while step < depth {
+            let number = self.way(lookup)[step];
+            let state = if kind == Reference::Store && step == 0 { DIRTY } else { 0 } | QUIET;
+            let mut missed = None;
+            for line in [line, second] {
+                let block = self.enter(core, line);
+                if let Some(place) = self.caches[number as usize].array.find(line) {
+                    self.hit(number, line, place, state & DIRTY);
+                } else {
+                    let class = self.class_of_miss(number, &Lookup { line, ..*lookup }, block);
+                    self.fill(number, line, state, block);
+                    missed = missed.or(Some(class));
+                }
+            }
+            let Some(class) = missed else { break };
+            self.counters.miss(key, self.caches[number as usize].kind, kind, class);
+            step += 1;
+        }
+        let cycles = if step == depth {
+            let (memory, cycles, is_near) = self.homes.serve(core, line << self.line_shift);
+            self.counters.memory(key, memory, is_near);
+            cycles
+        } else {
+            self.caches[self.way(lookup)[step] as usize].latency_cycles
+        };
+        self.counters.extra_cycles(key, cycles.saturating_sub(self.counters.hit_cycles(kind)));
+    }
+
+    /// The first level has not got the line. How many caches on its way have not, and whether the one that has it had
+    /// fetched it unasked.
+    fn miss(&mut self, lookup: &Lookup, block: Block, transferred: bool) -> (usize, bool) {
+        let Lookup { core, line, kind, key, .. } = *lookup;
+        let depth = self.way(lookup).len();
+        let mut missed = 0;
+        let mut was_unasked = false;
+        while missed < depth {
+            let number = self.way(lookup)[missed];
+            let found = if missed == 0 { None } else { self.caches[number as usize].array.find(line) };
+            if let Some(place) = found {
+                was_unasked = self.hit(number, line, place, 0);
+                break;
+            }
+            let class = self.class_of_miss(number, lookup, block);
+            self.counters.miss(key, self.caches[number as usize].kind, kind, class);
+            missed += 1;
+        }
+        // Asked for after the caches were: what they lost to stores is known to them now.
+        let is_quiet = !block.is_shared() || self.directory.is_quiet(core, line);
+        let state = if kind == Reference::Store { DIRTY } else { 0 } | if is_quiet { QUIET } else { 0 };
+        self.serve(lookup, block, missed, state, transferred);
+        (missed, was_unasked)
+    }
+
+    /// A cache has the line that it is asked for, at this place; flags to set. Whether it had fetched it unasked.
+    #[inline]
+    fn hit(&mut self, number: u32, line: u64, place: usize, state: u64) -> bool {
+        let cache = &mut self.caches[number as usize];
+        if let Some(shadow) = &mut cache.shadow {
+            shadow.access(line);
+        }
+        let was_unasked = cache.array.flags(place) & UNUSED != 0;
+        self.events[cache.kind].used_prefetches += u64::from(was_unasked);
+        cache.array.mark(place, state, UNUSED);
+        cache.array.touch(line, place);
+        was_unasked
+    }
+
+    /// Why a cache has not got the line that it is asked for.
+    fn class_of_miss(&mut self, number: u32, lookup: &Lookup, block: Block) -> Class {
+        let line = lookup.line;
+        let cache = &mut self.caches[number as usize];
+        let was_in_shadow = cache.shadow.as_mut().map(|shadow| shadow.access(line));
+        let (is_new, written) = if block.is_shared() {
+            (cache.seen.insert(line), self.directory.asked(line, number))
+        } else {
+            (self.blocks.see(block, cache.kind, line), None)
+        };
+        match (written, was_in_shadow) {
+            (Some(written), _) if written & lookup.bytes != 0 => Class::CoherenceTrue,
+            (Some(_), _) => Class::CoherenceFalse,
+            _ if is_new => Class::Cold,
+            (None, None) => Class::Replaced,
+            (None, Some(false)) => Class::Capacity,
+            (None, Some(true)) => Class::Conflict,
+        }
+    }
+
+    /// A line that the first `missed` caches of its way have not got comes from behind them. `state`: its flags in the
+    /// first level.
+    fn serve(&mut self, lookup: &Lookup, block: Block, missed: usize, state: u64, transferred: bool) {
+        let Lookup { core, line, kind, key, .. } = *lookup;
+        let server = self.way(lookup).get(missed).copied();
+        let mut state = state;
+        let mut cycles = match server {
+            Some(server) => {
+                state |= self.give(server, line);
+                self.caches[server as usize].latency_cycles
+            }
+            None => {
+                let (memory, cycles, is_near) = self.homes.serve(core, line << self.line_shift);
+                self.counters.memory(key, memory, is_near);
+                cycles
+            }
+        };
+        if transferred && let Some(transfer) = self.transfer_cycles {
+            cycles = transfer;
+        }
+        self.counters.extra_cycles(key, cycles.saturating_sub(self.counters.hit_cycles(kind)));
+        for step in (1..missed).rev() {
+            let number = self.way(lookup)[step];
+            if !self.caches[number as usize].is_exclusive {
+                self.fill(number, line, 0, block);
+            }
+        }
+        self.fill_first(lookup, state, block);
+    }
+
+    fn fill_first(&mut self, lookup: &Lookup, state: u64, block: Block) {
+        let first = self.way(lookup)[0];
+        self.fill(first, lookup.line, state, block);
+        if let Some(used) = &mut self.used
+            && lookup.kind != Reference::Fetch
+        {
+            used.came(first, lookup.line, lookup.key);
+        }
+    }
+
+    /// An exclusive cache gives a line up to those before it: whether it was changed, as a flag. Others keep theirs.
+    fn give(&mut self, number: u32, line: u64) -> u64 {
+        if !self.caches[number as usize].is_exclusive {
+            return 0;
+        }
+        self.take(number, line).map_or(0, |entry| entry.flags & DIRTY)
+    }
+
+    /// Puts a line into a cache that has not got it.
+    fn fill(&mut self, number: u32, line: u64, state: u64, block: Block) {
+        let left = self.caches[number as usize].array.insert(line, state);
+        if block.is_shared() {
+            self.directory.add(line, number);
+        }
+        if let Some(left) = left {
+            self.evicted(number, left);
+        }
+    }
+
+    /// A line had to leave a cache.
+    fn evicted(&mut self, number: u32, left: Entry) {
+        let line = left.line;
+        self.forget(number, line);
+        let cache = &self.caches[number as usize];
+        let kind = cache.kind;
+        self.events[kind].evictions += 1;
+        let mut is_dirty = left.is_dirty();
+        if cache.is_inclusive {
+            let mut nearer = std::mem::take(&mut self.list);
+            self.nearer_holders(number, line, &mut nearer);
+            for &near in &nearer {
+                if let Some(entry) = self.take(near, line) {
+                    is_dirty |= entry.is_dirty();
+                    self.events[self.caches[near as usize].kind].back_invalidations += 1;
+                }
+            }
+            self.list = nearer;
+        }
+        self.events[kind].write_backs += u64::from(is_dirty);
+        if !is_dirty && !self.caches[number as usize].has_exclusive_behind {
+            return;
+        }
+        for step in 0..self.caches[number as usize].farther.len() {
+            let far = self.caches[number as usize].farther[step];
+            let cache = &mut self.caches[far as usize];
+            if let Some(place) = cache.array.find(line) {
+                cache.array.mark(place, if is_dirty { DIRTY } else { 0 }, 0);
+                return;
+            }
+            if cache.is_exclusive && !self.is_held_nearer(far, line) {
+                let Some(block) = self.blocks.of(line) else { return };
+                // Nobody asked this cache for it where it came into the nearer one unasked.
+                self.came_unasked(far, line, block);
+                self.fill(far, line, if is_dirty { DIRTY } else { 0 }, block);
+                return;
+            }
+        }
+        self.machine_events.memory_writes += u64::from(is_dirty);
+    }
+
+    /// Takes a line out of a cache.
+    fn take(&mut self, number: u32, line: u64) -> Option<Entry> {
+        let entry = self.caches[number as usize].array.remove(line)?;
+        self.forget(number, line);
+        Some(entry)
+    }
+
+    /// A line is no more in a cache: whoever knew that it was.
+    fn forget(&mut self, number: u32, line: u64) {
+        self.directory.remove(line, number);
+        if let Some(left) = self.used.as_mut().and_then(|used| used.left(number, line)) {
+            self.count_used(left);
+        }
+    }
+
+    fn count_used(&mut self, left: Use) {
+        let unit = 1_u64 << self.line_shift.saturating_sub(6);
+        self.counters.line_left(left.key, u64::from(left.bytes.count_ones()) * unit);
+    }
+
+    /// Counts the lines that are still there as if they left now.
+    pub(super) fn end(&mut self) {
+        let Some(mut used) = self.used.take() else { return };
+        used.drain().for_each(|left| self.count_used(left));
+        self.used = Some(used);
+    }
+}
