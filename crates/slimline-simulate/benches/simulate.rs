@@ -21,7 +21,12 @@ fn main() {
     let (one, large) = (three_levels(1), large(2));
     let plain = Options::default();
     let classes = Options { classes: true, ..Options::default() };
+    // Cargo adds options of its own.
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     for (name, accesses) in [("loops", loops(1)), ("random chase", chase())] {
+        if !name.starts_with(&only) {
+            continue;
+        }
         let bare = best(|| accesses.chunks(BATCH).map(sum).fold(0u64, u64::wrapping_add));
         println!("{name}: {ACCESSES} accesses, best of {RUNS}");
         show("plain pass", bare, bare);

@@ -10,7 +10,6 @@
 
 mod domains;
 mod histogram;
-mod lines;
 mod recency;
 mod sampled;
 mod sampled_keys;
@@ -18,15 +17,18 @@ mod sampled_keys;
 use self::domains::Domains;
 pub use self::domains::{CoreSets, CoreSetsError};
 pub use self::histogram::{Histogram, MissRatios};
-use self::lines::Lines;
 pub use self::sampled::{CLASSES, Estimate, EstimatedMisses, Interval, Sampled, SampledDistances};
 pub use self::sampled_keys::{SampledKey, SampledKeys};
+use crate::numbers::Numbers;
+
+/// Most lines: their times must fit into 32 bits.
+const MOST_LINES: u32 = 1 << 29;
 
 /// Exact distances. Takes O(log n) time an access, and 12 bytes a line (300 where it is alone in its page), with 20 to 40 more for each
 /// cache or core whose accesses are seen apart.
 #[derive(Debug)]
 pub struct ReuseDistances {
-    lines: Lines,
+    lines: Numbers,
     last: Vec<Use>,
     domains: Domains,
     /// Line and number of the last access.
@@ -59,7 +61,7 @@ pub struct TooManyLines;
 impl ReuseDistances {
     /// Nothing was accessed yet.
     pub fn new(core_sets: CoreSets) -> Self {
-        Self { lines: Lines::default(), last: Vec::new(), domains: Domains::new(core_sets), newest: None }
+        Self { lines: Numbers::default(), last: Vec::new(), domains: Domains::new(core_sets), newest: None }
     }
 
     /// Takes an access in: the number of the line is its address divided by the line's size. None at the first access.
@@ -76,7 +78,10 @@ impl ReuseDistances {
                 return Ok(Some(Reuse { distance: 0, previous: std::mem::replace(previous, now) }));
             }
         }
-        let (number, is_new) = self.lines.number(line).ok_or(TooManyLines)?;
+        let (number, is_new) = self.lines.number(line);
+        if number >= MOST_LINES {
+            return Err(TooManyLines);
+        }
         self.newest = Some((line, number));
         let reuse = if is_new {
             self.last.push(now);

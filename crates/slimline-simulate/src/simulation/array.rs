@@ -114,8 +114,25 @@ impl Array {
     pub(super) fn find(&self, line: u64) -> Option<usize> {
         let first = self.sets.of(line) * self.ways;
         let wanted = packed(line);
-        let way = self.entries[first..first + self.ways].iter().position(|word| word & !FLAGS == wanted)?;
+        let way = self.entries[first..first + self.ways].iter().position(|word| word ^ wanted <= FLAGS)?;
         Some(first + way)
+    }
+
+    /// Reads a line's set, so that it is near when it is used: any number, for the compiler to keep the reads.
+    #[inline]
+    pub(super) fn read_ahead(&self, line: u64) -> u64 {
+        let first = self.sets.of(line) * self.ways;
+        // One of each 64 bytes.
+        self.entries[first..first + self.ways]
+            .iter()
+            .step_by(8)
+            .fold(self.entries[first + self.ways - 1], |sum, word| sum ^ word)
+    }
+
+    /// Whether the line is the one in its set that was used last. Only where replacement is by recency.
+    #[inline(always)]
+    pub(super) fn is_newest(&self, line: u64) -> bool {
+        self.entries[self.sets.of(line) * self.ways] ^ packed(line) <= FLAGS
     }
 
     /// The line is used again without anything to be told or done: it is its set's most recent one, it was used before,
@@ -150,7 +167,13 @@ impl Array {
         let set = self.sets.of(line);
         let first = set * self.ways;
         match &mut self.order {
-            Order::Recency => self.entries[first..=place].rotate_right(1),
+            Order::Recency => {
+                // Mostly it is one of the first.
+                let mut newer = self.entries[place];
+                for word in &mut self.entries[first..=place] {
+                    newer = std::mem::replace(word, newer);
+                }
+            }
             Order::Tree(bits) => lead_away(&mut bits[set], place - first, self.ways),
             Order::Chance(_) => {}
             Order::Intervals(intervals) => intervals[place] = RRIP_NEAR,

@@ -50,8 +50,8 @@ impl Blocks {
     /// The block of a line that `core` uses: its own if it is new, else whose it was.
     #[inline]
     pub(super) fn enter(&mut self, core: usize, line: u64) -> Block {
-        let number = self.numbers.number(line / BLOCK_LINES);
-        if number as usize == self.owners.len() {
+        let (number, is_new) = self.numbers.number(line / BLOCK_LINES);
+        if is_new {
             self.owners.push(core as u32);
             self.seen.resize(self.seen.len() + self.kinds, 0);
         }
@@ -61,6 +61,14 @@ impl Blocks {
     /// The block of a line that was ever used.
     pub(super) fn of(&self, line: u64) -> Option<Block> {
         self.numbers.find(line / BLOCK_LINES).map(|number| self.block(number))
+    }
+
+    /// Reads what will be needed of a line's block, so that it is near when it is: any number, for the compiler to keep the
+    /// reads.
+    #[inline]
+    pub(super) fn read_ahead(&self, line: u64) -> u64 {
+        let number = self.numbers.find(line / BLOCK_LINES);
+        number.map_or(0, |number| u64::from(self.owners[number as usize]) + self.seen[number as usize * self.kinds])
     }
 
     fn block(&self, number: u32) -> Block {

@@ -20,6 +20,8 @@ pub use hierarchy::MachineEvents;
 pub(crate) use homes::Homes;
 pub use tlb::LargePages;
 
+use std::hint::black_box;
+
 use array::LINE_BITS;
 use counters::Reference;
 use hierarchy::{Hierarchy, Lookup};
@@ -27,6 +29,10 @@ use tlb::Tlbs;
 
 use crate::access::{Access, AccessKind, Consumer};
 use crate::machine::{Counting, Machine, MachineError};
+
+/// Accesses whose data is read ahead: enough of them to wait for memory together, and few enough that what was read is still
+/// there when it is needed.
+const TOGETHER: usize = 32;
 
 /// What to tell besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,7 +179,14 @@ impl Simulation {
 
 impl Consumer for Simulation {
     fn take(&mut self, accesses: &[Access]) {
-        accesses.iter().for_each(|access| self.one(access));
+        for together in accesses.chunks(TOGETHER) {
+            let read = |access: &Access| {
+                let line = (access.address & ((1 << LINE_BITS) - 1)) >> self.line_shift;
+                self.hierarchy.read_ahead(self.machine.core_of(access.thread) as usize, line)
+            };
+            black_box(together.iter().map(read).fold(0, |sum, read| sum ^ read));
+            together.iter().for_each(|access| self.one(access));
+        }
     }
 }
 

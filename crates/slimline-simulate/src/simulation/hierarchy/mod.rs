@@ -125,6 +125,19 @@ impl Hierarchy {
         cache.array.is_used_quietly(lookup.line, lookup.kind == Reference::Store)
     }
 
+    /// Reads what a look-up of the line by data will need, unless it is the first level's newest: any number, for the
+    /// compiler to keep the reads. Many of them at once wait together for memory, where look-ups wait one by one.
+    #[inline(always)]
+    pub(super) fn read_ahead(&self, core: usize, line: u64) -> u64 {
+        let way = self.data[core].as_slice();
+        if self.caches[way[0] as usize].array.is_newest(line) { 0 } else { self.read_all_ahead(way, line) }
+    }
+
+    fn read_all_ahead(&self, way: &[u32], line: u64) -> u64 {
+        let farther = way.iter().skip(1).map(|&cache| self.caches[cache as usize].array.read_ahead(line));
+        farther.fold(self.blocks.read_ahead(line), |sum, read| sum ^ read)
+    }
+
     /// Looks a line up and counts what happens.
     pub(super) fn access(&mut self, lookup: &Lookup) {
         let Lookup { core, line, kind, bytes, .. } = *lookup;
