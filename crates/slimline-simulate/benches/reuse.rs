@@ -3,8 +3,10 @@
 //! `cargo bench -p slimline-simulate --bench reuse`. Times depend on the machine: beside each is how often a plain sum over
 //! the addresses fits into it.
 
+mod processor;
+
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slimline_simulate::reuse::{CoreSets, Estimate, Histogram, ReuseDistances, SampledDistances};
 
@@ -71,11 +73,6 @@ fn measure(name: &str, addresses: Vec<u64>) {
     );
 }
 
-fn best(mut work: impl FnMut() -> u64) -> Duration {
-    let times = (0..ROUNDS).map(|_| {
-        let start = Instant::now();
-        black_box(work());
-        start.elapsed()
-    });
-    times.min().unwrap_or_default()
+fn best(work: impl FnMut() -> u64) -> Duration {
+    processor::best(ROUNDS, work)
 }

@@ -3,8 +3,9 @@
 //!
 //! The ratio of the two is what to watch: it does not depend on the machine as the times do.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+mod processor;
+
+use std::time::Duration;
 
 use slimline_simulate::access::{Access, AccessKind, Consumer as _};
 use slimline_simulate::machine::{Counting, Machine};
@@ -14,7 +15,7 @@ use slimline_simulate::simulation::{Options, Simulation};
 const BATCH: usize = 1 << 12;
 /// Long enough that what is made once for a machine (hundreds of MiB of caches) is little of it.
 const ACCESSES: usize = 1 << 23;
-const RUNS: usize = 3;
+const RUNS: u32 = 3;
 const KEYS: u32 = 1000;
 
 fn main() {
@@ -47,13 +48,8 @@ fn show(what: &str, time: Duration, bare: Duration) {
     println!("  {what:<14} {rate:8.1} M/s {:8.1} times the plain pass", time.as_secs_f64() / bare.as_secs_f64());
 }
 
-fn best(mut run: impl FnMut() -> u64) -> Duration {
-    let time = |()| {
-        let start = Instant::now();
-        black_box(run());
-        start.elapsed()
-    };
-    [(); RUNS].map(time).into_iter().min().unwrap_or_default()
+fn best(run: impl FnMut() -> u64) -> Duration {
+    processor::best(RUNS, run)
 }
 
 /// Reads every column once.

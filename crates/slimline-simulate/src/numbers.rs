@@ -45,16 +45,6 @@ impl Numbers {
         (self.count - 1, true)
     }
 
-    /// Its number, if it has one.
-    #[inline]
-    pub(crate) fn find(&self, of: u64) -> Option<u32> {
-        let name = of / LEAF as u64;
-        let (recent, leaf) = self.recent[recent_place(name)];
-        let leaf = if recent == name + 1 { leaf } else { *self.leaf_of.get(&name)? };
-        let number = self.leaves[leaf as usize][(of % LEAF as u64) as usize];
-        (number != NONE).then_some(number)
-    }
-
     #[inline]
     fn leaf(&mut self, name: u64) -> u32 {
         let place = recent_place(name);
@@ -104,8 +94,7 @@ mod tests {
             (6, (1, false)),
         ] {
             assert_eq!(numbers.number(line), expected);
-            assert_eq!(numbers.find(line), Some(expected.0));
         }
-        assert_eq!((numbers.count(), numbers.find(7), numbers.find(1 << 20)), (4, None, None));
+        assert_eq!(numbers.count(), 4);
     }
 }

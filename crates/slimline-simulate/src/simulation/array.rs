@@ -1,32 +1,33 @@
 //! The lines of one cache, by sets, and what makes room in a full one.
 //!
-//! An entry is one word: the line's number above four bits. Sets whose replacement is by recency keep their entries in
-//! that order, the most recent first, so that most look-ups end at the first one; in others a line stays where it is.
+//! Sets whose replacement is by recency keep their entries in that order, the most recent first, so that most look-ups end
+//! at the first one; in others a line stays where it is.
 
+pub(super) use super::words::{DIRTY, QUIET, UNUSED};
+use super::words::{FLAGS, Word, Words, find, number, packed, push, to_front, with_words};
 use crate::machine::Replacement;
 
-/// Changed since it came here.
-pub(super) const DIRTY: u64 = 1;
-/// Only in first-level data caches: no other core's caches hold the line, and none waits to see what is written to it. A
-/// store changes nothing elsewhere.
-pub(super) const QUIET: u64 = 2;
-/// Fetched unasked and not used since.
-pub(super) const UNUSED: u64 = 4;
-const VALID: u64 = 8;
-const LINE_SHIFT: u32 = 4;
-const FLAGS: u64 = DIRTY | QUIET | UNUSED;
-/// Bits of a line's number that an entry holds.
-pub(super) const LINE_BITS: u32 = u64::BITS - LINE_SHIFT;
+/// Bits of addresses that count.
+pub(super) const ADDRESS_BITS: u32 = 60;
 
 /// SRRIP's values: used now, expected late, expected last.
 const RRIP_NEAR: u8 = 0;
 const RRIP_LONG: u8 = 2;
 const RRIP_DISTANT: u8 = 3;
 
-/// A line with its flags.
+/// A line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Its address divided by its size, which says what set it is in.
+    pub(super) at: u64,
+    /// What it is called in entries: another one for each line.
+    pub(super) number: u64,
+}
+
+/// The number of a line with its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) line: u64,
+    pub(super) number: u64,
     pub(super) flags: u64,
 }
 
@@ -36,12 +37,8 @@ impl Entry {
     }
 }
 
-fn packed(line: u64) -> u64 {
-    line << LINE_SHIFT | VALID
-}
-
 fn unpacked(word: u64) -> Option<Entry> {
-    (word != 0).then_some(Entry { line: word >> LINE_SHIFT, flags: word & FLAGS })
+    number(word).map(|number| Entry { number, flags: word & FLAGS })
 }
 
 /// The set of a line: its number modulo the number of sets.
@@ -85,15 +82,24 @@ enum Order {
 /// The lines of one cache.
 #[derive(Debug)]
 pub(super) struct Array {
-    entries: Vec<u64>,
+    words: Words,
+    /// The first of the first set.
+    begin: usize,
     ways: usize,
     sets: Sets,
     order: Order,
 }
 
 impl Array {
-    /// An empty one. `number` is which one it is of its kind: by chance each makes its own choices.
-    pub(super) fn new(sets: u64, ways: u32, replacement: Replacement, number: u32) -> Self {
+    /// An empty one. `number` is which one it is of its kind: by chance each makes its own choices. `words` makes its
+    /// entries.
+    pub(super) fn new(
+        sets: u64,
+        ways: u32,
+        replacement: Replacement,
+        number: u32,
+        words: fn(usize) -> (Words, usize),
+    ) -> Self {
         let lines = sets as usize * ways as usize;
         let order = match replacement {
             Replacement::Lru => Order::Recency,
@@ -101,7 +107,13 @@ impl Array {
             Replacement::Random { seed } => Order::Chance(seed.wrapping_add(u64::from(number))),
             Replacement::Rrip => Order::Intervals(vec![RRIP_DISTANT; lines]),
         };
-        Self { entries: vec![0; lines], ways: ways as usize, sets: Sets::new(sets), order }
+        let (words, begin) = words(lines);
+        Self { words, begin, ways: ways as usize, sets: Sets::new(sets), order }
+    }
+
+    /// Makes room for numbers of any size.
+    pub(super) fn widen(&mut self) {
+        (self.words, self.begin) = self.words.widened(self.begin);
     }
 
     /// Whether the most recent line of a set is its first entry.
@@ -109,115 +121,121 @@ impl Array {
         matches!(self.order, Order::Recency)
     }
 
+    #[inline(always)]
+    fn first(&self, line: Line) -> usize {
+        self.begin + self.sets.of(line.at) * self.ways
+    }
+
     /// Where the line is.
     #[inline]
-    pub(super) fn find(&self, line: u64) -> Option<usize> {
-        let first = self.sets.of(line) * self.ways;
-        let wanted = packed(line);
-        let way = self.entries[first..first + self.ways].iter().position(|word| word ^ wanted <= FLAGS)?;
+    pub(super) fn find(&self, line: Line) -> Option<usize> {
+        let first = self.first(line);
+        let wanted = packed(line.number);
+        let way = with_words!(&self.words, words => find(&words[first..first + self.ways], wanted))?;
         Some(first + way)
     }
 
     /// Reads a line's set, so that it is near when it is used: any number, for the compiler to keep the reads.
     #[inline]
-    pub(super) fn read_ahead(&self, line: u64) -> u64 {
-        let first = self.sets.of(line) * self.ways;
-        // One of each 64 bytes.
-        self.entries[first..first + self.ways]
-            .iter()
-            .step_by(8)
-            .fold(self.entries[first + self.ways - 1], |sum, word| sum ^ word)
+    pub(super) fn read_ahead(&self, line: Line) -> u64 {
+        let first = self.first(line);
+        // Most sets are one line of the host's, or two.
+        with_words!(&self.words, words => words[first].told() ^ words[first + self.ways - 1].told())
+    }
+
+    #[inline(always)]
+    fn word(&self, place: usize) -> u64 {
+        with_words!(&self.words, words => words[place].told())
+    }
+
+    #[inline(always)]
+    fn set_word(&mut self, place: usize, word: u64) {
+        with_words!(&mut self.words, words => words[place] = Word::new(word));
     }
 
     /// Whether the line is the one in its set that was used last. Only where replacement is by recency.
     #[inline(always)]
-    pub(super) fn is_newest(&self, line: u64) -> bool {
-        self.entries[self.sets.of(line) * self.ways] ^ packed(line) <= FLAGS
+    pub(super) fn is_newest(&self, line: Line) -> bool {
+        self.word(self.first(line)) & !FLAGS == packed(line.number)
     }
 
     /// The line is used again without anything to be told or done: it is its set's most recent one, it was used before,
     /// and a store to it is nobody else's business. Only where replacement is by recency.
     #[inline(always)]
-    pub(super) fn is_used_quietly(&mut self, line: u64, is_store: bool) -> bool {
-        let word = &mut self.entries[self.sets.of(line) * self.ways];
-        if *word & !(DIRTY | QUIET) != packed(line) {
+    pub(super) fn is_used_quietly(&mut self, line: Line, is_store: bool) -> bool {
+        let first = self.first(line);
+        let word = self.word(first);
+        if word & !(DIRTY | QUIET) != packed(line.number) {
             return false;
         }
         if is_store {
-            if *word & QUIET == 0 {
+            if word & QUIET == 0 {
                 return false;
             }
-            *word |= DIRTY;
+            self.set_word(first, word | DIRTY);
         }
         true
     }
 
     pub(super) fn flags(&self, place: usize) -> u64 {
-        self.entries[place] & FLAGS
+        self.word(place) & FLAGS
     }
 
     /// Sets flags, then clears others.
     pub(super) fn mark(&mut self, place: usize, set: u64, clear: u64) {
-        self.entries[place] = (self.entries[place] | set) & !clear;
+        self.set_word(place, (self.word(place) | set) & !clear);
     }
 
     /// The line, which is at `place`, is used. It may be elsewhere from now on.
     #[inline]
-    pub(super) fn touch(&mut self, line: u64, place: usize) {
-        let set = self.sets.of(line);
-        let first = set * self.ways;
+    pub(super) fn touch(&mut self, line: Line, place: usize) {
+        let first = self.first(line);
+        let way = place - first;
         match &mut self.order {
-            Order::Recency => {
-                // Mostly it is one of the first.
-                let mut newer = self.entries[place];
-                for word in &mut self.entries[first..=place] {
-                    newer = std::mem::replace(word, newer);
-                }
-            }
-            Order::Tree(bits) => lead_away(&mut bits[set], place - first, self.ways),
+            Order::Recency => with_words!(&mut self.words, words => to_front(&mut words[first..=place], way)),
+            Order::Tree(bits) => lead_away(&mut bits[self.sets.of(line.at)], way, self.ways),
             Order::Chance(_) => {}
-            Order::Intervals(intervals) => intervals[place] = RRIP_NEAR,
+            Order::Intervals(intervals) => intervals[place - self.begin] = RRIP_NEAR,
         }
     }
 
     /// Puts a line in that is not there; what left for it.
-    pub(super) fn insert(&mut self, line: u64, flags: u64) -> Option<Entry> {
-        let set = self.sets.of(line);
-        let first = set * self.ways;
-        let entries = &mut self.entries[first..first + self.ways];
-        let word = packed(line) | flags;
+    pub(super) fn insert(&mut self, line: Line, flags: u64) -> Option<Entry> {
+        let first = self.first(line);
+        let word = packed(line.number) | flags;
         if let Order::Recency = self.order {
-            let last = entries[self.ways - 1];
-            entries.copy_within(..self.ways - 1, 1);
-            entries[0] = word;
-            return unpacked(last);
+            return unpacked(with_words!(&mut self.words, words => push(&mut words[first..first + self.ways], word)));
         }
-        let way = entries.iter().position(|&word| word == 0).unwrap_or_else(|| match &mut self.order {
+        let begin = first - self.begin;
+        let set = begin / self.ways;
+        let empty = (0..self.ways).find(|way| self.word(first + way) == 0);
+        let way = empty.unwrap_or_else(|| match &mut self.order {
             Order::Recency => self.ways - 1,
             Order::Tree(bits) => victim(bits[set], self.ways),
             Order::Chance(state) => (splitmix(state) % self.ways as u64) as usize,
-            Order::Intervals(intervals) => most_distant(&mut intervals[first..first + self.ways]),
+            Order::Intervals(intervals) => most_distant(&mut intervals[begin..begin + self.ways]),
         });
-        let left = std::mem::replace(&mut entries[way], word);
+        let left = self.word(first + way);
+        self.set_word(first + way, word);
         match &mut self.order {
             Order::Tree(bits) => lead_away(&mut bits[set], way, self.ways),
-            Order::Intervals(intervals) => intervals[first + way] = RRIP_LONG,
+            Order::Intervals(intervals) => intervals[begin + way] = RRIP_LONG,
             Order::Recency | Order::Chance(_) => {}
         }
         unpacked(left)
     }
 
     /// Takes a line out.
-    pub(super) fn remove(&mut self, line: u64) -> Option<Entry> {
+    pub(super) fn remove(&mut self, line: Line) -> Option<Entry> {
         let place = self.find(line)?;
-        let found = unpacked(self.entries[place]);
-        let end = (self.sets.of(line) + 1) * self.ways;
+        let found = unpacked(self.word(place));
         match self.order {
             Order::Recency => {
-                self.entries.copy_within(place + 1..end, place);
-                self.entries[end - 1] = 0;
+                let end = self.first(line) + self.ways;
+                with_words!(&mut self.words, words => words.copy_within(place + 1..end, place));
+                self.set_word(end - 1, 0);
             }
-            _ => self.entries[place] = 0,
+            _ => self.set_word(place, 0),
         }
         found
     }
@@ -266,9 +284,13 @@ fn splitmix(state: &mut u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn line(number: u64) -> Line {
+        Line { at: 0, number }
+    }
+
     fn filled(replacement: Replacement, lines: &[u64]) -> Array {
-        let mut array = Array::new(1, 4, replacement, 0);
-        for &line in lines {
+        let mut array = Array::new(1, 4, replacement, 0, Words::narrow);
+        for line in lines.iter().copied().map(line) {
             match array.find(line) {
                 Some(place) => array.touch(line, place),
                 None => drop(array.insert(line, 0)),
@@ -278,7 +300,7 @@ mod tests {
     }
 
     fn next_victim(replacement: Replacement, lines: &[u64]) -> u64 {
-        filled(replacement, lines).insert(99, 0).map_or(0, |left| left.line)
+        filled(replacement, lines).insert(line(99), 0).map_or(0, |left| left.number)
     }
 
     #[test]
@@ -299,16 +321,18 @@ mod tests {
         for replacement in [Replacement::Lru, Replacement::TreePlru, Replacement::Random { seed: 1 }, Replacement::Rrip]
         {
             let mut array = filled(replacement, &[1, 2, 3, 4]);
-            assert_eq!(array.remove(2), Some(Entry { line: 2, flags: 0 }));
-            assert_eq!((array.insert(9, DIRTY), array.find(2)), (None, None));
-            assert!(array.remove(9).unwrap().is_dirty());
+            assert_eq!(array.remove(line(2)), Some(Entry { number: 2, flags: 0 }));
+            assert_eq!((array.insert(line(9), DIRTY), array.find(line(2))), (None, None));
+            array.widen();
+            assert!(array.remove(line(9)).unwrap().is_dirty());
+            assert!(array.find(line(1)).is_some());
         }
     }
 
     #[test]
     fn sets_are_lines_modulo_their_number() {
         for sets in [1, 3, 7, 64, 53_248, (1 << 26) - 1] {
-            for line in [0, 1, sets - 1, sets, sets + 1, 12_345_678_901, (1 << LINE_BITS) - 1] {
+            for line in [0, 1, sets - 1, sets, sets + 1, 12_345_678_901, (1 << ADDRESS_BITS) - 1] {
                 assert_eq!(Sets::new(sets).of(line) as u64, line % sets, "{line} of {sets}");
             }
         }

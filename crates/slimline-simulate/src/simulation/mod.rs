@@ -14,6 +14,7 @@ mod seen;
 mod shadow;
 mod tlb;
 mod used_bytes;
+mod words;
 
 pub use counters::{Counts, Events, Misses};
 pub use hierarchy::MachineEvents;
@@ -22,7 +23,7 @@ pub use tlb::LargePages;
 
 use std::hint::black_box;
 
-use array::LINE_BITS;
+use array::{ADDRESS_BITS, Line};
 use counters::Reference;
 use hierarchy::{Hierarchy, Lookup};
 use tlb::Tlbs;
@@ -91,36 +92,41 @@ impl Simulation {
         &self.machine
     }
 
-    /// Does an access.
+    /// The first line of an access.
     #[inline(always)]
-    fn one(&mut self, access: &Access) {
+    fn line(&mut self, access: &Access) -> Line {
+        self.hierarchy.line(first_byte(access) >> self.line_shift)
+    }
+
+    /// Does an access, whose first line this is.
+    #[inline(always)]
+    fn one(&mut self, access: &Access, line: Line) {
         match access.kind {
-            AccessKind::Load => self.reference(access, Reference::Load),
-            AccessKind::Store => self.reference(access, Reference::Store),
+            AccessKind::Load => self.reference(access, line, Reference::Load),
+            AccessKind::Store => self.reference(access, line, Reference::Store),
             AccessKind::Modify => {
-                self.reference(access, Reference::Load);
+                self.reference(access, line, Reference::Load);
                 if !self.is_cachegrind {
-                    self.reference(access, Reference::Store);
+                    self.reference(access, line, Reference::Store);
                 }
             }
-            AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, Reference::Fetch),
+            AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, line, Reference::Fetch),
             AccessKind::Fetch => {}
         }
     }
 
     #[inline(always)]
-    fn reference(&mut self, access: &Access, kind: Reference) {
+    fn reference(&mut self, access: &Access, line: Line, kind: Reference) {
         let core = self.machine.core_of(access.thread) as usize;
-        let first = access.address & ((1 << LINE_BITS) - 1);
+        let first = first_byte(access);
         let last = first + u64::from(access.bytes.max(1) - 1);
         let key = access.key;
-        let (line, last_line) = (first >> self.line_shift, last >> self.line_shift);
         self.hierarchy.counters.access(key, kind);
         if kind != Reference::Fetch && !self.tlbs.is_empty() {
             self.tlbs[core].access(first, last, &self.large_pages, key, &mut self.hierarchy.counters);
         }
         let lookup = Lookup { core, line, kind, key, bytes: 0 };
-        if line == last_line && self.has_quick_hits && self.hierarchy.is_used_quietly(&lookup) {
+        if line.at == last >> self.line_shift && self.has_quick_hits && self.hierarchy.is_used_quietly(&lookup) {
             return;
         }
         self.look_up(lookup, first, last);
@@ -128,22 +134,29 @@ impl Simulation {
 
     /// Looks up all lines of the bytes from `first` to `last`.
     fn look_up(&mut self, lookup: Lookup, first: u64, last: u64) {
+        let first_line = lookup.line.at;
         let mut last_line = last >> self.line_shift;
-        if self.is_cachegrind && last_line > lookup.line {
+        if self.is_cachegrind && last_line > first_line {
             // Cachegrind takes longer accesses as if they were of one line's size.
             last_line = (first + (1 << self.line_shift) - 1).min(last) >> self.line_shift;
-            if last_line > lookup.line {
-                return self.hierarchy.access_pair(&lookup, last_line);
+            if last_line > first_line {
+                let second = self.hierarchy.line(last_line);
+                return self.hierarchy.access_pair(&lookup, second);
             }
         }
-        for line in lookup.line..=last_line {
-            let start = first.max(line << self.line_shift);
-            let end = last.min((line << self.line_shift) + (1 << self.line_shift) - 1);
-            self.hierarchy.access(&Lookup { line, bytes: self.mask(start, end), ..lookup });
-            if line > lookup.line {
-                self.hierarchy.counters.further_line(lookup.key, lookup.kind);
-            }
+        self.look_up_line(lookup, first, last);
+        for at in first_line + 1..=last_line {
+            let line = self.hierarchy.line(at);
+            self.look_up_line(Lookup { line, ..lookup }, first, last);
+            self.hierarchy.counters.further_line(lookup.key, lookup.kind);
         }
+    }
+
+    /// Looks up one line of the bytes from `first` to `last`.
+    fn look_up_line(&mut self, lookup: Lookup, first: u64, last: u64) {
+        let start = lookup.line.at << self.line_shift;
+        let end = start + (1 << self.line_shift) - 1;
+        self.hierarchy.access(&Lookup { bytes: self.mask(first.max(start), last.min(end)), ..lookup });
     }
 
     /// These bytes of one line as a mask; longer lines than 64 bytes have several bytes a bit.
@@ -158,7 +171,8 @@ impl Simulation {
     pub(crate) fn cost(&mut self, access: &Access) -> Cost {
         let first = self.first_data_cache;
         let before = self.hierarchy.counters.mark(access.key, first);
-        self.one(access);
+        let line = self.line(access);
+        self.one(access, line);
         let after = self.hierarchy.counters.mark(access.key, first);
         let hit_cycles = after.hit_cycles - before.hit_cycles;
         Cost {
@@ -179,15 +193,24 @@ impl Simulation {
 
 impl Consumer for Simulation {
     fn take(&mut self, accesses: &[Access]) {
+        let mut lines = [Line { at: 0, number: 0 }; TOGETHER];
         for together in accesses.chunks(TOGETHER) {
-            let read = |access: &Access| {
-                let line = (access.address & ((1 << LINE_BITS) - 1)) >> self.line_shift;
-                self.hierarchy.read_ahead(self.machine.core_of(access.thread) as usize, line)
-            };
-            black_box(together.iter().map(read).fold(0, |sum, read| sum ^ read));
-            together.iter().for_each(|access| self.one(access));
+            let mut read = 0;
+            for (access, line) in together.iter().zip(&mut lines) {
+                *line = self.line(access);
+                read ^= self.hierarchy.read_ahead(self.machine.core_of(access.thread) as usize, *line);
+            }
+            black_box(read);
+            for (access, line) in together.iter().zip(&lines) {
+                self.one(access, *line);
+            }
         }
     }
+}
+
+#[inline(always)]
+fn first_byte(access: &Access) -> u64 {
+    access.address & ((1 << ADDRESS_BITS) - 1)
 }
 
 /// What one access took.

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::array::Array;
+use super::array::{Array, Line};
 use super::counters::Counters;
+use super::words::Words;
 use crate::machine::{LARGE_PAGE_BYTES, Machine, Replacement, SMALL_PAGE_BYTES};
 
 /// Which addresses lie on pages of 2 MiB; others lie on pages of 4 KiB.
@@ -57,8 +58,9 @@ impl Tlbs {
             way.sort_by_key(|&tlb| machine.tlbs[tlb].level);
             way
         };
-        let array =
-            |tlb: &crate::machine::Tlb| Array::new(u64::from(tlb.entries / tlb.ways), tlb.ways, Replacement::Lru, 0);
+        let array = |tlb: &crate::machine::Tlb| {
+            Array::new(u64::from(tlb.entries / tlb.ways), tlb.ways, Replacement::Lru, 0, Words::wide)
+        };
         Self {
             arrays: machine.tlbs.iter().map(array).collect(),
             ways: [way(false), way(true)],
@@ -92,15 +94,16 @@ impl Tlbs {
 
     fn look_up(&mut self, page: u64, is_large: bool, key: u32, counters: &mut Counters) {
         let way = &self.ways[usize::from(is_large)];
+        let line = Line { at: page, number: page };
         let mut cycles = self.walk_cycles;
         let mut missed = 0;
         for &tlb in way {
-            if let Some(place) = self.arrays[tlb].find(page) {
-                self.arrays[tlb].touch(page, place);
+            if let Some(place) = self.arrays[tlb].find(line) {
+                self.arrays[tlb].touch(line, place);
                 cycles = self.latency_cycles[tlb];
                 break;
             }
-            self.arrays[tlb].insert(page, 0);
+            self.arrays[tlb].insert(line, 0);
             counters.tlb_miss(key, tlb);
             missed += 1;
         }

@@ -9,6 +9,7 @@ use super::super::prefetcher::Prefetcher;
 use super::super::seen::Seen;
 use super::super::shadow::Shadow;
 use super::super::used_bytes::UsedBytes;
+use super::super::words::Words;
 use super::{CacheState, Hierarchy, MachineEvents};
 use crate::machine::{Cache, Inclusion, Machine};
 
@@ -53,7 +54,7 @@ impl Hierarchy {
                 let is_exclusive = |cache: &Cache| cache.level > told.level && cache.inclusion == Inclusion::Exclusive;
                 caches.push(CacheState {
                     kind,
-                    array: Array::new(told.sets(), told.ways, told.replacement, number),
+                    array: Array::new(told.sets(), told.ways, told.replacement, number, Words::narrow),
                     seen: Seen::default(),
                     shadow: classes.then(|| Shadow::new(told.lines())),
                     prefetcher: Prefetcher::new(told.prefetch, told.line_bytes),
@@ -78,6 +79,7 @@ impl Hierarchy {
             instructions,
             used_by,
             blocks: Blocks::new(machine.caches.len()),
+            is_wide: false,
             directory,
             homes: Homes::new(machine),
             used: used_bytes.then(UsedBytes::default),

@@ -1,36 +1,42 @@
 //! Who holds lines of blocks that several cores use, and what a core's access does to other cores' caches.
 
-use super::super::array::{DIRTY, QUIET};
-use super::super::blocks::{BLOCK_LINES, Block};
+use super::super::array::{DIRTY, Line, QUIET};
+use super::super::blocks::{BLOCK_LINES, Owner};
 use super::super::counters::Reference;
 use super::{CacheState, Hierarchy, Lookup};
 
 impl Hierarchy {
-    /// The block of a line that a core uses. Where it was another's, it is shared from now on.
+    /// A core uses a line. Whether its block is shared: from now on, where it was another core's.
     #[inline]
-    pub(super) fn enter(&mut self, core: usize, line: u64) -> Block {
-        let block = self.blocks.enter(core, line);
-        match block.owner {
-            Some(owner) if owner != core => self.share(owner, block, line),
-            _ => block,
+    pub(super) fn enter(&mut self, core: usize, line: Line) -> bool {
+        match self.blocks.owner(line.number) {
+            Owner::Nobody => self.blocks.own(core, line),
+            Owner::Core(owner) if owner == core => {}
+            Owner::Core(owner) => {
+                self.share(owner, line);
+                return true;
+            }
+            Owner::Shared => return true,
         }
+        false
     }
 
     /// A core's block is shared: what its caches hold and have seen of it is told by line.
-    fn share(&mut self, owner: usize, block: Block, line: u64) -> Block {
-        let first_line = line - line % BLOCK_LINES;
-        let seen = self.blocks.share(block).to_vec();
-        for (&number, lines) in self.used_by[owner].iter().zip(seen) {
-            let cache = &mut self.caches[number as usize];
-            for line in (0..BLOCK_LINES).filter(|at| lines >> at & 1 != 0).map(|at| first_line + at) {
-                cache.seen.insert(line);
+    fn share(&mut self, owner: usize, line: Line) {
+        let Line { at, number } = line;
+        let place = number % BLOCK_LINES;
+        let seen = self.blocks.share(line).to_vec();
+        for (&cache_number, lines) in self.used_by[owner].iter().zip(seen) {
+            let cache = &mut self.caches[cache_number as usize];
+            for other in (0..BLOCK_LINES).filter(|other| lines >> other & 1 != 0) {
+                let line = Line { at: at - place + other, number: number - place + other };
+                cache.seen.insert(line.number);
                 // What a cache holds it has seen.
                 if cache.array.find(line).is_some() {
-                    self.directory.add(line, number);
+                    self.directory.add(line.number, cache_number);
                 }
             }
         }
-        block.shared()
     }
 
     /// Other cores' caches write back what they have changed of the line; a store takes it from them. Whether one had
@@ -38,7 +44,7 @@ impl Hierarchy {
     pub(super) fn settle(&mut self, lookup: &Lookup, first: u32) -> bool {
         let Lookup { core, line, kind, bytes, .. } = *lookup;
         let mut others = std::mem::take(&mut self.list);
-        self.directory.others(core, line, &mut others);
+        self.directory.others(core, line.number, &mut others);
         let is_store = kind == Reference::Store;
         if is_store && !others.is_empty() && self.caches[first as usize].array.find(line).is_some() {
             self.machine_events.upgrades += 1;
@@ -62,18 +68,18 @@ impl Hierarchy {
                 let cache = &mut self.caches[other as usize];
                 self.events[cache.kind].invalidations += 1;
                 if let Some(shadow) = &mut cache.shadow {
-                    shadow.remove(line);
+                    shadow.remove(line.number);
                 }
-                self.directory.lost(line, other);
+                self.directory.lost(line.number, other);
             }
-            self.directory.written(core, line, bytes);
+            self.directory.written(core, line.number, bytes);
         }
         self.list = others;
         transferred
     }
 
     /// What a cache keeps changed goes to the next farther one that holds it, or to memory.
-    fn write_back(&mut self, number: u32, line: u64) {
+    fn write_back(&mut self, number: u32, line: Line) {
         for step in 0..self.caches[number as usize].farther.len() {
             let far = self.caches[number as usize].farther[step];
             let array = &mut self.caches[far as usize].array;
@@ -86,10 +92,13 @@ impl Hierarchy {
     }
 
     /// Nearer caches of the same cores that hold a line, into `found`.
-    pub(super) fn nearer_holders(&self, number: u32, line: u64, found: &mut Vec<u32>) {
+    pub(super) fn nearer_holders(&self, number: u32, line: Line, found: &mut Vec<u32>) {
         found.clear();
-        let Some(block) = self.blocks.of(line) else { return };
-        let Some(owner) = block.owner else { return self.directory.under(number, line, found) };
+        let owner = match self.blocks.owner(line.number) {
+            Owner::Core(owner) => owner,
+            Owner::Shared => return self.directory.under(number, line.number, found),
+            Owner::Nobody => return,
+        };
         let CacheState { kind, level, .. } = self.caches[number as usize];
         if self.used_by[owner][kind] != number {
             return;
@@ -103,7 +112,7 @@ impl Hierarchy {
         found.sort_unstable();
     }
 
-    pub(super) fn is_held_nearer(&mut self, number: u32, line: u64) -> bool {
+    pub(super) fn is_held_nearer(&mut self, number: u32, line: Line) -> bool {
         let mut found = std::mem::take(&mut self.list);
         self.nearer_holders(number, line, &mut found);
         let is_held = !found.is_empty();

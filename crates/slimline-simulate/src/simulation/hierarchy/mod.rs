@@ -10,14 +10,15 @@
 //!
 //! A core's stores take lines from other cores' caches of instructions, too, but not from its own.
 //!
-//! Who holds which line is kept track of in [`Blocks`] that several cores use, and only there.
+//! Who holds which line is kept track of in [`Blocks`] that several cores use, and only there. By the blocks lines have
+//! numbers, which all but sets and pages go by.
 
 mod build;
 mod coherence;
 mod unasked;
 
-use super::array::{Array, DIRTY, Entry, QUIET, UNUSED};
-use super::blocks::{Block, Blocks};
+use super::array::{Array, DIRTY, Entry, Line, QUIET, UNUSED};
+use super::blocks::{BLOCK_LINES, Blocks};
 use super::counters::{Class, Counters, Events, Reference};
 use super::directory::Directory;
 use super::homes::Homes;
@@ -25,6 +26,7 @@ use super::prefetcher::Prefetcher;
 use super::seen::Seen;
 use super::shadow::Shadow;
 use super::used_bytes::{Use, UsedBytes};
+use super::words::MOST_NARROW;
 
 /// One cache.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ struct CacheState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookup {
     pub(super) core: usize,
-    pub(super) line: u64,
+    pub(super) line: Line,
     pub(super) kind: Reference,
     pub(super) key: u32,
     /// Bytes of it, as a mask.
@@ -78,6 +80,8 @@ pub(super) struct Hierarchy {
     /// By core, then kind of cache: which one it uses.
     used_by: Vec<Vec<u32>>,
     blocks: Blocks,
+    /// Whether entries hold numbers of any size.
+    is_wide: bool,
     /// Of shared blocks.
     directory: Directory,
     homes: Homes,
@@ -93,6 +97,25 @@ pub(super) struct Hierarchy {
 }
 
 impl Hierarchy {
+    /// The line, numbered.
+    #[inline(always)]
+    pub(super) fn line(&mut self, at: u64) -> Line {
+        let (line, is_new) = self.blocks.line(at);
+        if is_new {
+            self.new_block(line);
+        }
+        line
+    }
+
+    /// Entries are made wider where they have to be.
+    #[cold]
+    fn new_block(&mut self, line: Line) {
+        if !self.is_wide && line.number / BLOCK_LINES * BLOCK_LINES + BLOCK_LINES > MOST_NARROW {
+            self.is_wide = true;
+            self.caches.iter_mut().for_each(|cache| cache.array.widen());
+        }
+    }
+
     /// Whether instruction fetches go anywhere.
     pub(super) fn has_instructions(&self) -> bool {
         !self.instructions[0].is_empty()
@@ -119,7 +142,7 @@ impl Hierarchy {
             Reference::Load | Reference::Store => self.data[lookup.core][0],
         };
         let cache = &mut self.caches[first as usize];
-        if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(lookup.line)) {
+        if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(lookup.line.number)) {
             return false;
         }
         cache.array.is_used_quietly(lookup.line, lookup.kind == Reference::Store)
@@ -128,12 +151,12 @@ impl Hierarchy {
     /// Reads what a look-up of the line by data will need, unless it is the first level's newest: any number, for the
     /// compiler to keep the reads. Many of them at once wait together for memory, where look-ups wait one by one.
     #[inline(always)]
-    pub(super) fn read_ahead(&self, core: usize, line: u64) -> u64 {
+    pub(super) fn read_ahead(&self, core: usize, line: Line) -> u64 {
         let way = self.data[core].as_slice();
         if self.caches[way[0] as usize].array.is_newest(line) { 0 } else { self.read_all_ahead(way, line) }
     }
 
-    fn read_all_ahead(&self, way: &[u32], line: u64) -> u64 {
+    fn read_all_ahead(&self, way: &[u32], line: Line) -> u64 {
         let farther = way.iter().skip(1).map(|&cache| self.caches[cache as usize].array.read_ahead(line));
         farther.fold(self.blocks.read_ahead(line), |sum, read| sum ^ read)
     }
@@ -151,27 +174,27 @@ impl Hierarchy {
             let was_unasked = self.hit(first, line, found.unwrap_or_default(), if is_store { DIRTY } else { 0 });
             (0, was_unasked)
         } else {
-            let block = self.enter(core, line);
-            let transferred = block.is_shared() && self.settle(lookup, first);
+            let is_shared = self.enter(core, line);
+            let transferred = is_shared && self.settle(lookup, first);
             match found {
                 Some(place) => {
-                    let is_quiet = !block.is_shared() || self.directory.is_quiet(core, line);
+                    let is_quiet = !is_shared || self.directory.is_quiet(core, line.number);
                     (0, self.hit(first, line, place, DIRTY | if is_quiet { QUIET } else { 0 }))
                 }
-                None => self.miss(lookup, block, transferred),
+                None => self.miss(lookup, is_shared, transferred),
             }
         };
         if let Some(used) = &mut self.used
             && kind != Reference::Fetch
         {
-            used.used(first, line, bytes);
+            used.used(first, line.number, bytes);
         }
         self.prefetch(lookup, missed, was_unasked);
     }
 
     /// An access to two lines that counts as one, as Cachegrind has it: at each level both are looked up where either
     /// missed before.
-    pub(super) fn access_pair(&mut self, lookup: &Lookup, second: u64) {
+    pub(super) fn access_pair(&mut self, lookup: &Lookup, second: Line) {
         let Lookup { core, line, kind, key, .. } = *lookup;
         let depth = self.way(lookup).len();
         let mut step = 0;
@@ -180,12 +203,12 @@ impl Hierarchy {
             let state = if kind == Reference::Store && step == 0 { DIRTY } else { 0 } | QUIET;
             let mut missed = None;
             for line in [line, second] {
-                let block = self.enter(core, line);
+                let is_shared = self.enter(core, line);
                 if let Some(place) = self.caches[number as usize].array.find(line) {
                     self.hit(number, line, place, state & DIRTY);
                 } else {
-                    let class = self.class_of_miss(number, &Lookup { line, ..*lookup }, block);
-                    self.fill(number, line, state, block);
+                    let class = self.class_of_miss(number, &Lookup { line, ..*lookup }, is_shared);
+                    self.fill(number, line, state, is_shared);
                     missed = missed.or(Some(class));
                 }
             }
@@ -194,7 +217,7 @@ impl Hierarchy {
             step += 1;
         }
         let cycles = if step == depth {
-            let (memory, cycles, is_near) = self.homes.serve(core, line << self.line_shift);
+            let (memory, cycles, is_near) = self.homes.serve(core, line.at << self.line_shift);
             self.counters.memory(key, memory, is_near);
             cycles
         } else {
@@ -205,7 +228,7 @@ impl Hierarchy {
 
     /// The first level has not got the line. How many caches on its way have not, and whether the one that has it had
     /// fetched it unasked.
-    fn miss(&mut self, lookup: &Lookup, block: Block, transferred: bool) -> (usize, bool) {
+    fn miss(&mut self, lookup: &Lookup, is_shared: bool, transferred: bool) -> (usize, bool) {
         let Lookup { core, line, kind, key, .. } = *lookup;
         let depth = self.way(lookup).len();
         let mut missed = 0;
@@ -217,23 +240,23 @@ impl Hierarchy {
                 was_unasked = self.hit(number, line, place, 0);
                 break;
             }
-            let class = self.class_of_miss(number, lookup, block);
+            let class = self.class_of_miss(number, lookup, is_shared);
             self.counters.miss(key, self.caches[number as usize].kind, kind, class);
             missed += 1;
         }
         // Asked for after the caches were: what they lost to stores is known to them now.
-        let is_quiet = !block.is_shared() || self.directory.is_quiet(core, line);
+        let is_quiet = !is_shared || self.directory.is_quiet(core, line.number);
         let state = if kind == Reference::Store { DIRTY } else { 0 } | if is_quiet { QUIET } else { 0 };
-        self.serve(lookup, block, missed, state, transferred);
+        self.serve(lookup, is_shared, missed, state, transferred);
         (missed, was_unasked)
     }
 
     /// A cache has the line that it is asked for, at this place; flags to set. Whether it had fetched it unasked.
     #[inline]
-    fn hit(&mut self, number: u32, line: u64, place: usize, state: u64) -> bool {
+    fn hit(&mut self, number: u32, line: Line, place: usize, state: u64) -> bool {
         let cache = &mut self.caches[number as usize];
         if let Some(shadow) = &mut cache.shadow {
-            shadow.access(line);
+            shadow.access(line.number);
         }
         let was_unasked = cache.array.flags(place) & UNUSED != 0;
         self.events[cache.kind].used_prefetches += u64::from(was_unasked);
@@ -243,14 +266,14 @@ impl Hierarchy {
     }
 
     /// Why a cache has not got the line that it is asked for.
-    fn class_of_miss(&mut self, number: u32, lookup: &Lookup, block: Block) -> Class {
+    fn class_of_miss(&mut self, number: u32, lookup: &Lookup, is_shared: bool) -> Class {
         let line = lookup.line;
         let cache = &mut self.caches[number as usize];
-        let was_in_shadow = cache.shadow.as_mut().map(|shadow| shadow.access(line));
-        let (is_new, written) = if block.is_shared() {
-            (cache.seen.insert(line), self.directory.asked(line, number))
+        let was_in_shadow = cache.shadow.as_mut().map(|shadow| shadow.access(line.number));
+        let (is_new, written) = if is_shared {
+            (cache.seen.insert(line.number), self.directory.asked(line.number, number))
         } else {
-            (self.blocks.see(block, cache.kind, line), None)
+            (self.blocks.see(cache.kind, line), None)
         };
         match (written, was_in_shadow) {
             (Some(written), _) if written & lookup.bytes != 0 => Class::CoherenceTrue,
@@ -264,7 +287,7 @@ impl Hierarchy {
 
     /// A line that the first `missed` caches of its way have not got comes from behind them. `state`: its flags in the
     /// first level.
-    fn serve(&mut self, lookup: &Lookup, block: Block, missed: usize, state: u64, transferred: bool) {
+    fn serve(&mut self, lookup: &Lookup, is_shared: bool, missed: usize, state: u64, transferred: bool) {
         let Lookup { core, line, kind, key, .. } = *lookup;
         let server = self.way(lookup).get(missed).copied();
         let mut state = state;
@@ -274,7 +297,7 @@ impl Hierarchy {
                 self.caches[server as usize].latency_cycles
             }
             None => {
-                let (memory, cycles, is_near) = self.homes.serve(core, line << self.line_shift);
+                let (memory, cycles, is_near) = self.homes.serve(core, line.at << self.line_shift);
                 self.counters.memory(key, memory, is_near);
                 cycles
             }
@@ -286,24 +309,24 @@ impl Hierarchy {
         for step in (1..missed).rev() {
             let number = self.way(lookup)[step];
             if !self.caches[number as usize].is_exclusive {
-                self.fill(number, line, 0, block);
+                self.fill(number, line, 0, is_shared);
             }
         }
-        self.fill_first(lookup, state, block);
+        self.fill_first(lookup, state, is_shared);
     }
 
-    fn fill_first(&mut self, lookup: &Lookup, state: u64, block: Block) {
+    fn fill_first(&mut self, lookup: &Lookup, state: u64, is_shared: bool) {
         let first = self.way(lookup)[0];
-        self.fill(first, lookup.line, state, block);
+        self.fill(first, lookup.line, state, is_shared);
         if let Some(used) = &mut self.used
             && lookup.kind != Reference::Fetch
         {
-            used.came(first, lookup.line, lookup.key);
+            used.came(first, lookup.line.number, lookup.key);
         }
     }
 
     /// An exclusive cache gives a line up to those before it: whether it was changed, as a flag. Others keep theirs.
-    fn give(&mut self, number: u32, line: u64) -> u64 {
+    fn give(&mut self, number: u32, line: Line) -> u64 {
         if !self.caches[number as usize].is_exclusive {
             return 0;
         }
@@ -311,10 +334,10 @@ impl Hierarchy {
     }
 
     /// Puts a line into a cache that has not got it.
-    fn fill(&mut self, number: u32, line: u64, state: u64, block: Block) {
+    fn fill(&mut self, number: u32, line: Line, state: u64, is_shared: bool) {
         let left = self.caches[number as usize].array.insert(line, state);
-        if block.is_shared() {
-            self.directory.add(line, number);
+        if is_shared {
+            self.directory.add(line.number, number);
         }
         if let Some(left) = left {
             self.evicted(number, left);
@@ -323,12 +346,15 @@ impl Hierarchy {
 
     /// A line had to leave a cache.
     fn evicted(&mut self, number: u32, left: Entry) {
-        let line = left.line;
-        self.forget(number, line);
+        self.forget(number, left.number);
         let cache = &self.caches[number as usize];
         let kind = cache.kind;
         self.events[kind].evictions += 1;
         let mut is_dirty = left.is_dirty();
+        if !is_dirty && !cache.is_inclusive && !cache.has_exclusive_behind {
+            return;
+        }
+        let line = self.blocks.numbered(left.number);
         if cache.is_inclusive {
             let mut nearer = std::mem::take(&mut self.list);
             self.nearer_holders(number, line, &mut nearer);
@@ -352,10 +378,10 @@ impl Hierarchy {
                 return;
             }
             if cache.is_exclusive && !self.is_held_nearer(far, line) {
-                let Some(block) = self.blocks.of(line) else { return };
+                let is_shared = self.blocks.is_shared(line.number);
                 // Nobody asked this cache for it where it came into the nearer one unasked.
-                self.came_unasked(far, line, block);
-                self.fill(far, line, if is_dirty { DIRTY } else { 0 }, block);
+                self.came_unasked(far, line, is_shared);
+                self.fill(far, line, if is_dirty { DIRTY } else { 0 }, is_shared);
                 return;
             }
         }
@@ -363,15 +389,17 @@ impl Hierarchy {
     }
 
     /// Takes a line out of a cache.
-    fn take(&mut self, number: u32, line: u64) -> Option<Entry> {
+    fn take(&mut self, number: u32, line: Line) -> Option<Entry> {
         let entry = self.caches[number as usize].array.remove(line)?;
-        self.forget(number, line);
+        self.forget(number, line.number);
         Some(entry)
     }
 
-    /// A line is no more in a cache: whoever knew that it was.
+    /// The line of a number is no more in a cache: whoever knew that it was.
     fn forget(&mut self, number: u32, line: u64) {
-        self.directory.remove(line, number);
+        if self.blocks.is_shared(line) {
+            self.directory.remove(line, number);
+        }
         if let Some(left) = self.used.as_mut().and_then(|used| used.left(number, line)) {
             self.count_used(left);
         }

@@ -1,7 +1,6 @@
 //! What caches fetch unasked.
 
-use super::super::array::{QUIET, UNUSED};
-use super::super::blocks::Block;
+use super::super::array::{Line, QUIET, UNUSED};
 use super::super::counters::Reference;
 use super::{Hierarchy, Lookup};
 
@@ -11,8 +10,9 @@ impl Hierarchy {
         for step in 0..missed + usize::from(was_unasked) {
             let number = self.way(lookup)[step] as usize;
             let Some(prefetcher) = &mut self.caches[number].prefetcher else { continue };
-            if let Some(line) = prefetcher.next(lookup.line, lookup.key) {
+            if let Some(line) = prefetcher.next(lookup.line.at, lookup.key) {
                 let kind = if lookup.kind == Reference::Fetch { Reference::Fetch } else { Reference::Load };
+                let line = self.line(line);
                 self.fetch_unasked(&Lookup { line, kind, bytes: 0, ..*lookup }, step);
             }
         }
@@ -28,8 +28,8 @@ impl Hierarchy {
         }
         let kind = self.caches[number as usize].kind;
         self.events[kind].prefetches += 1;
-        let block = self.enter(core, line);
-        if block.is_shared() {
+        let is_shared = self.enter(core, line);
+        if is_shared {
             self.settle(lookup, number);
         }
         let depth = self.way(lookup).len();
@@ -46,32 +46,32 @@ impl Hierarchy {
             server += 1;
         }
         if server == depth {
-            self.homes.serve(core, line << self.line_shift);
+            self.homes.serve(core, line.at << self.line_shift);
         }
         for step in (step + 1..server).rev() {
             let far = self.way(lookup)[step];
             if !self.caches[far as usize].is_exclusive {
-                self.came_unasked(far, line, block);
-                self.fill(far, line, 0, block);
+                self.came_unasked(far, line, is_shared);
+                self.fill(far, line, 0, is_shared);
             }
         }
-        self.came_unasked(number, line, block);
+        self.came_unasked(number, line, is_shared);
         if step > 0 {
-            return self.fill(number, line, state, block);
+            return self.fill(number, line, state, is_shared);
         }
-        let is_quiet = !block.is_shared() || self.directory.is_quiet(core, line);
-        self.fill_first(lookup, state | if is_quiet { QUIET } else { 0 }, block);
+        let is_quiet = !is_shared || self.directory.is_quiet(core, line.number);
+        self.fill_first(lookup, state | if is_quiet { QUIET } else { 0 }, is_shared);
     }
 
     /// A cache gets a line that nobody asked it for: its next miss of it will not be the first, nor for the store that
     /// took it before.
-    pub(super) fn came_unasked(&mut self, number: u32, line: u64, block: Block) {
+    pub(super) fn came_unasked(&mut self, number: u32, line: Line, is_shared: bool) {
         let cache = &mut self.caches[number as usize];
-        if block.is_shared() {
-            cache.seen.insert(line);
-            self.directory.asked(line, number);
+        if is_shared {
+            cache.seen.insert(line.number);
+            self.directory.asked(line.number, number);
         } else {
-            self.blocks.see(block, cache.kind, line);
+            self.blocks.see(cache.kind, line);
         }
     }
 }
