@@ -1,7 +1,8 @@
 //! `cargo bench -p slimline-simulate`: three levels with counts by key against a plain pass over the same accesses, on one
 //! core.
 //!
-//! The ratio of the two is what to watch: it does not depend on the machine as the times do.
+//! Arguments choose accesses and machine by how their names begin: `cargo bench -p slimline-simulate -- loops large`. The
+//! ratio of the two is what to watch: it does not depend on the machine as the times do.
 
 mod processor;
 
@@ -19,28 +20,32 @@ const RUNS: u32 = 3;
 const KEYS: u32 = 1000;
 
 fn main() {
+    // Cargo adds options of its own.
+    let mut only = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let (only_accesses, only_machine) = (only.next().unwrap_or_default(), only.next().unwrap_or_default());
     let (one, large) = (three_levels(1), large(2));
     let plain = Options::default();
     let classes = Options { classes: true, ..Options::default() };
-    // Cargo adds options of its own.
-    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    for (name, accesses) in [("loops", loops(1)), ("random chase", chase())] {
-        if !name.starts_with(&only) {
-            continue;
-        }
+    let machines = [
+        ("three levels", &one, &plain),
+        ("large ones", &large, &plain),
+        ("with a TLB", &with_tlb(&one), &plain),
+        ("with classes", &one, &classes),
+    ];
+    let coherent = [("coherent", &three_levels(4), &plain)];
+    let cases: [(&str, Vec<Access>, &[_]); 3] = [
+        ("loops", loops(1), &machines),
+        ("random chase", chase(), &machines),
+        ("four cores' loops", loops(4), &coherent),
+    ];
+    for (name, accesses, machines) in cases.iter().filter(|(name, ..)| name.starts_with(&only_accesses)) {
         let bare = best(|| accesses.chunks(BATCH).map(sum).fold(0u64, u64::wrapping_add));
         println!("{name}: {ACCESSES} accesses, best of {RUNS}");
         show("plain pass", bare, bare);
-        show("three levels", best(|| simulate(&one, &plain, &accesses)), bare);
-        show("large ones", best(|| simulate(&large, &plain, &accesses)), bare);
-        show("with a TLB", best(|| simulate(&with_tlb(&one), &plain, &accesses)), bare);
-        show("with classes", best(|| simulate(&one, &classes, &accesses)), bare);
+        for (name, machine, options) in machines.iter().filter(|(name, ..)| name.starts_with(&only_machine)) {
+            show(name, best(|| simulate(machine, options, accesses)), bare);
+        }
     }
-    let accesses = loops(4);
-    let bare = best(|| accesses.chunks(BATCH).map(sum).fold(0u64, u64::wrapping_add));
-    println!("loops of four cores");
-    show("plain pass", bare, bare);
-    show("coherent", best(|| simulate(&three_levels(4), &plain, &accesses)), bare);
 }
 
 fn show(what: &str, time: Duration, bare: Duration) {

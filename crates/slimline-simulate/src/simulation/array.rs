@@ -4,7 +4,7 @@
 //! at the first one; in others a line stays where it is.
 
 pub(super) use super::words::{DIRTY, QUIET, UNUSED};
-use super::words::{FLAGS, Word, Words, find, number, packed, push, to_front, with_words};
+use super::words::{FLAGS, Word, Words, find, name, packed, push, to_front, with_words};
 use crate::machine::Replacement;
 
 /// Bits of addresses that count.
@@ -20,14 +20,23 @@ const RRIP_DISTANT: u8 = 3;
 pub(super) struct Line {
     /// Its address divided by its size, which says what set it is in.
     pub(super) at: u64,
-    /// What it is called in entries: another one for each line.
+    /// What it is called in entries of farther caches: another one for each line.
     pub(super) number: u64,
 }
 
-/// The number of a line with its flags.
+/// What lines are called in entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// [`Line::at`]: nobody need know more to look it up.
+    Places,
+    /// [`Line::number`]: half as long.
+    Numbers,
+}
+
+/// What a line is called, with its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) number: u64,
+    pub(super) name: u64,
     pub(super) flags: u64,
 }
 
@@ -38,7 +47,7 @@ impl Entry {
 }
 
 fn unpacked(word: u64) -> Option<Entry> {
-    number(word).map(|number| Entry { number, flags: word & FLAGS })
+    name(word).map(|name| Entry { name, flags: word & FLAGS })
 }
 
 /// The set of a line: its number modulo the number of sets.
@@ -82,6 +91,7 @@ enum Order {
 /// The lines of one cache.
 #[derive(Debug)]
 pub(super) struct Array {
+    names: Names,
     words: Words,
     /// The first of the first set.
     begin: usize,
@@ -91,15 +101,8 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// An empty one. `number` is which one it is of its kind: by chance each makes its own choices. `words` makes its
-    /// entries.
-    pub(super) fn new(
-        sets: u64,
-        ways: u32,
-        replacement: Replacement,
-        number: u32,
-        words: fn(usize) -> (Words, usize),
-    ) -> Self {
+    /// An empty one. `number` is which one it is of its kind: by chance each makes its own choices.
+    pub(super) fn new(sets: u64, ways: u32, replacement: Replacement, number: u32, names: Names) -> Self {
         let lines = sets as usize * ways as usize;
         let order = match replacement {
             Replacement::Lru => Order::Recency,
@@ -107,18 +110,35 @@ impl Array {
             Replacement::Random { seed } => Order::Chance(seed.wrapping_add(u64::from(number))),
             Replacement::Rrip => Order::Intervals(vec![RRIP_DISTANT; lines]),
         };
-        let (words, begin) = words(lines);
-        Self { words, begin, ways: ways as usize, sets: Sets::new(sets), order }
+        let (words, begin) = match names {
+            Names::Places => Words::wide(lines),
+            Names::Numbers => Words::narrow(lines),
+        };
+        Self { names, words, begin, ways: ways as usize, sets: Sets::new(sets), order }
+    }
+
+    /// What lines are called.
+    pub(super) fn names(&self) -> Names {
+        self.names
     }
 
     /// Makes room for numbers of any size.
     pub(super) fn widen(&mut self) {
+        // Wide ones stay as they are.
         (self.words, self.begin) = self.words.widened(self.begin);
     }
 
     /// Whether the most recent line of a set is its first entry.
     pub(super) fn is_by_recency(&self) -> bool {
         matches!(self.order, Order::Recency)
+    }
+
+    #[inline(always)]
+    fn packed(&self, line: Line) -> u64 {
+        packed(match self.names {
+            Names::Places => line.at,
+            Names::Numbers => line.number,
+        })
     }
 
     #[inline(always)]
@@ -130,7 +150,7 @@ impl Array {
     #[inline]
     pub(super) fn find(&self, line: Line) -> Option<usize> {
         let first = self.first(line);
-        let wanted = packed(line.number);
+        let wanted = self.packed(line);
         let way = with_words!(&self.words, words => find(&words[first..first + self.ways], wanted))?;
         Some(first + way)
     }
@@ -139,8 +159,8 @@ impl Array {
     #[inline]
     pub(super) fn read_ahead(&self, line: Line) -> u64 {
         let first = self.first(line);
-        // Most sets are one line of the host's, or two.
-        with_words!(&self.words, words => words[first].told() ^ words[first + self.ways - 1].told())
+        // Most sets are one line of the host's, or parts of two.
+        self.word(first) ^ self.word(first + self.ways - 1)
     }
 
     #[inline(always)]
@@ -153,26 +173,27 @@ impl Array {
         with_words!(&mut self.words, words => words[place] = Word::new(word));
     }
 
-    /// Whether the line is the one in its set that was used last. Only where replacement is by recency.
+    /// Whether the line at this place is the one in its set that was used last. Only where replacement is by recency, and lines
+    /// are called by their places.
     #[inline(always)]
-    pub(super) fn is_newest(&self, line: Line) -> bool {
-        self.word(self.first(line)) & !FLAGS == packed(line.number)
+    pub(super) fn is_newest(&self, at: u64) -> bool {
+        self.word(self.begin + self.sets.of(at) * self.ways) & !FLAGS == packed(at)
     }
 
-    /// The line is used again without anything to be told or done: it is its set's most recent one, it was used before,
-    /// and a store to it is nobody else's business. Only where replacement is by recency.
+    /// That line is used again without anything to be told or done: it was used before, and a store to it is nobody else's
+    /// business.
     #[inline(always)]
-    pub(super) fn is_used_quietly(&mut self, line: Line, is_store: bool) -> bool {
-        let first = self.first(line);
-        let word = self.word(first);
-        if word & !(DIRTY | QUIET) != packed(line.number) {
+    pub(super) fn is_used_quietly(&mut self, at: u64, is_store: bool) -> bool {
+        let newest = self.begin + self.sets.of(at) * self.ways;
+        let word = self.word(newest);
+        if word & !(DIRTY | QUIET) != packed(at) {
             return false;
         }
         if is_store {
             if word & QUIET == 0 {
                 return false;
             }
-            self.set_word(first, word | DIRTY);
+            self.set_word(newest, word | DIRTY);
         }
         true
     }
@@ -202,7 +223,7 @@ impl Array {
     /// Puts a line in that is not there; what left for it.
     pub(super) fn insert(&mut self, line: Line, flags: u64) -> Option<Entry> {
         let first = self.first(line);
-        let word = packed(line.number) | flags;
+        let word = self.packed(line) | flags;
         if let Order::Recency = self.order {
             return unpacked(with_words!(&mut self.words, words => push(&mut words[first..first + self.ways], word)));
         }
@@ -289,7 +310,7 @@ mod tests {
     }
 
     fn filled(replacement: Replacement, lines: &[u64]) -> Array {
-        let mut array = Array::new(1, 4, replacement, 0, Words::narrow);
+        let mut array = Array::new(1, 4, replacement, 0, Names::Numbers);
         for line in lines.iter().copied().map(line) {
             match array.find(line) {
                 Some(place) => array.touch(line, place),
@@ -300,7 +321,7 @@ mod tests {
     }
 
     fn next_victim(replacement: Replacement, lines: &[u64]) -> u64 {
-        filled(replacement, lines).insert(line(99), 0).map_or(0, |left| left.number)
+        filled(replacement, lines).insert(line(99), 0).map_or(0, |left| left.name)
     }
 
     #[test]
@@ -321,7 +342,7 @@ mod tests {
         for replacement in [Replacement::Lru, Replacement::TreePlru, Replacement::Random { seed: 1 }, Replacement::Rrip]
         {
             let mut array = filled(replacement, &[1, 2, 3, 4]);
-            assert_eq!(array.remove(line(2)), Some(Entry { number: 2, flags: 0 }));
+            assert_eq!(array.remove(line(2)), Some(Entry { name: 2, flags: 0 }));
             assert_eq!((array.insert(line(9), DIRTY), array.find(line(2))), (None, None));
             array.widen();
             assert!(array.remove(line(9)).unwrap().is_dirty());

@@ -10,9 +10,9 @@ use crate::numbers::Numbers;
 /// Lines of a block.
 pub(super) const BLOCK_LINES: u64 = 64;
 /// Several cores have used it.
-const SHARED: u32 = u32::MAX;
+const SHARED: u64 = u64::MAX;
 /// Nobody has.
-const NOBODY: u32 = u32::MAX - 1;
+const NOBODY: u64 = u64::MAX - 1;
 
 /// Who uses a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,28 +22,23 @@ pub(super) enum Owner {
     Shared,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    first_line: u64,
-    /// The core that uses it, or [`SHARED`] or [`NOBODY`].
-    owner: u32,
-}
-
 /// All blocks. Lines are numbered by them: a line's number is that of its block, and its place in it.
 #[derive(Debug)]
 pub(super) struct Blocks {
     numbers: Numbers,
-    blocks: Vec<Block>,
-    /// By block, then kind of cache: the lines that the owner's cache of that kind has seen, a bit each.
-    seen: Vec<u64>,
-    kinds: usize,
+    /// By block: its first line.
+    first_lines: Vec<u64>,
+    /// By block: the core that uses it, [`SHARED`] or [`NOBODY`], then by kind of cache the lines that the owner's cache of
+    /// that kind has seen, a bit each.
+    rows: Vec<u64>,
+    width: usize,
 }
 
 impl Blocks {
     /// Of a machine with so many kinds of caches.
     pub(super) fn new(kinds: usize) -> Self {
         let numbers = Numbers::default();
-        Self { numbers, blocks: Vec::new(), seen: Vec::new(), kinds }
+        Self { numbers, first_lines: Vec::new(), rows: Vec::new(), width: 1 + kinds }
     }
 
     /// The line, numbered, and whether its block is new.
@@ -51,29 +46,36 @@ impl Blocks {
     pub(super) fn line(&mut self, at: u64) -> (Line, bool) {
         let (block, is_new) = self.numbers.number(at / BLOCK_LINES);
         if is_new {
-            self.blocks.push(Block { first_line: at - at % BLOCK_LINES, owner: NOBODY });
-            self.seen.resize(self.seen.len() + self.kinds, 0);
+            self.first_lines.push(at - at % BLOCK_LINES);
+            let owner = self.rows.len();
+            self.rows.resize(owner + self.width, 0);
+            self.rows[owner] = NOBODY;
         }
         (Line { at, number: u64::from(block) * BLOCK_LINES + at % BLOCK_LINES }, is_new)
     }
 
     /// The line that has this number.
     pub(super) fn numbered(&self, number: u64) -> Line {
-        Line { at: self.blocks[block(number)].first_line + number % BLOCK_LINES, number }
+        Line { at: self.first_lines[block(number)] + number % BLOCK_LINES, number }
+    }
+
+    #[inline(always)]
+    fn row(&self, number: u64) -> usize {
+        block(number) * self.width
     }
 
     /// Reads what will be needed of a line's block, so that it is near when it is: any number, for the compiler to keep the
     /// reads.
     #[inline]
     pub(super) fn read_ahead(&self, line: Line) -> u64 {
-        let block = block(line.number);
-        u64::from(self.blocks[block].owner) ^ self.seen[block * self.kinds]
+        let row = self.row(line.number);
+        self.rows[row] ^ self.rows[row + self.width - 1]
     }
 
     /// Whose the block is of the line with this number.
     #[inline]
     pub(super) fn owner(&self, number: u64) -> Owner {
-        match self.blocks[block(number)].owner {
+        match self.rows[self.row(number)] {
             SHARED => Owner::Shared,
             NOBODY => Owner::Nobody,
             core => Owner::Core(core as usize),
@@ -82,18 +84,20 @@ impl Blocks {
 
     #[inline]
     pub(super) fn is_shared(&self, number: u64) -> bool {
-        self.blocks[block(number)].owner == SHARED
+        self.rows[self.row(number)] == SHARED
     }
 
     /// A core is the first to use the line's block.
     pub(super) fn own(&mut self, core: usize, line: Line) {
-        self.blocks[block(line.number)].owner = core as u32;
+        let row = self.row(line.number);
+        self.rows[row] = core as u64;
     }
 
     /// The owner's cache of this kind sees a line of its block. Whether that is new to it.
     #[inline]
     pub(super) fn see(&mut self, kind: usize, line: Line) -> bool {
-        let word = &mut self.seen[block(line.number) * self.kinds + kind];
+        let row = self.row(line.number);
+        let word = &mut self.rows[row + 1 + kind];
         let bit = 1 << (line.number % BLOCK_LINES);
         let is_new = *word & bit == 0;
         *word |= bit;
@@ -102,9 +106,9 @@ impl Blocks {
 
     /// From now on the line's block is shared. The lines that the owner's caches have seen, by kind.
     pub(super) fn share(&mut self, line: Line) -> &[u64] {
-        let block = block(line.number);
-        self.blocks[block].owner = SHARED;
-        &self.seen[block * self.kinds..][..self.kinds]
+        let row = self.row(line.number);
+        self.rows[row] = SHARED;
+        &self.rows[row + 1..row + self.width]
     }
 }
 

@@ -65,6 +65,11 @@ impl Directory {
         }
     }
 
+    /// Whether no cache holds any line.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     fn holders(&self, line: u64) -> Option<&[u64]> {
         let slot = *self.slots.get(&line)? as usize;
         Some(&self.bits[slot * self.words..][..self.words])

@@ -34,6 +34,8 @@ use crate::machine::{Counting, Machine, MachineError};
 /// Accesses whose data is read ahead: enough of them to wait for memory together, and few enough that what was read is still
 /// there when it is needed.
 const TOGETHER: usize = 32;
+/// When more of the last ones than so many were not the first level's newest lines, to read ahead for the next is worth it.
+const MANY: usize = TOGETHER / 4;
 
 /// What to tell besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct Simulation {
     is_cachegrind: bool,
     /// Whether the most recent line of a set may be passed over quickly.
     has_quick_hits: bool,
+    /// Accesses of the last few that took more than that.
+    looked_up: usize,
 }
 
 impl Simulation {
@@ -82,6 +86,7 @@ impl Simulation {
             first_data_cache: machine.path(false).first().copied(),
             is_cachegrind: machine.counting == Counting::Cachegrind,
             has_quick_hits: hierarchy.is_first_by_recency() && !options.used_bytes,
+            looked_up: 0,
             hierarchy,
             machine: machine.clone(),
         })
@@ -92,31 +97,40 @@ impl Simulation {
         &self.machine
     }
 
-    /// The first line of an access.
-    #[inline(always)]
-    fn line(&mut self, access: &Access) -> Line {
-        self.hierarchy.line(first_byte(access) >> self.line_shift)
+    /// Reads what these accesses will need, but for those whose line is the first level's newest.
+    fn read_ahead(&mut self, accesses: &[Access]) {
+        let mut lines = [(0, Line { at: 0, number: 0 }); TOGETHER];
+        let mut count = 0;
+        for access in accesses {
+            let core = self.machine.core_of(access.thread) as usize;
+            let at = first_byte(access) >> self.line_shift;
+            if !self.hierarchy.is_newest(core, at) {
+                lines[count] = (core, self.hierarchy.line(at));
+                count += 1;
+            }
+        }
+        black_box(self.hierarchy.read_ahead(&lines[..count]));
     }
 
-    /// Does an access, whose first line this is.
+    /// Does an access.
     #[inline(always)]
-    fn one(&mut self, access: &Access, line: Line) {
+    fn one(&mut self, access: &Access) {
         match access.kind {
-            AccessKind::Load => self.reference(access, line, Reference::Load),
-            AccessKind::Store => self.reference(access, line, Reference::Store),
+            AccessKind::Load => self.reference(access, Reference::Load),
+            AccessKind::Store => self.reference(access, Reference::Store),
             AccessKind::Modify => {
-                self.reference(access, line, Reference::Load);
+                self.reference(access, Reference::Load);
                 if !self.is_cachegrind {
-                    self.reference(access, line, Reference::Store);
+                    self.reference(access, Reference::Store);
                 }
             }
-            AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, line, Reference::Fetch),
+            AccessKind::Fetch if self.hierarchy.has_instructions() => self.reference(access, Reference::Fetch),
             AccessKind::Fetch => {}
         }
     }
 
     #[inline(always)]
-    fn reference(&mut self, access: &Access, line: Line, kind: Reference) {
+    fn reference(&mut self, access: &Access, kind: Reference) {
         let core = self.machine.core_of(access.thread) as usize;
         let first = first_byte(access);
         let last = first + u64::from(access.bytes.max(1) - 1);
@@ -125,11 +139,13 @@ impl Simulation {
         if kind != Reference::Fetch && !self.tlbs.is_empty() {
             self.tlbs[core].access(first, last, &self.large_pages, key, &mut self.hierarchy.counters);
         }
-        let lookup = Lookup { core, line, kind, key, bytes: 0 };
-        if line.at == last >> self.line_shift && self.has_quick_hits && self.hierarchy.is_used_quietly(&lookup) {
+        let at = first >> self.line_shift;
+        if at == last >> self.line_shift && self.has_quick_hits && self.hierarchy.is_used_quietly(core, at, kind) {
             return;
         }
-        self.look_up(lookup, first, last);
+        self.looked_up += 1;
+        let line = self.hierarchy.line(at);
+        self.look_up(Lookup { core, line, kind, key, bytes: 0 }, first, last);
     }
 
     /// Looks up all lines of the bytes from `first` to `last`.
@@ -171,8 +187,7 @@ impl Simulation {
     pub(crate) fn cost(&mut self, access: &Access) -> Cost {
         let first = self.first_data_cache;
         let before = self.hierarchy.counters.mark(access.key, first);
-        let line = self.line(access);
-        self.one(access, line);
+        self.one(access);
         let after = self.hierarchy.counters.mark(access.key, first);
         let hit_cycles = after.hit_cycles - before.hit_cycles;
         Cost {
@@ -193,17 +208,12 @@ impl Simulation {
 
 impl Consumer for Simulation {
     fn take(&mut self, accesses: &[Access]) {
-        let mut lines = [Line { at: 0, number: 0 }; TOGETHER];
         for together in accesses.chunks(TOGETHER) {
-            let mut read = 0;
-            for (access, line) in together.iter().zip(&mut lines) {
-                *line = self.line(access);
-                read ^= self.hierarchy.read_ahead(self.machine.core_of(access.thread) as usize, *line);
+            if self.looked_up > MANY {
+                self.read_ahead(together);
             }
-            black_box(read);
-            for (access, line) in together.iter().zip(&lines) {
-                self.one(access, *line);
-            }
+            self.looked_up = 0;
+            together.iter().for_each(|access| self.one(access));
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use super::array::{Array, Line};
+use super::array::{Array, Line, Names};
 use super::counters::Counters;
-use super::words::Words;
 use crate::machine::{LARGE_PAGE_BYTES, Machine, Replacement, SMALL_PAGE_BYTES};
 
 /// Which addresses lie on pages of 2 MiB; others lie on pages of 4 KiB.
@@ -59,7 +58,7 @@ impl Tlbs {
             way
         };
         let array = |tlb: &crate::machine::Tlb| {
-            Array::new(u64::from(tlb.entries / tlb.ways), tlb.ways, Replacement::Lru, 0, Words::wide)
+            Array::new(u64::from(tlb.entries / tlb.ways), tlb.ways, Replacement::Lru, 0, Names::Places)
         };
         Self {
             arrays: machine.tlbs.iter().map(array).collect(),

@@ -1,4 +1,4 @@
-//! Entries of caches, a word each: the number of a line above three bits.
+//! Entries of caches, a word each: what a line is called above three bits.
 //!
 //! Words have 32 bits as long as numbers are small: a set of 16 lines is 64 bytes then, one line of the cache of the machine
 //! that this runs on, and the sets of a cache of hundreds of MiB are small enough to be near.
@@ -19,15 +19,15 @@ pub(super) const MOST_NARROW: u64 = (1 << (u32::BITS - NUMBER_SHIFT)) - 1;
 /// Bytes that caches of today keep together.
 const HOST_LINE_BYTES: usize = 64;
 
-/// A line's number without flags; 0 is none.
+/// What a line is called, without flags; 0 is none.
 #[inline(always)]
-pub(super) fn packed(number: u64) -> u64 {
-    (number + 1) << NUMBER_SHIFT
+pub(super) fn packed(name: u64) -> u64 {
+    (name + 1) << NUMBER_SHIFT
 }
 
-/// The line's number, if there is a line.
+/// What the line is called, if there is one.
 #[inline(always)]
-pub(super) fn number(word: u64) -> Option<u64> {
+pub(super) fn name(word: u64) -> Option<u64> {
     (word >> NUMBER_SHIFT).checked_sub(1)
 }
 
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn sets_of_all_sizes_do_the_same() {
         for ways in 1..=20_u64 {
-            let word = |number: u64| packed(number) | number % 8;
+            let word = |number: u64| packed(number) | (number % 8);
             let mut narrow: Vec<u32> = (0..ways).map(|way| word(way * 1000) as u32).collect();
             let mut wide: Vec<u64> = (0..ways).map(|way| word(way * 1000)).collect();
             for way in 0..ways {
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(wide[place + 1..], expected[place + 1..]);
             assert_eq!(wide[1..=place], expected[..place]);
         }
-        assert_eq!((number(0), number(packed(9) | FLAGS)), (None, Some(9)));
+        assert_eq!((name(0), name(packed(9) | FLAGS)), (None, Some(9)));
     }
 
     #[test]

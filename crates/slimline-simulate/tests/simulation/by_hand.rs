@@ -129,6 +129,28 @@ fn the_next_line_is_there_already() {
     assert_eq!((misses("none"), misses("next-line"), misses("stride")), (256, 4, 3 + 3));
 }
 
+/// An exclusive second level fetches what its own first level has not got, whatever another core's has: here the first line
+/// of a kilobyte that nobody but that other core has used.
+#[test]
+fn another_cores_lines_do_not_keep_a_cache_from_fetching() {
+    let machine = Machine::parse(
+        r#"
+        name = "exclusive"
+        cores = 2
+        cache = [
+            { name = "L1", level = 1, size = 64, line = 16, ways = 4, latency = 1 },
+            { name = "L2", level = 2, size = 64, line = 16, ways = 4, latency = 10, inclusion = "exclusive", prefetch = "next-line" },
+        ]
+        memory = [{ name = "DRAM", latency = 100 }]
+        "#,
+    );
+    let accesses = [access(0, Load, 1024, 8), access(1, Load, 1008, 8), access(1, Load, 1024, 8)];
+    let outcome = outcome(&machine.unwrap(), &Options::default(), &accesses);
+    // After each miss, and after what was fetched so is used.
+    assert_eq!((outcome.events()[1].prefetches, outcome.events()[1].used_prefetches), (3, 1));
+    assert_eq!(outcome.total().misses[1].total(), 2);
+}
+
 /// A second level that takes what leaves the first, which may have come there unasked: whatever had taken a line from it
 /// before, or had not, by then it has held it. Of the last of these accesses of line 1: misses of the second level.
 fn last_after_victims(accesses: &[(u32, AccessKind, u64)]) -> Misses {

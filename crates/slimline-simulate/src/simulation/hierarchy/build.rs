@@ -1,6 +1,6 @@
 //! A machine's caches, all empty.
 
-use super::super::array::Array;
+use super::super::array::{Array, Names};
 use super::super::blocks::Blocks;
 use super::super::counters::{Counters, Events};
 use super::super::directory::Directory;
@@ -9,7 +9,6 @@ use super::super::prefetcher::Prefetcher;
 use super::super::seen::Seen;
 use super::super::shadow::Shadow;
 use super::super::used_bytes::UsedBytes;
-use super::super::words::Words;
 use super::{CacheState, Hierarchy, MachineEvents};
 use crate::machine::{Cache, Inclusion, Machine};
 
@@ -42,6 +41,8 @@ impl Hierarchy {
         let mut under = Vec::with_capacity(next as usize);
         for &kind in &kinds {
             let told = &machine.caches[kind];
+            // Most look-ups end at the first level.
+            let names = if told.level == 1 { Names::Places } else { Names::Numbers };
             for number in 0..told.sharing.caches() {
                 let own = first[kind] + number;
                 let nearer = ways()
@@ -54,7 +55,7 @@ impl Hierarchy {
                 let is_exclusive = |cache: &Cache| cache.level > told.level && cache.inclusion == Inclusion::Exclusive;
                 caches.push(CacheState {
                     kind,
-                    array: Array::new(told.sets(), told.ways, told.replacement, number, Words::narrow),
+                    array: Array::new(told.sets(), told.ways, told.replacement, number, names),
                     seen: Seen::default(),
                     shadow: classes.then(|| Shadow::new(told.lines())),
                     prefetcher: Prefetcher::new(told.prefetch, told.line_bytes),
@@ -73,8 +74,12 @@ impl Hierarchy {
         let of_kind = |core: usize, kind: usize| first[kind] + machine.caches[kind].sharing.cache_of_core[core];
         let used_by = |core| (0..first.len()).map(|kind| of_kind(core, kind)).collect();
         let used_by = (0..data.len()).map(used_by).collect();
+        let firsts = data.iter().zip(&instructions);
+        let firsts =
+            firsts.map(|(data, instructions)| [data, instructions].map(|way| way.first().copied().unwrap_or(0)));
         Self {
             caches,
+            firsts: firsts.collect(),
             data,
             instructions,
             used_by,

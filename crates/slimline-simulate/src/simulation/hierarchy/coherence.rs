@@ -68,7 +68,7 @@ impl Hierarchy {
                 let cache = &mut self.caches[other as usize];
                 self.events[cache.kind].invalidations += 1;
                 if let Some(shadow) = &mut cache.shadow {
-                    shadow.remove(line.number);
+                    shadow.remove(line.at);
                 }
                 self.directory.lost(line.number, other);
             }

@@ -17,7 +17,7 @@ mod build;
 mod coherence;
 mod unasked;
 
-use super::array::{Array, DIRTY, Entry, Line, QUIET, UNUSED};
+use super::array::{Array, DIRTY, Entry, Line, Names, QUIET, UNUSED};
 use super::blocks::{BLOCK_LINES, Blocks};
 use super::counters::{Class, Counters, Events, Reference};
 use super::directory::Directory;
@@ -77,6 +77,8 @@ pub(super) struct Hierarchy {
     /// By core, what data passes and what instructions pass.
     data: Vec<Vec<u32>>,
     instructions: Vec<Vec<u32>>,
+    /// By core: the first of either.
+    firsts: Vec<[u32; 2]>,
     /// By core, then kind of cache: which one it uses.
     used_by: Vec<Vec<u32>>,
     blocks: Blocks,
@@ -136,29 +138,32 @@ impl Hierarchy {
 
     /// Whether nothing changes but a count: see [`Array::is_used_quietly`].
     #[inline(always)]
-    pub(super) fn is_used_quietly(&mut self, lookup: &Lookup) -> bool {
-        let first = match lookup.kind {
-            Reference::Fetch => self.instructions[lookup.core][0],
-            Reference::Load | Reference::Store => self.data[lookup.core][0],
-        };
+    pub(super) fn is_used_quietly(&mut self, core: usize, at: u64, kind: Reference) -> bool {
+        let first = self.firsts[core][usize::from(kind == Reference::Fetch)];
         let cache = &mut self.caches[first as usize];
-        if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(lookup.line.number)) {
+        if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(at)) {
             return false;
         }
-        cache.array.is_used_quietly(lookup.line, lookup.kind == Reference::Store)
+        cache.array.is_used_quietly(at, kind == Reference::Store)
     }
 
-    /// Reads what a look-up of the line by data will need, unless it is the first level's newest: any number, for the
-    /// compiler to keep the reads. Many of them at once wait together for memory, where look-ups wait one by one.
+    /// Whether the line is the one that was used last in its set of the first level.
     #[inline(always)]
-    pub(super) fn read_ahead(&self, core: usize, line: Line) -> u64 {
-        let way = self.data[core].as_slice();
-        if self.caches[way[0] as usize].array.is_newest(line) { 0 } else { self.read_all_ahead(way, line) }
+    pub(super) fn is_newest(&self, core: usize, at: u64) -> bool {
+        self.caches[self.firsts[core][0] as usize].array.is_newest(at)
     }
 
-    fn read_all_ahead(&self, way: &[u32], line: Line) -> u64 {
-        let farther = way.iter().skip(1).map(|&cache| self.caches[cache as usize].array.read_ahead(line));
-        farther.fold(self.blocks.read_ahead(line), |sum, read| sum ^ read)
+    /// Reads what look-ups of lines by cores will need of farther caches: any number, for the compiler to keep the reads.
+    /// They wait together for memory, where look-ups wait one by one; so nothing else is between them.
+    pub(super) fn read_ahead(&self, lines: &[(usize, Line)]) -> u64 {
+        let mut read = lines.iter().fold(0, |read, (_, line)| read ^ self.blocks.read_ahead(*line));
+        let depth = self.data[0].len();
+        for step in 1..depth {
+            for (core, line) in lines {
+                read ^= self.caches[self.data[*core][step] as usize].array.read_ahead(*line);
+            }
+        }
+        read
     }
 
     /// Looks a line up and counts what happens.
@@ -187,7 +192,7 @@ impl Hierarchy {
         if let Some(used) = &mut self.used
             && kind != Reference::Fetch
         {
-            used.used(first, line.number, bytes);
+            used.used(first, line.at, bytes);
         }
         self.prefetch(lookup, missed, was_unasked);
     }
@@ -256,7 +261,7 @@ impl Hierarchy {
     fn hit(&mut self, number: u32, line: Line, place: usize, state: u64) -> bool {
         let cache = &mut self.caches[number as usize];
         if let Some(shadow) = &mut cache.shadow {
-            shadow.access(line.number);
+            shadow.access(line.at);
         }
         let was_unasked = cache.array.flags(place) & UNUSED != 0;
         self.events[cache.kind].used_prefetches += u64::from(was_unasked);
@@ -269,7 +274,7 @@ impl Hierarchy {
     fn class_of_miss(&mut self, number: u32, lookup: &Lookup, is_shared: bool) -> Class {
         let line = lookup.line;
         let cache = &mut self.caches[number as usize];
-        let was_in_shadow = cache.shadow.as_mut().map(|shadow| shadow.access(line.number));
+        let was_in_shadow = cache.shadow.as_mut().map(|shadow| shadow.access(line.at));
         let (is_new, written) = if is_shared {
             (cache.seen.insert(line.number), self.directory.asked(line.number, number))
         } else {
@@ -321,7 +326,7 @@ impl Hierarchy {
         if let Some(used) = &mut self.used
             && lookup.kind != Reference::Fetch
         {
-            used.came(first, lookup.line.number, lookup.key);
+            used.came(first, lookup.line.at, lookup.key);
         }
     }
 
@@ -346,15 +351,20 @@ impl Hierarchy {
 
     /// A line had to leave a cache.
     fn evicted(&mut self, number: u32, left: Entry) {
-        self.forget(number, left.number);
         let cache = &self.caches[number as usize];
         let kind = cache.kind;
         self.events[kind].evictions += 1;
         let mut is_dirty = left.is_dirty();
-        if !is_dirty && !cache.is_inclusive && !cache.has_exclusive_behind {
+        let is_nobodys = self.directory.is_empty() && self.used.is_none();
+        if is_nobodys && !is_dirty && !cache.is_inclusive && !cache.has_exclusive_behind {
             return;
         }
-        let line = self.blocks.numbered(left.number);
+        let line = match cache.array.names() {
+            Names::Places => self.line(left.name),
+            Names::Numbers => self.blocks.numbered(left.name),
+        };
+        self.forget(number, line);
+        let cache = &self.caches[number as usize];
         if cache.is_inclusive {
             let mut nearer = std::mem::take(&mut self.list);
             self.nearer_holders(number, line, &mut nearer);
@@ -391,16 +401,16 @@ impl Hierarchy {
     /// Takes a line out of a cache.
     fn take(&mut self, number: u32, line: Line) -> Option<Entry> {
         let entry = self.caches[number as usize].array.remove(line)?;
-        self.forget(number, line.number);
+        self.forget(number, line);
         Some(entry)
     }
 
-    /// The line of a number is no more in a cache: whoever knew that it was.
-    fn forget(&mut self, number: u32, line: u64) {
-        if self.blocks.is_shared(line) {
-            self.directory.remove(line, number);
+    /// A line is no more in a cache: whoever knew that it was.
+    fn forget(&mut self, number: u32, line: Line) {
+        if self.blocks.is_shared(line.number) {
+            self.directory.remove(line.number, number);
         }
-        if let Some(left) = self.used.as_mut().and_then(|used| used.left(number, line)) {
+        if let Some(left) = self.used.as_mut().and_then(|used| used.left(number, line.at)) {
             self.count_used(left);
         }
     }
