@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use slimline_simulate::reuse::{CoreSets, Estimate, Histogram, ReuseDistances, SampledDistances};
 
-const ACCESSES: usize = 1 << 22;
+const ACCESSES: usize = 1 << 23;
 const ROUNDS: u32 = 5;
 const LINE_BITS: u32 = 6;
+/// Accesses that are told ahead.
+const TOGETHER: usize = 32;
 /// Chosen lines at most.
 const CHOSEN: usize = 8192;
 /// Of all lines.
@@ -43,10 +45,14 @@ fn measure(name: &str, addresses: Vec<u64>) {
     let exact = best(|| {
         let mut distances = ReuseDistances::new(core_sets());
         let mut histogram = Histogram::exact();
-        for address in &addresses {
-            match distances.access(0, address >> LINE_BITS, 0).unwrap() {
-                Some(reuse) => histogram.add(reuse.distance.into(), 1.0),
-                None => histogram.add_first(1.0),
+        for together in addresses.chunks(TOGETHER) {
+            let next: Vec<(u32, u64)> = together.iter().map(|address| (0, address >> LINE_BITS)).collect();
+            distances.read_ahead(&next);
+            for &(core, line) in &next {
+                match distances.access(core, line, 0).unwrap() {
+                    Some(reuse) => histogram.add(reuse.distance.into(), 1.0),
+                    None => histogram.add_first(1.0),
+                }
             }
         }
         lines = distances.lines();

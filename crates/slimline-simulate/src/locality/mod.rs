@@ -13,7 +13,7 @@ pub use self::walks::{Walk, Walks};
 use crate::access::{Access, AccessKind, Consumer};
 use crate::machine::{Machine, MachineError};
 use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
-use crate::simulation::{Homes, Options, Simulation};
+use crate::simulation::{Homes, Options, Simulation, TOGETHER};
 
 /// Why an access took longer than a hit in the first level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,6 +142,34 @@ impl Locality {
         })
     }
 
+    /// Reads what these accesses, which come next, will need.
+    fn read_ahead(&mut self, accesses: &[Access]) {
+        self.simulation.read_ahead(accesses);
+        let mut lines = [(0, 0); TOGETHER];
+        for (access, line) in accesses.iter().zip(&mut lines) {
+            let core = self.simulation.machine().core_of(access.thread);
+            *line = (core, (access.address & (u64::MAX >> 4)) >> self.line_shift);
+        }
+        self.distances.read_ahead(&lines[..accesses.len()]);
+    }
+
+    fn one(&mut self, access: &Access) {
+        let access = Access { address: access.address & (u64::MAX >> 4), ..*access };
+        if access.key as usize >= self.keys.len() {
+            self.keys.resize(access.key as usize + 1, KeyLocality::default());
+        }
+        self.accesses += 1;
+        let of_key = &mut self.keys[access.key as usize];
+        of_key.strides.add(access.address, access.bytes);
+        of_key.walks.add(access.address, self.accesses);
+        if of_key.bytes == 0 {
+            (of_key.bytes, of_key.kind) = (access.bytes.max(1), access.kind);
+        }
+        let last = access.address + u64::from(access.bytes.max(1) - 1);
+        let lines = access.address >> self.line_shift..=last >> self.line_shift;
+        self.failed = lines.map(|line| self.line(&access, line)).find_map(Result::err);
+    }
+
     fn line(&mut self, access: &Access, line: u64) -> Result<(), TooManyLines> {
         let Access { key, thread, .. } = *access;
         let core = self.simulation.machine().core_of(thread);
@@ -193,24 +221,14 @@ impl Locality {
 
 impl Consumer for Locality {
     fn take(&mut self, accesses: &[Access]) {
-        for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
-            if self.failed.is_some() {
-                return;
+        for together in accesses.chunks(TOGETHER) {
+            self.read_ahead(together);
+            for access in together.iter().filter(|access| access.kind != AccessKind::Fetch) {
+                if self.failed.is_some() {
+                    return;
+                }
+                self.one(access);
             }
-            let access = Access { address: access.address & (u64::MAX >> 4), ..*access };
-            if access.key as usize >= self.keys.len() {
-                self.keys.resize(access.key as usize + 1, KeyLocality::default());
-            }
-            self.accesses += 1;
-            let of_key = &mut self.keys[access.key as usize];
-            of_key.strides.add(access.address, access.bytes);
-            of_key.walks.add(access.address, self.accesses);
-            if of_key.bytes == 0 {
-                (of_key.bytes, of_key.kind) = (access.bytes.max(1), access.kind);
-            }
-            let last = access.address + u64::from(access.bytes.max(1) - 1);
-            let lines = access.address >> self.line_shift..=last >> self.line_shift;
-            self.failed = lines.map(|line| self.line(&access, line)).find_map(Result::err);
         }
     }
 }

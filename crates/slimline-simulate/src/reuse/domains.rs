@@ -149,6 +149,12 @@ impl Domains {
         }
     }
 
+    /// Reads what will be needed when `core` accesses `line`: any number, for the compiler to keep the reads.
+    pub(super) fn read_ahead(&self, core: u32, line: u32) -> u64 {
+        let own = self.core_sets.paths[core as usize][0];
+        self.recency(own).map_or(0, |recency| recency.read_ahead(line))
+    }
+
     /// `core` accesses `line`.
     pub(super) fn touch(&mut self, core: u32, line: u32) {
         if !self.is_active[core as usize] {

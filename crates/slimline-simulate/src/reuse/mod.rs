@@ -14,6 +14,8 @@ mod recency;
 mod sampled;
 mod sampled_keys;
 
+use std::hint::black_box;
+
 use self::domains::Domains;
 pub use self::domains::{CoreSets, CoreSetsError};
 pub use self::histogram::{Histogram, MissRatios};
@@ -33,7 +35,17 @@ pub struct ReuseDistances {
     domains: Domains,
     /// Line and number of the last access.
     newest: Option<(u64, u32)>,
+    /// Accesses to lines that were not accessed for long, since anything was last read ahead.
+    far: usize,
 }
+
+/// Nobody has used the line yet.
+const NOBODY: Use = Use { core: u32::MAX, key: 0 };
+/// Lines whose data is read ahead together: enough of them to wait for memory at once, and few enough that what was read is
+/// still there when it is needed.
+const TOGETHER: usize = 32;
+/// What is known of so many lines is near, as they were accessed last.
+const NEAR: u32 = 1 << 12;
 
 /// An access that a line was used by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +73,33 @@ pub struct TooManyLines;
 impl ReuseDistances {
     /// Nothing was accessed yet.
     pub fn new(core_sets: CoreSets) -> Self {
-        Self { lines: Numbers::default(), last: Vec::new(), domains: Domains::new(core_sets), newest: None }
+        Self { lines: Numbers::default(), last: Vec::new(), domains: Domains::new(core_sets), newest: None, far: 0 }
+    }
+
+    /// Cores and lines that will be accessed next, a few dozen. Without it all is as it is with it, but slower where lines
+    /// were not accessed for long: each access waits for memory by itself then.
+    ///
+    /// # Panics
+    /// Where there is no such core.
+    pub fn read_ahead(&mut self, next: &[(u32, u64)]) {
+        let is_worth_it = self.far > TOGETHER / 4;
+        self.far = 0;
+        if !is_worth_it {
+            return;
+        }
+        for together in next.chunks(TOGETHER) {
+            let mut numbers = [(0, 0); TOGETHER];
+            for (&(core, line), found) in together.iter().zip(&mut numbers) {
+                *found = (core, self.lines.number(line).0);
+            }
+            // Nothing else is between these reads.
+            let numbers = &numbers[..together.len()];
+            let read = |&(core, number): &(u32, u32)| {
+                let last = self.last.get(number as usize).map_or(0, |last| last.key);
+                u64::from(last) ^ self.domains.read_ahead(core, number)
+            };
+            black_box(numbers.iter().map(read).fold(0, |all, read| all ^ read));
+        }
     }
 
     /// Takes an access in: the number of the line is its address divided by the line's size. None at the first access.
@@ -78,18 +116,21 @@ impl ReuseDistances {
                 return Ok(Some(Reuse { distance: 0, previous: std::mem::replace(previous, now) }));
             }
         }
-        let (number, is_new) = self.lines.number(line);
+        let (number, _) = self.lines.number(line);
         if number >= MOST_LINES {
             return Err(TooManyLines);
         }
         self.newest = Some((line, number));
-        let reuse = if is_new {
-            self.last.push(now);
+        if number as usize >= self.last.len() {
+            self.last.resize(number as usize + 1, NOBODY);
+        }
+        let previous = std::mem::replace(&mut self.last[number as usize], now);
+        let reuse = if previous == NOBODY {
             None
         } else {
-            let previous = std::mem::replace(&mut self.last[number as usize], now);
             self.domains.after(number, core, previous.core).map(|distance| Reuse { distance, previous })
         };
+        self.far += usize::from(reuse.is_none_or(|reuse| reuse.distance > NEAR));
         self.domains.touch(core, number);
         Ok(reuse)
     }
@@ -190,6 +231,11 @@ mod tests {
                 // The last cores begin late; some lines are far from the others.
                 let core = if index < 200 { core % 3 } else { core };
                 let line = line * line / 80 + if far == 0 { 1 << 50 } else { 0 };
+                // Any lines may be read ahead, whether they come or not.
+                if far == 1 {
+                    distances.far = TOGETHER;
+                    distances.read_ahead(&[(core, line), (0, line + 1), (5, 1 << 50)]);
+                }
                 let found = distances.access(core, line, index as u32).unwrap();
                 let expected = by_definition(sets, 6, &before, (core, line));
                 prop_assert_eq!(found.map(|reuse| reuse.distance), expected);

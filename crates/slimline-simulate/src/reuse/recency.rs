@@ -1,14 +1,19 @@
 //! Lines in the order of their last accesses, of which one can ask how many come after a line.
 //!
-//! Each access has a time; a bit for each time says that it is some line's last. How many lines were accessed after a line is then
-//! the number of bits after its time: those of its block are counted word by word, whole blocks by a Fenwick tree
-//! (P. Fenwick, 1994; the method is Bennett's and Kruskal's, 1975). When all times are used up, the lines that there are
-//! get new ones from 0 on, so that all of it takes memory in proportion to the lines.
+//! Each access has a time; a bit for each time says that it is some line's last (Bennett and Kruskal, 1975). How many lines
+//! were accessed after a line is then the number of bits after its time: those of its block of times are counted word by
+//! word, those of the blocks behind by sums, sums of sums, and so on, [`FAN`] of them at each level. To move a bit changes
+//! one sum a level, and only up to the level where its old and its new place have the same one. When all times are used up,
+//! the lines that there are get new ones from 0 on, so that all of it takes memory in proportion to the lines.
 
 /// Times of a block. Longer ones take longer to count where there is no instruction for that, shorter ones make more of
 /// them.
-const BLOCK: usize = 256;
+const BLOCK: usize = 1 << BLOCK_BITS;
+const BLOCK_BITS: u32 = 8;
 const BLOCK_WORDS: usize = BLOCK / 64;
+/// Sums that are added up together: a line of most caches.
+const FAN: usize = 1 << FAN_BITS;
+const FAN_BITS: u32 = 4;
 /// The line was never accessed.
 const NEVER: u32 = u32::MAX;
 const LEAST_TIMES: usize = 1 << 12;
@@ -21,11 +26,9 @@ pub(super) struct Recency {
     /// Line that was accessed at a time, as long as the bit is set.
     line_at: Vec<u32>,
     /// A bit for each time.
-    is_last: Vec<u64>,
-    /// Fenwick tree of the bits of each block before the open one.
-    sums: Vec<u32>,
-    /// Bits in all blocks before the open one.
-    closed: u32,
+    is_last: Vec<[u64; BLOCK_WORDS]>,
+    /// By level: sums of the bits of each block, then of [`FAN`] of those, and so on.
+    sums: Vec<Vec<[u32; FAN]>>,
     now: usize,
     /// Lines that were ever accessed.
     lines: usize,
@@ -39,7 +42,6 @@ impl Recency {
             line_at: Vec::new(),
             is_last: Vec::new(),
             sums: Vec::new(),
-            closed: 0,
             now: 0,
             lines: 0,
             newest: NEVER,
@@ -49,30 +51,37 @@ impl Recency {
     }
 
     /// Lines that were accessed after this one was; none if it never was.
+    #[inline]
     pub(super) fn after(&self, line: u32) -> Option<u32> {
         if line == self.newest {
             return Some(0);
         }
-        let time = *self.last.get(line as usize)?;
-        if time == NEVER {
-            return None;
+        let time = self.time(line)?;
+        let mut after = bits_after(&self.is_last[time / BLOCK], time % BLOCK);
+        // The last time that has a bit is before this one.
+        let (mut time, mut now) = (time / BLOCK, (self.now - 1) / BLOCK);
+        for sums in &self.sums {
+            if time == now {
+                break;
+            }
+            after += sum_after(&sums[time / FAN], time % FAN);
+            (time, now) = (time / FAN, now / FAN);
         }
-        let time = time as usize;
-        let block = time / BLOCK;
-        let is_open = block == self.now / BLOCK;
-        let end = if is_open { self.now.div_ceil(64) } else { (block + 1) * BLOCK_WORDS };
-        // Shifted twice: by 64 can't be done at once.
-        let of_word = (self.is_last[time / 64] >> (time % 64) >> 1).count_ones();
-        let of_others: u32 = self.is_last[time / 64 + 1..end].iter().map(|word| word.count_ones()).sum();
-        let of_block = of_word + of_others;
-        if is_open {
-            return Some(of_block);
-        }
-        let of_open = self.lines as u32 - self.closed;
-        Some(of_block + (self.closed - self.up_to(block)) + of_open)
+        Some(after)
+    }
+
+    fn time(&self, line: u32) -> Option<usize> {
+        self.last.get(line as usize).filter(|&&time| time != NEVER).map(|&time| time as usize)
+    }
+
+    /// Reads what will be needed of this line, so that it is near when it is: any number, for the compiler to keep the reads.
+    #[inline]
+    pub(super) fn read_ahead(&self, line: u32) -> u64 {
+        self.time(line).map_or(0, |time| self.is_last[time / BLOCK][0])
     }
 
     /// This line is accessed now.
+    #[inline]
     pub(super) fn touch(&mut self, line: u32) {
         if line == self.newest {
             return;
@@ -84,59 +93,52 @@ impl Recency {
         if at >= self.last.len() {
             self.last.resize((at + 1).next_power_of_two(), NEVER);
         }
-        let before = self.last[at];
+        let now = self.now;
+        let before = std::mem::replace(&mut self.last[at], now as u32);
+        self.line_at[now] = line;
+        self.is_last[now / BLOCK][now % BLOCK / 64] |= 1 << (now % 64);
         if before == NEVER {
             self.lines += 1;
+            self.add(now, 1);
         } else {
-            let before = before as usize;
-            self.is_last[before / 64] &= !(1 << (before % 64));
-            if before / BLOCK != self.now / BLOCK {
-                self.closed -= 1;
-                self.add(before / BLOCK, u32::MAX);
-            }
+            self.clear(before as usize);
+            self.move_one(before as usize, now);
         }
-        self.last[at] = self.now as u32;
-        self.line_at[self.now] = line;
-        self.is_last[self.now / 64] |= 1 << (self.now % 64);
         self.newest = line;
         self.now += 1;
-        if self.now.is_multiple_of(BLOCK) {
-            self.close();
-        }
     }
 
-    /// The open block is full.
-    fn close(&mut self) {
-        let of_open = self.lines as u32 - self.closed;
-        self.add(self.now / BLOCK - 1, of_open);
-        self.closed += of_open;
+    fn clear(&mut self, time: usize) {
+        self.is_last[time / BLOCK][time % BLOCK / 64] &= !(1 << (time % 64));
     }
 
-    /// Adds to a block, modulo 2^32.
-    fn add(&mut self, block: usize, count: u32) {
-        let mut at = block + 1;
-        while let Some(sum) = self.sums.get_mut(at) {
+    /// Adds to all sums that a time is in, modulo 2^32.
+    fn add(&mut self, time: usize, count: u32) {
+        let mut at = time / BLOCK;
+        for sums in &mut self.sums {
+            let sum = &mut sums[at / FAN][at % FAN];
             *sum = sum.wrapping_add(count);
-            at += at & at.wrapping_neg();
+            at /= FAN;
         }
     }
 
-    /// Bits of the blocks up to this one, with it.
-    fn up_to(&self, block: usize) -> u32 {
-        let mut at = block + 1;
-        let mut sum = 0_u32;
-        while at > 0 {
-            sum = sum.wrapping_add(self.sums[at]);
-            at &= at - 1;
+    /// A bit has moved: sums that both times are in stay as they are.
+    fn move_one(&mut self, from: usize, to: usize) {
+        let (mut from, mut to) = (from / BLOCK, to / BLOCK);
+        for sums in &mut self.sums {
+            if from == to {
+                return;
+            }
+            sums[from / FAN][from % FAN] -= 1;
+            sums[to / FAN][to % FAN] += 1;
+            (from, to) = (from / FAN, to / FAN);
         }
-        sum
     }
 
     /// Gives lines new times, from 0 on in the same order, and room for at least as many more.
     fn renumber(&mut self) {
         let mut next = 0;
-        for word in 0..self.now.div_ceil(64) {
-            let mut left = self.is_last[word];
+        for (word, mut left) in self.is_last.as_flattened().iter().copied().enumerate() {
             while left != 0 {
                 let line = self.line_at[word * 64 + left.trailing_zeros() as usize];
                 self.line_at[next] = line;
@@ -149,22 +151,24 @@ impl Recency {
         let times = (4 * self.lines).max(LEAST_TIMES).next_power_of_two();
         self.line_at.resize(times, 0);
         self.is_last.clear();
-        self.is_last.resize(times / 64, 0);
-        self.is_last[..next / 64].fill(u64::MAX);
+        self.is_last.resize(times / BLOCK, [0; BLOCK_WORDS]);
+        let words = self.is_last.as_flattened_mut();
+        words[..next / 64].fill(u64::MAX);
         if !next.is_multiple_of(64) {
-            self.is_last[next / 64] = (1 << (next % 64)) - 1;
+            words[next / 64] = (1 << (next % 64)) - 1;
         }
         self.sums.clear();
-        self.sums.resize(times / BLOCK + 1, 0);
-        self.closed = (next / BLOCK * BLOCK) as u32;
-        for at in 1..self.sums.len() {
-            if at <= next / BLOCK {
-                self.sums[at] += BLOCK as u32;
+        let (mut count, mut of_each) = (times / BLOCK, BLOCK);
+        loop {
+            let mut sums = vec![[0; FAN]; count.div_ceil(FAN)];
+            for (at, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+                *sum = next.saturating_sub(at * of_each).min(of_each) as u32;
             }
-            let above = at + (at & at.wrapping_neg());
-            if above < self.sums.len() {
-                self.sums[above] += self.sums[at];
+            self.sums.push(sums);
+            if count <= FAN {
+                break;
             }
+            (count, of_each) = (count.div_ceil(FAN), of_each * FAN);
         }
         self.now = next;
     }
@@ -172,18 +176,11 @@ impl Recency {
     /// Forgets a line: as if it had never been accessed.
     pub(super) fn forget(&mut self, line: u32) {
         // Where others only have accessed it there may be no place for it.
-        let Some(last) = self.last.get_mut(line as usize) else { return };
-        let time = std::mem::replace(last, NEVER);
-        if time == NEVER {
-            return;
-        }
-        let time = time as usize;
-        self.is_last[time / 64] &= !(1 << (time % 64));
+        let Some(time) = self.time(line) else { return };
+        self.last[line as usize] = NEVER;
+        self.clear(time);
+        self.add(time, u32::MAX);
         self.lines -= 1;
-        if time / BLOCK != self.now / BLOCK {
-            self.closed -= 1;
-            self.add(time / BLOCK, u32::MAX);
-        }
         if self.newest == line {
             self.newest = NEVER;
         }
@@ -191,8 +188,30 @@ impl Recency {
 
     /// Memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        4 * (self.last.capacity() + self.line_at.capacity() + self.sums.capacity()) + 8 * self.is_last.capacity()
+        let sums: usize = self.sums.iter().map(|sums| size_of_val(sums.as_slice())).sum();
+        4 * (self.last.capacity() + self.line_at.capacity()) + size_of_val(self.is_last.as_slice()) + sums
     }
+}
+
+/// Bits of a block behind this place.
+#[inline]
+fn bits_after(block: &[u64; BLOCK_WORDS], place: usize) -> u32 {
+    let of_word = |(at, word): (usize, &u64)| {
+        let mask = match at.cmp(&(place / 64)) {
+            std::cmp::Ordering::Less => 0,
+            // Shifted twice: by 64 can't be done at once.
+            std::cmp::Ordering::Equal => u64::MAX << (place % 64) << 1,
+            std::cmp::Ordering::Greater => u64::MAX,
+        };
+        (word & mask).count_ones()
+    };
+    block.iter().enumerate().map(of_word).sum()
+}
+
+/// Sum of those behind this place, without a branch: it is anywhere.
+#[inline]
+fn sum_after(sums: &[u32; FAN], place: usize) -> u32 {
+    (0..).zip(sums).map(|(at, sum)| if at > place as u32 { *sum } else { 0 }).sum()
 }
 
 #[cfg(test)]

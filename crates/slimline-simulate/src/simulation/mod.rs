@@ -33,7 +33,7 @@ use crate::machine::{Counting, Machine, MachineError};
 
 /// Accesses whose data is read ahead: enough of them to wait for memory together, and few enough that what was read is still
 /// there when it is needed.
-const TOGETHER: usize = 32;
+pub(crate) const TOGETHER: usize = 32;
 /// When more of the last ones than so many were not the first level's newest lines, to read ahead for the next is worth it.
 const MANY: usize = TOGETHER / 4;
 
@@ -97,8 +97,13 @@ impl Simulation {
         &self.machine
     }
 
-    /// Reads what these accesses will need, but for those whose line is the first level's newest.
-    fn read_ahead(&mut self, accesses: &[Access]) {
+    /// Reads what these accesses, which come next, will need, but for those whose line is the first level's newest.
+    pub(crate) fn read_ahead(&mut self, accesses: &[Access]) {
+        let is_worth_it = self.looked_up > MANY;
+        self.looked_up = 0;
+        if !is_worth_it {
+            return;
+        }
         let mut lines = [(0, Line { at: 0, number: 0 }); TOGETHER];
         let mut count = 0;
         for access in accesses {
@@ -209,10 +214,7 @@ impl Simulation {
 impl Consumer for Simulation {
     fn take(&mut self, accesses: &[Access]) {
         for together in accesses.chunks(TOGETHER) {
-            if self.looked_up > MANY {
-                self.read_ahead(together);
-            }
-            self.looked_up = 0;
+            self.read_ahead(together);
             together.iter().for_each(|access| self.one(access));
         }
     }
