@@ -468,3 +468,41 @@ fn questions_are_answered_by_cargo() {
     let said = text(&help.stdout);
     assert!(said.starts_with("Options of slimline's own:\n  --slimline-values") && said.contains("--list"), "{said}");
 }
+
+#[test]
+fn a_program_says_what_of_it_is_traced() {
+    let gate = Path::new(env!("CARGO_MANIFEST_DIR")).join("../slimline-gate").canonicalize().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+         [dependencies]\nslimline-gate = {{ path = \"{}\" }}\n",
+        gate.display()
+    );
+    let source = r#"
+#[inline(never)]
+fn sum(values: &[u64]) -> u64 { values.iter().sum() }
+fn main() {
+    let values: Vec<u64> = (0..1000).collect();
+    let (before, within) = (sum(&values), slimline_gate::traced(|| sum(&values[..100])));
+    slimline_gate::start();
+    let started = sum(&values[..10]);
+    slimline_gate::stop();
+    println!("{} {} {} {}", before, within, started, sum(&values));
+}
+"#;
+    let project = Project::of(&[("Cargo.toml", &manifest), ("src/main.rs", source)]);
+    let printed = "499500 4950 45 499500\n";
+    // By cargo alone there is no runtime.
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--release", "--offline"]).current_dir(project.0.path());
+    assert_eq!(text(&succeeds(cargo.env_remove("CARGO_TARGET_DIR")).stdout), printed);
+    succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
+    let program = project.place(PROGRAMS).join("release/app");
+    let loads = |options: &[&str]| {
+        let mut slimline = project.slimline(&["trace", "--live", "--format", "json"]);
+        let output = succeeds(slimline.args(options).arg("--").arg(&program));
+        let report = text(&output.stdout).strip_prefix(printed).unwrap();
+        serde_json::from_str::<Value>(report).unwrap()["total"]["loads"].as_u64().unwrap()
+    };
+    let in_sum = |paused: &[&str]| loads(&[&["--function", "app::sum"], paused].concat());
+    assert_eq!([in_sum(&["--paused"]), in_sum(&[])], [110, 1000 + 110], "one sum of all is enough for two");
+}
