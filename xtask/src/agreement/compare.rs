@@ -50,11 +50,18 @@ pub(super) fn rows(structure: &Structure, skip: &[&str], site: &Site, reports: &
     for cell in &site.fields {
         let bytes = structure.element_bytes;
         let offset = (cell.offset + bytes - structure.start % bytes) % bytes;
-        // The smallest field that holds the access: a member of a union or an array, not the whole.
-        let within = |(at, bytes, _): &&FieldKey| (*at..at + bytes).contains(&offset);
-        let field = runs.keys().filter(within).min_by_key(|(_, bytes, _)| *bytes).cloned();
-        *exact.entry(field.unwrap_or((offset, 1, format!("+{offset}")))).or_default() +=
-            (cell.reads + cell.writes) as f64 / exact_all as f64;
+        for &(wide, reads, writes) in &cell.sizes {
+            // As reports have it: divided among the fields that it reaches, by bytes; one that goes on into other elements
+            // counts where it begins.
+            let reached = if offset + wide <= bytes { wide } else { 1 };
+            for at in offset..offset + reached {
+                // The smallest field that holds the byte: a member of a union or an array, not the whole.
+                let within = |(from, bytes, _): &&FieldKey| (*from..from + bytes).contains(&at);
+                let field = runs.keys().filter(within).min_by_key(|(_, bytes, _)| *bytes).cloned();
+                *exact.entry(field.unwrap_or((offset, 1, format!("+{offset}")))).or_default() +=
+                    (reads + writes) as f64 / reached as f64 / exact_all as f64;
+            }
+        }
     }
     for field in exact.keys() {
         runs.entry(field.clone()).or_insert_with(|| vec![0.0; reports.len()]);
@@ -144,7 +151,7 @@ mod tests {
     fn site(fields: &[(u64, u64, u64)]) -> Site {
         let fields = fields
             .iter()
-            .map(|&(offset, reads, writes)| oracle::Field { offset, reads, writes, sizes: Vec::new() })
+            .map(|&(offset, reads, writes)| oracle::Field { offset, reads, writes, sizes: vec![(4, reads, writes)] })
             .collect();
         let name = "main p.c:3".to_owned();
         Site { id: 1, name, element_bytes: 16, blocks: 1, bytes: 160, fields, ..Site::default() }
@@ -185,6 +192,17 @@ mod tests {
         let report = Report { groups: vec![group(&["make p.c:3"], 10, &[(0, 1.0)])], ..Report::default() };
         let rows = rows(&structure(), &[], &site(&[(8, 50, 0), (0, 50, 0)]), &[report]).unwrap();
         assert_eq!((rows[1].field.as_str(), rows[1].reported.mean, rows[1].exact), ("+8", 0.0, 0.5));
+    }
+
+    #[test]
+    fn wide_accesses_are_divided_by_bytes() {
+        let report = Report { groups: vec![group(&["make p.c:3"], 10, &[(0, 0.5), (8, 0.5)])], ..Report::default() };
+        let mut exact = site(&[(8, 30, 10), (0, 10, 0)]);
+        // Of field 0 all and of field 8 half; at field 8, and beyond the element.
+        exact.fields[0].sizes = vec![(12, 30, 0), (8, 0, 10)];
+        exact.fields[1].sizes = vec![(16, 10, 0)];
+        let rows = rows(&structure(), &[], &exact, &[report]).unwrap();
+        assert!((rows[0].exact - 0.6).abs() < 1e-9 && (rows[1].exact - 0.4).abs() < 1e-9, "{rows:?}");
     }
 
     #[test]
