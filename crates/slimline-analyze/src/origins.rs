@@ -94,6 +94,8 @@ pub struct Data {
     pub type_name: String,
     /// Where blocks are allocated.
     pub allocated_at: Place,
+    /// The functions that called for them, innermost first, where groups are told apart by them.
+    pub callers: Vec<Place>,
     /// How many.
     pub blocks: u64,
     /// The most bytes that lived at a time.

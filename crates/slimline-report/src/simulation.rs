@@ -112,6 +112,8 @@ pub struct DataRow {
     pub type_name: Option<String>,
     /// Where it is allocated.
     pub allocated_at: Option<Position>,
+    /// The functions that called for it, innermost first, where data is told apart by them.
+    pub callers: Vec<Position>,
     /// Blocks.
     pub blocks: u64,
     /// The most bytes that lived at a time.
@@ -422,6 +424,7 @@ pub(crate) fn data_row(data: &Data) -> DataRow {
         },
         type_name: known(&data.type_name),
         allocated_at: (data.kind == DataKind::Heap).then(|| place.into()),
+        callers: data.callers.iter().map(Position::from).collect(),
         blocks: data.blocks,
         peak_bytes: data.peak_bytes,
     }

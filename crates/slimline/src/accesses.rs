@@ -1,7 +1,6 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
 use std::num::NonZeroU64;
-use std::path::Path;
 
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
@@ -27,11 +26,7 @@ pub(crate) struct Accesses {
 
 /// Reads all accesses, and hands them on in one order.
 pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
-    if input.trace.is_dir() {
-        recorded(&input.trace, AttributedAccesses::new(), consumer)
-    } else {
-        addresses(input, consumer)
-    }
+    if input.trace.is_dir() { recorded(input, AttributedAccesses::new(), consumer) } else { addresses(input, consumer) }
 }
 
 /// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
@@ -45,14 +40,16 @@ pub(crate) fn read_with_parts(
         input.trace.metadata().with_context(|| input.trace.display().to_string())?;
         bail!("{}: tells no data: wanted is what slimline trace -o wrote", input.trace.display());
     }
-    recorded(&input.trace, AttributedAccesses::with_parts(bytes), consumer)
+    recorded(input, AttributedAccesses::with_parts(bytes), consumer)
 }
 
 fn recorded(
-    directory: &Path,
-    mut accesses: AttributedAccesses,
+    input: &AccessInput,
+    accesses: AttributedAccesses,
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
+    let mut accesses = if input.callers { accesses.by_callers() } else { accesses };
+    let directory = &*input.trace;
     let recording = Recording::open(directory)?;
     let mut trace = AccessTrace {
         file: directory.display().to_string(),
@@ -103,6 +100,9 @@ fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccess
 
 /// Such traces tell no thread: all of one is of one core.
 fn addresses(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    if input.callers {
+        bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace.display());
+    }
     let mut batch = Vec::new();
     let mut take = |accesses: &[TracedAccess]| {
         batch.clear();

@@ -20,7 +20,7 @@ use slimline_trace::stream::sites::{Module, Site, SiteKind};
 use super::TraceBatch;
 use super::counts::span_of_lanes;
 use super::elements::{Elements, LeafId, NO_LEAF, View, is_rusts};
-use super::findings::{allocated_at, called_at, field, line, of_leaf, place};
+use super::findings::{allocated_at, called_at, field, function_of, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
@@ -83,7 +83,7 @@ fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
 }
 
 impl Plan {
-    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedAccess>) -> Self {
+    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedAccess>, blocks: &Blocks) -> Self {
         let first = loads_and_stores.len();
         let mut word = 0;
         for (id, site) in program.sites_of(segment) {
@@ -91,7 +91,8 @@ impl Plan {
                 (Some(kind), _) => {
                     loads_and_stores.push(PlannedAccess { site: id.0, word, bytes: site.size_bytes, kind });
                 }
-                (None, SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire) => {}
+                (None, SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire)
+                    if !blocks.follows(site.kind) => {}
                 _ => {
                     loads_and_stores.truncate(first);
                     return Self::Sites;
@@ -228,6 +229,12 @@ impl AttributedAccesses {
         Self { parts: Some(Parts::of(bytes)), ..Self::default() }
     }
 
+    /// Has blocks of one site told apart by the functions that called for them.
+    pub fn by_callers(mut self) -> Self {
+        self.blocks.follow_calls();
+        self
+    }
+
     /// Adds the accesses of a batch, which comes after all that it can know of.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, accesses: &mut Vec<Access>) {
         let thread = self.make_room(program, batch);
@@ -291,7 +298,7 @@ impl AttributedAccesses {
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
         for segment in self.segments.len()..program.segments().len() {
             let segment = SegmentId(segment as u32);
-            self.segments.push(Plan::new(program, segment, &mut self.loads_and_stores));
+            self.segments.push(Plan::new(program, segment, &mut self.loads_and_stores, &self.blocks));
             let untraced = program.sites_of(segment).filter(|(_, site)| site.kind == SiteKind::Untraced);
             self.untraced_sites.push(untraced.count() as u32);
         }
@@ -411,6 +418,7 @@ impl<'a> Groups<'a> {
                 name: self.name_of(group, module, site, blocks.blocks).to_owned(),
                 type_name: module.name(site.structure).to_owned(),
                 allocated_at: allocated_at(module, site).0,
+                callers: of.callers_of(group).into_iter().map(|id| function_of(program, id)).collect(),
                 blocks: blocks.blocks,
                 peak_bytes: blocks.peak_bytes,
                 largest_block_bytes: self.parts.map_or(0, |parts| parts.largest(group)),

@@ -324,7 +324,7 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
 }
 
 /// The function at whose beginning or end a site is, without a line: it is not where it calls.
-fn function_of(program: &Program, id: SiteId) -> Place {
+pub(super) fn function_of(program: &Program, id: SiteId) -> Place {
     let (module, site) = program.site(id);
     let outermost = module.frames_of(site).last().map(|frame| place_of(module, site, frame));
     let Place { function, file, .. } = outermost.unwrap_or_else(|| place(module, site));

@@ -52,6 +52,7 @@ fn origins_of(keys: impl Iterator<Item = (usize, Part)>) -> Origins {
             name: "CDF".to_owned(),
             type_name: "double".to_owned(),
             allocated_at: place,
+            callers: Vec::new(),
             blocks: 1,
             peak_bytes: 1024,
             largest_block_bytes: 1024,

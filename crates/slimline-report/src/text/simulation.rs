@@ -224,6 +224,9 @@ fn breakdowns(out: &mut impl Write, machine: &SimulatedMachine, by: &Breakdowns,
     offenders(out, &path, &by.offenders, most)
 }
 
+/// Callers that are part of a name.
+const NAMED_CALLERS: usize = 3;
+
 /// What a row of data is called.
 pub(crate) fn data_name(name: Option<&str>, data: &DataRow) -> String {
     let Some(Position { file, line, function, .. }) = &data.allocated_at else {
@@ -235,9 +238,11 @@ pub(crate) fn data_name(name: Option<&str>, data: &DataRow) -> String {
         (.., Some(function)) => plain(function),
         _ => "heap".to_owned(),
     };
+    let callers = data.callers.iter().take(NAMED_CALLERS).filter_map(|caller| caller.function.as_deref());
+    let callers: String = callers.map(|caller| format!(" < {}", plain(caller))).collect();
     match name.or(data.type_name.as_deref()) {
-        Some(name) => format!("{}, {place}", plain(name)),
-        None => place,
+        Some(name) => format!("{}, {place}{callers}", plain(name)),
+        None => place + &callers,
     }
 }
 

@@ -186,6 +186,9 @@ pub(crate) struct AccessInput {
     /// How a file is written, where its first line does not tell
     #[arg(long, value_enum)]
     pub(crate) from: Option<TraceFormat>,
+    /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates
+    #[arg(long)]
+    pub(crate) callers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

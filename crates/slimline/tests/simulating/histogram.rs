@@ -104,3 +104,36 @@ fn what_can_not_be_told_is_said() {
     assert!(said.contains("nothing.trace: No such file"), "{said}");
     assert!(failed(directory.path(), &["histogram", "run.trace", "--part", "0"]).contains("--part"), "no part");
 }
+
+#[test]
+fn blocks_of_one_line_are_told_apart_by_who_called() {
+    let directory = traced(
+        r#"
+#include <stdlib.h>
+__attribute__((noinline)) static long *take(int n) { return calloc(n, sizeof(long)); }
+__attribute__((noinline)) static long *small(void) { long *block = take(8); block[1] = 1; return block; }
+__attribute__((noinline)) static long *large(void) { long *block = take(64); for (int i = 0; i < 64; i++) block[i] = i; return block; }
+int main(int argc, char **argv) {
+    long *one = small(), *other = large();
+    return one[1] + other[argc] == 2 ? 0 : 1;
+}
+"#,
+    );
+    let stores = |options: &[&str]| {
+        let ask = [&["histogram", "run.trace", "--machine", "four.toml"], options].concat();
+        let report = json(directory.path(), &ask);
+        let of = |row: &Value| {
+            let callers = row["callers"].as_array().unwrap().iter().map(|caller| caller["function"].as_str().unwrap());
+            let parts = row["parts"].as_array().unwrap();
+            (callers.collect::<Vec<_>>().join(" < "), parts.iter().map(|part| number(part, "stores")).sum::<u64>())
+        };
+        let heap = report["data"].as_array().unwrap().iter().filter(|row| row["kind"] == "heap");
+        let mut heap: Vec<_> = heap.map(of).collect();
+        heap.sort();
+        heap
+    };
+    assert_eq!(stores(&[]), [(String::new(), 65)]);
+    assert_eq!(stores(&["--callers"]), [("large < main".to_owned(), 64), ("small < main".to_owned(), 1)]);
+    let shown = slimline(directory.path(), &["simulate", "run.trace", "--callers"]);
+    assert!(shown.contains("< large < main"), "{shown}");
+}
