@@ -179,7 +179,9 @@ Options of slimline's own:
         make CC='slimline cc --slimline-values'\n\n\
         The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG names the clang to\n\
         use, of version 19 to 22 with its libLLVM; else the newest in PATH is taken. Ends with clang's status, or\n\
-        with 2 where the code can't be traced.")]
+        with 2 where the code can't be traced.\n\n\
+        Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of\n\
+        the file that SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Compile {
     /// As clang takes them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
@@ -190,6 +192,9 @@ pub(crate) struct Compile {
 pub(crate) const CARGO_OPTIONS: &str = "\
 Options of slimline's own:
   --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes (see slimline cc)
+
+Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of the file that
+SLIMLINE_CONFIGURATION names.
 
 Examples:
   slimline cargo build --release

@@ -1,8 +1,9 @@
 //! `slimline.toml`: what a user tells once of a program, and checks of it before anything runs.
 
+use std::env;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
@@ -10,16 +11,21 @@ use serde::Deserialize;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::module::{Module, demangle};
 use slimline_collect::{AllocatorCall, AllocatorRole, MOST_ARGUMENTS};
+use slimline_instrument::cargo::ALLOCATORS_VARIABLE;
+use slimline_instrument::rewrite::{OwnAllocator, OwnAllocators};
 
 use crate::disk::Disk;
 
-/// Where it is looked for: in the directory that slimline runs in.
+/// Where it is looked for: in the directory that slimline runs in, by compilers in those around it, too.
 pub(crate) const FILE: &str = "slimline.toml";
 
 /// The whole of the file.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Configuration {
+    /// As it is told; empty where there is none.
+    #[serde(skip)]
+    file: PathBuf,
     /// Allocators of the program's own.
     #[serde(default)]
     allocator: Vec<Allocator>,
@@ -63,14 +69,48 @@ struct Function {
 }
 
 impl Configuration {
-    /// Reads the file in `directory`; the defaults where there is none.
-    pub(crate) fn read(directory: &Path) -> anyhow::Result<Self> {
-        let text = match fs::read_to_string(directory.join(FILE)) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(error).context(FILE),
-        };
-        Self::parse(&text)
+    /// That of the environment, else that of the directory that slimline runs in; the defaults where there is none.
+    pub(crate) fn here() -> anyhow::Result<Self> {
+        match named() {
+            Some(file) => Self::read(&file),
+            None => Ok(Self::read_if_there(Path::new(FILE))?.unwrap_or_default()),
+        }
+    }
+
+    /// The same, or that of the nearest directory around it: build systems run compilers in directories of their own.
+    pub(crate) fn found() -> anyhow::Result<Self> {
+        if let Some(file) = named() {
+            return Self::read(&file);
+        }
+        if let Some(here) = Self::read_if_there(Path::new(FILE))? {
+            return Ok(here);
+        }
+        // A directory that is gone has none around it.
+        let own = env::current_dir().unwrap_or_default();
+        for directory in own.ancestors().skip(1) {
+            if let Some(found) = Self::read_if_there(&directory.join(FILE))? {
+                return Ok(found);
+            }
+        }
+        Ok(Self::default())
+    }
+
+    /// That of the environment alone.
+    pub(crate) fn named() -> anyhow::Result<Self> {
+        named().map_or_else(|| Ok(Self::default()), |file| Self::read(&file))
+    }
+
+    fn read_if_there(file: &Path) -> anyhow::Result<Option<Self>> {
+        match fs::read_to_string(file) {
+            Ok(text) => Self::parse(&text, file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| file.display().to_string()),
+        }
+    }
+
+    fn read(file: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        Self::parse(&text, file)
     }
 
     /// Whether it tells of any allocator.
@@ -78,19 +118,39 @@ impl Configuration {
         !self.allocator.is_empty()
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        toml::from_str(text).map_err(|error: toml::de::Error| {
+    fn parse(text: &str, file: &Path) -> anyhow::Result<Self> {
+        let parsed = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
-            anyhow::anyhow!("{FILE}:{line}: {}", error.message().lines().next().unwrap_or_default())
-        })
+            anyhow::anyhow!("{}:{line}: {}", file.display(), error.message().lines().next().unwrap_or_default())
+        })?;
+        Ok(Self { file: file.to_owned(), ..parsed })
     }
 
     /// The functions of its allocators by their linked names, for a run of `command` (none: of a process that runs).
     pub(crate) fn allocator_calls(&self, program: Option<&Path>) -> anyhow::Result<Vec<AllocatorCall>> {
         let mut names = Names::new(program);
+        self.calls(|function, module| names.linked(function, module))
+    }
+
+    /// The same for a program that is compiled: the compiler sees all linked names there are.
+    pub(crate) fn own_allocators(&self) -> anyhow::Result<OwnAllocators> {
+        let of_call = |call: AllocatorCall| {
+            let AllocatorCall { function, role, size, count, block, place, unit_bytes, .. } = call;
+            OwnAllocator { function, role, size, count, block, place, unit_bytes }
+        };
+        let calls = self.calls(|function, _| Ok(vec![function.to_owned()]))?;
+        let file = self.has_allocators().then(|| path::absolute(&self.file)).transpose().context(FILE)?;
+        Ok(OwnAllocators { functions: calls.into_iter().map(of_call).collect(), is_named, file })
+    }
+
+    /// The functions of its allocators; `linked` gives the names of one as it is written, of files whose paths end so.
+    fn calls(
+        &self,
+        mut linked: impl FnMut(&str, &str) -> anyhow::Result<Vec<String>>,
+    ) -> anyhow::Result<Vec<AllocatorCall>> {
         let mut calls = Vec::new();
         for (number, allocator) in (1..).zip(&self.allocator) {
-            let of = |name: &str| format!("{FILE}: allocator {number}: {name}");
+            let of = |name: &str| format!("{}: allocator {number}: {name}", self.file.display());
             let kinds = [
                 (AllocatorRole::Allocate, "allocate", &allocator.allocate),
                 (AllocatorRole::Resize, "resize", &allocator.resize),
@@ -106,7 +166,7 @@ impl Configuration {
                 for function in functions {
                     let described = of(&format!("{kind}: `{}`", function.function));
                     let call = function.call(role, &allocator.module).context(described.clone())?;
-                    for linked in names.linked(&function.function, &allocator.module).context(described.clone())? {
+                    for linked in linked(&function.function, &allocator.module).context(described.clone())? {
                         let call = AllocatorCall { function: linked, ..call.clone() };
                         ensure!(call.is_nameable(), "{described}: its name or its module's is too long");
                         calls.push(call);
@@ -157,6 +217,11 @@ impl Function {
         }
         Ok(call)
     }
+}
+
+/// The file that the environment names.
+fn named() -> Option<PathBuf> {
+    env::var_os(ALLOCATORS_VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from)
 }
 
 /// Functions of the program that is to be recorded.
@@ -241,7 +306,7 @@ mod tests {
 
     fn calls(text: &str) -> Result<Vec<AllocatorCall>, String> {
         let told = |error: anyhow::Error| format!("{error:#}");
-        Configuration::parse(text).map_err(told)?.allocator_calls(None).map_err(told)
+        Configuration::parse(text, Path::new(FILE)).map_err(told)?.allocator_calls(None).map_err(told)
     }
 
     const POOL: &str = r#"

@@ -16,6 +16,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use configuration::Configuration;
 use slimline_trace::escape::plain;
 
 /// Exit status for bad usage or input, as clap's own.
@@ -27,8 +28,11 @@ const LINE_CHARS: usize = 6000;
 fn main() -> ExitCode {
     // cargo and rustc call their tools by path, without arguments that would say which it is.
     let arguments: Vec<_> = std::env::args_os().collect();
-    let ended = match slimline_instrument::cargo::as_tool(&arguments, slimline_collect::RUNTIME) {
-        Some(ended) => ended.map_err(anyhow::Error::from),
+    let tool = slimline_instrument::cargo::as_tool(&arguments, slimline_collect::RUNTIME, || {
+        Configuration::named()?.own_allocators()
+    });
+    let ended = match tool {
+        Some(ended) => ended,
         None => commands::run(cli::Cli::parse()),
     };
     match ended {

@@ -9,9 +9,10 @@ use std::process::{Command, Stdio};
 use super::compiling::RUSTDOC_VARIABLE;
 use super::configuration::Configuration;
 use super::toolchain::{Version, asked, libllvm_in};
-use super::{CargoError, TARGET, Tool, io_error, make_tool};
+use super::{ALLOCATORS_VARIABLE, CargoError, TARGET, Tool, io_error, make_tool};
 use crate::driver::{VALUES_ARGUMENT, exit_status};
 use crate::llvm::Llvm;
+use crate::rewrite::OwnAllocators;
 
 /// By which cargo is told what to build for.
 const TARGET_VARIABLE: &str = "CARGO_BUILD_TARGET";
@@ -23,8 +24,8 @@ const TOOLS: &str = "tools";
 const BUILDING: &[&str] = &["build", "b", "run", "r", "test", "t", "bench", "rustc", "install", "nextest"];
 
 /// Runs cargo with these arguments, so that what it builds is traced. Ends with cargo's status, 128 + n where signal n
-/// ended it.
-pub fn build(arguments: &[OsString]) -> Result<u8, CargoError> {
+/// ended it. `allocators` are those of the program's own.
+pub fn build(arguments: &[OsString], allocators: &OwnAllocators) -> Result<u8, CargoError> {
     // What comes behind `--` is the program's.
     let own = arguments.iter().position(|it| it == "--").unwrap_or(arguments.len());
     let (own, programs) = arguments.split_at(own);
@@ -48,7 +49,9 @@ pub fn build(arguments: &[OsString]) -> Result<u8, CargoError> {
             None => return Err(CargoError::Target { asked: format!("--target {}", version.host) }),
         }
         if let Some(directory) = place_of(&asked, command, &here)? {
-            let tools = directory.join(TOOLS);
+            // cargo asks a tool only once what it is: another place makes it another one.
+            let tools = directory.join(TOOLS).join(allocators.mark().unwrap_or_default());
+            cargo.envs(allocators.file.as_ref().map(|file| (ALLOCATORS_VARIABLE, file)));
             let rustc = tools.join(if ours.is_empty() { Tool::RUSTC } else { Tool::RUSTC_VALUES });
             let rustdoc = tools.join(Tool::RUSTDOC);
             make_tool(&rustc)?;

@@ -22,12 +22,12 @@ pub(super) const RUSTDOC_VARIABLE: &str = "SLIMLINE_RUSTDOC";
 const USUAL_LINKER: &str = "cc";
 
 /// Runs a rustc, whose path comes first, and rewrites what it has made. `own` is the path that we are called by.
-pub(super) fn rustc(own: &Path, arguments: &[OsString], values: bool) -> Result<u8, CargoError> {
+pub(super) fn rustc(own: &Path, arguments: &[OsString], told: Told) -> Result<u8, CargoError> {
     let Some((program, arguments)) = arguments.split_first() else {
         return Err(io_error(own, io::Error::other("runs a rustc, whose path it is to be given")));
     };
     if arguments.last().is_some_and(|last| last == "-vV") {
-        return version(program, arguments, values);
+        return version(program, arguments, &told);
     }
     let invocation = Invocation::parse(arguments);
     let mut rustc = Command::new(program);
@@ -42,7 +42,7 @@ pub(super) fn rustc(own: &Path, arguments: &[OsString], values: bool) -> Result<
     let job = Job {
         libllvm: libllvm(inner.unwrap_or(program))?,
         level: invocation.level(),
-        told: Told { values },
+        told,
         scratch: scratch.directory().to_owned(),
     };
     job.leave_to(&mut rustc);
@@ -53,6 +53,9 @@ pub(super) fn rustc(own: &Path, arguments: &[OsString], values: bool) -> Result<
     if status.success() && scratch.ended().is_none() {
         let archived = put_in(&invocation, job)?;
         say_untraced(&invocation, [archived, scratch.parts()?]);
+        for remark in scratch.remarks()? {
+            let _ = writeln!(io::stderr(), "slimline: {}: {remark}", invocation.stem());
+        }
     }
     Ok(scratch.ended().unwrap_or_else(|| exit_status(status)))
 }
@@ -72,15 +75,18 @@ fn say_untraced(invocation: &Invocation, made: [Parts; 2]) {
 }
 
 /// Tells the version of this rustc, and ours: cargo compiles anew where that changes.
-fn version(program: &OsStr, arguments: &[OsString], values: bool) -> Result<u8, CargoError> {
+fn version(program: &OsStr, arguments: &[OsString], told: &Told) -> Result<u8, CargoError> {
     let failed = |error| io_error(program, error);
     let output = Command::new(program).args(arguments).output().map_err(failed)?;
     let own = std::env::current_exe().and_then(|own| fs::metadata(own)?.modified()).map_err(failed)?;
     let age = own.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let values = if values { " with values" } else { "" };
+    let values = if told.values { " with values" } else { "" };
+    let allocators = told.allocators.mark().map(|mark| format!(" {mark}")).unwrap_or_default();
     let mut said = output.stdout;
     if output.status.success() {
-        said.extend(format!("slimline: {} {}{values}\n", env!("CARGO_PKG_VERSION"), age.as_nanos()).into_bytes());
+        said.extend(
+            format!("slimline: {} {}{values}{allocators}\n", env!("CARGO_PKG_VERSION"), age.as_nanos()).into_bytes(),
+        );
     }
     let told = io::stdout().write_all(&said).and_then(|()| io::stderr().write_all(&output.stderr));
     told.map_err(failed)?;

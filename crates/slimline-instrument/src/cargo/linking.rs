@@ -12,16 +12,22 @@ use tempfile::TempDir;
 use super::objects::{Job, Objects, Parts, is_part};
 use super::{CargoError, io_error, scratch};
 use crate::driver::{exit_status, runtime_flags};
+use crate::rewrite::OwnAllocators;
 
 /// The linker that is to be run.
 pub(super) const LINKER_VARIABLE: &str = "SLIMLINE_LINKER";
 
 /// Links with rewritten objects and the runtime. `name` is what we are called as.
-pub(super) fn link(name: &OsStr, arguments: &[OsString], runtime: &[u8]) -> Result<u8, CargoError> {
+pub(super) fn link(
+    name: &OsStr,
+    arguments: &[OsString],
+    runtime: &[u8],
+    allocators: &OwnAllocators,
+) -> Result<u8, CargoError> {
     let linker = env::var_os(LINKER_VARIABLE).unwrap_or_else(|| name.to_owned());
     let all = expanded(arguments)?;
     refuse(&all)?;
-    if let Some(job) = Job::left() {
+    if let Some(job) = Job::left(allocators) {
         let scratch = job.scratch.clone();
         scratch::tell(&scratch, replace(&all, job)?)?;
     }

@@ -29,10 +29,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::llvm::LlvmError;
-use crate::rewrite::RewriteError;
+use crate::rewrite::{OwnAllocators, RewriteError, Told};
 
 pub use building::build;
 
+/// Environment variable that names the file which tells of a program's allocators: tools run where the packages are.
+pub const ALLOCATORS_VARIABLE: &str = "SLIMLINE_CONFIGURATION";
 /// The machine that code can be traced on.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -144,15 +146,22 @@ impl Tool {
 }
 
 /// Does what this program is called for, where that is one of cargo's or rustc's tools; the status to end with.
-/// `runtime` is the archive that instrumented programs are linked with.
-pub fn as_tool(arguments: &[OsString], runtime: &[u8]) -> Option<Result<u8, CargoError>> {
+/// `runtime` is the archive that instrumented programs are linked with, `allocators` reads those of the program's own, as
+/// [`ALLOCATORS_VARIABLE`] names them.
+pub fn as_tool<E: From<CargoError>>(
+    arguments: &[OsString],
+    runtime: &[u8],
+    allocators: impl FnOnce() -> Result<OwnAllocators, E>,
+) -> Option<Result<u8, E>> {
     let (own, arguments) = arguments.split_first()?;
     let own = Path::new(own);
-    Some(match Tool::called(own)? {
-        Tool::Rustc { values } => compiling::rustc(own, arguments, values),
+    let tool = Tool::called(own)?;
+    let done = |allocators| match tool {
+        Tool::Rustc { values } => compiling::rustc(own, arguments, Told { values, allocators }),
         Tool::Rustdoc => compiling::rustdoc(own, arguments),
-        Tool::Linker(name) => linking::link(&name, arguments, runtime),
-    })
+        Tool::Linker(name) => linking::link(&name, arguments, runtime, &allocators),
+    };
+    Some(allocators().and_then(|allocators| Ok(done(allocators)?)))
 }
 
 fn io_error(path: impl AsRef<Path>, error: io::Error) -> CargoError {

@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
 use super::archive::{self, Member};
 use super::{CargoError, io_error, scratch};
 use crate::llvm::{CodeLevel, Llvm, Module};
-use crate::rewrite::{Origin, Told, rewrite_to_object};
+use crate::rewrite::{Origin, OwnAllocators, Told, rewrite_to_object};
 
 /// How the names of objects of one crate's parts end.
 const OBJECT: &str = ".rcgu.o";
@@ -23,7 +23,7 @@ const LEVEL_VARIABLE: &str = "SLIMLINE_LEVEL";
 const VALUES_VARIABLE: &str = "SLIMLINE_VALUES";
 
 /// How objects are to be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) libllvm: PathBuf,
     pub(super) level: CodeLevel,
@@ -41,11 +41,11 @@ impl Job {
     }
 
     /// What was left; none where nothing is to be rewritten.
-    pub(super) fn left() -> Option<Self> {
+    pub(super) fn left(allocators: &OwnAllocators) -> Option<Self> {
         let level = CodeLevel::parse(&env::var(LEVEL_VARIABLE).ok()?);
         let values = env::var_os(VALUES_VARIABLE).is_some_and(|value| !value.is_empty());
         let libllvm = env::var_os(LIBLLVM_VARIABLE)?.into();
-        Some(Self { libllvm, level, told: Told { values }, scratch: scratch::left()? })
+        Some(Self { libllvm, level, told: Told { values, allocators: allocators.clone() }, scratch: scratch::left()? })
     }
 }
 
@@ -181,7 +181,6 @@ impl Objects {
     /// Makes the object of this bitcode that is to take the place of `old`: what is in another's place must not be changed,
     /// incremental builds have links to it.
     fn make(&mut self, bitcode: &Path, old: &[u8]) -> Result<PathBuf, CargoError> {
-        let Job { level, told, .. } = self.job;
         let [new, held] = ["new", "held"].map(|name| self.job.scratch.join(name));
         let origin = Origin { object: bitcode.with_extension("o").display().to_string(), ..Origin::default() };
         let for_lto = section(old, FOR_LTO);
@@ -193,8 +192,15 @@ impl Objects {
                 module.hold(FOR_LTO, &held);
             }
         };
-        rewrite_to_object(self.llvm()?, bitcode, (&new, level), told, &origin, finish)
+        let llvm = match &mut self.llvm {
+            Some(llvm) => llvm,
+            none => none.insert(Llvm::load(&self.job.libllvm)?),
+        };
+        let done = rewrite_to_object(llvm, bitcode, (&new, self.job.level), &self.job.told, &origin, finish)
             .map_err(|error| CargoError::Rewrite { object: bitcode.with_extension("o"), error })?;
+        for remark in done.remarks() {
+            scratch::remark(&self.job.scratch, &remark)?;
+        }
         Ok(new)
     }
 
@@ -266,7 +272,7 @@ mod tests {
         let [plain, shim] = [object("int one(void) { return 1; }"), object("void __rust_alloc(void) {}")];
         // The linker's turn came before.
         let traced = object("__attribute__((section(\"slimline_sites\"))) char s; int two(void) { return 2; }");
-        let told = Told { values: false };
+        let told = Told::default();
         let mut objects = Objects::new(Job { libllvm: place("none"), level: CodeLevel::Most, told, scratch });
         let mut parts = |members: &[(&'static str, &Vec<u8>)]| {
             let members =

@@ -3,9 +3,10 @@
 //! Ctrl-C reaches rustc and the linker as well, which end by it; this process lives on to tidy up. What is left where it is
 //! killed goes away when the crate is compiled again, since it is called after the crate.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ use super::{CargoError, io_error};
 const VARIABLE: &str = "SLIMLINE_SCRATCH";
 /// In which the linker tells of the parts that it saw.
 const PARTS: &str = "parts";
+/// In which whoever rewrites objects says what the user is to know, a line each.
+const REMARKS: &str = "remarks";
 
 /// A directory for what is made in between, and the bitcode of one crate.
 #[derive(Debug)]
@@ -68,6 +71,16 @@ impl Scratch {
         }
     }
 
+    /// What the user is to know, once each.
+    pub(super) fn remarks(&self) -> Result<BTreeSet<String>, CargoError> {
+        let file = self.directory.join(REMARKS);
+        match fs::read_to_string(&file) {
+            Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(error) => Err(io_error(&file, error)),
+        }
+    }
+
     fn tidy(&self) {
         let _ = fs::remove_dir_all(&self.directory);
         if let Some((directory, stem)) = &self.bitcode {
@@ -96,6 +109,13 @@ pub(super) fn left() -> Option<PathBuf> {
 pub(super) fn tell(directory: &Path, parts: Parts) -> Result<(), CargoError> {
     let file = directory.join(PARTS);
     fs::write(&file, parts.to_string()).map_err(|error| io_error(&file, error))
+}
+
+/// Says something that the user is to know.
+pub(super) fn remark(directory: &Path, line: &str) -> Result<(), CargoError> {
+    let file = directory.join(REMARKS);
+    let opened = fs::OpenOptions::new().append(true).create(true).open(&file);
+    opened.and_then(|mut opened| writeln!(opened, "{line}")).map_err(|error| io_error(&file, error))
 }
 
 /// The signals that this process was told to ignore, one bit each.
@@ -168,5 +188,8 @@ mod tests {
         let parts = Parts { traced: 17, untraced: 2 };
         tell(scratch.directory(), parts).unwrap();
         assert_eq!(scratch.parts().unwrap(), parts);
+        assert!(scratch.remarks().unwrap().is_empty());
+        ["b", "a", "b"].iter().for_each(|line| remark(scratch.directory(), line).unwrap());
+        assert!(scratch.remarks().unwrap().iter().eq(["a", "b"]));
     }
 }

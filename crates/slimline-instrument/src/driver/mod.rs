@@ -18,7 +18,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
-use crate::rewrite::{Origin, RewriteError, Told, rewrite};
+use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
 pub(crate) use jobs::runtime_flags;
 use jobs::{Job, Purpose, Said};
 
@@ -85,10 +85,17 @@ pub enum DriverError {
 
 /// Compiles and links as clang does with these arguments, with every access traced. Gives the exit status that clang
 /// would have, 128 + n where signal n ended a step. `runtime` is the archive that instrumented programs are linked with.
-pub fn compile(language: Language, arguments: &[OsString], runtime: &[u8]) -> Result<u8, DriverError> {
+///
+/// `allocators` are those of the program's own.
+pub fn compile(
+    language: Language,
+    arguments: &[OsString],
+    runtime: &[u8],
+    allocators: OwnAllocators,
+) -> Result<u8, DriverError> {
     let clang = find_clang()?;
     let (ours, arguments): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| *argument == VALUES_ARGUMENT);
-    let told = Told { values: !ours.is_empty() };
+    let told = Told { values: !ours.is_empty(), allocators };
     let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(&std::env::temp_dir(), error))?;
     let mode = (language == Language::CPlusPlus).then(|| OsString::from("--driver-mode=g++"));
     let mut asked = Command::new(&clang);
@@ -167,8 +174,11 @@ impl Run<'_> {
         let is_between = object.starts_with(self.directory.path());
         let name = if is_between { String::new() } else { object.display().to_string() };
         let origin = Origin { object: name, producer: self.producer.to_owned() };
-        rewrite(llvm, &optimized, &rewritten, self.told, &origin)
-            .map_err(|error| DriverError::Rewrite { object, error })?;
+        let done = rewrite(llvm, &optimized, &rewritten, &self.told, &origin);
+        let done = done.map_err(|error| DriverError::Rewrite { object, error })?;
+        for remark in done.remarks() {
+            let _ = writeln!(io::stderr(), "slimline: {remark}");
+        }
         let status = start(&job.of_bitcode(&rewritten))?;
         // Many sources in one command would fill the disk.
         for file in [optimized, rewritten] {

@@ -157,6 +157,7 @@ api! {
         LLVMGetUnwindDest(Value) -> Block;
         LLVMIsAInstruction(Value) -> Value;
         LLVMIsAConstantInt(Value) -> Value;
+        LLVMIsAUndefValue(Value) -> Value;
         LLVMIsAConstantExpr(Value) -> Value;
         LLVMIsAGlobalVariable(Value) -> Value;
         LLVMIsAFunction(Value) -> Value;

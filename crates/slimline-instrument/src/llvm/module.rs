@@ -192,22 +192,30 @@ impl<'l> Module<'l> {
         unsafe { text((self.api().LLVMGetSourceFileName)(self.raw, &mut bytes), bytes) }.into_owned()
     }
 
-    /// Functions that have a body which goes into this object.
-    pub fn defined_functions(&self) -> Vec<Function<'_>> {
+    /// Functions that it has or calls by name.
+    pub fn functions(&self) -> Vec<Function<'_>> {
         let api = self.api();
         let mut functions = Vec::new();
         // SAFETY: a whole module; the list ends in null.
         let mut raw = unsafe { (api.LLVMGetFirstFunction)(self.raw) };
         while !raw.is_null() {
+            functions.push(Function(Value::new(self, raw)));
             // SAFETY: a function of this module.
-            let (is_declared, linkage) = unsafe { ((api.LLVMIsDeclaration)(raw), (api.LLVMGetLinkage)(raw)) };
-            if is_declared == 0 && linkage != AVAILABLE_EXTERNALLY {
-                functions.push(Function(Value::new(self, raw)));
-            }
-            // SAFETY: as above.
             raw = unsafe { (api.LLVMGetNextFunction)(raw) };
         }
         functions
+    }
+
+    /// Functions that have a body which goes into this object.
+    pub fn defined_functions(&self) -> Vec<Function<'_>> {
+        let api = self.api();
+        let is_here = |function: &Function<'_>| {
+            let raw = function.value().raw;
+            // SAFETY: a function of this module.
+            let (is_declared, linkage) = unsafe { ((api.LLVMIsDeclaration)(raw), (api.LLVMGetLinkage)(raw)) };
+            is_declared == 0 && linkage != AVAILABLE_EXTERNALLY
+        };
+        self.functions().into_iter().filter(is_here).collect()
     }
 
     /// Has all that refers to another object's function `name` refer to `instead`.

@@ -124,6 +124,11 @@ impl<'m> Value<'m> {
         self.is(|api| api.LLVMIsAGlobalVariable)
     }
 
+    /// Whether it may be anything, as what the optimizer passes where nobody looks at it.
+    pub fn is_undefined(self) -> bool {
+        self.is(|api| api.LLVMIsAUndefValue)
+    }
+
     /// Itself as a function.
     pub fn as_function(self) -> Option<Function<'m>> {
         self.is(|api| api.LLVMIsAFunction).then_some(Function(self))

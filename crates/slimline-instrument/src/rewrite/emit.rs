@@ -92,6 +92,10 @@ impl<'m> Emitter<'m> {
             Word::Mask(mask) => builder.mask_word(mask),
             Word::Lane(vector, lane) => builder.lane(vector, lane),
             Word::Product(one, other) => builder.product(one, other),
+            Word::Bytes { factors, unit } => {
+                let unit = builder.constant(u64::from(unit));
+                factors.into_iter().flatten().try_fold(unit, |product, factor| builder.product(product, factor))
+            }
             Word::Stamp => Some(builder.call_stamp(self.stamp)),
             Word::IfZero { status, place } => builder.pointer_if_zero(status, place),
         }

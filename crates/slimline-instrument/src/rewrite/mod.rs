@@ -16,13 +16,14 @@
 
 mod allocators;
 mod emit;
+mod own_allocators;
 mod plan;
 mod rules;
 mod synchronization;
 mod touch;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::CStr;
 use std::path::Path;
 
@@ -33,6 +34,7 @@ use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
 use crate::llvm::{CodeLevel, Llvm, LlvmError, Module, Traced};
 use crate::naming::unit;
 use emit::Emitter;
+pub use own_allocators::{AllocatorRole, OwnAllocator, OwnAllocators};
 use plan::Planner;
 use rules::Rules;
 
@@ -66,10 +68,12 @@ pub struct Origin {
 }
 
 /// What is told of accesses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Told {
     /// What was loaded and stored, a word more each.
     pub values: bool,
+    /// Whose blocks they are in, beside those of known allocators.
+    pub allocators: OwnAllocators,
 }
 
 /// Why bitcode could not be rewritten.
@@ -90,7 +94,7 @@ pub enum RewriteError {
 }
 
 /// What was done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rewritten {
     /// Functions with accesses.
     pub functions: usize,
@@ -98,10 +102,24 @@ pub struct Rewritten {
     pub segments: usize,
     /// Accesses and allocations.
     pub sites: usize,
+    /// Functions of the program's own allocators with calls that are not as they are told, whose blocks are not known.
+    pub unlike: BTreeSet<String>,
+}
+
+impl Rewritten {
+    /// What its user is to know, in lines.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = String> {
+        self.unlike.iter().map(|function| {
+            format!(
+                "a call of `{function}` has not the arguments that slimline.toml tells, or the optimizer knows that it does \
+                 not use them: its blocks are not known"
+            )
+        })
+    }
 }
 
 /// Rewrites the bitcode in `from` into `to`. Its functions keep doing what they do.
-pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, told: Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
+pub fn rewrite(llvm: &Llvm, from: &Path, to: &Path, told: &Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
     let (module, rewritten) = rewritten(llvm, from, told, origin)?;
     module.write(to)?;
     Ok(rewritten)
@@ -112,7 +130,7 @@ pub fn rewrite_to_object(
     llvm: &Llvm,
     from: &Path,
     (to, level): (&Path, CodeLevel),
-    told: Told,
+    told: &Told,
     origin: &Origin,
     finish: impl FnOnce(&Module<'_>),
 ) -> Result<Rewritten, RewriteError> {
@@ -125,7 +143,7 @@ pub fn rewrite_to_object(
 fn rewritten<'l>(
     llvm: &'l Llvm,
     from: &Path,
-    told: Told,
+    told: &Told,
     origin: &Origin,
 ) -> Result<(Module<'l>, Rewritten), RewriteError> {
     debug_assert_eq!(SITES_SECTION.to_str(), Ok(SECTION));
@@ -138,7 +156,7 @@ fn rewritten<'l>(
         return Err(RewriteError::Twice(module.source()));
     }
     module.number_labels()?;
-    let rules = Rules::new(&module);
+    let rules = Rules::new(&module, &told.allocators);
     let functions = module.defined_functions().into_iter().filter(|function| rules.has_two_versions(*function));
     let functions: Vec<String> = functions.map(|function| function.value().name().into_owned()).collect();
     let traced = module.put_behind(GATE, &functions)?;
@@ -163,16 +181,18 @@ fn is_supported(target: &str) -> bool {
     parts.next() == Some("x86_64") && target.contains("-linux") && !target.ends_with("x32")
 }
 
-fn insert(module: &Module<'_>, traced: &[Traced], told: Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
+fn insert(module: &Module<'_>, traced: &[Traced], told: &Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
     let mut table = ModuleBuilder::new();
-    let mut planner = Planner::new(module, traced, told.values, &mut table);
+    let mut planner = Planner::new(module, traced, told, &mut table);
     let functions = module.defined_functions();
     let plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
     let directory = planner.directory().to_owned();
+    let unlike = planner.unlike();
     // rustc names its parts of a crate where clang names the source.
     let (source, producer) = unit(module).unwrap_or_else(|| (module.source(), origin.producer.clone()));
     let table = table.finish(&source, &origin.object, &directory, &producer);
-    let rewritten = Rewritten { functions: plans.len(), segments: table.segments.len(), sites: table.sites.len() };
+    let rewritten =
+        Rewritten { functions: plans.len(), segments: table.segments.len(), sites: table.sites.len(), unlike };
     if table.segments.len() > MAX_SEGMENTS {
         return Err(RewriteError::TooLarge(module.source()));
     }

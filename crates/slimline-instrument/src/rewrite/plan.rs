@@ -1,11 +1,12 @@
 //! What is to be done to a function, before anything is done.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
 
+use super::Told;
 use super::rules::Rules;
 use super::synchronization::called_by_threads;
 use super::touch::{Deed, Touch, Word};
@@ -51,29 +52,31 @@ pub(super) struct Planner<'m, 't> {
     untraced: HashSet<&'t str>,
     /// Functions that a library calls in threads of its own, by name.
     begun: HashSet<String>,
+    unlike: BTreeSet<String>,
 }
 
 impl<'m, 't> Planner<'m, 't> {
-    pub(super) fn new(
-        module: &'m Module<'_>,
-        traced: &'t [Traced],
-        has_values: bool,
-        table: &'t mut ModuleBuilder,
-    ) -> Self {
+    pub(super) fn new(module: &'m Module<'_>, traced: &'t [Traced], told: &Told, table: &'t mut ModuleBuilder) -> Self {
         Self {
             table,
-            has_values,
+            has_values: told.values,
             names: Names::new(module),
-            rules: Rules::new(module),
+            rules: Rules::new(module, &told.allocators),
             traced: traced.iter().map(|traced| (&*traced.name, traced)).collect(),
             untraced: traced.iter().map(|traced| &*traced.function).collect(),
             begun: called_by_threads(module),
+            unlike: BTreeSet::new(),
         }
     }
 
     /// The directory that the unit was compiled in.
     pub(super) fn directory(&self) -> &str {
         self.names.directory()
+    }
+
+    /// Functions of the program's own allocators with calls that are not as they are told.
+    pub(super) fn unlike(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.unlike)
     }
 
     /// What to do to this function; nothing if it accesses no memory or must stay as it is.
@@ -161,6 +164,7 @@ impl<'m, 't> Planner<'m, 't> {
                 self.add(function, instruction, Touch::end_of_function(SiteKind::Enter), &mut segment, steps);
             }
             let deed = Deed::of(instruction, &self.rules.attributes);
+            self.unlike.extend(deed.unlike.map(|name| written(&name).into_owned()));
             for touch in deed.before {
                 self.add(function, instruction, touch, &mut segment, steps);
                 is_kept = false;

@@ -1,5 +1,6 @@
 //! Which functions are instrumented, and which of them in a version of their own.
 
+use super::own_allocators::OwnAllocators;
 use super::touch::{Attributes, Deed};
 use crate::llvm::{Function, Module, Value};
 
@@ -55,9 +56,9 @@ pub(super) struct Rules<'m> {
 }
 
 impl<'m> Rules<'m> {
-    pub(super) fn new(module: &'m Module<'_>) -> Self {
+    pub(super) fn new(module: &'m Module<'_>, own: &OwnAllocators) -> Self {
         Self {
-            attributes: Attributes::new(module),
+            attributes: Attributes::new(module, own),
             returns_twice: module.attribute_kind("returns_twice"),
             naked: module.attribute_kind("naked"),
             resolvers: module.resolvers(),

@@ -1,9 +1,12 @@
 //! What an instruction does to memory, and which words say so.
 
+use std::collections::HashMap;
+
 use slimline_trace::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS};
 use slimline_trace::stream::sites::{SiteKind, ValueKind};
 
 use super::allocators::Allocator;
+use super::own_allocators::{AllocatorRole, OwnAllocator, OwnAllocators, OwnCall};
 use super::synchronization::{acquires, assembly_acquires};
 use crate::llvm::{Function, Module, Opcode, TypeKind, Value};
 
@@ -20,6 +23,8 @@ pub(super) enum Word<'m> {
     Lane(Value<'m>, u64),
     /// The product of two integers.
     Product(Value<'m>, Value<'m>),
+    /// So many bytes, times those of two integers that there are.
+    Bytes { factors: [Option<Value<'m>>; 2], unit: u32 },
     /// The pointer stored at a place, where a status is zero.
     IfZero { status: Value<'m>, place: Value<'m> },
     /// The time, where any is needed.
@@ -50,17 +55,22 @@ pub(super) struct Deed<'m> {
     pub(super) is_boundary: bool,
     /// What it returned and what may be seen now, told after it in one segment.
     pub(super) after: Vec<Touch<'m>>,
+    /// The allocator of the program's own that it calls otherwise than its user tells.
+    pub(super) unlike: Option<String>,
 }
 
-/// Numbers of attributes, which differ between versions.
+/// Numbers of attributes, which differ between versions, and what the program's user says of its functions.
 pub(super) struct Attributes {
-    by_value: u32,
+    pub(super) by_value: u32,
     memory: u32,
+    /// By their names in the module.
+    own_allocators: HashMap<String, OwnAllocator>,
 }
 
 impl Attributes {
-    pub(super) fn new(module: &Module<'_>) -> Self {
-        Self { by_value: module.attribute_kind("byval"), memory: module.attribute_kind("memory") }
+    pub(super) fn new(module: &Module<'_>, own: &OwnAllocators) -> Self {
+        let [by_value, memory] = ["byval", "memory"].map(|name| module.attribute_kind(name));
+        Self { by_value, memory, own_allocators: own.of(module) }
     }
 }
 
@@ -84,6 +94,16 @@ impl<'m> Touch<'m> {
     /// A function begins, or is about to return.
     pub(super) fn end_of_function(kind: SiteKind) -> Self {
         Self { kind, bytes: 0, lanes: 1, words: Vec::new(), value: None, pointer: None, detail: String::new() }
+    }
+
+    /// A block is made, or taken back.
+    pub(super) fn of_allocator(role: AllocatorRole, words: Vec<Word<'m>>, pointer: Value<'m>, name: &str) -> Self {
+        let kind = match role {
+            AllocatorRole::Allocate => SiteKind::Allocate,
+            AllocatorRole::Resize => SiteKind::Resize,
+            AllocatorRole::Free | AllocatorRole::Reset => SiteKind::Free,
+        };
+        Self { detail: name.to_owned(), ..Self::new(kind, 0, words, pointer) }
     }
 
     /// Itself with its value.
@@ -164,7 +184,7 @@ impl<'m> Deed<'m> {
             let is_boundary = called.has_side_effects() && call.opcode() == Some(Opcode::Call);
             let acquires = assembly_acquires(&called.assembly()) && call.opcode() == Some(Opcode::Call);
             let after = if acquires { vec![Touch::acquire("inline assembly")] } else { Vec::new() };
-            return Self { before: vec![Touch::untraced("inline assembly")], is_boundary, after };
+            return Self { before: vec![Touch::untraced("inline assembly")], is_boundary, after, ..Self::default() };
         }
         let name = called.name();
         if let Some(intrinsic) = name.strip_prefix("llvm.") {
@@ -184,20 +204,21 @@ impl<'m> Deed<'m> {
         }
         let is_declared = called.as_function().is_some_and(Function::is_declared);
         deed.before.extend(library_touch(call, &name).filter(|_| is_declared));
-        if let Some(allocator) = Allocator::named(&name)
+        if let Some(own) = attributes.own_allocators.get(&*name) {
+            match OwnCall::of(call, &name, own, attributes) {
+                Some(OwnCall { resized, touch }) => {
+                    touch.into_iter().for_each(|touch| deed.allocates(&name, resized, touch));
+                }
+                None => {
+                    let why = format!("a call of {name} that is not as slimline.toml tells");
+                    deed.before.push(Touch::untraced(&why));
+                    deed.unlike = Some(name.to_string());
+                }
+            }
+        } else if let Some(allocator) = Allocator::named(&name)
             && let Some(touch) = allocation_touch(call, allocator, &name)
         {
-            if touch.kind == SiteKind::Free {
-                deed.before.push(touch);
-            } else {
-                let resized = allocator.resized().and_then(|block| call.operand(block));
-                deed.before.extend(resized.map(|block| {
-                    let words = vec![Word::Value(block)];
-                    Touch { detail: name.to_string(), ..Touch::new(SiteKind::ResizeBegins, 0, words, block) }
-                }));
-                // Another thread may have freed what this one gets.
-                deed.after.extend([Touch::acquire(&name), touch]);
-            }
+            deed.allocates(&name, allocator.resized().and_then(|block| call.operand(block)), touch);
         } else if acquires(&name) {
             deed.after.push(Touch::acquire(&name));
         }
@@ -208,6 +229,20 @@ impl<'m> Deed<'m> {
             deed.before.retain(|touch| touch.kind != SiteKind::ResizeBegins);
         }
         deed
+    }
+
+    /// Tells a call of an allocator's function of this name.
+    fn allocates(&mut self, name: &str, resized: Option<Value<'m>>, touch: Touch<'m>) {
+        if touch.kind == SiteKind::Free {
+            self.before.push(touch);
+            return;
+        }
+        self.before.extend(resized.map(|block| {
+            let words = vec![Word::Value(block)];
+            Touch { detail: name.to_owned(), ..Touch::new(SiteKind::ResizeBegins, 0, words, block) }
+        }));
+        // Another thread may have freed what this one gets.
+        self.after.extend([Touch::acquire(name), touch]);
     }
 }
 

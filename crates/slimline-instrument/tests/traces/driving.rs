@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use slimline_instrument::driver::{self, DriverError, Language};
+use slimline_instrument::rewrite::OwnAllocators;
 use tempfile::TempDir;
 
 use crate::harness::{run, run_traced, runtime, tables};
@@ -26,7 +27,7 @@ fn sources() -> TempDir {
 fn drive(directory: &TempDir, arguments: &[&str]) -> Result<u8, DriverError> {
     let path = directory.path().to_str().unwrap();
     let arguments: Vec<OsString> = arguments.iter().map(|it| it.replace("%/", &format!("{path}/")).into()).collect();
-    driver::compile(Language::C, &arguments, runtime())
+    driver::compile(Language::C, &arguments, runtime(), OwnAllocators::default())
 }
 
 fn succeed(directory: &TempDir, arguments: &[&str]) {

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use object::{Object as _, ObjectSection as _};
 use slimline_instrument::driver::{self, Language};
+use slimline_instrument::rewrite::{OwnAllocator, OwnAllocators};
 use slimline_trace::stream::record::Header;
 use slimline_trace::stream::sites::{Module, ModuleId, SECTION, Site, SiteKind};
 use tempfile::TempDir;
@@ -57,6 +58,11 @@ pub(crate) fn run(command: &mut Command) -> Output {
 
 /// Compiles and links these sources (name, text) traced and as they are, runs both, and checks that they do the same.
 pub(crate) fn trace_files(sources: &[(&str, &str)], options: &[&str]) -> Trace {
+    trace_with(sources, options, Vec::new())
+}
+
+/// The same of a program with allocators of its own.
+pub(crate) fn trace_with(sources: &[(&str, &str)], options: &[&str], own: Vec<OwnAllocator>) -> Trace {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
     let mut files = Vec::new();
@@ -73,7 +79,9 @@ pub(crate) fn trace_files(sources: &[(&str, &str)], options: &[&str]) -> Trace {
     let (plain, traced) = (place("plain"), place("traced"));
     let mode = if is_c { "--driver-mode=gcc" } else { "--driver-mode=g++" };
     run(Command::new(clang()).arg(mode).args(arguments(&plain)));
-    let status = driver::compile(language, &arguments(&traced), runtime()).unwrap_or_else(|error| panic!("{error}"));
+    let allocators = OwnAllocators { functions: own, ..OwnAllocators::default() };
+    let status = driver::compile(language, &arguments(&traced), runtime(), allocators);
+    let status = status.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(status, 0);
     let expected = Command::new(&plain).output().unwrap();
     let closed = Command::new(&traced).env("UNTRACED", "").env("TRACE", place("untraced")).output().unwrap();

@@ -6,6 +6,7 @@ mod gate;
 mod harness;
 mod names;
 mod newer;
+mod own_allocators;
 mod twin;
 mod vectors;
 

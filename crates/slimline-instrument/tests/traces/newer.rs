@@ -44,16 +44,16 @@ fn rusts_bitcode_is_rewritten() {
         let mut command = Command::new(&rustc);
         command.args(["--edition=2024", "--crate-type=lib", "--emit=llvm-bc", "-g", "-C", "codegen-units=1", "-C"]);
         run(command.arg(format!("opt-level={level}")).arg("-o").args([place("items.bc"), place("items.rs")]));
-        let done = rewrite(&llvm, &place("items.bc"), &place("out.bc"), Told::default(), &Origin::default()).unwrap();
+        let done = rewrite(&llvm, &place("items.bc"), &place("out.bc"), &Told::default(), &Origin::default()).unwrap();
         assert!(done.functions >= 2 && done.sites >= 4, "{done:?}");
         // What is instrumented says so.
-        let twice = rewrite(&llvm, &place("out.bc"), &place("twice.bc"), Told::default(), &Origin::default())
+        let twice = rewrite(&llvm, &place("out.bc"), &place("twice.bc"), &Told::default(), &Origin::default())
             .unwrap_err()
             .to_string();
         assert!(twice.ends_with("is instrumented already"), "{twice}");
     }
     std::fs::write(place("damaged.bc"), "BC no bitcode").unwrap();
-    assert!(rewrite(&llvm, &place("damaged.bc"), &place("out.bc"), Told::default(), &Origin::default()).is_err());
+    assert!(rewrite(&llvm, &place("damaged.bc"), &place("out.bc"), &Told::default(), &Origin::default()).is_err());
 }
 
 #[test]

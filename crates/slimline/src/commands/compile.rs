@@ -4,11 +4,13 @@ use slimline_instrument::driver::{self, Language};
 
 use super::print;
 use crate::cli::{COMPILE_OPTIONS, Compile};
+use crate::configuration::Configuration;
 
 /// Ends with the status that clang would end with.
 pub(crate) fn run(language: Language, options: &Compile) -> anyhow::Result<u8> {
     if options.arguments.iter().any(|argument| argument == "--help") {
         print(&format!("{COMPILE_OPTIONS}\n\nAll else is clang's:\n\n"))?;
     }
-    Ok(driver::compile(language, &options.arguments, slimline_collect::RUNTIME)?)
+    let allocators = Configuration::found()?.own_allocators()?;
+    Ok(driver::compile(language, &options.arguments, slimline_collect::RUNTIME, allocators)?)
 }

@@ -1,7 +1,5 @@
 //! `slimline doctor`
 
-use std::path::Path;
-
 use slimline_collect::{Availability, Capability, CommandDiagnosis, Diagnosis};
 use slimline_report::doctor::{self, Collector, Command, Fact};
 use slimline_report::{followed_calls, unseen_calls};
@@ -67,8 +65,7 @@ fn command(found: &CommandDiagnosis) -> Command {
         _ => Default::default(),
     };
     if let Some(runs) = found.runs.as_ref().filter(|_| found.without_agent.is_none()) {
-        let own =
-            Configuration::read(Path::new(".")).and_then(|configuration| configuration.allocator_calls(Some(runs)));
+        let own = Configuration::here().and_then(|configuration| configuration.allocator_calls(Some(runs)));
         match own {
             Ok(own) => allocators(&foresee(runs, &own), &mut facts, &mut lacks),
             // As `record` would end.

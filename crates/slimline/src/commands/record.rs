@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
@@ -54,7 +54,7 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
 
 /// Functions of the program's own allocators, as `slimline.toml` tells them.
 fn allocators(options: &cli::Record) -> anyhow::Result<Vec<AllocatorCall>> {
-    let configuration = Configuration::read(Path::new("."))?;
+    let configuration = Configuration::here()?;
     let Some(program) = options.command.first().filter(|_| configuration.has_allocators()) else {
         return Ok(Vec::new());
     };

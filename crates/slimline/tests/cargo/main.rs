@@ -377,6 +377,57 @@ case "$*" in *"--crate-name bodies "*) ls target/slimline/*/debug/deps/bodies-*.
     assert!(rest.ends_with(" parts are not traced: rustc wrote no bitcode of them"), "{line}");
 }
 
+const ARENA: &str = r#"
+pub struct Node { next: *mut Node, key: u64 }
+pub struct Arena { room: Vec<u64>, used: usize }
+impl Arena {
+    #[inline(never)]
+    pub fn make(&mut self, bytes: usize) -> *mut u8 {
+        let block = unsafe { self.room.as_mut_ptr().add(self.used) };
+        self.used += bytes / 8;
+        block.cast()
+    }
+}
+fn main() {
+    let bytes = std::env::args().count() * size_of::<Node>();
+    let mut arena = Arena { room: vec![0; 1 << 12], used: 8 };
+    let mut list: *mut Node = std::ptr::null_mut();
+    for key in 0..100 {
+        let node = arena.make(bytes).cast::<Node>();
+        unsafe { node.write(Node { next: list, key }) };
+        list = node;
+    }
+    let mut sum = 0;
+    while let Some(node) = unsafe { list.as_ref() } { sum += node.key; list = node.next; }
+    println!("{sum}");
+}
+"#;
+
+/// They are known in what is compiled anew, which all is where they change.
+#[test]
+fn allocators_of_the_project_are_known() {
+    let manifest = "[package]\nname = \"arena\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
+    let project = Project::of(&[("Cargo.toml", manifest), ("src/main.rs", ARENA)]);
+    let counted = || {
+        let built = succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
+        let program = project.place(PROGRAMS).join("release/arena");
+        let output = succeeds(project.slimline(&["trace", "--live", "--format", "json", "--"]).arg(program));
+        let report: Value = serde_json::from_str(text(&output.stdout).strip_prefix("4950\n").unwrap()).unwrap();
+        let groups = report["heap"].as_array().unwrap().iter();
+        let counted: Vec<_> = groups.map(|it| ["blocks", "loads"].map(|key| it[key].as_u64().unwrap())).collect();
+        (counted, text(&built.stderr).contains("a call of `arena::Arena::make` has not"))
+    };
+    let told = "[[allocator]]\nallocate = [{ function = \"arena::Arena::make\", size = 2 }]\n";
+    let tell = |told: &str| fs::write(project.0.path().join("slimline.toml"), told).unwrap();
+    assert!(!counted().0.contains(&[100, 200]));
+    tell(told);
+    let (blocks, is_unlike) = counted();
+    assert!(blocks.contains(&[100, 200]) && !is_unlike, "{blocks:?}");
+    tell(&told.replace("size = 2", "size = 3"));
+    let (blocks, is_unlike) = counted();
+    assert!(!blocks.contains(&[100, 200]) && is_unlike, "{blocks:?}");
+}
+
 #[test]
 fn nothing_is_left_after_ctrl_c() {
     let project = Project::new();

@@ -83,3 +83,65 @@ fn other_compilers_are_refused() {
         .unwrap();
     assert_eq!(line(&nothing), "slimline: no clang of version 19 to 22 in PATH; SLIMLINE_CLANG names one");
 }
+
+const ARENA: &str = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+namespace app {
+struct Node { Node *next; long key; };
+struct Arena {
+    char *at;
+    [[gnu::noinline]] void *make(std::size_t bytes) { char *block = at; at += bytes; return block; }
+};
+}
+int main() {
+    app::Arena arena{static_cast<char *>(std::malloc(1 << 20)) + 64};
+    app::Node *list = nullptr;
+    for (long i = 0; i < 100; i++) list = new (arena.make(sizeof(app::Node))) app::Node{list, i};
+    long sum = 0;
+    for (app::Node *node = list; node; node = node->next) sum += node->key;
+    std::printf("%ld\n", sum);
+}
+"#;
+
+/// As a build in a directory of its own does it, with the file in the project's.
+#[test]
+fn allocators_of_the_project_are_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let (place, build) = (|name: &str| directory.path().join(name), directory.path().join("out/debug"));
+    std::fs::create_dir_all(&build).unwrap();
+    std::fs::write(place("arena.cpp"), ARENA).unwrap();
+    let told = "[[allocator]]\nallocate = [{ function = \"app::Arena::make\", size = 2 }]\n";
+    let compile = || compile(&build, None, &["c++", "-O2", "-fno-vectorize", "../../arena.cpp", "-o", "arena"]);
+    // How many blocks there are of each place, and how often they are loaded from.
+    let blocks = || {
+        assert!(compile().status.success());
+        let mut trace = Command::new(env!("CARGO_BIN_EXE_slimline"));
+        let output = trace.args(["trace", "--live", "--format", "json", "--", "./arena"]).current_dir(&build).output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        let report: serde_json::Value = serde_json::from_str(text.strip_prefix("4950\n").unwrap()).unwrap();
+        let groups = report["heap"].as_array().unwrap().iter();
+        groups.map(|group| [&group["blocks"], &group["loads"]].map(|it| it.as_u64().unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks(), [[1, 200]]);
+    std::fs::write(place("slimline.toml"), told).unwrap();
+    assert!(blocks().contains(&[100, 200]));
+    std::fs::write(place("slimline.toml"), told.replace("size = 2", "size = 3")).unwrap();
+    let unlike = compile();
+    let said = String::from_utf8(unlike.stderr).unwrap();
+    assert!(
+        unlike.status.success() && said.starts_with("slimline: a call of `_ZN3app5Arena4makeEm` has not"),
+        "{said}"
+    );
+    // A mistake is told where it is.
+    std::fs::write(place("slimline.toml"), told.replace("size", "sise")).unwrap();
+    let file = place("slimline.toml");
+    let wrong = line(&compile());
+    assert!(wrong.starts_with(&format!("slimline: {}:2: unknown field `sise`", file.display())), "{wrong}");
+    std::fs::write(build.join("slimline.toml"), told.replace("size = 2", "size = 7")).unwrap();
+    assert_eq!(
+        line(&compile()),
+        "slimline: slimline.toml: allocator 1: allocate: `app::Arena::make`: size = 7: arguments are counted from 1 to 6"
+    );
+}

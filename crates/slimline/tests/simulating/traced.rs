@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use slimline_instrument::driver::{Language, compile};
+use slimline_instrument::rewrite::OwnAllocators;
 
 /// Neither vectors nor copies of loop bodies: one access each in the source is one in the code.
 const SCALAR: [&str; 6] =
@@ -73,7 +74,7 @@ pub(crate) fn traced_with(source: &str, arguments: &[&str]) -> tempfile::TempDir
     fs::write(directory.path().join("truth.h"), include_str!("../../../../programs/c/truth.h")).unwrap();
     let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
     all.extend(["-o".into(), program.into(), file.into()]);
-    assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME).unwrap(), 0);
+    assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME, OwnAllocators::default()).unwrap(), 0);
     let trace = ["trace", "-o", "run.trace", "--", "./program"];
     let output = slimline(directory.path(), &[&trace, arguments].concat());
     assert!(!output.contains("Missing"), "{output}");

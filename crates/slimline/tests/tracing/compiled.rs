@@ -7,6 +7,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use slimline_instrument::driver::{HEADER, Language, compile};
+use slimline_instrument::rewrite::OwnAllocators;
 use tempfile::TempDir;
 
 use super::{report, slimline, text};
@@ -29,7 +30,7 @@ pub(super) fn compiled_as(scratch: &TempDir, language: Language, source: &str, o
     fs::write(&file, source).unwrap();
     let mut all: Vec<OsString> = SCALAR.iter().chain(options).map(OsString::from).collect();
     all.extend(["-o".into(), program.clone().into(), file.into()]);
-    assert_eq!(compile(language, &all, slimline_collect::RUNTIME).unwrap(), 0);
+    assert_eq!(compile(language, &all, slimline_collect::RUNTIME, OwnAllocators::default()).unwrap(), 0);
     program
 }
 

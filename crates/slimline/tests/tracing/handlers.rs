@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use slimline_instrument::driver::{Language, compile};
+use slimline_instrument::rewrite::OwnAllocators;
 
 use super::compiled::{SCALAR, named};
 use super::{slimline, text};
@@ -100,7 +101,10 @@ fn handlers_are_left_in_any_way() {
     fs::write(&file, SOURCE).unwrap();
     let mut arguments: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
     arguments.extend(["-o".into(), program.clone().into(), file.into()]);
-    assert_eq!(compile(Language::CPlusPlus, &arguments, slimline_collect::RUNTIME).unwrap(), 0);
+    assert_eq!(
+        compile(Language::CPlusPlus, &arguments, slimline_collect::RUNTIME, OwnAllocators::default()).unwrap(),
+        0
+    );
     let rounds = 200;
     for (mode, walks, caught) in [
         ("exceptions", 2 * rounds, rounds),
