@@ -415,21 +415,37 @@ pub(crate) struct Annotate {
     pub(crate) format: Format,
 }
 
-/// Write the findings for another tool.
+/// Write what was recorded for another tool.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  slimline export --to dot | dot -Tsvg > fields.svg")]
+#[command(after_help = "Examples:\n  \
+        slimline export --to dot | dot -Tsvg > fields.svg\n  \
+        slimline export run.trace --to parquet -o run.tables\n  \
+        duckdb -c \"select field, count(*) from 'run.tables/accesses-*.parquet' join\n              \
+        'run.tables/keys.parquet' using (key) group by field order by 2 desc\"\n\n\
+        Parquet is of a trace (slimline trace -o): accesses-*.parquet, in their order, each with a key,\n\
+        and keys.parquet, what each key is of: data, field, function, line, thread. A session of samples\n\
+        is Parquet as it is.")]
 pub(crate) struct Export {
-    #[command(flatten)]
-    pub(crate) input: Input,
+    /// Session, or trace, to read
+    #[arg(value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
+    pub(crate) from: PathBuf,
     /// The tool
     #[arg(long, value_enum)]
     pub(crate) to: Tool,
+    /// Directory to write tables to; it must not be there yet
+    #[arg(short, long, value_name = "DIR", required_if_eq("to", "parquet"))]
+    pub(crate) output: Option<PathBuf>,
+    /// Tell blocks of the heap apart by the functions that called for them (parquet)
+    #[arg(long)]
+    pub(crate) callers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tool {
-    /// Graphviz: fields, affinities and clusters
+    /// Graphviz: fields, affinities and clusters of a session
     Dot,
+    /// Engines that query tables: accesses of a trace
+    Parquet,
 }
 
 /// Say what this machine, and a command on it, allow and why.

@@ -23,6 +23,7 @@ mod samples;
 mod served;
 mod stacks;
 mod threads;
+mod traced;
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -44,6 +45,7 @@ pub use row_handle::{BlockRow, StackRow, ThreadRow};
 pub use samples::{Sample, Samples};
 pub use stacks::{StackEnd, StackFrame, StackFrames, Stacks};
 pub use threads::{Thread, Threads};
+pub use traced::{TracedAccess, TracedAccesses, TracedKey, TracedKeys};
 
 /// Why a table could not be read.
 #[derive(Debug, thiserror::Error)]

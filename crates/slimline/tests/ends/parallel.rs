@@ -88,7 +88,7 @@ fn processes_of_a_shell_are_told_apart() {
     let scratch = Scratch::new();
     let program = scratch.compile("walk", WALK, &["-O1", "-g"]);
     let script = format!("{0} & {0}; wait", program.display());
-    let output = scratch.slimline(["record", "--", "bash", "-c", &script]).output().unwrap();
+    let output = scratch.slimline(["record", "-F", "997", "--", "bash", "-c", &script]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let all = report(&scratch, &[]);
     let apart = per_process(&scratch, &[]);
