@@ -44,7 +44,8 @@ fn measure(name: &str, addresses: Vec<u64>) {
     let mut lines = 0;
     let exact = best(|| {
         let mut distances = ReuseDistances::new(core_sets());
-        let mut histogram = Histogram::exact();
+        // As `Locality` keeps them.
+        let mut histogram = Histogram::coarse();
         for together in addresses.chunks(TOGETHER) {
             let next: Vec<(u32, u64)> = together.iter().map(|address| (0, address >> LINE_BITS)).collect();
             distances.read_ahead(&next);

@@ -6,7 +6,8 @@ use super::{Cache, Counting, Holds, Inclusion, Machine, MachineError, Prefetch, 
 
 /// More cores than any machine of today has.
 pub const MOST_CORES: u32 = 1024;
-/// Lines of all caches of a machine together: the simulation keeps about 16 bytes of each.
+/// Lines of all caches of a machine together: the simulation keeps 4 to 9 bytes of each, 40 more where it tells
+/// misses of conflict.
 pub const MOST_LINES: u64 = 1 << 26;
 /// Longest line.
 const MOST_LINE_BYTES: u32 = 4096;

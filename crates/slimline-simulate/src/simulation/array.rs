@@ -1,10 +1,16 @@
 //! The lines of one cache, by sets, and what makes room in a full one.
 //!
 //! Sets whose replacement is by recency keep their entries in that order, the most recent first, so that most look-ups end
-//! at the first one; in others a line stays where it is.
+//! at the first one; in others a line stays where it is. The first ones of all sets are together, and the others behind them:
+//!
+//! ```text
+//!   first of set 0 │ of set 1 │ of set 2 │ …    others of set 0 │ of set 1 │ of set 2 │ …
+//! ```
+//!
+//! Of a cache that is far larger than what is used of it only the former are, which are little.
 
 pub(super) use super::words::{DIRTY, QUIET, UNUSED};
-use super::words::{FLAGS, Word, Words, find, name, packed, push, to_front, with_words};
+use super::words::{FLAGS, HOST_LINE_WORDS, LANES, Word, Words, find, name, packed, push, with_words};
 use crate::machine::Replacement;
 
 /// Bits of addresses that count.
@@ -93,8 +99,11 @@ enum Order {
 pub(super) struct Array {
     names: Names,
     words: Words,
-    /// The first of the first set.
+    /// The first of the first set, and its other ones.
     begin: usize,
+    others: usize,
+    /// From one set's other ones to the next one's: some are left empty.
+    stride: usize,
     ways: usize,
     sets: Sets,
     order: Order,
@@ -110,11 +119,15 @@ impl Array {
             Replacement::Random { seed } => Order::Chance(seed.wrapping_add(u64::from(number))),
             Replacement::Rrip => Order::Intervals(vec![RRIP_DISTANT; lines]),
         };
+        let sets_before_others = (sets as usize).next_multiple_of(HOST_LINE_WORDS);
+        let stride = (ways as usize - 1).next_multiple_of(LANES);
+        let all = sets_before_others + sets as usize * stride;
         let (words, begin) = match names {
-            Names::Places => Words::wide(lines),
-            Names::Numbers => Words::narrow(lines),
+            Names::Places => Words::wide(all),
+            Names::Numbers => Words::narrow(all),
         };
-        Self { names, words, begin, ways: ways as usize, sets: Sets::new(sets), order }
+        let others = begin + sets_before_others;
+        Self { names, words, begin, others, stride, ways: ways as usize, sets: Sets::new(sets), order }
     }
 
     /// What lines are called.
@@ -125,7 +138,9 @@ impl Array {
     /// Makes room for numbers of any size.
     pub(super) fn widen(&mut self) {
         // Wide ones stay as they are.
+        let before = self.others - self.begin;
         (self.words, self.begin) = self.words.widened(self.begin);
+        self.others = self.begin + before;
     }
 
     /// Whether the most recent line of a set is its first entry.
@@ -141,26 +156,37 @@ impl Array {
         })
     }
 
+    /// Where the first of a set is, and where the others begin.
     #[inline(always)]
-    fn first(&self, line: Line) -> usize {
-        self.begin + self.sets.of(line.at) * self.ways
+    fn places(&self, set: usize) -> (usize, usize) {
+        (self.begin + set, self.others + set * self.stride)
+    }
+
+    /// Where a way of a set is.
+    fn place(&self, set: usize, way: usize) -> usize {
+        let (first, others) = self.places(set);
+        if way == 0 { first } else { others + way - 1 }
     }
 
     /// Where the line is.
     #[inline]
     pub(super) fn find(&self, line: Line) -> Option<usize> {
-        let first = self.first(line);
+        let (first, others) = self.places(self.sets.of(line.at));
         let wanted = self.packed(line);
-        let way = with_words!(&self.words, words => find(&words[first..first + self.ways], wanted))?;
-        Some(first + way)
+        if self.word(first) & !FLAGS == wanted {
+            return Some(first);
+        }
+        let way = with_words!(&self.words, words => find(&words[others..others + self.stride], wanted))?;
+        Some(others + way)
     }
 
     /// Reads a line's set, so that it is near when it is used: any number, for the compiler to keep the reads.
     #[inline]
     pub(super) fn read_ahead(&self, line: Line) -> u64 {
-        let first = self.first(line);
-        // Most sets are one line of the host's, or parts of two.
-        self.word(first) ^ self.word(first + self.ways - 1)
+        let (first, others) = self.places(self.sets.of(line.at));
+        let newest = self.word(first);
+        // Where that is it, or nothing is there, the others are not needed.
+        if newest == 0 || newest & !FLAGS == self.packed(line) || self.stride == 0 { newest } else { self.word(others) }
     }
 
     #[inline(always)]
@@ -177,14 +203,14 @@ impl Array {
     /// are called by their places.
     #[inline(always)]
     pub(super) fn is_newest(&self, at: u64) -> bool {
-        self.word(self.begin + self.sets.of(at) * self.ways) & !FLAGS == packed(at)
+        self.word(self.begin + self.sets.of(at)) & !FLAGS == packed(at)
     }
 
     /// That line is used again without anything to be told or done: it was used before, and a store to it is nobody else's
     /// business.
     #[inline(always)]
     pub(super) fn is_used_quietly(&mut self, at: u64, is_store: bool) -> bool {
-        let newest = self.begin + self.sets.of(at) * self.ways;
+        let newest = self.begin + self.sets.of(at);
         let word = self.word(newest);
         if word & !(DIRTY | QUIET) != packed(at) {
             return false;
@@ -210,37 +236,55 @@ impl Array {
     /// The line, which is at `place`, is used. It may be elsewhere from now on.
     #[inline]
     pub(super) fn touch(&mut self, line: Line, place: usize) {
-        let first = self.first(line);
-        let way = place - first;
+        let set = self.sets.of(line.at);
+        let (first, others) = self.places(set);
+        let way = if place == first { 0 } else { place - others + 1 };
         match &mut self.order {
-            Order::Recency => with_words!(&mut self.words, words => to_front(&mut words[first..=place], way)),
-            Order::Tree(bits) => lead_away(&mut bits[self.sets.of(line.at)], way, self.ways),
+            Order::Recency if way == 0 => {}
+            Order::Recency => {
+                // Mostly it is one of the first.
+                let mut newer = self.word(first);
+                for older in others..=place {
+                    let word = self.word(older);
+                    self.set_word(older, newer);
+                    newer = word;
+                }
+                self.set_word(first, newer);
+            }
+            Order::Tree(bits) => lead_away(&mut bits[set], way, self.ways),
             Order::Chance(_) => {}
-            Order::Intervals(intervals) => intervals[place - self.begin] = RRIP_NEAR,
+            Order::Intervals(intervals) => intervals[set * self.ways + way] = RRIP_NEAR,
         }
     }
 
     /// Puts a line in that is not there; what left for it.
     pub(super) fn insert(&mut self, line: Line, flags: u64) -> Option<Entry> {
-        let first = self.first(line);
+        let set = self.sets.of(line.at);
+        let (first, others) = self.places(set);
         let word = self.packed(line) | flags;
         if let Order::Recency = self.order {
-            return unpacked(with_words!(&mut self.words, words => push(&mut words[first..first + self.ways], word)));
+            let newest = self.word(first);
+            self.set_word(first, word);
+            if newest == 0 || self.ways == 1 {
+                return unpacked(newest);
+            }
+            let left = with_words!(&mut self.words, words => push(&mut words[others..others + self.ways - 1], newest));
+            return unpacked(left);
         }
-        let begin = first - self.begin;
-        let set = begin / self.ways;
-        let empty = (0..self.ways).find(|way| self.word(first + way) == 0);
+        let intervals_of_set = set * self.ways..(set + 1) * self.ways;
+        let empty = (0..self.ways).find(|way| self.word(self.place(set, *way)) == 0);
         let way = empty.unwrap_or_else(|| match &mut self.order {
             Order::Recency => self.ways - 1,
             Order::Tree(bits) => victim(bits[set], self.ways),
             Order::Chance(state) => (splitmix(state) % self.ways as u64) as usize,
-            Order::Intervals(intervals) => most_distant(&mut intervals[begin..begin + self.ways]),
+            Order::Intervals(intervals) => most_distant(&mut intervals[intervals_of_set]),
         });
-        let left = self.word(first + way);
-        self.set_word(first + way, word);
+        let place = self.place(set, way);
+        let left = self.word(place);
+        self.set_word(place, word);
         match &mut self.order {
             Order::Tree(bits) => lead_away(&mut bits[set], way, self.ways),
-            Order::Intervals(intervals) => intervals[begin + way] = RRIP_LONG,
+            Order::Intervals(intervals) => intervals[set * self.ways + way] = RRIP_LONG,
             Order::Recency | Order::Chance(_) => {}
         }
         unpacked(left)
@@ -251,14 +295,26 @@ impl Array {
         let place = self.find(line)?;
         let found = unpacked(self.word(place));
         match self.order {
-            Order::Recency => {
-                let end = self.first(line) + self.ways;
-                with_words!(&mut self.words, words => words.copy_within(place + 1..end, place));
-                self.set_word(end - 1, 0);
-            }
+            Order::Recency => self.close_up(self.sets.of(line.at), place),
             _ => self.set_word(place, 0),
         }
         found
+    }
+
+    /// Moves what is behind a place of a set by one, so that empty ones are the last.
+    fn close_up(&mut self, set: usize, place: usize) {
+        let (first, others) = self.places(set);
+        if self.ways == 1 {
+            return self.set_word(first, 0);
+        }
+        let mut to = place;
+        if place == first {
+            self.set_word(first, self.word(others));
+            to = others;
+        }
+        let end = others + self.ways - 1;
+        with_words!(&mut self.words, words => words.copy_within(to + 1..end, to));
+        self.set_word(end - 1, 0);
     }
 }
 

@@ -18,6 +18,8 @@ const NUMBER_SHIFT: u32 = 3;
 pub(super) const MOST_NARROW: u64 = (1 << (u32::BITS - NUMBER_SHIFT)) - 1;
 /// Bytes that caches of today keep together.
 const HOST_LINE_BYTES: usize = 64;
+/// The most words that these are.
+pub(super) const HOST_LINE_WORDS: usize = HOST_LINE_BYTES / size_of::<u32>();
 
 /// What a line is called, without flags; 0 is none.
 #[inline(always)]
@@ -127,26 +129,21 @@ fn empty<W: Word>(lines: usize) -> (Vec<W>, usize) {
     (words, first.min(more))
 }
 
-/// Where a line is in its set. Sets of usual sizes are looked through without a branch.
+/// Words that are compared together, where the machine that this runs on can.
+pub(super) const LANES: usize = 4;
+
+/// Where a line is in its set.
 #[inline]
 pub(super) fn find<W: Word>(set: &[W], wanted: u64) -> Option<usize> {
     let wanted = W::new(wanted);
-    match set.len() {
-        8 => find_in::<W, 8>(set, wanted),
-        12 => find_in::<W, 12>(set, wanted),
-        16 => find_in::<W, 16>(set, wanted),
-        _ => set.iter().position(|word| word.is(wanted)),
+    let (lanes, rest) = set.as_chunks::<LANES>();
+    for (at, lanes) in lanes.iter().enumerate() {
+        let found = lanes.map(|word| word.is(wanted));
+        if found.contains(&true) {
+            return found.iter().position(|is_it| *is_it).map(|lane| at * LANES + lane);
+        }
     }
-}
-
-#[inline(always)]
-fn find_in<W: Word, const WAYS: usize>(set: &[W], wanted: W) -> Option<usize> {
-    let set: &[W; WAYS] = set.try_into().ok()?;
-    let mut found = 0_u32;
-    for (way, word) in set.iter().enumerate() {
-        found |= u32::from(word.is(wanted)) << way;
-    }
-    (found != 0).then(|| found.trailing_zeros() as usize)
+    rest.iter().position(|word| word.is(wanted)).map(|way| lanes.as_flattened().len() + way)
 }
 
 /// Puts a word before all others. What the last one was.
@@ -154,10 +151,10 @@ fn find_in<W: Word, const WAYS: usize>(set: &[W], wanted: W) -> Option<usize> {
 pub(super) fn push<W: Word>(set: &mut [W], word: u64) -> u64 {
     let last = set[set.len() - 1];
     match set.len() {
-        8 => push_to::<W, 8>(set),
-        12 => push_to::<W, 12>(set),
-        16 => push_to::<W, 16>(set),
-        ways => set.copy_within(..ways - 1, 1),
+        7 => push_to::<W, 7>(set),
+        11 => push_to::<W, 11>(set),
+        15 => push_to::<W, 15>(set),
+        length => set.copy_within(..length - 1, 1),
     }
     set[0] = W::new(word);
     last.told()
@@ -169,15 +166,6 @@ fn push_to<W: Word, const WAYS: usize>(set: &mut [W]) {
     let Ok(set) = <&mut [W; WAYS]>::try_from(set) else { return };
     let before = *set;
     set[1..].copy_from_slice(&before[..WAYS - 1]);
-}
-
-/// Puts the word at a place before all others: mostly it is one of the first.
-#[inline]
-pub(super) fn to_front<W: Word>(set: &mut [W], place: usize) {
-    let mut newer = set[place];
-    for word in &mut set[..=place] {
-        newer = std::mem::replace(word, newer);
-    }
 }
 
 #[cfg(test)]
@@ -201,11 +189,6 @@ mod tests {
             let expected: Vec<u64> = [packed(5)].into_iter().chain((0..ways - 1).map(|way| word(way * 1000))).collect();
             assert_eq!(wide, expected);
             assert_eq!(narrow.iter().map(|&word| word.told()).collect::<Vec<_>>(), expected);
-            let place = ways as usize / 2;
-            to_front(&mut wide, place);
-            assert_eq!(wide[0], expected[place]);
-            assert_eq!(wide[place + 1..], expected[place + 1..]);
-            assert_eq!(wide[1..=place], expected[..place]);
         }
         assert_eq!((name(0), name(packed(9) | FLAGS)), (None, Some(9)));
     }
