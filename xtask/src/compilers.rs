@@ -85,6 +85,16 @@ impl Compilers {
     }
 }
 
+/// A copy of a program for Valgrind, which gives up on what clang writes today.
+pub(crate) fn without_debug_information(executable: &Path) -> Result<PathBuf> {
+    let name = executable.file_name().context("no file")?.to_string_lossy();
+    let stripped = executable.with_file_name(format!("{name}.stripped"));
+    let mut objcopy = Command::new("objcopy");
+    objcopy.arg("--strip-debug").arg(executable).arg(&stripped);
+    timed(objcopy)?;
+    Ok(stripped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ mod rules;
 mod selection;
 mod setup;
 mod side_by_side;
+mod simulate_speed;
 mod slimline;
 mod soak;
 mod split;
@@ -111,6 +112,14 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// How fast recorded traces are simulated and reuse distances told, beside Cachegrind; Markdown tables.
+    Simulate {
+        /// Runs of each.
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// What applying the advised splits by hand gains; a Markdown table.
     Split {
         /// Pairs of runs of each program.
@@ -170,6 +179,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Overhead { side_by_side, runs, only }) => overhead::run(side_by_side, runs, &only),
         Task::Bench(Bench::Trace { runs, only }) => trace_cost::run(runs, &only),
         Task::Bench(Bench::Counts { only }) => trace_counts::run(&only),
+        Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

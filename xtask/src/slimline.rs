@@ -135,6 +135,13 @@ impl Slimline {
         Ok(self.replay::<TraceReport>(trace)?.total.accesses)
     }
 
+    /// `slimline` with this task, of a trace on disk.
+    pub(crate) fn analysis(&self, task: &str, trace: &Path, options: &[&str]) -> Command {
+        let mut analysis = Command::new(&self.executable);
+        analysis.arg(task).arg(trace).args(options);
+        analysis
+    }
+
     /// `slimline cc` and `slimline c++`, with the clang of [`Compilers::clang`].
     pub(crate) fn compilers(&self) -> Result<Compilers> {
         Compilers::instrumenting(&self.executable)

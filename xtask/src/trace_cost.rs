@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use sample_programs::Program;
 
-use crate::compilers::Compilers;
+use crate::compilers::{Compilers, without_debug_information};
 use crate::foreign::{self, Build, inputs};
-use crate::measure::{Pair, median, started_by, timed};
+use crate::measure::{Pair, median, started_by};
 use crate::selection::select;
 use crate::setup;
 use crate::slimline::Slimline;
@@ -354,16 +354,6 @@ impl Case {
         };
         Ok(Workload::new(self.name, program.to_owned(), arguments, input, self.kind.name()))
     }
-}
-
-/// A copy of it for Valgrind, which gives up on what clang writes today.
-fn without_debug_information(executable: &Path) -> Result<PathBuf> {
-    let name = executable.file_name().context("no file")?.to_string_lossy();
-    let stripped = executable.with_file_name(format!("{name}.stripped"));
-    let mut objcopy = Command::new("objcopy");
-    objcopy.arg("--strip-debug").arg(executable).arg(&stripped);
-    timed(objcopy)?;
-    Ok(stripped)
 }
 
 /// Bytes of all files in a directory and below.
