@@ -1,6 +1,6 @@
 //! Full traces as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
@@ -245,14 +245,18 @@ fn titles(groups: &[HeapGroup]) -> Vec<String> {
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
     for more in 0..=most + 1 {
         let mut seen = BTreeMap::<String, u32>::new();
-        titles.iter().for_each(|title| *seen.entry(title.clone()).or_default() += 1);
+        let mut columns = BTreeMap::<String, BTreeSet<Option<u32>>>::new();
+        for (title, group) in titles.iter().zip(groups) {
+            *seen.entry(title.clone()).or_default() += 1;
+            columns.entry(title.clone()).or_default().insert(group.position.column);
+        }
         if seen.values().all(|count| *count == 1) {
             break;
         }
         for (title, group) in titles.iter_mut().zip(groups).filter(|(title, _)| seen[&**title] > 1) {
             match more.checked_sub(1) {
                 None => {
-                    if let Some(column) = group.position.column {
+                    if let Some(column) = group.position.column.filter(|_| columns[&**title].len() > 1) {
                         let _ = write!(title, ":{column}");
                     }
                 }
@@ -475,9 +479,9 @@ mod tests {
             group(3, 1, &[5]),
             group(3, 1, &[5]),
         ];
-        let expected = ["list.c:1", "list.c:2:1", "list.c:2:9 < main:7", "list.c:2:9 < main:8", "list.c:3:1 < main:5"];
+        let expected = ["list.c:1", "list.c:2:1", "list.c:2:9 < main:7", "list.c:2:9 < main:8", "list.c:3 < main:5"];
         let titles = titles(&groups);
         assert_eq!(titles[..5], expected);
-        assert_eq!(titles[5], "list.c:3:1 < main:5 #2");
+        assert_eq!(titles[5], "list.c:3 < main:5 #2");
     }
 }
