@@ -10,7 +10,7 @@ use std::process::Command;
 use super::invocation::Invocation;
 use super::linking::LINKER_VARIABLE;
 use super::objects::{Job, Objects, Parts};
-use super::scratch::Scratch;
+use super::scratch::{Scratch, Signal};
 use super::toolchain::libllvm;
 use super::{CargoError, Tool, io_error, make_tool};
 use crate::driver::exit_status;
@@ -50,14 +50,18 @@ pub(super) fn rustc(own: &Path, arguments: &[OsString], told: Told) -> Result<u8
     rustc.args(invocation.for_bitcode()).arg("-Cdebuginfo=2");
     with_linker(own, &mut rustc, &invocation)?;
     let status = rustc.status().map_err(|error| io_error(program, error))?;
-    if status.success() && scratch.ended().is_none() {
-        let archived = put_in(&invocation, job)?;
+    let signal = scratch.signal();
+    let archived = match status.success() {
+        true => put_in(&invocation, job, signal)?,
+        false => None,
+    };
+    if let Some(archived) = archived {
         say_untraced(&invocation, [archived, scratch.parts()?]);
         for remark in scratch.remarks()? {
             let _ = writeln!(io::stderr(), "slimline: {}: {remark}", invocation.stem());
         }
     }
-    Ok(scratch.ended().unwrap_or_else(|| exit_status(status)))
+    Ok(signal.ended().unwrap_or_else(|| exit_status(status)))
 }
 
 /// Tells of what rustc wrote no bitcode. Parts of a library for several uses are in each.
@@ -105,14 +109,14 @@ fn with_linker(own: &Path, program: &mut Command, invocation: &Invocation) -> Re
     Ok(())
 }
 
-/// Puts rewritten objects into the archives that rustc has made, the same into each.
-fn put_in(invocation: &Invocation, job: Job) -> Result<Parts, CargoError> {
-    let mut objects = Objects::new(job);
+/// Puts rewritten objects into the archives that rustc has made, the same into each. None where a signal came.
+fn put_in(invocation: &Invocation, job: Job, signal: &Signal) -> Result<Option<Parts>, CargoError> {
+    let mut objects = Objects::new(job, signal.clone());
     let mut parts = Parts::default();
     for archive in invocation.archives() {
         parts = objects.replace_members(&archive, &invocation.stem())?;
     }
-    Ok(parts)
+    Ok(Some(parts).filter(|_| signal.ended().is_none()))
 }
 
 /// Runs rustdoc. Tests in documentation are programs that are linked with traced libraries.

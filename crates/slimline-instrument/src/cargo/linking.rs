@@ -10,6 +10,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::objects::{Job, Objects, Parts, is_part};
+use super::scratch::Signal;
 use super::{CargoError, io_error, scratch};
 use crate::driver::{exit_status, runtime_flags};
 use crate::rewrite::OwnAllocators;
@@ -27,11 +28,16 @@ pub(super) fn link(
     let linker = env::var_os(LINKER_VARIABLE).unwrap_or_else(|| name.to_owned());
     let all = expanded(arguments)?;
     refuse(&all)?;
+    // The directory goes away on Ctrl-C, too, which ends the linker and not this process.
+    let signal = Signal::outlived().map_err(|error| io_error(&linker, error))?;
+    let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(env::temp_dir(), error))?;
     if let Some(job) = Job::left(allocators) {
         let scratch = job.scratch.clone();
-        scratch::tell(&scratch, replace(&all, job)?)?;
+        scratch::tell(&scratch, replace(&all, job, &signal)?)?;
     }
-    let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(env::temp_dir(), error))?;
+    if let Some(status) = signal.ended() {
+        return Ok(status);
+    }
     let archive = directory.path().join("libslimline_runtime.a");
     fs::write(&archive, runtime).map_err(|error| io_error(&archive, error))?;
     let mut arguments = arguments.to_vec();
@@ -42,16 +48,17 @@ pub(super) fn link(
     let at = after_objects(&arguments);
     arguments.splice(at..at, runtime_arguments(name, &archive, is_shared));
     let status = Command::new(&linker).args(&arguments).status();
-    Ok(exit_status(status.map_err(|error| io_error(&linker, error))?))
+    let status = exit_status(status.map_err(|error| io_error(&linker, error))?);
+    Ok(signal.ended().unwrap_or(status))
 }
 
-/// Puts rewritten objects in the place of those that are to be linked.
-fn replace(arguments: &[OsString], job: Job) -> Result<Parts, CargoError> {
-    let mut objects = Objects::new(job);
+/// Puts rewritten objects in the place of those that are to be linked, until a signal comes.
+fn replace(arguments: &[OsString], job: Job, signal: &Signal) -> Result<Parts, CargoError> {
+    let mut objects = Objects::new(job, signal.clone());
     let mut parts = Parts::default();
     let mut last = None;
     let is_object = |path: &&Path| path.file_name().and_then(OsStr::to_str).is_some_and(is_part);
-    for object in arguments.iter().map(Path::new).filter(is_object) {
+    for object in arguments.iter().map(Path::new).filter(is_object).take_while(|_| signal.ended().is_none()) {
         parts += objects.replace(object)?;
         last = Some(object);
     }

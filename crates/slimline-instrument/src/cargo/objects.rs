@@ -10,6 +10,7 @@ use std::process::Command;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
 
 use super::archive::{self, Member};
+use super::scratch::Signal;
 use super::{CargoError, io_error, scratch};
 use crate::llvm::{CodeLevel, Llvm, Module};
 use crate::rewrite::{Origin, OwnAllocators, Told, rewrite_to_object};
@@ -100,13 +101,14 @@ pub(super) enum Outcome {
 /// Makes objects of the bitcode that lies beside those of rustc.
 pub(super) struct Objects {
     job: Job,
+    signal: Signal,
     /// Loaded once it is needed.
     llvm: Option<Llvm>,
 }
 
 impl Objects {
-    pub(super) fn new(job: Job) -> Self {
-        Self { job, llvm: None }
+    pub(super) fn new(job: Job, signal: Signal) -> Self {
+        Self { job, signal, llvm: None }
     }
 
     /// Puts another object in the place of this one, if rustc wrote bitcode of it.
@@ -121,7 +123,7 @@ impl Objects {
     }
 
     /// The same of the members of an archive that are parts of the crate whose files begin with `stem`, and whose bitcode is
-    /// beside it. Archives for other languages have the parts of all crates.
+    /// beside it. Archives for other languages have the parts of all crates. Nothing changes where a signal comes.
     pub(super) fn replace_members(&mut self, file: &Path, stem: &str) -> Result<Parts, CargoError> {
         let failed = |reason: String| CargoError::Archive { archive: file.to_owned(), reason };
         let directory = file.parent().unwrap_or(Path::new("."));
@@ -134,6 +136,9 @@ impl Objects {
             let is_ours = is_part(name) && name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('.'));
             if !is_ours {
                 continue;
+            }
+            if self.signal.ended().is_some() {
+                return Ok(Parts::default());
             }
             // The linker's turn came before, where rustc has made a shared library too.
             if is_instrumented(data) {
@@ -273,7 +278,8 @@ mod tests {
         // The linker's turn came before.
         let traced = object("__attribute__((section(\"slimline_sites\"))) char s; int two(void) { return 2; }");
         let told = Told::default();
-        let mut objects = Objects::new(Job { libllvm: place("none"), level: CodeLevel::Most, told, scratch });
+        let job = Job { libllvm: place("none"), level: CodeLevel::Most, told, scratch };
+        let mut objects = Objects::new(job.clone(), Signal::default());
         let mut parts = |members: &[(&'static str, &Vec<u8>)]| {
             let members =
                 members.iter().map(|(name, data)| Member { name: name.as_bytes().into(), data: (&***data).into() });
@@ -288,5 +294,8 @@ mod tests {
         assert_eq!(parts(&some).unwrap(), Parts { traced: 1, untraced: 2 });
         assert!(matches!(parts(&[(second, &plain), others[2]]), Err(CargoError::NoBitcode { .. })));
         assert_eq!(objects.replace(&place("liba-1.a")).unwrap(), Outcome::NoBitcode);
+        // On Ctrl-C no part is looked at any more.
+        let mut ended = Objects::new(job, Signal::came(2));
+        assert_eq!(ended.replace_members(&place("liba-1.a"), "a-1").unwrap(), Parts::default());
     }
 }

@@ -29,21 +29,44 @@ pub(super) struct Scratch {
     directory: PathBuf,
     /// The directory and the stem of the bitcode, where nobody else asked for it.
     bitcode: Option<(PathBuf, String)>,
-    signal: Arc<AtomicUsize>,
+    signal: Signal,
+}
+
+/// The signal that asks this process for its end, if one did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signal(Arc<AtomicUsize>);
+
+impl Signal {
+    /// From now on this process outlives such signals.
+    pub(super) fn outlived() -> io::Result<Self> {
+        let signal = Self::default();
+        let ignored = ignored_signals();
+        // Those that are ignored (`nohup`) stay so.
+        for number in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
+            let value = usize::try_from(number).unwrap_or_default();
+            signal_hook::flag::register_usize(number, Arc::clone(&signal.0), value)?;
+        }
+        Ok(signal)
+    }
+
+    /// One that came already.
+    #[cfg(test)]
+    pub(super) fn came(number: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(number)))
+    }
+
+    /// The status to end with, where one came.
+    pub(super) fn ended(&self) -> Option<u8> {
+        let signal = self.0.load(Ordering::Relaxed);
+        u8::try_from(signal).ok().filter(|signal| *signal > 0).map(|signal| 128 + signal)
+    }
 }
 
 impl Scratch {
     /// For this crate; nothing of an earlier time is in it.
     pub(super) fn new(invocation: &Invocation) -> Result<Self, CargoError> {
         let directory = invocation.out_dir.join(format!("{}.slimline", invocation.stem()));
-        let failed = |error| io_error(&directory, error);
-        let signal = Arc::new(AtomicUsize::new(0));
-        let ignored = ignored_signals();
-        // Those that are ignored (`nohup`) stay so.
-        for number in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
-            let value = usize::try_from(number).unwrap_or_default();
-            signal_hook::flag::register_usize(number, Arc::clone(&signal), value).map_err(failed)?;
-        }
+        let signal = Signal::outlived().map_err(|error| io_error(&directory, error))?;
         let bitcode = (!invocation.emits_bitcode()).then(|| (invocation.out_dir.clone(), invocation.stem()));
         let scratch = Self { directory, bitcode, signal };
         scratch.tidy();
@@ -55,10 +78,8 @@ impl Scratch {
         &self.directory
     }
 
-    /// The status to end with, where a signal asks for the end.
-    pub(super) fn ended(&self) -> Option<u8> {
-        let signal = self.signal.load(Ordering::Relaxed);
-        u8::try_from(signal).ok().filter(|signal| *signal > 0).map(|signal| 128 + signal)
+    pub(super) fn signal(&self) -> &Signal {
+        &self.signal
     }
 
     /// What the linker told.
@@ -169,7 +190,7 @@ mod tests {
         make();
         let scratch = Scratch::new(&invocation(directory.path(), &[])).unwrap();
         check();
-        assert!(scratch.directory().is_dir() && scratch.ended().is_none());
+        assert!(scratch.directory().is_dir() && scratch.signal().ended().is_none());
         make();
         drop(scratch);
         check();

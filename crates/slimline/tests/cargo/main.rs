@@ -557,3 +557,33 @@ fn main() {
     let in_sum = |paused: &[&str]| loads(&[&["--function", "app::sum"], paused].concat());
     assert_eq!([in_sum(&["--paused"]), in_sum(&[])], [110, 1000 + 110], "one sum of all is enough for two");
 }
+
+/// Linkers may take long, and know nothing of what is beside them.
+#[test]
+fn linking_leaves_nothing_after_ctrl_c() {
+    let files = [("Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n")];
+    let project = Project::of(&[files[0], ("src/main.rs", "fn main() {}\n")]);
+    let [linker, temporary] = ["waits", "temporary"].map(|name| project.0.path().join(name));
+    fs::write(&linker, "#!/bin/sh\ntouch linking; exec sleep 100\n").unwrap();
+    fs::set_permissions(&linker, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    let mut slimline = project.slimline(&["cargo", "build"]);
+    slimline.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", &linker).env("TMPDIR", &temporary);
+    let mut slimline = slimline.process_group(0).spawn().unwrap();
+    let wait_for = |what: &str, is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            sleep(Duration::from_millis(20));
+        }
+    };
+    let ours = || {
+        let files = fs::read_dir(&temporary).unwrap().map(|file| file.unwrap().file_name());
+        files.filter(|name| name.to_str().unwrap().starts_with("slimline-")).count()
+    };
+    wait_for("it links", &|| project.0.path().join("linking").exists());
+    assert_eq!(ours(), 1);
+    succeeds(Command::new("kill").args(["-INT", "--", &format!("-{}", slimline.id())]));
+    assert!(!slimline.wait().unwrap().success());
+    wait_for("all is tidy", &|| ours() == 0);
+}
