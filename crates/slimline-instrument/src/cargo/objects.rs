@@ -58,11 +58,10 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Reads what was written as text.
-    pub(super) fn parse(text: &str) -> Self {
-        let mut numbers = text.split(' ').map(|number| number.parse().unwrap_or_default());
-        let mut next = || numbers.next().unwrap_or_default();
-        Self { traced: next(), untraced: next() }
+    /// Reads what was written as text, if it is whole.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (traced, untraced) = text.strip_suffix('\n')?.split_once(' ')?;
+        Some(Self { traced: traced.parse().ok()?, untraced: untraced.parse().ok()? })
     }
 
     /// Whether nothing is traced of what has code.
@@ -73,7 +72,7 @@ impl Parts {
 
 impl fmt::Display for Parts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}", self.traced, self.untraced)
+        writeln!(formatter, "{} {}", self.traced, self.untraced)
     }
 }
 

@@ -86,7 +86,10 @@ impl Scratch {
     pub(super) fn parts(&self) -> Result<Parts, CargoError> {
         let file = self.directory.join(PARTS);
         match fs::read_to_string(&file) {
-            Ok(text) => Ok(Parts::parse(&text)),
+            Ok(text) => Parts::parse(&text).ok_or_else(|| {
+                let damage = "damaged, so nobody knows which parts are traced";
+                io_error(&file, io::Error::new(io::ErrorKind::InvalidData, damage))
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Parts::default()),
             Err(error) => Err(io_error(&file, error)),
         }
@@ -209,6 +212,12 @@ mod tests {
         let parts = Parts { traced: 17, untraced: 2 };
         tell(scratch.directory(), parts).unwrap();
         assert_eq!(scratch.parts().unwrap(), parts);
+        // Where the disk was full.
+        for damaged in ["", "17", "17 2", "17 x\n"] {
+            fs::write(scratch.directory().join(PARTS), damaged).unwrap();
+            let line = scratch.parts().unwrap_err().to_string();
+            assert!(line.ends_with("parts: damaged, so nobody knows which parts are traced"), "{line}");
+        }
         assert!(scratch.remarks().unwrap().is_empty());
         ["b", "a", "b"].iter().for_each(|line| remark(scratch.directory(), line).unwrap());
         assert!(scratch.remarks().unwrap().iter().eq(["a", "b"]));
