@@ -183,10 +183,13 @@ impl Both {
         }
     }
 
-    /// How much more the trace has than there is.
+    /// How much more loads, or stores, the trace has than there are: of both that which is further off.
     fn off(self) -> f64 {
         let Self { exact, traced } = self;
-        (traced.count() as f64 - exact.count() as f64) / exact.count().max(1) as f64
+        let all = exact.count().max(1) as f64;
+        let off = |exact: u64, traced: u64| (traced as f64 - exact as f64) / all;
+        let (loads, stores) = (off(exact.loads, traced.loads), off(exact.stores, traced.stores));
+        if loads.abs() > stores.abs() { loads } else { stores }
     }
 
     fn agree(self) -> bool {

@@ -253,8 +253,9 @@ pub(crate) struct Trace {
     /// Count only accesses of variables of this name
     #[arg(long = "variable", value_name = "GLOB")]
     pub(crate) variables: Vec<String>,
-    /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates
-    #[arg(long, conflicts_with = "output")]
+    /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates. Where
+    /// the program pauses tracing, functions that ended meanwhile are not known to have
+    #[arg(long, conflicts_with_all = ["output", "window"])]
     pub(crate) callers: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]

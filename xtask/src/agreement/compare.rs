@@ -51,10 +51,10 @@ pub(super) fn rows(structure: &Structure, skip: &[&str], site: &Site, reports: &
         let bytes = structure.element_bytes;
         let offset = (cell.offset + bytes - structure.start % bytes) % bytes;
         for &(wide, reads, writes) in &cell.sizes {
-            // As reports have it: divided among the fields that it reaches, by bytes; one that goes on into other elements
-            // counts where it begins.
-            let reached = if offset + wide <= bytes { wide } else { 1 };
-            for at in offset..offset + reached {
+            // As reports have it: divided among the fields that it reaches, by bytes, also those of the next element; what is
+            // wider than an element, as vectors over several, counts where it begins.
+            let reached = if wide <= bytes { wide } else { 1 };
+            for at in (offset..offset + reached).map(|at| at % bytes) {
                 // The smallest field that holds the byte: a member of a union or an array, not the whole.
                 let within = |(from, bytes, _): &&FieldKey| (*from..from + bytes).contains(&at);
                 let field = runs.keys().filter(within).min_by_key(|(_, bytes, _)| *bytes).cloned();
@@ -198,11 +198,14 @@ mod tests {
     fn wide_accesses_are_divided_by_bytes() {
         let report = Report { groups: vec![group(&["make p.c:3"], 10, &[(0, 0.5), (8, 0.5)])], ..Report::default() };
         let mut exact = site(&[(8, 30, 10), (0, 10, 0)]);
-        // Of field 0 all and of field 8 half; at field 8, and beyond the element.
+        // Of field 0 all and of field 8 half: 20 and 10. Field 0 alone: 10. Field 8 and the next element's field 0: 5 and 5.
         exact.fields[0].sizes = vec![(12, 30, 0), (8, 0, 10)];
         exact.fields[1].sizes = vec![(16, 10, 0)];
-        let rows = rows(&structure(), &[], &exact, &[report]).unwrap();
-        assert!((rows[0].exact - 0.6).abs() < 1e-9 && (rows[1].exact - 0.4).abs() < 1e-9, "{rows:?}");
+        let rows = super::rows(&structure(), &[], &exact, std::slice::from_ref(&report)).unwrap();
+        assert!((rows[0].exact - 0.7).abs() < 1e-9 && (rows[1].exact - 0.3).abs() < 1e-9, "{rows:?}");
+        exact.fields[1].sizes = vec![(32, 10, 0)];
+        let rows = super::rows(&structure(), &[], &exact, std::slice::from_ref(&report)).unwrap();
+        assert!((rows[1].exact - 0.4).abs() < 1e-9, "two elements at once: {rows:?}");
     }
 
     #[test]

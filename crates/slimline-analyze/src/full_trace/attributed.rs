@@ -34,6 +34,11 @@ const MOST_ACCESS_BYTES: u64 = 1 << 30;
 /// Addresses are below; above it stand processes, so that the memory of each is its own.
 const ADDRESS_BITS: u32 = 48;
 
+/// An access's address in its process.
+pub const fn own_address(address: u64) -> u64 {
+    address & ((1 << ADDRESS_BITS) - 1)
+}
+
 /// Makes accesses of records, in the order in which they come.
 #[derive(Debug, Default)]
 pub struct AttributedAccesses {

@@ -1,7 +1,7 @@
 //! Which functions of the program run within which: from records of their beginnings and ends.
 //!
-//! A function that an exception or `longjmp` leaves has no end: it ends with the one around it that has. Where a call took
-//! its caller's place on the stack, the caller has ended before.
+//! A function that `longjmp` leaves, or an exception for which it has nothing to do, has no end: it ends with the one around it
+//! that has. Where a call took its caller's place on the stack, the caller has ended before.
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
@@ -13,8 +13,17 @@ type FunctionNumber = u32;
 pub(super) type PathNumber = u32;
 /// Functions of a path, the innermost first; what they were called by is not told apart.
 const MOST_FUNCTIONS: usize = 8;
-/// Functions within each other that are kept; deeper ones are as if they were not told.
+/// Functions within each other that are kept; deeper ones are only counted.
 const MOST_DEEP: usize = 1 << 16;
+
+/// What runs in a stream.
+#[derive(Debug, Default)]
+struct Running {
+    /// The innermost last.
+    functions: Vec<FunctionNumber>,
+    /// How many run within these.
+    deeper: u64,
+}
 
 /// The calls of all threads.
 #[derive(Debug, Default)]
@@ -25,8 +34,8 @@ pub(super) struct Calls {
     functions: Vec<SiteId>,
     /// By index in [`Program::modules`] and name as linked.
     numbers: FxHashMap<(u32, Name), FunctionNumber>,
-    /// By process and stream: what runs, the innermost last.
-    running: FxHashMap<(u32, u32), Vec<FunctionNumber>>,
+    /// By process and stream.
+    running: FxHashMap<(u32, u32), Running>,
     paths: Vec<Vec<FunctionNumber>>,
     path_numbers: FxHashMap<Vec<FunctionNumber>, PathNumber>,
 }
@@ -55,25 +64,28 @@ impl Calls {
     /// The function of this site begins.
     pub(super) fn begin(&mut self, stream: (u32, u32), site: SiteId) {
         let running = self.running.entry(stream).or_default();
-        if running.len() < MOST_DEEP {
-            running.push(self.by_site[site.0 as usize]);
+        if running.functions.len() < MOST_DEEP {
+            running.functions.push(self.by_site[site.0 as usize]);
+        } else {
+            running.deeper += 1;
         }
     }
 
     /// It is about to return.
     pub(super) fn end(&mut self, stream: (u32, u32), site: SiteId) {
         let function = self.by_site[site.0 as usize];
-        if let Some(running) = self.running.get_mut(&stream)
-            && let Some(at) = running.iter().rposition(|it| *it == function)
-        {
-            running.truncate(at);
+        let Some(running) = self.running.get_mut(&stream) else { return };
+        if running.deeper > 0 {
+            running.deeper -= 1;
+        } else if let Some(at) = running.functions.iter().rposition(|it| *it == function) {
+            running.functions.truncate(at);
         }
     }
 
     /// Who called for what the stream does now in this function: not the function itself, and one that calls itself once.
     pub(super) fn path(&mut self, stream: (u32, u32), function: (u32, Name)) -> PathNumber {
         let own = self.numbers.get(&function).copied();
-        let running = self.running.get(&stream).map(Vec::as_slice).unwrap_or_default();
+        let running = self.running.get(&stream).map(|running| &*running.functions).unwrap_or_default();
         let mut path: Vec<FunctionNumber> = Vec::new();
         let mut before = own;
         for &function in running.iter().rev() {
@@ -166,6 +178,10 @@ mod tests {
         for _ in 0..2 * MOST_DEEP {
             calls.begin((0, 0), SiteId(2));
         }
-        assert_eq!(calls.running[&(0, 0)].len(), MOST_DEEP);
+        assert_eq!(calls.running[&(0, 0)].functions.len(), MOST_DEEP);
+        for _ in 0..2 * MOST_DEEP {
+            calls.end((0, 0), SiteId(3));
+        }
+        assert_eq!(calls.running[&(0, 0)].functions, [0], "`main` goes on");
     }
 }

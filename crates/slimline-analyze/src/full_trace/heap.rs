@@ -487,4 +487,49 @@ mod tests {
         assert_eq!(allocated(&heap), [(SiteId(0), blocks)]);
         assert_eq!(heap.unknown_frees(), 1);
     }
+
+    /// `pool_take` cuts blocks of a chunk of `malloc`'s, also of its beginning, and begins anew twice; `xmalloc` returns what
+    /// `malloc` gave it.
+    #[test]
+    fn what_is_cut_of_a_block_leaves_it_below_and_what_is_handed_on_is_one() {
+        use SiteKind::*;
+        let mut builder = ModuleBuilder::new();
+        let names = ["malloc", "pool_take", "xmalloc", "main"].map(|name| builder.name(name));
+        let [malloc, take, xmalloc, main] = names;
+        let allocates = |detail, function| Site { detail, function, ..Site::new(Allocate, 0) };
+        let load = |function| Site { function, ..Site::new(Load, 8) };
+        for sites in [
+            [allocates(malloc, take), load(take)],
+            [allocates(take, main), load(main)],
+            [allocates(malloc, xmalloc), load(xmalloc)],
+            [allocates(xmalloc, main), load(main)],
+        ] {
+            builder.segment(sites);
+        }
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let mut run = vec![(0, vec![0x1000, 4096, 0x1ff0])];
+        for _ in 0..3 {
+            // Each accesses its first word.
+            run.extend((0..4).map(|block| (1, vec![0x1000 + block * 64, 64, 0x1000 + block * 64])));
+        }
+        run.push((0, vec![0x8000, 16, 0x1800]));
+        run.extend([(2, vec![0x9000, 48, 0x9000]), (3, vec![0x9000, 40, 0x9008])]);
+        let (words, visits) = visits_of(&program, &run);
+        let mut heap = HeapAccesses::default();
+        heap.update(
+            &program,
+            &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
+        );
+        let blocks: Vec<_> = allocated(&heap).into_iter().map(|(site, of)| (site.0, of.blocks, of.bytes)).collect();
+        assert_eq!(blocks, [(0, 2, 4096 + 16), (2, 12, 12 * 64), (6, 1, 40)]);
+        let mut loads: Vec<_> = heap
+            .accesses(&program)
+            .map(|(site, spot, sum)| (heap.blocks.site_of(spot.group).0, site.0, sum.loads))
+            .collect();
+        loads.sort_unstable();
+        // What lies behind the pool's blocks is still the chunk's.
+        assert_eq!(loads, [(0, 1, 2), (2, 3, 12), (4, 5, 1), (6, 7, 1)]);
+    }
 }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A number means the same in each copy of the function, also one that the program keeps in its data, as interpreters do
-//! that translate programs into labels. What does it is LLVM's pass for processors that had better not jump to addresses
+//! that translate programs into labels. (No function is changed whose labels are given to inline assembly, which would jump to
+//! numbers; who keeps them for assembly elsewhere, or prints them, sees the numbers.) What does it is LLVM's pass for processors that had better not jump to addresses
 //! from memory (`indirectbr-expand`), which asks each function for such a processor.
 
 use std::collections::HashSet;
@@ -36,7 +37,8 @@ impl Module<'_> {
     /// Makes switches over numbers of all jumps to labels.
     pub fn number_labels(&mut self) -> Result<(), LlvmError> {
         let left_alone = self.attribute_kind("optnone");
-        let functions = self.defined_functions().into_iter().filter(|function| function.jumps_to_labels());
+        let is_changed = |function: &Function<'_>| function.jumps_to_labels() && !function.gives_labels_to_assembly();
+        let functions = self.defined_functions().into_iter().filter(is_changed);
         let jumping: Vec<Jumping> = functions
             .map(|function| Jumping {
                 function: function.value().raw,
@@ -70,8 +72,8 @@ impl Module<'_> {
         Ok(())
     }
 
-    /// The pass has the first label, whose number is 1, stand for whatever has no other: it gets its own case, as then no code asks
-    /// whether it is any.
+    /// The pass has the first label, whose number is 1, stand for whatever has no other: it gets its own case, as then no code
+    /// asks whether it is any.
     fn leave_out_other_labels(&self, function: api::Value, switch: Value<'_>) {
         let api = self.api();
         // SAFETY: a function of this module and a switch over 64-bit integers in it; the first successor is where it goes
@@ -107,6 +109,12 @@ impl<'m> Function<'m> {
     /// Whether it jumps to addresses of labels.
     pub fn jumps_to_labels(self) -> bool {
         self.ends(Opcode::IndirectBranch).next().is_some()
+    }
+
+    fn gives_labels_to_assembly(self) -> bool {
+        let is_assembly = |user: &Value<'_>| user.called().is_some_and(Value::is_assembly);
+        let labels = self.0.users().into_iter().filter(|user| user.is(|api| api.LLVMIsABlockAddress));
+        labels.into_iter().any(|label| label.users().iter().any(is_assembly))
     }
 
     fn switches(self) -> impl Iterator<Item = Value<'m>> {

@@ -89,7 +89,7 @@ impl<'m> Value<'m> {
         (!raw.is_null()).then_some(Self { module, raw })
     }
 
-    fn is(self, test: impl FnOnce(&api::Api) -> unsafe extern "C" fn(api::Value) -> api::Value) -> bool {
+    pub(super) fn is(self, test: impl FnOnce(&api::Api) -> unsafe extern "C" fn(api::Value) -> api::Value) -> bool {
         // SAFETY: these tests take any value.
         !unsafe { test(self.module.api())(self.raw) }.is_null()
     }
@@ -207,6 +207,14 @@ impl<'m> Value<'m> {
         const MUST: i32 = 2;
         // SAFETY: a call instruction.
         self.does(&[Opcode::Call]) && unsafe { (self.module.api().LLVMGetTailCallKind)(self.raw) } == MUST
+    }
+
+    /// Whether it is a call that may take its function's place on the stack, if it is the last thing that the function does.
+    pub fn may_tail(self) -> bool {
+        const TAIL: i32 = 1;
+        // SAFETY: a call instruction.
+        let kind = self.does(&[Opcode::Call]).then(|| unsafe { (self.module.api().LLVMGetTailCallKind)(self.raw) });
+        kind == Some(TAIL) || self.is_must_tail()
     }
 
     /// Whether it is a volatile access.

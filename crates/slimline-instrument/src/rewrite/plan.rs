@@ -92,7 +92,9 @@ impl<'m, 't> Planner<'m, 't> {
             return None;
         }
         let blocks = function.blocks();
-        let mut gathered = Gathered::default();
+        // What `-fno-optimize-sibling-calls` asks for.
+        let keeps_frames = function.text_attribute("disable-tail-calls").is_some_and(|value| value == "true");
+        let mut gathered = Gathered { keeps_frames, ..Gathered::default() };
         for block in &blocks {
             self.gather(*block, &mut gathered);
         }
@@ -179,13 +181,17 @@ impl<'m, 't> Planner<'m, 't> {
                 continue;
             }
             let rest = &instructions[index + 1..];
-            // Where nothing is left to do in this block but to return, the cursor is in its place: the call may become a
-            // jump, and one that must has nothing else but the return behind it. So the function's end is told before it.
+            // Where nothing is left to do in this block but to return, the call may become a jump, and one that must has nothing
+            // else but the return behind it. So the function's end is told before it, and the cursor is in its place.
             let ends_here = rest.iter().find(|next| !is_remark(**next)).and_then(|next| next.opcode());
+            let may_jump = instruction.is_must_tail()
+                || instruction.may_tail()
+                    && deed.after.is_empty()
+                    && !gathered.keeps_frames
+                    && ends_here == Some(Opcode::Return);
             let is_last = deed.is_boundary
-                && instruction.invoke_ends().is_none()
-                && (instruction.is_must_tail()
-                    || deed.after.is_empty() && matches!(ends_here, Some(Opcode::Return | Opcode::Unreachable)));
+                && (may_jump || deed.after.is_empty() && ends_here == Some(Opcode::Unreachable))
+                && instruction.invoke_ends().is_none();
             let returns = is_return || is_last && ends_here != Some(Opcode::Unreachable);
             if returns && !is_left {
                 self.add(function, instruction, Touch::end_of_function(SiteKind::Leave), &mut segment, steps);
@@ -300,6 +306,8 @@ struct Gathered<'m> {
     accesses: usize,
     /// Other code of the program's may run within it.
     calls: bool,
+    /// None of its calls takes its place on the stack.
+    keeps_frames: bool,
     returns_twice: bool,
     heads: HashMap<Block<'m>, Head<'m>>,
 }

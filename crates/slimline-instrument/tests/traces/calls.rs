@@ -59,6 +59,7 @@ int main(void) {
             ("jumped", 1),
             ("leaf", 1),
             ("sum", 1),
+            ("leaf", 2),
         ];
         let found: Vec<_> = calls.iter().map(|(name, depth)| (name.as_str(), *depth)).collect();
         assert_eq!(&found[..expected.len()], expected, "{level}");

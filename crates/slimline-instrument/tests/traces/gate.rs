@@ -88,6 +88,28 @@ int main(void) {
 }
 
 #[test]
+fn labels_that_assembly_jumps_to_stay_addresses() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+static volatile int steps;
+__attribute__((noinline)) static int jump(int n) {
+    static const void *const labels[] = { &&once, &&twice };
+    const void *there = &&there;
+    int distance;
+    __asm__("leaq 0f(%%rip), %%rax\n0: subq %%rax, %1\n movl %k1, %0" : "=r"(distance), "+r"(there) : "r"(&&there) : "rax", "cc");
+    if (distance == 0) return -1;
+    goto *labels[n & 1];
+twice: steps++;
+once: steps++;
+there: return steps + (distance > -4096 && distance < 4096);
+}
+int main(void) { printf("%d %d %d\n", jump(0), jump(1), jump(0)); return 0; }
+"#;
+    let trace = trace_c(SOURCE, &["-O2"]);
+    assert_eq!(trace.count(|site| site.is(Store, "jump") && site.variable == "steps"), 4);
+}
+
+#[test]
 fn arguments_and_results_of_every_kind_pass() {
     const SOURCE: &str = r#"
 #include <complex.h>

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use slimline_analyze::full_trace::attributed::own_address;
 use slimline_analyze::full_trace::findings::Place;
 use slimline_analyze::origins::{DataKind, Origins};
 use slimline_report::dot;
@@ -20,8 +22,6 @@ use crate::say;
 
 /// Rows of a file of accesses: what is held in memory, and what a query reads at a time.
 const ROWS: usize = 1 << 20;
-/// Bits of an address that are the process' own; above them stands which process.
-const ADDRESS_BITS: u32 = 48;
 
 pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     match (options.to, &options.output) {
@@ -43,7 +43,8 @@ fn parquet(options: &cli::Export, output: &Path) -> anyhow::Result<()> {
         options.from.metadata().with_context(|| options.from.display().to_string())?;
         bail!("{}: no trace: wanted is what slimline trace -o wrote", options.from.display());
     }
-    fs::create_dir(output).with_context(|| output.display().to_string())?;
+    // Addresses and names of the program are its owner's, as in the trace.
+    fs::DirBuilder::new().mode(0o700).create(output).with_context(|| output.display().to_string())?;
     let input = AccessInput { trace: options.from.clone(), from: None, callers: options.callers };
     let mut writer = Writer { directory: output.to_owned(), rows: TracedAccesses::default(), files: 0, failed: None };
     let written = accesses::read(&input, &mut writer).and_then(|accesses| {
@@ -83,7 +84,7 @@ impl Consumer for Writer {
         for &Access { address, key, bytes, kind, .. } in accesses {
             self.rows.push(TracedAccess {
                 key,
-                address: Avma(address & ((1 << ADDRESS_BITS) - 1)),
+                address: Avma(own_address(address)),
                 bytes,
                 loads: kind != AccessKind::Store,
                 stores: kind.stores(),

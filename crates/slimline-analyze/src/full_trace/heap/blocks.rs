@@ -4,15 +4,18 @@ use std::collections::HashSet;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
+use slimline_trace::stream::sites::{Name, SiteKind};
 
 use super::super::TraceBatch;
 use super::super::calls::{Calls, PathNumber};
 use super::super::elements::{Content, Elements};
-use super::live_blocks::{Block, Group, LiveBlocks};
+use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
 
 /// Calls of `realloc` within each other that are kept: a program's own allocator may call the C library's.
 const MOST_RESIZED: usize = 16;
+
+/// Bytes that an allocator may ask for beyond twice what it was asked for, to return all of it.
+const MOST_ROUNDED: u64 = 64;
 
 /// What was allocated at a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,13 +146,13 @@ impl Allocations {
                 }
             }
             (SiteKind::Allocate, &[start, bytes]) => {
-                self.take_over(live, id.0, start);
+                self.make_way(live, id.0, start, bytes);
                 let group = self.group(batch, id.0);
                 self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
             (SiteKind::AllocateZeroed, &[start, count, bytes]) => {
                 let bytes = count.saturating_mul(bytes);
-                self.take_over(live, id.0, start);
+                self.make_way(live, id.0, start, bytes);
                 let group = self.group(batch, id.0);
                 self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
@@ -170,7 +173,7 @@ impl Allocations {
                     // It failed, and the old block stays.
                     (Some(block), 0) if bytes != 0 => self.keep(live, block),
                     (before, _) => {
-                        self.take_over(live, id.0, new);
+                        self.make_way(live, id.0, new, bytes);
                         let (group, content) = match before {
                             Some(block) => (block.group, block.content),
                             None => (self.group(batch, id.0), Content::default()),
@@ -205,8 +208,6 @@ impl Allocations {
         if start == 0 || start.checked_add(bytes).is_none_or(|end| end > 1 << 57) {
             return;
         }
-        // A block that was there was freed by code that is not traced.
-        self.release(live, start);
         live.insert(Block { start, end: start + bytes, group, content });
         let (_, total) = &mut self.groups[group as usize];
         total.blocks += 1;
@@ -215,15 +216,21 @@ impl Allocations {
         total.peak_bytes = total.peak_bytes.max(total.live_bytes);
     }
 
-    /// An allocator of the program's own returned a block: what it was allocated as within is the same block.
-    fn take_over(&mut self, live: &mut LiveBlocks, site: u32, start: u64) {
-        if start == 0 || !self.sites[site as usize].is_outer {
+    /// What becomes of a block that begins where a new one of so many bytes does. What an allocator of the program's own returned as
+    /// another one gave it is the same block, which is taken over; what it cut its block of stays below (a pool's chunk). Anything
+    /// else was freed by code that is not traced, or with its pool.
+    fn make_way(&mut self, live: &mut LiveBlocks, site: u32, start: u64, bytes: u64) {
+        let Some(there) = live.beginning_at(start).filter(|_| start != 0) else { return };
+        let (own, other) = (self.sites[site as usize], self.sites[self.groups[there.group as usize].0.site as usize]);
+        let is_of_another = own.is_outer && own.allocator != other.allocator;
+        let is_cut = there.end - there.start > bytes.saturating_mul(2).saturating_add(MOST_ROUNDED);
+        if is_of_another && is_cut && bytes <= LARGE_BYTES {
             return;
         }
-        if let Some(block) = self.release(live, start) {
-            let (_, total) = &mut self.groups[block.group as usize];
+        if self.release(live, start).is_some() && is_of_another && !is_cut {
+            let (_, total) = &mut self.groups[there.group as usize];
             total.blocks = total.blocks.saturating_sub(1);
-            total.bytes = total.bytes.saturating_sub(block.end - block.start);
+            total.bytes = total.bytes.saturating_sub(there.end - there.start);
         }
     }
 
@@ -253,6 +260,8 @@ impl Allocations {
 struct Allocating {
     /// It calls an allocator of the program's own, which is traced, too.
     is_outer: bool,
+    /// Which allocator that is, by a number of our own.
+    allocator: u32,
     /// The function that it was compiled into: index in [`Program::modules`], and name as linked.
     function: (u32, Name),
 }
@@ -262,9 +271,15 @@ fn allocating(program: &Program) -> Vec<Allocating> {
     let sites = || (0..program.site_count() as u32).map(|site| (SiteId(site), program.site(SiteId(site))));
     let functions: HashSet<&str> = sites().map(|(_, (module, site))| module.name(site.function)).collect();
     let allocates = |kind| matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
-    let of_site = |(id, (module, site)): (SiteId, (&Module, &Site))| Allocating {
-        is_outer: allocates(site.kind) && functions.contains(module.name(site.detail)),
-        function: (program.module_index(id), site.function),
-    };
-    sites().map(of_site).collect()
+    let mut allocators: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut allocating = Vec::with_capacity(program.site_count());
+    for (id, (module, site)) in sites() {
+        let (name, next) = (module.name(site.detail), allocators.len() as u32);
+        allocating.push(Allocating {
+            is_outer: allocates(site.kind) && functions.contains(name),
+            allocator: *allocators.entry(name).or_insert(next),
+            function: (program.module_index(id), site.function),
+        });
+    }
+    allocating
 }

@@ -17,11 +17,11 @@ const GRAIN_BYTES: u64 = 16;
 const PAGE_GRAINS: usize = 4096;
 const PAGE_BYTES: u64 = GRAIN_BYTES * PAGE_GRAINS as u64;
 /// Larger blocks are in the tree.
-const LARGE_BYTES: u64 = 1 << 18;
+pub(super) const LARGE_BYTES: u64 = 1 << 18;
 /// Gaps that are known at a time: 256 MiB of stacks and variables. Addresses that nobody has must not fill our memory.
 const MOST_GAPS: usize = 4096;
 
-/// Whose block it is: an allocation site's number; [`NO_GROUP`] of gaps.
+/// Whose block it is: the number of a group ([`super::blocks`]); [`NO_GROUP`] of gaps.
 pub(in crate::full_trace) type Group = u32;
 /// Of addresses outside blocks.
 pub(in crate::full_trace) const NO_GROUP: Group = u32::MAX;
@@ -145,6 +145,12 @@ impl LiveBlocks {
         };
         let kept = &self.kept[number.0 as usize];
         if (kept.start..kept.end).contains(&address) { number } else { BlockNumber(0) }
+    }
+
+    /// The innermost block at an address, if it begins there.
+    pub(super) fn beginning_at(&mut self, start: u64) -> Option<Block> {
+        let number = self.find(start);
+        Some(self.block(number)).filter(|block| block.group != NO_GROUP && block.start == start)
     }
 
     /// Makes a gap of a page without small blocks, unless a large one is there, too.
