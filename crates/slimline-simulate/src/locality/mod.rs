@@ -146,11 +146,14 @@ impl Locality {
     fn read_ahead(&mut self, accesses: &[Access]) {
         self.simulation.read_ahead(accesses);
         let mut lines = [(0, 0); TOGETHER];
-        for (access, line) in accesses.iter().zip(&mut lines) {
+        let mut count = 0;
+        // Lines of code have no distances, and so are to have no numbers.
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let core = self.simulation.machine().core_of(access.thread);
-            *line = (core, (access.address & (u64::MAX >> 4)) >> self.line_shift);
+            lines[count] = (core, (access.address & (u64::MAX >> 4)) >> self.line_shift);
+            count += 1;
         }
-        self.distances.read_ahead(&lines[..accesses.len()]);
+        self.distances.read_ahead(&lines[..count]);
     }
 
     fn one(&mut self, access: &Access) {
@@ -312,8 +315,9 @@ mod tests {
     fn what_straddles_lines_counts_for_each() {
         let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
         let access = Access { address: 60, key: 0, bytes: 8, thread: 0, kind: AccessKind::Modify };
-        locality.take(&[access, access, Access { kind: AccessKind::Fetch, ..access }]);
+        locality.take(&[access, access, Access { kind: AccessKind::Fetch, address: 4096, ..access }]);
         let found = locality.finish().unwrap();
+        assert_eq!(found.lines, 2, "lines of code are none");
         // A modification is a load, then a store that hits.
         assert_eq!(found.keys[0].costs, costs(4, 2, 2, 2 * 102 + 2 * 4, [196, 0, 0, 0, 0]));
     }

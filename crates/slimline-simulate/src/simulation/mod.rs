@@ -106,10 +106,10 @@ impl Simulation {
         }
         let mut lines = [(0, Line { at: 0, number: 0 }); TOGETHER];
         let mut count = 0;
-        for access in accesses {
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let core = self.machine.core_of(access.thread) as usize;
             let at = first_byte(access) >> self.line_shift;
-            if !self.hierarchy.is_newest(core, at) {
+            if !(self.has_quick_hits && self.hierarchy.is_newest(core, at)) {
                 lines[count] = (core, self.hierarchy.line(at));
                 count += 1;
             }
