@@ -75,6 +75,12 @@ pub enum AddressTraceError {
         /// How it begins.
         text: String,
     },
+    /// It is what could be traced.
+    #[error(
+        "a program, and no trace of one: compile it with slimline cc or slimline cargo, and have its accesses written by \
+         slimline trace -o DIR -- COMMAND"
+    )]
+    Program,
     /// There is no access in it.
     #[error("holds no access{0}")]
     Empty(&'static str),
@@ -111,6 +117,9 @@ fn read(
             input.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut text).map_err(AddressTraceError::Read)?;
         if bytes == 0 {
             break;
+        }
+        if line == 1 && text.starts_with(b"\x7fELF") {
+            return Err(AddressTraceError::Program);
         }
         let wrong = |reason| AddressTraceError::Line { line, reason, text: beginning(&text) };
         if bytes as u64 == MOST_LINE_BYTES && !text.ends_with(b"\n") {
@@ -259,6 +268,7 @@ mod tests {
             ("", "holds no access (lackey writes them with --trace-mem=yes)"),
             ("==1== x\n", "holds no access (lackey writes them with --trace-mem=yes)"),
             ("3 0\n", "holds no access (lackey writes them with --trace-mem=yes)"),
+            ("\x7fELF\u{2}\u{1}\n 3", "a program, and no trace of one: compile it with slimline cc"),
             ("hello\n", "line 1: neither Valgrind's lackey"),
             (" L 10,4\nhello\n", "line 2: not an access as lackey writes it"),
             (" L 10\n", "line 1: no size behind a comma: \" L 10\""),
