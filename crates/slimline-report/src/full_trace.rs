@@ -190,6 +190,9 @@ pub struct SiteCount {
     /// Where.
     #[serde(flatten)]
     pub position: Position,
+    /// Where in a library that is, if it was inlined from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inlined: Option<Position>,
     /// `load`, `store`, `copy` …
     pub kind: &'static str,
     /// What it accesses, where that is known.
@@ -351,6 +354,7 @@ impl From<&SiteRow> for SiteCount {
     fn from(row: &SiteRow) -> Self {
         Self {
             position: (&row.place).into(),
+            inlined: row.inlined.as_ref().map(Position::from),
             kind: row.kind.name(),
             variable: known(&row.variable),
             field: known(&row.field),

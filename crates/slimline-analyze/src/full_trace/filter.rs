@@ -11,7 +11,8 @@ const MOST_NEAR: usize = 6;
 /// of each list matches, of lists that have any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Functions: the one that it was written in, those into which that was inlined, also as linked.
+    /// Functions: the one that it was written in, those into which that was inlined, also as linked; whole paths, or the
+    /// last parts of them.
     pub functions: Vec<String>,
     /// Files of those: whole paths, or the last parts of them.
     pub files: Vec<String>,
@@ -61,7 +62,8 @@ impl Filter {
         let names = sort.names(module, site);
         match sort {
             Sort::File => any(self.patterns(sort), names.into_iter().flat_map(ends)),
-            _ => any(self.patterns(sort), names),
+            Sort::Function => any(self.patterns(sort), names.into_iter().flat_map(|name| [name, last_of(name)])),
+            Sort::Type | Sort::Variable => any(self.patterns(sort), names),
         }
     }
 }
@@ -142,6 +144,29 @@ fn edits(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
+/// What a function of a path is called without it: `sum` of `app::sum::<i32>`, `next` of `<app::List as Iterator>::next`.
+fn last_of(path: &str) -> &str {
+    let (mut start, mut end, mut depth) = (0, path.len(), 0_u32);
+    let bytes = path.as_bytes();
+    for (at, byte) in path.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => {
+                if depth == 0 && byte == b'<' && path[..at].ends_with("::") {
+                    end = at - 2;
+                }
+                depth += 1;
+            }
+            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
+            b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && bytes[at..].starts_with(b"::") && bytes.get(at + 2) != Some(&b'<') => {
+                (start, end) = (at + 2, path.len());
+            }
+            _ => {}
+        }
+    }
+    path.get(start..end).unwrap_or(path)
+}
+
 /// A path, and what is left of it behind each `/`.
 fn ends(path: &str) -> impl Iterator<Item = &str> {
     std::iter::once(path).chain(path.match_indices('/').map(|(at, _)| &path[at + 1..]))
@@ -196,6 +221,24 @@ mod tests {
             Some((wanted, rest)) => {
                 text.split_first().is_some_and(|(c, text)| (wanted == c || *wanted == '?') && twin(rest, text))
             }
+        }
+    }
+
+    #[test]
+    fn functions_are_known_by_the_last_of_their_path() {
+        let cases = [
+            ("sum", "sum"),
+            ("app::sum", "sum"),
+            ("app::sum::<i32>", "sum"),
+            ("app::sum::<i32>::{closure#0}", "{closure#0}"),
+            ("<app::List as core::iter::Iterator>::next", "next"),
+            ("app::apply::<fn(a::B) -> c::D>", "apply"),
+            ("operator<", "operator<"),
+            ("a::", ""),
+            ("", ""),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(last_of(path), expected, "{path}");
         }
     }
 

@@ -29,8 +29,10 @@ pub struct Place {
 /// One site that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteRow {
-    /// Where.
+    /// Where: what a library has inlined there is its user's.
     pub place: Place,
+    /// Where in the library that is, if it is.
+    pub inlined: Option<Place>,
     /// What it does.
     pub kind: SiteKind,
     /// The variable; empty where it is not known.
@@ -135,7 +137,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             findings.unwanted.add(accesses);
             continue;
         }
-        let place = place(module, site);
+        let (place, inlined) = written_at(module, site);
         let (variable, own) = (module.name(site.variable).to_owned(), field(module, site));
         findings.total.add(accesses);
         variables.add(&variable, accesses);
@@ -167,7 +169,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         let of_site = of_site.rows();
         of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
         let field = of_site.into_iter().next().map(|row| row.name).unwrap_or_default();
-        findings.sites.push(SiteRow { place, kind: site.kind, variable, field, visits, accesses });
+        findings.sites.push(SiteRow { place, inlined, kind: site.kind, variable, field, visits, accesses });
     }
     add_unsure(&mut structures, program, analysis, &by_spot);
     findings.sites.sort_by(|a, b| {
@@ -335,16 +337,32 @@ pub(super) fn function_of(program: &Program, id: SiteId) -> Place {
 /// Rust's are looked through: they are in every program's.
 pub(super) fn allocated_at(module: &Module, site: &Site) -> (Place, Vec<Place>) {
     let mut frames: Vec<Place> = module.frames_of(site).map(|frame| place_of(module, site, frame)).collect();
-    let is_own = |place: &Place| {
-        let file = &*place.file;
-        let is_header = file.starts_with("/usr/") && file.contains("/include/");
-        !is_header && !toolchain_source::is_rusts(file)
-    };
     frames.drain(..frames.iter().position(is_own).unwrap_or(frames.len().saturating_sub(1)));
     if frames.is_empty() {
         return (place(module, site), Vec::new());
     }
     (frames.remove(0), frames)
+}
+
+/// Whether a place is not in the C++ library or Rust's.
+fn is_own(place: &Place) -> bool {
+    let file = &*place.file;
+    let is_header = file.starts_with("/usr/") && file.contains("/include/");
+    !is_header && !toolchain_source::is_rusts(file)
+}
+
+/// Where a site was written in the program's own source, and where in a library if that was inlined there. Of a library's function
+/// that is no part of another it is that.
+fn written_at(module: &Module, site: &Site) -> (Place, Option<Place>) {
+    let innermost = place(module, site);
+    if is_own(&innermost) {
+        return (innermost, None);
+    }
+    let mut frames = module.frames_of(site).map(|frame| place_of(module, site, frame));
+    match frames.find(is_own) {
+        Some(own) => (own, Some(innermost)),
+        None => (innermost, None),
+    }
 }
 
 fn place_of(module: &Module, site: &Site, frame: &Frame) -> Place {
@@ -426,6 +444,35 @@ mod tests {
     use super::super::filter::Filter;
     use super::super::tests::visits_of;
     use super::*;
+
+    #[test]
+    fn what_a_library_has_inlined_is_its_users() {
+        let mut builder = ModuleBuilder::new();
+        let [total, fold, own, core, header] = [
+            "app::total",
+            "fold",
+            "/w/src/main.rs",
+            "/rustc/0a1b2c3d4e5f60718293a4b5c6d7e8f901234567/library/core/src/iter/range.rs",
+            "/usr/include/c++/12/bits/stl_vector.h",
+        ]
+        .map(|text| builder.name(text));
+        let frame = |function, file, line, caller| Frame { function, file, line, column: 0, caller };
+        let outer = builder.frame(frame(total, own, 7, None));
+        let [of_core, of_header] = [core, header].map(|file| builder.frame(frame(fold, file, 80, Some(outer))));
+        let alone = builder.frame(frame(fold, core, 80, None));
+        let sites = [of_core, of_header, outer, alone].map(|frame| Site {
+            function: total,
+            frame: Some(frame),
+            ..Site::new(SiteKind::Load, 8)
+        });
+        let module = builder.finish("main.rs", "main.o", "/w", "test");
+        let found = sites.map(|site| {
+            let (place, inlined) = written_at(&module, &site);
+            (place.function, place.line, inlined.map(|place| (place.function, place.line)))
+        });
+        let own = |inlined: Option<u32>| ("app::total".to_owned(), 7, inlined.map(|line| ("fold".to_owned(), line)));
+        assert_eq!(found, [own(Some(80)), own(Some(80)), own(None), ("fold".to_owned(), 80, None)]);
+    }
 
     #[test]
     fn sites_of_one_name_are_put_together() {

@@ -437,6 +437,7 @@ mod tests {
             variables: vec![named("list", 1_500_000, 0), named("", 0, 500_000)],
             sites: vec![SiteCount {
                 position: at(7),
+                inlined: None,
                 kind: "load",
                 variable: Some("list".to_owned()),
                 field: Some("node.next".to_owned()),
