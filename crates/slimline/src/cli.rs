@@ -121,7 +121,9 @@ fn rows(text: &str) -> Result<usize, String> {
         LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler\n\
         (docs/what-a-program-sees.md). Programs that can't be preloaded (static ones, Go, musl) and those that run\n\
         already are sampled from outside, by perf's ring buffers, and see nothing. An existing slimline.data with\n\
-        samples becomes slimline.data.old.")]
+        samples becomes slimline.data.old.\n\n\
+        Allocators of the program's own are those of slimline.toml in this directory, or of the file that\n\
+        SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Record {
     /// Directory to write the session to
     #[arg(short, long, value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
@@ -451,7 +453,9 @@ pub(crate) enum Tool {
 
 /// Say what this machine, and a command on it, allow and why.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  slimline doctor\n  slimline doctor -- ./program")]
+#[command(after_help = "Examples:\n  slimline doctor\n  slimline doctor -- ./program\n\n\
+        Allocators of the program's own are those of slimline.toml in this directory, or of the file that\n\
+        SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Doctor {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -139,7 +139,8 @@ impl Configuration {
             OwnAllocator { function, role, size, count, block, place, unit_bytes }
         };
         let calls = self.calls(|function, _| Ok(vec![function.to_owned()]))?;
-        let file = self.has_allocators().then(|| path::absolute(&self.file)).transpose().context(FILE)?;
+        let is_there = !self.file.as_os_str().is_empty();
+        let file = is_there.then(|| path::absolute(&self.file)).transpose().context(FILE)?;
         Ok(OwnAllocators { functions: calls.into_iter().map(of_call).collect(), is_named, file })
     }
 

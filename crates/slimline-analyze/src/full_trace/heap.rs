@@ -471,6 +471,50 @@ mod tests {
         assert_eq!(heap.unknown_frees(), 0);
     }
 
+    /// `xfree` and `xrealloc` of the program's own, which call `free` and `realloc`: inner calls are of the same blocks.
+    #[test]
+    fn what_is_handed_on_to_be_freed_is_one_block() {
+        let mut builder = ModuleBuilder::new();
+        let [malloc, free, realloc] = ["malloc", "free", "realloc"].map(|name| builder.name(name));
+        let [xfree, xrealloc, main] = ["xfree", "xrealloc", "main"].map(|name| builder.name(name));
+        let site = |kind, detail, function| Site { detail, function, ..Site::new(kind, 8) };
+        builder.segment([site(SiteKind::Allocate, malloc, main)]);
+        builder.segment([site(SiteKind::ResizeBegins, xrealloc, main)]);
+        builder.segment([site(SiteKind::ResizeBegins, realloc, xrealloc)]);
+        builder.segment([site(SiteKind::Resize, realloc, xrealloc)]);
+        builder.segment([site(SiteKind::Resize, xrealloc, main)]);
+        builder.segment([site(SiteKind::Free, xfree, main)]);
+        builder.segment([site(SiteKind::Free, free, xfree)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let unknown = |run: &[(u32, Vec<u64>)]| {
+            let (words, visits) = visits_of(&program, run);
+            let mut heap = HeapAccesses::default();
+            heap.update(
+                &program,
+                &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
+            );
+            (allocated(&heap), heap.unknown_frees())
+        };
+        let mut run = vec![
+            (0, vec![0x1000, 64]),
+            (1, vec![0x1000]),
+            (2, vec![0x1000]),
+            (3, vec![0x2000, 128]),
+            (4, vec![0x2000, 128]),
+            (5, vec![0x2000]),
+            (6, vec![0x2000]),
+        ];
+        let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 0, peak_bytes: 128 };
+        assert_eq!(unknown(&run), (vec![(SiteId(0), blocks)], 0));
+        // What was freed is not known any more.
+        run.push((6, vec![0x2000]));
+        assert_eq!(unknown(&run).1, 1);
+        // Nor is what was never allocated, which is one block each.
+        assert_eq!(unknown(&[(5, vec![0x7000]), (6, vec![0x7000]), (1, vec![0x8000]), (2, vec![0x8000])]).1, 2);
+    }
+
     #[test]
     fn peaks_and_unknown_blocks() {
         let mut run = run();

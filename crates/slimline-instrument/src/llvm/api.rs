@@ -93,6 +93,7 @@ api! {
         LLVMGetDiagInfoDescription(*mut DiagnosticInfo) -> *mut c_char;
         LLVMGetDiagInfoSeverity(*mut DiagnosticInfo) -> c_int;
         LLVMDisposeMessage(*mut c_char);
+        LLVMPrintValueToString(Value) -> *mut c_char;
         LLVMCreateMemoryBufferWithContentsOfFile(*const c_char, *mut *mut Buffer, *mut *mut c_char) -> Bool;
         LLVMDisposeMemoryBuffer(*mut Buffer);
         LLVMParseBitcodeInContext2(*mut Context, *mut Buffer, *mut *mut ModuleRaw) -> Bool;

@@ -5,6 +5,7 @@ use std::ffi::c_uint;
 use std::hash::{Hash, Hasher};
 use std::ptr::null_mut;
 
+use super::module::taken;
 use super::{Module, Value, api, text};
 
 /// What a node of metadata describes, as far as it matters here.
@@ -166,6 +167,18 @@ impl<'m> Metadata<'m> {
         const STATIC: i32 = 1 << 12;
         // SAFETY: a type.
         self.is_type() && unsafe { (self.module.api().LLVMDITypeGetFlags)(self.raw) } & STATIC != 0
+    }
+
+    /// Whether the optimizer has changed what a function of this type takes or returns, so that debuggers do not call it.
+    pub fn is_no_call_type(self) -> bool {
+        const SUBROUTINE_TYPE: i32 = 14;
+        if self.number() != SUBROUTINE_TYPE {
+            return false;
+        }
+        let api = self.module.api();
+        // The C API has no function that asks for it.
+        // SAFETY: a value; the text is ours to dispose of.
+        taken(api, unsafe { (api.LLVMPrintValueToString)(self.as_value()) }).contains("(cc: DW_CC_nocall,")
     }
 
     fn is_location(self) -> bool {

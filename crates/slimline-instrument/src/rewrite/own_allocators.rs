@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub use slimline_trace::wire::AllocatorRole;
 
 use super::touch::{Attributes, Touch, Word};
-use crate::llvm::{Function, Module, TypeKind, Value};
+use crate::llvm::{Function, Metadata, Module, TypeKind, Value};
 
 /// A function of an allocator. Arguments are counted from 1, as registers pass them: integers and pointers. 0 is none.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct OwnAllocators {
     pub functions: Vec<OwnAllocator>,
     /// Whether a linked name is that of a function as it is written in the source.
     pub is_named: fn(linked: &str, written: &str) -> bool,
-    /// The file that tells of them, for tools that run elsewhere.
+    /// The file that tells of them, or that there are none, for tools that run elsewhere: an absolute path.
     pub file: Option<PathBuf>,
 }
 
@@ -84,7 +84,7 @@ impl<'m> OwnCall<'m> {
             return Some(nothing);
         }
         let called = call.called().and_then(Value::as_function);
-        if called.and_then(parameters).is_some_and(|written| (call.arguments() as usize) < written) {
+        if called.is_some_and(|called| is_changed(called, call.arguments() as usize)) {
             // The optimizer has left out what nobody uses: which is which now?
             return None;
         }
@@ -127,10 +127,15 @@ fn in_registers<'m>(call: Value<'m>, attributes: &Attributes) -> Vec<Value<'m>> 
     arguments.filter(|value| matches!(value.r#type().kind(), TypeKind::Integer | TypeKind::Pointer)).collect()
 }
 
-/// How many parameters a function has in the source, if debug information tells.
-fn parameters(function: Function<'_>) -> Option<usize> {
+/// Whether the optimizer has given a function other parameters than it has in the source, if debug information tells.
+/// Numbers alone don't: what is empty is not passed, and what is large may be passed in parts.
+fn is_changed(function: Function<'_>, passed: usize) -> bool {
     const TYPE: usize = 4;
-    let types = function.subprogram()?.operand(TYPE)?.operands().last().copied()??.as_metadata();
-    // The first one is what it returns.
-    types.operands().len().checked_sub(1)
+    let r#type = function.subprogram().and_then(|subprogram| subprogram.operand(TYPE));
+    let types = r#type.and_then(|it| it.operands().last().copied().flatten());
+    let types = types.map(|types| types.as_metadata().operands()).unwrap_or_default();
+    // The first one is what it returns: that alone may have been left out. None at the end stands for the dots.
+    let Some((_, written)) = types.split_first() else { return false };
+    let written = written.len() - usize::from(written.last().is_some_and(Option::is_none));
+    written != passed && r#type.is_some_and(Metadata::is_no_call_type)
 }

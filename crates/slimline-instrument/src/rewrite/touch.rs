@@ -55,7 +55,7 @@ pub(super) struct Deed<'m> {
     pub(super) is_boundary: bool,
     /// What it returned and what may be seen now, told after it in one segment.
     pub(super) after: Vec<Touch<'m>>,
-    /// The allocator of the program's own that it calls otherwise than its user tells.
+    /// The allocator of the program's own that it calls otherwise than its user tells, as that names it.
     pub(super) unlike: Option<String>,
 }
 
@@ -212,7 +212,7 @@ impl<'m> Deed<'m> {
                 None => {
                     let why = format!("a call of {name} that is not as slimline.toml tells");
                     deed.before.push(Touch::untraced(&why));
-                    deed.unlike = Some(name.to_string());
+                    deed.unlike = Some(own.function.clone());
                 }
             }
         } else if let Some(allocator) = Allocator::named(&name)

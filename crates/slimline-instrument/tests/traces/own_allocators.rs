@@ -86,6 +86,44 @@ fn calls_of_allocators_that_are_told() {
     }
 }
 
+const TAGS: &str = r#"
+#include <cstdarg>
+#include <cstdio>
+struct tag {};
+static char room[1 << 16] __attribute__((aligned(16)));
+static volatile long at;
+__attribute__((noinline)) void *dots(void *pool, unsigned long bytes, ...) {
+    va_list more;
+    va_start(more, bytes);
+    at += bytes + (bytes > 1000 ? va_arg(more, int) : 0);
+    va_end(more);
+    return (char *)pool + at;
+}
+__attribute__((noinline)) void *tagged(unsigned long bytes, tag) { at += bytes; return room + at; }
+__attribute__((noinline)) static void *odd(long unused, tag, unsigned long bytes) { at += bytes; return room + at; }
+int main(int count, char **) {
+    void *blocks[] = {dots(room, 8 * count), tagged(16 * count, tag()), odd(1, tag(), 8 * count)};
+    for (void *block : blocks) std::printf("%ld\n", (char *)block - room);
+}
+"#;
+
+/// Dots and empty classes are parameters that no argument is passed for.
+#[test]
+fn parameters_that_are_not_passed() {
+    let allocate = |function, size| OwnAllocator { size, ..own(function, AllocatorRole::Allocate) };
+    let functions = vec![allocate("_Z4dotsPvmz", 2), allocate("_Z6taggedm3tag", 1), allocate("_ZL3oddl3tagm", 2)];
+    for level in ["-O0", "-O2"] {
+        let trace = trace_with(&[("program.cpp", TAGS)], &[level], functions.clone());
+        let bytes = |function: &str| {
+            let words = trace.words(|site| site.kind == Allocate_ && site.detail == function);
+            words.iter().map(|words| words[1]).collect::<Vec<_>>()
+        };
+        assert_eq!((bytes("_Z4dotsPvmz"), bytes("_Z6taggedm3tag")), (vec![8], vec![16]), "{level}");
+        let expected = if level == "-O0" { vec![8] } else { vec![] };
+        assert_eq!(bytes("_ZL3oddl3tagm"), expected, "{level}");
+    }
+}
+
 #[test]
 fn what_was_not_told_is_no_allocator() {
     let trace = trace_with(&[("program.c", SOURCE)], &["-O1"], Vec::new());

@@ -382,7 +382,7 @@ pub struct Node { next: *mut Node, key: u64 }
 pub struct Arena { room: Vec<u64>, used: usize }
 impl Arena {
     #[inline(never)]
-    pub fn make(&mut self, bytes: usize) -> *mut u8 {
+    pub fn make(&mut self, _empty: (), bytes: usize) -> *mut u8 {
         let block = unsafe { self.room.as_mut_ptr().add(self.used) };
         self.used += bytes / 8;
         block.cast()
@@ -393,7 +393,7 @@ fn main() {
     let mut arena = Arena { room: vec![0; 1 << 12], used: 8 };
     let mut list: *mut Node = std::ptr::null_mut();
     for key in 0..100 {
-        let node = arena.make(bytes).cast::<Node>();
+        let node = arena.make((), bytes).cast::<Node>();
         unsafe { node.write(Node { next: list, key }) };
         list = node;
     }
@@ -403,7 +403,7 @@ fn main() {
 }
 "#;
 
-/// They are known in what is compiled anew, which all is where they change.
+/// What is there already is compiled anew where they change.
 #[test]
 fn allocators_of_the_project_are_known() {
     let manifest = "[package]\nname = \"arena\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
@@ -426,6 +426,15 @@ fn allocators_of_the_project_are_known() {
     tell(&told.replace("size = 2", "size = 3"));
     let (blocks, is_unlike) = counted();
     assert!(!blocks.contains(&[100, 200]) && is_unlike, "{blocks:?}");
+    // Tools run elsewhere than slimline, which is told of files from where it runs, also where they tell of nothing.
+    let source = project.0.path().join("src");
+    for told in [told, ""] {
+        fs::write(source.join("own.toml"), told).unwrap();
+        // Compiled once more, also where it was with just these.
+        fs::write(source.join("main.rs"), ARENA).unwrap();
+        let mut build = project.slimline(&["cargo", "build", "--release", "--manifest-path", "../Cargo.toml"]);
+        succeeds(build.current_dir(&source).env("SLIMLINE_CONFIGURATION", "own.toml"));
+    }
 }
 
 #[test]

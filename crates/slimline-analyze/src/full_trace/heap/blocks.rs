@@ -11,7 +11,7 @@ use super::super::calls::{Calls, PathNumber};
 use super::super::elements::{Content, Elements};
 use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
 
-/// Calls of `realloc` within each other that are kept: a program's own allocator may call the C library's.
+/// Calls of `realloc`, and of what frees, within each other that are kept: a program's own allocator may call the C library's.
 const MOST_RESIZED: usize = 16;
 
 /// Bytes that an allocator may ask for beyond twice what it was asked for, to return all of it.
@@ -57,6 +57,8 @@ pub(in crate::full_trace) struct Allocations {
     calls: Option<Calls>,
     /// By process and stream: the blocks of the calls of `realloc` that have not returned, the innermost last.
     resized: FxHashMap<(u32, u32), Vec<Option<Block>>>,
+    /// By process and stream: blocks that the program's own functions took back, which may yet hand them on to another's.
+    handed_on: FxHashMap<(u32, u32), Vec<u64>>,
     /// By site.
     sites: Vec<Allocating>,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
@@ -159,7 +161,8 @@ impl Allocations {
             // From here on another thread may get its memory.
             (SiteKind::ResizeBegins, &[start]) => {
                 let block = if start == 0 { None } else { self.release(live, start) };
-                self.unknown_frees += u64::from(start != 0 && block.is_none());
+                let is_known = block.is_some() || self.is_being_resized(batch, start);
+                self.take_back(batch, id.0, start, is_known);
                 let resized = self.resized.entry((batch.process, batch.stream)).or_default();
                 // Those of calls that never came back, as they were left by an exception or a jump.
                 if resized.len() == MOST_RESIZED {
@@ -185,7 +188,7 @@ impl Allocations {
             }
             (SiteKind::Free, &[start, ..]) if start != 0 => {
                 let is_known = self.release(live, start).is_some() || self.is_being_resized(batch, start);
-                self.unknown_frees += u64::from(!is_known);
+                self.take_back(batch, id.0, start, is_known);
             }
             _ => return kind == SiteKind::Free,
         }
@@ -240,6 +243,28 @@ impl Allocations {
         resized.is_some_and(|resized| resized.iter().flatten().any(|block| block.start == start))
     }
 
+    /// A block is freed or resized, once or by functions that call each other: it is unknown where it is to the first one.
+    fn take_back(&mut self, batch: &TraceBatch<'_>, site: u32, start: u64, is_known: bool) {
+        let is_outer = self.sites[site as usize].is_outer;
+        if start == 0 || is_known && !is_outer {
+            return;
+        }
+        let handed_on = self.handed_on.entry((batch.process, batch.stream)).or_default();
+        let before = handed_on.iter().position(|&other| other == start);
+        self.unknown_frees += u64::from(!is_known && before.is_none());
+        match (is_outer, before) {
+            (true, None) => {
+                // Those that were not handed on, as a pool keeps its blocks.
+                if handed_on.len() == MOST_RESIZED {
+                    handed_on.remove(0);
+                }
+                handed_on.push(start);
+            }
+            (false, Some(before)) => drop(handed_on.remove(before)),
+            _ => {}
+        }
+    }
+
     /// Takes a release back.
     fn keep(&mut self, live: &mut LiveBlocks, block: Block) {
         live.insert(block);
@@ -255,7 +280,7 @@ impl Allocations {
     }
 }
 
-/// What is known of a site that may allocate.
+/// What is known of a site that may allocate or free.
 #[derive(Clone, Copy, Debug)]
 struct Allocating {
     /// It calls an allocator of the program's own, which is traced, too.
@@ -270,7 +295,12 @@ struct Allocating {
 fn allocating(program: &Program) -> Vec<Allocating> {
     let sites = || (0..program.site_count() as u32).map(|site| (SiteId(site), program.site(SiteId(site))));
     let functions: HashSet<&str> = sites().map(|(_, (module, site))| module.name(site.function)).collect();
-    let allocates = |kind| matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
+    let allocates = |kind| {
+        matches!(
+            kind,
+            SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize | SiteKind::ResizeBegins | SiteKind::Free
+        )
+    };
     let mut allocators: FxHashMap<&str, u32> = FxHashMap::default();
     let mut allocating = Vec::with_capacity(program.site_count());
     for (id, (module, site)) in sites() {
