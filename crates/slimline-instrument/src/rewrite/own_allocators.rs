@@ -128,7 +128,7 @@ fn in_registers<'m>(call: Value<'m>, attributes: &Attributes) -> Vec<Value<'m>> 
 }
 
 /// Whether the optimizer has given a function other parameters than it has in the source, if debug information tells.
-/// Numbers alone don't: what is empty is not passed, and what is large may be passed in parts.
+/// Numbers alone don't: what is empty need not be passed, and what is large may be passed in parts.
 fn is_changed(function: Function<'_>, passed: usize) -> bool {
     const TYPE: usize = 4;
     let r#type = function.subprogram().and_then(|subprogram| subprogram.operand(TYPE));

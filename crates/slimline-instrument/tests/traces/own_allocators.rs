@@ -107,7 +107,7 @@ int main(int count, char **) {
 }
 "#;
 
-/// Dots and empty classes are parameters that no argument is passed for.
+/// No argument is passed for dots, and none need be for an empty class.
 #[test]
 fn parameters_that_are_not_passed() {
     let allocate = |function, size| OwnAllocator { size, ..own(function, AllocatorRole::Allocate) };
