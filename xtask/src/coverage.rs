@@ -176,11 +176,10 @@ impl Case {
                 Command::new(program.build(Optimization::O2, &target_dir()?.join("programs"))?)
             }
             How::Foreign(build, arguments, text) => {
-                let file = foreign::input(build.name, &text())?;
+                let (arguments, file) = foreign::arguments(build.name, arguments, &text())?;
                 let mut command = Command::new(build.executable()?);
-                command
-                    .args(arguments.iter().map(|word| if *word == "INPUT" { file.as_os_str() } else { word.as_ref() }));
-                input = (!arguments.contains(&"INPUT")).then_some(file);
+                command.args(arguments);
+                input = file;
                 command
             }
             How::Redis(build) => {

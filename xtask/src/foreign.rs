@@ -176,6 +176,15 @@ impl Build {
     }
 }
 
+/// Arguments for the program of that name, in which `INPUT` stands for a file with this text. Where none does the file is to be
+/// its standard input.
+pub(crate) fn arguments(name: &str, words: &[&str], text: &str) -> Result<(Vec<String>, Option<PathBuf>)> {
+    let file = input(name, text)?;
+    let path = file.display().to_string();
+    let arguments = words.iter().map(|word| if *word == "INPUT" { &path } else { *word }.to_owned());
+    Ok((arguments.collect(), (!words.contains(&"INPUT")).then_some(file)))
+}
+
 /// An input file for the program of that name.
 pub(crate) fn input(name: &str, text: &str) -> Result<PathBuf> {
     // Named by what is in it: the oracle keeps its answers by the arguments.

@@ -237,12 +237,16 @@ impl CpuSeconds {
 
     /// `utime`, `stime`, `cutime` and `cstime` of proc_pid_stat(5), fields 14 to 17, in ticks of 1/100 s on x86-64.
     fn of_stat(stat: &str) -> Result<Self> {
-        // The command's name, field 2, is in parentheses and may hold anything.
-        let (_, after_name) = stat.rsplit_once(") ").context("no command name")?;
-        let times = after_name.split(' ').skip(11).take(4).map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        let times = after_name(stat)?.split(' ').skip(11).take(4).map(str::parse).collect::<Result<Vec<f64>, _>>()?;
         let [user, system, children_user, children_system] = times[..] else { bail!("too few fields") };
         Ok(Self { own: (user + system) / 100.0, children: (children_user + children_system) / 100.0 })
     }
+}
+
+/// What stands behind the command's name in proc_pid_stat(5), from the state (field 3) on: the name, field 2, is in parentheses and
+/// may hold anything.
+pub(crate) fn after_name(stat: &str) -> Result<&str> {
+    Ok(stat.rsplit_once(") ").context("no command name")?.1)
 }
 
 /// CPU time of all children of this process that ended, and of theirs.

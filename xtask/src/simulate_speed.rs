@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use sample_programs::Program;
 
 use crate::compilers::{Compilers, without_debug_information};
-use crate::measure::{CpuSeconds, median, read, timed};
+use crate::measure::{CpuSeconds, after_name, median, read, timed};
 use crate::selection::select;
 use crate::setup;
 use crate::slimline::Slimline;
@@ -162,8 +162,7 @@ fn peak_of(mut command: Command) -> Result<Taken> {
 /// Whether a child is done, and only waits to be asked how it ended.
 fn has_ended(child: &Child) -> Result<bool> {
     let stat = read(Path::new(&format!("/proc/{}/stat", child.id())))?;
-    let (_, after_name) = stat.rsplit_once(") ").context("no command name")?;
-    Ok(after_name.starts_with('Z'))
+    Ok(after_name(&stat)?.starts_with('Z'))
 }
 
 fn peak_bytes(child: &Child) -> Option<u64> {

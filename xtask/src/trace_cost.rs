@@ -345,11 +345,7 @@ impl Case {
         let (arguments, input) = match &self.how {
             How::Ours { long, short } => (strings(if is_short { short } else { long }), None),
             How::Foreign { build, arguments, long, short } => {
-                let text = if is_short { short() } else { long() };
-                let file = foreign::input(build.name, &text)?;
-                let path = file.display().to_string();
-                let words = arguments.iter().map(|word| if *word == "INPUT" { &path } else { *word }.to_owned());
-                (words.collect(), (!arguments.contains(&"INPUT")).then_some(file))
+                foreign::arguments(build.name, arguments, &if is_short { short() } else { long() })?
             }
         };
         Ok(Workload::new(self.name, program.to_owned(), arguments, input, self.kind.name()))

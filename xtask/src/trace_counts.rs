@@ -232,12 +232,12 @@ impl Case {
     fn compare(&self, oracle: &Oracle, slimline: &Slimline) -> Result<Vec<(String, Both)>> {
         let native = self.executable(&Compilers::clang(), "plain")?;
         let traced = self.executable(&slimline.compilers()?, "counted")?;
-        let arguments = self.arguments()?;
+        let (arguments, input) = self.arguments()?;
         let elements = self.element.map(|(site, _, bytes)| (site.to_owned(), bytes));
         let question = Question { program: &native, arguments: &arguments, elements: elements.as_slice(), skip: &[] };
         let exact = oracle.ask(&question)?;
         let trace = slimline.session("counted");
-        let workload = Workload::new(self.name, traced, arguments.clone(), None, "");
+        let workload = Workload::new(self.name, traced, arguments.clone(), input, "");
         timed(workload.with_input(slimline.trace(&workload.command(), &["-o".as_ref(), trace.as_os_str()]))?)?;
         let traced: Traced = slimline.replay(&trace)?;
         std::fs::remove_dir_all(&trace).with_context(|| trace.display().to_string())?;
@@ -256,14 +256,11 @@ impl Case {
         }
     }
 
-    fn arguments(&self) -> Result<Vec<String>> {
-        Ok(match &self.how {
-            How::Ours(arguments) => strings(arguments),
-            How::Foreign { build, arguments, input } => {
-                let file = foreign::input(build.name, &input())?.display().to_string();
-                arguments.iter().map(|word| if *word == "INPUT" { &file } else { *word }.to_owned()).collect()
-            }
-        })
+    fn arguments(&self) -> Result<(Vec<String>, Option<PathBuf>)> {
+        match &self.how {
+            How::Ours(arguments) => Ok((strings(arguments), None)),
+            How::Foreign { build, arguments, input } => foreign::arguments(build.name, arguments, &input()),
+        }
     }
 }
 

@@ -83,6 +83,17 @@ pub enum DataKind {
     Unattributed,
 }
 
+impl DataKind {
+    /// The name in reports and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Variable => "variable",
+            Self::Unattributed => "unattributed",
+        }
+    }
+}
+
 /// A group of data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {

@@ -417,11 +417,7 @@ fn breakdowns(outcome: &Outcome, origins: &Origins, asked: &Options) -> Breakdow
 pub(crate) fn data_row(data: &Data) -> DataRow {
     let place = &data.allocated_at;
     DataRow {
-        kind: match data.kind {
-            DataKind::Heap => "heap",
-            DataKind::Variable => "variable",
-            DataKind::Unattributed => "unattributed",
-        },
+        kind: data.kind.name(),
         type_name: known(&data.type_name),
         allocated_at: (data.kind == DataKind::Heap).then(|| place.into()),
         callers: data.callers.iter().map(Position::from).collect(),

@@ -16,6 +16,20 @@ pub struct Access {
     pub kind: AccessKind,
 }
 
+/// Bits of addresses that count.
+pub(crate) const ADDRESS_BITS: u32 = 60;
+/// Accesses whose data is read ahead: enough of them to wait for memory together, and few enough that what was read is still
+/// there when it is needed.
+pub(crate) const TOGETHER: usize = 32;
+
+impl Access {
+    /// Its first byte, by the bits that count.
+    #[inline(always)]
+    pub(crate) fn first_byte(&self) -> u64 {
+        self.address & ((1 << ADDRESS_BITS) - 1)
+    }
+}
+
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {

@@ -50,7 +50,7 @@ impl Owner {
 
 /// Each line of an access with the part of it, as first byte and length.
 fn parts(access: &Access, line_shift: u32) -> impl Iterator<Item = (u64, u32, u32)> {
-    let first = access.address & (u64::MAX >> 4);
+    let first = access.first_byte();
     let last = first + u64::from(access.bytes.max(1) - 1);
     (first >> line_shift..=last >> line_shift).map(move |line| {
         let start = first.max(line << line_shift);

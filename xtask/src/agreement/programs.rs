@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 
 use super::cases::{Case, Structure};
-use crate::foreign::{BZIP2, Build, LUA, MUJS, PICOSAT, SVM_TRAIN, input, inputs};
+use crate::foreign::{BZIP2, Build, LUA, MUJS, PICOSAT, SVM_TRAIN, arguments, inputs};
 
 /// A program of Debian's with an input that keeps it busy for some seconds.
 pub(super) struct Foreign {
@@ -152,12 +152,11 @@ impl Foreign {
     /// Downloads and builds what isn't there yet.
     pub(super) fn case(&self) -> Result<Case> {
         let name = self.build.name;
-        let input = input(name, &(self.input)())?;
-        let argument = |word: &&str| if *word == "INPUT" { input.display().to_string() } else { (*word).to_owned() };
+        let (arguments, _) = arguments(name, self.arguments, &(self.input)())?;
         Ok(Case {
             name: name.to_owned(),
             executable: self.build.executable().with_context(|| format!("getting {name}"))?,
-            arguments: self.arguments.iter().map(argument).collect(),
+            arguments,
             skip: self.skip,
             structures: self
                 .structures

@@ -10,7 +10,6 @@
 //! look-ups.
 
 use std::num::NonZeroU64;
-use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
@@ -25,6 +24,7 @@ use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
 use super::parts::Parts;
+use super::plans::{Plan, PlannedAccess, Plans, plain_kind};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Part, Thread, Whose};
 
 /// Bytes that one instruction may copy or fill; no program has more.
@@ -43,9 +43,7 @@ pub const fn own_address(address: u64) -> u64 {
 #[derive(Debug, Default)]
 pub struct AttributedAccesses {
     blocks: Blocks,
-    segments: Vec<Plan>,
-    /// Of the segments' sites.
-    loads_and_stores: Vec<PlannedAccess>,
+    plans: Plans,
     threads: FxHashMap<(u32, u32), u32>,
     /// By thread.
     thread_ids: Vec<Thread>,
@@ -56,60 +54,6 @@ pub struct AttributedAccesses {
     untraced: u64,
     /// By segment: how many of its sites access memory that nobody knows.
     untraced_sites: Vec<u32>,
-}
-
-/// How a segment's visits are gone through.
-#[derive(Clone, Debug)]
-enum Plan {
-    /// It has nothing to do with memory.
-    Skip,
-    /// It only loads and stores: [`AttributedAccesses::loads_and_stores`].
-    LoadsAndStores(Range<u32>),
-    /// It also allocates, copies or accesses lanes.
-    Sites,
-}
-
-/// A load or store: which of its segment's words is the address.
-#[derive(Clone, Copy, Debug)]
-struct PlannedAccess {
-    site: u32,
-    word: u32,
-    bytes: u32,
-    kind: AccessKind,
-}
-
-fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
-    match kind {
-        SiteKind::Load => Some(AccessKind::Load),
-        SiteKind::Store => Some(AccessKind::Store),
-        SiteKind::Update => Some(AccessKind::Modify),
-        _ => None,
-    }
-}
-
-impl Plan {
-    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedAccess>, blocks: &Blocks) -> Self {
-        let first = loads_and_stores.len();
-        let mut word = 0;
-        for (id, site) in program.sites_of(segment) {
-            match (plain_kind(site.kind), site.kind) {
-                (Some(kind), _) => {
-                    loads_and_stores.push(PlannedAccess { site: id.0, word, bytes: site.size_bytes, kind });
-                }
-                (None, SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire)
-                    if !blocks.follows(site.kind) => {}
-                _ => {
-                    loads_and_stores.truncate(first);
-                    return Self::Sites;
-                }
-            }
-            word += site.words() as u32;
-        }
-        match loads_and_stores.len() {
-            none if none == first => Self::Skip,
-            end => Self::LoadsAndStores(first as u32..end as u32),
-        }
-    }
 }
 
 /// What a key stands for.
@@ -243,7 +187,7 @@ impl AttributedAccesses {
     /// Adds the accesses of a batch, which comes after all that it can know of.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, accesses: &mut Vec<Access>) {
         let thread = self.make_room(program, batch);
-        let Self { blocks, segments, loads_and_stores, keys, parts, oversized, .. } = self;
+        let Self { blocks, plans, keys, parts, oversized, .. } = self;
         let untraced =
             |visits: &Visits| u64::from(self.untraced_sites[visits.segment.0 as usize]) * u64::from(visits.times);
         self.untraced += batch.visits.iter().map(untraced).sum::<u64>();
@@ -251,12 +195,10 @@ impl AttributedAccesses {
         let space = u64::from(batch.process) << ADDRESS_BITS;
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
         for visits in batch.visits {
-            let index = visits.segment.0 as usize;
-            let words = program.segments()[index].words;
-            match &segments[index] {
+            let words = program.segments()[visits.segment.0 as usize].words;
+            match plans.of(visits.segment) {
                 Plan::Skip => continue,
                 Plan::LoadsAndStores(sites) => {
-                    let sites = &loads_and_stores[sites.start as usize..sites.end as usize];
                     for words in batch.words_of_each(*visits, words).filter(|words| !words.is_empty()) {
                         accesses.extend(sites.iter().map(|&PlannedAccess { site, word, bytes, kind }| {
                             let address = words[word as usize];
@@ -301,10 +243,10 @@ impl AttributedAccesses {
 
     /// The number of the batch's thread.
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
-        for segment in self.segments.len()..program.segments().len() {
-            let segment = SegmentId(segment as u32);
-            self.segments.push(Plan::new(program, segment, &mut self.loads_and_stores, &self.blocks));
-            let untraced = program.sites_of(segment).filter(|(_, site)| site.kind == SiteKind::Untraced);
+        self.plans.make_room(program, &self.blocks);
+        for segment in self.untraced_sites.len()..program.segments().len() {
+            let untraced =
+                program.sites_of(SegmentId(segment as u32)).filter(|(_, site)| site.kind == SiteKind::Untraced);
             self.untraced_sites.push(untraced.count() as u32);
         }
         self.blocks.make_room(program);

@@ -7,10 +7,8 @@
 pub(super) mod blocks;
 pub(super) mod live_blocks;
 
-use std::ops::Range;
-
 use rustc_hash::FxHashMap;
-use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
+use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
@@ -18,59 +16,15 @@ pub use self::blocks::GroupBlocks;
 use self::live_blocks::{Block, BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::counts::{accesses, span_of_lanes};
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF, View};
+use super::plans::{Plan, PlannedAccess, Plans};
 use super::{Accesses, TraceBatch};
 
 /// Accesses to the heap of all processes of a run.
 #[derive(Debug, Default)]
 pub struct HeapAccesses {
     blocks: Blocks,
-    segments: Vec<Plan>,
-    /// Of the segments' sites.
-    loads_and_stores: Vec<PlannedSite>,
+    plans: Plans,
     accessed: AccessedSpots,
-}
-
-/// How a segment's visits are gone through.
-#[derive(Clone, Debug)]
-enum Plan {
-    /// It has nothing to do with memory.
-    Skip,
-    /// It only loads and stores: its sites in [`HeapAccesses::loads_and_stores`].
-    LoadsAndStores(Range<u32>),
-    /// Visit by visit.
-    Visits,
-}
-
-/// A site that loads or stores: which of its segment's words is the address.
-#[derive(Clone, Copy, Debug)]
-struct PlannedSite {
-    site: u32,
-    word: u32,
-}
-
-impl Plan {
-    fn new(program: &Program, segment: SegmentId, loads_and_stores: &mut Vec<PlannedSite>, blocks: &Blocks) -> Self {
-        let first = loads_and_stores.len();
-        let mut word = 0;
-        for (id, site) in program.sites_of(segment) {
-            match site.kind {
-                SiteKind::Load | SiteKind::Store | SiteKind::Update => {
-                    loads_and_stores.push(PlannedSite { site: id.0, word });
-                }
-                SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire
-                    if !blocks.follows(site.kind) => {}
-                _ => {
-                    loads_and_stores.truncate(first);
-                    return Self::Visits;
-                }
-            }
-            word += site.words() as u32;
-        }
-        match loads_and_stores.len() {
-            none if none == first => Self::Skip,
-            end => Self::LoadsAndStores(first as u32..end as u32),
-        }
-    }
 }
 
 /// What of which blocks is accessed.
@@ -256,17 +210,15 @@ pub(super) fn seen(live: &mut LiveBlocks, elements: &Elements, site: u32, addres
 impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.make_room(program, batch.process);
-        let Self { blocks, segments, loads_and_stores, accessed } = self;
+        let Self { blocks, plans, accessed } = self;
         let (live, allocations, elements) = blocks.of_process(batch.process);
         for visits in batch.visits {
-            let index = visits.segment.0 as usize;
-            let known = &program.segments()[index];
-            match &segments[index] {
+            let known = &program.segments()[visits.segment.0 as usize];
+            match plans.of(visits.segment) {
                 Plan::Skip => {}
                 Plan::LoadsAndStores(sites) if visits.end(known.words) <= batch.words.len() => {
-                    let sites = &loads_and_stores[sites.start as usize..sites.end as usize];
                     let words = &batch.words[visits.at as usize..];
-                    for PlannedSite { site, word } in sites {
+                    for PlannedAccess { site, word, .. } in sites {
                         let words = &words[*word as usize..];
                         if visits.times == 1 {
                             accessed.sum(live, elements, *site, words[0]).times += 1;
@@ -276,8 +228,7 @@ impl HeapAccesses {
                         }
                     }
                 }
-                // Visits of a segment that also allocates, copies or accesses lanes.
-                Plan::LoadsAndStores(_) | Plan::Visits => {
+                Plan::LoadsAndStores(_) | Plan::Sites => {
                     for words in batch.words_of_each(*visits, known.words) {
                         for (id, site, own) in program.sites_with_words(visits.segment, words) {
                             if !allocations.follow(live, elements, batch, id, site.kind, own) {
@@ -291,10 +242,7 @@ impl HeapAccesses {
     }
 
     fn make_room(&mut self, program: &Program, process: u32) {
-        for segment in self.segments.len()..program.segments().len() {
-            let plan = Plan::new(program, SegmentId(segment as u32), &mut self.loads_and_stores, &self.blocks);
-            self.segments.push(plan);
-        }
+        self.plans.make_room(program, &self.blocks);
         self.blocks.make_room(program);
         self.accessed.make_room(process, program.site_count());
     }

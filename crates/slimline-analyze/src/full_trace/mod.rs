@@ -22,6 +22,7 @@ pub mod filter;
 pub mod findings;
 pub mod heap;
 mod parts;
+mod plans;
 pub mod splitting;
 pub mod values;
 

@@ -85,15 +85,19 @@ impl<'m> Touch<'m> {
         Self::new(kind, bytes, vec![Word::Value(pointer)], pointer).in_default_space(pointer)
     }
 
+    /// What is told of no place in memory.
+    fn of_no_place(kind: SiteKind, words: Vec<Word<'m>>, detail: &str) -> Self {
+        Self { kind, bytes: 0, lanes: 1, words, value: None, pointer: None, detail: detail.to_owned() }
+    }
+
     /// What others did before may be seen from here on.
     pub(super) fn acquire(what: &str) -> Self {
-        let (kind, detail) = (SiteKind::Acquire, what.to_owned());
-        Self { kind, bytes: 0, lanes: 1, words: vec![Word::Stamp], value: None, pointer: None, detail }
+        Self::of_no_place(SiteKind::Acquire, vec![Word::Stamp], what)
     }
 
     /// A function begins, or is about to return.
     pub(super) fn end_of_function(kind: SiteKind) -> Self {
-        Self { kind, bytes: 0, lanes: 1, words: Vec::new(), value: None, pointer: None, detail: String::new() }
+        Self::of_no_place(kind, Vec::new(), "")
     }
 
     /// A block is made, or taken back.
@@ -120,8 +124,7 @@ impl<'m> Touch<'m> {
     }
 
     fn untraced(why: &str) -> Self {
-        let (kind, detail) = (SiteKind::Untraced, why.to_owned());
-        Self { kind, bytes: 0, lanes: 1, words: Vec::new(), value: None, pointer: None, detail }
+        Self::of_no_place(SiteKind::Untraced, Vec::new(), why)
     }
 
     /// Itself, or the reason why it can't be told: addresses in other spaces are relative to something.

@@ -99,36 +99,43 @@ fn names(
     report: &TraceReport,
     most: usize,
 ) -> fmt::Result {
-    // One row of what has no name says nothing.
-    if named.iter().all(|row| row.name.is_none()) {
-        return Ok(());
-    }
-    writeln!(out, "\n{HEADING}{title}{HEADING:#}")?;
-    let mut rows = Rows::new(&[&[Column::Shortened(column, 44)], &NUMBERS[..]].concat(), false);
-    for row in named.iter().take(most) {
-        let name = row.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
-        rows.push([&[name], &numbers(&row.counts, &report.total)[..]].concat());
-    }
-    rows.write(out, 2)?;
-    more(out, named.len(), most)
+    let columns = [Column::Shortened(column, 44)];
+    named_rows(out, title, &columns, named.iter().map(|row| (row, None)), report, most)
 }
 
 fn functions(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
-    if report.functions.iter().all(|function| function.named.name.is_none()) {
-        return Ok(());
-    }
-    writeln!(out, "\n{HEADING}Functions{HEADING:#}")?;
     let columns = [Column::Shortened("function", 32), Column::Number("calls")];
-    let mut rows = Rows::new(&[&columns, &NUMBERS[..]].concat(), false);
     // Objects of an older slimline do not tell when functions begin.
     let otherwise = if report.functions.iter().any(|function| function.calls.is_some()) { "inlined" } else { "" };
-    for Function { named, calls } in report.functions.iter().take(most) {
-        let name = named.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
+    let rows = report.functions.iter().map(|Function { named, calls }| {
         let calls = calls.map_or_else(|| otherwise.to_owned(), count);
-        rows.push([&[name, calls], &numbers(&named.counts, &report.total)[..]].concat());
+        (named, Some(calls))
+    });
+    named_rows(out, "Functions", &columns, rows, report, most)
+}
+
+/// A table of what has names, each with what stands between its name and its numbers.
+fn named_rows<'a>(
+    out: &mut impl Write,
+    title: &str,
+    columns: &[Column],
+    named: impl ExactSizeIterator<Item = (&'a Named, Option<String>)> + Clone,
+    report: &TraceReport,
+    most: usize,
+) -> fmt::Result {
+    // One row of what has no name says nothing.
+    if named.clone().all(|(row, _)| row.name.is_none()) {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}{title}{HEADING:#}")?;
+    let mut rows = Rows::new(&[columns, &NUMBERS[..]].concat(), false);
+    let all = named.len();
+    for (row, between) in named.take(most) {
+        let name = row.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
+        rows.push([name].into_iter().chain(between).chain(numbers(&row.counts, &report.total)).collect());
     }
     rows.write(out, 2)?;
-    more(out, report.functions.len(), most)
+    more(out, all, most)
 }
 
 /// Charts of the structures that have fields to tell apart, and the definitions of those to be split.

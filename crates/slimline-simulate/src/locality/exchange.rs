@@ -71,7 +71,7 @@ pub fn cycles(machine: &Machine, streams: &[Stream], times: Times, order: Order)
                     .wrapping_add(moved(stream.inner_bytes, inner))
                     .wrapping_add(moved(stream.outer_bytes, outer));
                 let Stream { bytes, kind, .. } = *stream;
-                let access = Access { address: address & (u64::MAX >> 4), key: key as u32, bytes, thread: 0, kind };
+                let access = Access { address, key: key as u32, bytes, thread: 0, kind };
                 *sum += simulation.cost(&access).cycles;
             }
         };

@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 
 pub use self::strides::{Stride, Strides};
 pub use self::walks::{Walk, Walks};
-use crate::access::{Access, AccessKind, Consumer};
+use crate::access::{Access, AccessKind, Consumer, TOGETHER};
 use crate::machine::{Machine, MachineError};
 use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
-use crate::simulation::{Homes, Options, Simulation, TOGETHER};
+use crate::simulation::{Homes, Options, Simulation};
 
 /// Why an access took longer than a hit in the first level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,14 +150,14 @@ impl Locality {
         // Lines of code have no distances, and so are to have no numbers.
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let core = self.simulation.machine().core_of(access.thread);
-            lines[count] = (core, (access.address & (u64::MAX >> 4)) >> self.line_shift);
+            lines[count] = (core, access.first_byte() >> self.line_shift);
             count += 1;
         }
         self.distances.read_ahead(&lines[..count]);
     }
 
     fn one(&mut self, access: &Access) {
-        let access = Access { address: access.address & (u64::MAX >> 4), ..*access };
+        let access = Access { address: access.first_byte(), ..*access };
         if access.key as usize >= self.keys.len() {
             self.keys.resize(access.key as usize + 1, KeyLocality::default());
         }

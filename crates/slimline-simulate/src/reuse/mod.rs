@@ -21,6 +21,7 @@ pub use self::domains::{CoreSets, CoreSetsError};
 pub use self::histogram::{Histogram, MissRatios};
 pub use self::sampled::{CLASSES, Estimate, EstimatedMisses, Interval, Sampled, SampledDistances};
 pub use self::sampled_keys::{SampledKey, SampledKeys};
+use crate::access::TOGETHER;
 use crate::numbers::Numbers;
 
 /// Most lines: their times must fit into 32 bits.
@@ -41,9 +42,6 @@ pub struct ReuseDistances {
 
 /// Nobody has used the line yet.
 const NOBODY: Use = Use { core: u32::MAX, key: 0 };
-/// Lines whose data is read ahead together: enough of them to wait for memory at once, and few enough that what was read is
-/// still there when it is needed.
-const TOGETHER: usize = 32;
 /// What is known of so many lines is near, as they were accessed last.
 const NEAR: u32 = 1 << 12;
 

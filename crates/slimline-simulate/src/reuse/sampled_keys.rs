@@ -68,7 +68,7 @@ impl Consumer for SampledKeys {
                 self.keys.resize(key as usize + 1, SampledKey::default());
             }
             let of_key = &mut self.keys[key as usize];
-            let first = access.address & (u64::MAX >> 4);
+            let first = access.first_byte();
             let last = first + u64::from(bytes.max(1) - 1);
             for line in first >> self.line_shift..=last >> self.line_shift {
                 of_key.accesses += 1;

@@ -13,9 +13,6 @@ pub(super) use super::words::{DIRTY, QUIET, UNUSED};
 use super::words::{FLAGS, HOST_LINE_WORDS, LANES, Word, Words, find, name, packed, push, with_words};
 use crate::machine::Replacement;
 
-/// Bits of addresses that count.
-pub(super) const ADDRESS_BITS: u32 = 60;
-
 /// SRRIP's values: used now, expected late, expected last.
 const RRIP_NEAR: u8 = 0;
 const RRIP_LONG: u8 = 2;
@@ -360,6 +357,7 @@ fn splitmix(state: &mut u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::ADDRESS_BITS;
 
     fn line(number: u64) -> Line {
         Line { at: 0, number }

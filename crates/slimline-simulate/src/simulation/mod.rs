@@ -23,17 +23,14 @@ pub use tlb::LargePages;
 
 use std::hint::black_box;
 
-use array::{ADDRESS_BITS, Line};
+use array::Line;
 use counters::Reference;
 use hierarchy::{Hierarchy, Lookup};
 use tlb::Tlbs;
 
-use crate::access::{Access, AccessKind, Consumer};
+use crate::access::{Access, AccessKind, Consumer, TOGETHER};
 use crate::machine::{Counting, Machine, MachineError};
 
-/// Accesses whose data is read ahead: enough of them to wait for memory together, and few enough that what was read is still
-/// there when it is needed.
-pub(crate) const TOGETHER: usize = 32;
 /// When more of the last ones than so many were not the first level's newest lines, to read ahead for the next is worth it.
 const MANY: usize = TOGETHER / 4;
 
@@ -108,7 +105,7 @@ impl Simulation {
         let mut count = 0;
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let core = self.machine.core_of(access.thread) as usize;
-            let at = first_byte(access) >> self.line_shift;
+            let at = access.first_byte() >> self.line_shift;
             if !(self.has_quick_hits && self.hierarchy.is_newest(core, at)) {
                 lines[count] = (core, self.hierarchy.line(at));
                 count += 1;
@@ -137,7 +134,7 @@ impl Simulation {
     #[inline(always)]
     fn reference(&mut self, access: &Access, kind: Reference) {
         let core = self.machine.core_of(access.thread) as usize;
-        let first = first_byte(access);
+        let first = access.first_byte();
         let last = first + u64::from(access.bytes.max(1) - 1);
         let key = access.key;
         self.hierarchy.counters.access(key, kind);
@@ -218,11 +215,6 @@ impl Consumer for Simulation {
             together.iter().for_each(|access| self.one(access));
         }
     }
-}
-
-#[inline(always)]
-fn first_byte(access: &Access) -> u64 {
-    access.address & ((1 << ADDRESS_BITS) - 1)
 }
 
 /// What one access took.

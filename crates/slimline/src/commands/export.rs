@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::attributed::own_address;
 use slimline_analyze::full_trace::findings::Place;
-use slimline_analyze::origins::{DataKind, Origins};
+use slimline_analyze::origins::Origins;
 use slimline_report::dot;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_trace::address::Avma;
@@ -126,12 +126,7 @@ fn keys(origins: &Origins) -> TracedKeys {
         let callers: Vec<&str> = data.callers.iter().map(|caller| caller.function.as_str()).collect();
         keys.push(TracedKey {
             key,
-            kind: match data.kind {
-                DataKind::Heap => "heap",
-                DataKind::Variable => "variable",
-                DataKind::Unattributed => "unattributed",
-            }
-            .to_owned(),
+            kind: data.kind.name().to_owned(),
             data: known(&data.name),
             type_name: known(&data.type_name),
             allocated_at: (!file.is_empty()).then(|| format!("{file}:{line}")),

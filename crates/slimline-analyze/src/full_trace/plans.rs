@@ -1,0 +1,99 @@
+//! How visits of segments are gone through: decided once for each segment.
+
+use std::ops::Range;
+
+use slimline_simulate::access::AccessKind;
+use slimline_trace::stream::decode::{Program, SegmentId};
+use slimline_trace::stream::sites::SiteKind;
+
+use super::heap::blocks::Blocks;
+
+/// Plans of all segments.
+#[derive(Debug, Default)]
+pub(super) struct Plans {
+    segments: Vec<Kept>,
+    /// Of the segments' sites.
+    loads_and_stores: Vec<PlannedAccess>,
+}
+
+#[derive(Clone, Debug)]
+enum Kept {
+    Skip,
+    /// Where in [`Plans::loads_and_stores`].
+    LoadsAndStores(Range<u32>),
+    Sites,
+}
+
+/// How a segment's visits are gone through.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Plan<'a> {
+    /// It has nothing to do with memory.
+    Skip,
+    /// It only loads and stores.
+    LoadsAndStores(&'a [PlannedAccess]),
+    /// It also allocates, copies or accesses lanes, or tells of calls that are followed: site by site.
+    Sites,
+}
+
+/// A load or store: which of its segment's words is the address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedAccess {
+    pub(super) site: u32,
+    pub(super) word: u32,
+    pub(super) bytes: u32,
+    pub(super) kind: AccessKind,
+}
+
+/// What a site that only loads or stores does.
+pub(super) fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
+    match kind {
+        SiteKind::Load => Some(AccessKind::Load),
+        SiteKind::Store => Some(AccessKind::Store),
+        SiteKind::Update => Some(AccessKind::Modify),
+        _ => None,
+    }
+}
+
+impl Plans {
+    pub(super) fn make_room(&mut self, program: &Program, blocks: &Blocks) {
+        for segment in self.segments.len()..program.segments().len() {
+            let kept = self.plan(program, SegmentId(segment as u32), blocks);
+            self.segments.push(kept);
+        }
+    }
+
+    fn plan(&mut self, program: &Program, segment: SegmentId, blocks: &Blocks) -> Kept {
+        let first = self.loads_and_stores.len();
+        let mut word = 0;
+        for (id, site) in program.sites_of(segment) {
+            match (plain_kind(site.kind), site.kind) {
+                (Some(kind), _) => {
+                    self.loads_and_stores.push(PlannedAccess { site: id.0, word, bytes: site.size_bytes, kind });
+                }
+                (None, SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire)
+                    if !blocks.follows(site.kind) => {}
+                _ => {
+                    self.loads_and_stores.truncate(first);
+                    return Kept::Sites;
+                }
+            }
+            word += site.words() as u32;
+        }
+        match self.loads_and_stores.len() {
+            none if none == first => Kept::Skip,
+            end => Kept::LoadsAndStores(first as u32..end as u32),
+        }
+    }
+
+    /// The plan of a segment that there is room for.
+    #[inline]
+    pub(super) fn of(&self, segment: SegmentId) -> Plan<'_> {
+        match &self.segments[segment.0 as usize] {
+            Kept::Skip => Plan::Skip,
+            Kept::LoadsAndStores(sites) => {
+                Plan::LoadsAndStores(&self.loads_and_stores[sites.start as usize..sites.end as usize])
+            }
+            Kept::Sites => Plan::Sites,
+        }
+    }
+}
