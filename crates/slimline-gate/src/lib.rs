@@ -12,13 +12,13 @@
 #![no_std]
 
 /// Trace from now on.
-#[inline]
+#[inline(always)]
 pub fn start() {
     runtime::start();
 }
 
 /// Trace nothing from now on, until [`start`].
-#[inline]
+#[inline(always)]
 pub fn stop() {
     runtime::stop();
 }

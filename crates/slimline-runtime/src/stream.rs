@@ -1,7 +1,10 @@
 //! A sequence of chunks that one piece of code after the other writes: a thread's, or its signal handlers'.
 
+#![allow(unsafe_code)] // shared memory
+
 use core::cell::Cell;
 
+use slimline_trace::stream::record::RESUMES;
 use slimline_trace::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES, ROOM_BIT};
 
 use crate::ring::{Ring, Taken};
@@ -18,6 +21,8 @@ pub(crate) struct Stream {
     slot: Cell<u32>,
     /// 1 + its number in the ring; 0: none yet.
     number: Cell<u32>,
+    /// Some of what was written since its last chunk, or of that one itself, nobody reads.
+    has_lost: Cell<bool>,
 }
 
 impl Stream {
@@ -53,7 +58,12 @@ impl Stream {
         }
     }
 
-    /// Takes a chunk; its address.
+    /// Notes that nobody reads some of what is written.
+    pub(crate) fn lose(&self) {
+        self.has_lost.set(true);
+    }
+
+    /// Takes a chunk; where its first record goes. One that says so comes before it where anything was lost.
     pub(crate) fn take(&self, ring: Ring, tid: u32, path: Option<&core::ffi::CStr>) -> Option<usize> {
         if self.number.get() == 0 {
             self.number.set(ring.new_stream() + 1);
@@ -62,12 +72,18 @@ impl Stream {
         self.sequence.set(self.sequence.get() + 1);
         self.slot.set(slot);
         self.chunk.set(chunk);
-        Some(chunk)
+        if !self.has_lost.replace(false) {
+            return Some(chunk);
+        }
+        // SAFETY: the chunk was just taken, and nobody else writes there.
+        unsafe { (chunk as *mut u64).write(RESUMES.word()) };
+        Some(chunk + size_of::<u64>())
     }
 
     /// In a forked child: what was its is its parent's.
     pub(crate) fn forget(&self) {
         self.chunk.set(0);
+        self.has_lost.set(false);
         self.sequence.set(0);
         self.number.set(0);
     }

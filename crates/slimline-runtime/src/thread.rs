@@ -278,6 +278,7 @@ impl ThreadState {
             for place in left {
                 if let Some(stream) = self.streams.get(place.get().stream) {
                     stream.give_up(ring, 0);
+                    stream.lose();
                 }
             }
         }
@@ -299,6 +300,9 @@ impl ThreadState {
     fn scratch(&self, ring: Option<Ring>) -> usize {
         if let Some(ring) = ring {
             ring.header().untraced_chunks.fetch_add(1, Relaxed);
+        }
+        if let Some(stream) = self.streams.get(self.current.get()) {
+            stream.lose();
         }
         self.watch();
         // Where nobody would give it back there is one for all.

@@ -1,5 +1,6 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
+use std::io::ErrorKind;
 use std::num::NonZeroU64;
 
 use anyhow::{Context, bail};
@@ -36,8 +37,7 @@ pub(crate) fn read_with_parts(
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
     if !input.trace.is_dir() {
-        // One that is not there is told as such.
-        input.trace.metadata().with_context(|| input.trace.display().to_string())?;
+        must_be_there(input)?;
         bail!("{}: tells no data: wanted is what slimline trace -o wrote", input.trace.display());
     }
     recorded(input, AttributedAccesses::with_parts(bytes), consumer)
@@ -98,8 +98,21 @@ fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccess
     missing
 }
 
+/// What is not there is told as such, and how to make it.
+fn must_be_there(input: &AccessInput) -> anyhow::Result<()> {
+    let file = input.trace.display();
+    match input.trace.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound && input.trace.as_os_str() != "-" => {
+            bail!("{file}: No such file or directory (write a trace with: slimline trace -o DIR -- COMMAND)")
+        }
+        Err(error) if input.trace.as_os_str() != "-" => Err(error).with_context(|| file.to_string()),
+        _ => Ok(()),
+    }
+}
+
 /// Such traces tell no thread: all of one is of one core.
 fn addresses(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    must_be_there(input)?;
     if input.callers {
         bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace.display());
     }

@@ -229,7 +229,8 @@ pub(crate) struct Trace {
     /// Analyze while the program runs; nothing is written to disk
     #[arg(long)]
     pub(crate) live: bool,
-    /// Write the trace to this directory
+    /// Write the trace to this directory; what it is asked for (filters, --callers) is told when it is shown: --replay DIR
+    /// --callers
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Show a trace that was written
@@ -255,8 +256,8 @@ pub(crate) struct Trace {
     /// Count only accesses of variables of this name
     #[arg(long = "variable", value_name = "GLOB")]
     pub(crate) variables: Vec<String>,
-    /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates. Where
-    /// the program pauses tracing, functions that ended meanwhile are not known to have
+    /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates; callers
+    /// that began while tracing was paused are (unknown). Of a trace that was written: --replay DIR --callers
     #[arg(long, conflicts_with_all = ["output", "window"])]
     pub(crate) callers: bool,
     /// How to print it

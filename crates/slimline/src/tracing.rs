@@ -299,7 +299,7 @@ pub(crate) fn add_object(program: &mut Program, path: &str, section: Result<&[u8
     if modules.is_empty() {
         return Err(missing("its site table could not be read"));
     }
-    modules.into_iter().for_each(|(id, module)| program.add(id, module));
+    modules.into_iter().chain([Module::of_runtime()]).for_each(|(id, module)| program.add(id, module));
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use slimline_trace::stream::sites::{Module, Site, SiteKind};
 use super::TraceBatch;
 use super::counts::span_of_lanes;
 use super::elements::{Elements, LeafId, NO_LEAF, View, is_rusts};
-use super::findings::{allocated_at, called_at, field, function_of, line, of_leaf, place};
+use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
@@ -365,7 +365,7 @@ impl<'a> Groups<'a> {
                 name: self.name_of(group, module, site, blocks.blocks).to_owned(),
                 type_name: module.name(site.structure).to_owned(),
                 allocated_at: allocated_at(module, site).0,
-                callers: of.callers_of(group).into_iter().map(|id| function_of(program, id)).collect(),
+                callers: callers_of(program, of, group).collect(),
                 blocks: blocks.blocks,
                 peak_bytes: blocks.peak_bytes,
                 largest_block_bytes: self.parts.map_or(0, |parts| parts.largest(group)),

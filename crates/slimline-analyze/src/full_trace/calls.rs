@@ -1,7 +1,11 @@
 //! Which functions of the program run within which: from records of their beginnings and ends.
 //!
-//! A function that `longjmp` leaves, or an exception for which it has nothing to do, has no end: it ends with the one around it
-//! that has. Where a call took its caller's place on the stack, the caller has ended before.
+//! A function that `longjmp` leaves, or an exception for which it has nothing to do, has no end. It ends where one around it goes on:
+//! behind `setjmp`, or where the exception is caught or cleaned up after. That is told with the call's frame, which it began with, so
+//! that of a recursion it is the right call. Where a call took its caller's place on the stack, the caller has ended before.
+//!
+//! Of a part that is not traced nobody knows what began and ended there: what ran before it is doubted until one of these goes on, and
+//! paths end there.
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
@@ -9,6 +13,8 @@ use slimline_trace::stream::sites::{Name, SiteKind};
 
 /// A function, by a number of our own.
 type FunctionNumber = u32;
+/// In the place of one: functions that nobody knows, and behind them those that are doubted.
+const UNKNOWN: FunctionNumber = FunctionNumber::MAX;
 /// Who called for something, by a number of our own.
 pub(super) type PathNumber = u32;
 /// Functions of a path, the innermost first; what they were called by is not told apart.
@@ -16,19 +22,80 @@ const MOST_FUNCTIONS: usize = 8;
 /// Functions within each other that are kept; deeper ones are only counted.
 const MOST_DEEP: usize = 1 << 16;
 
+/// Whether sites of this kind tell which functions run.
+pub(super) fn is_of_calls(kind: SiteKind) -> bool {
+    use SiteKind::{Enter, EnterFrame, GoesOn, Leave, Resumes};
+    matches!(kind, Enter | EnterFrame | GoesOn | Leave | Resumes)
+}
+
+/// A call that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    function: FunctionNumber,
+    /// What tells it from others; none where the function never goes on.
+    frame: Option<u64>,
+}
+
 /// What runs in a stream.
 #[derive(Debug, Default)]
 struct Running {
-    /// The innermost last.
-    functions: Vec<FunctionNumber>,
+    /// The innermost last. At most one is [`UNKNOWN`].
+    calls: Vec<Call>,
     /// How many run within these.
     deeper: u64,
+}
+
+impl Running {
+    fn begin(&mut self, call: Call) {
+        if self.calls.len() < MOST_DEEP {
+            self.calls.push(call);
+        } else {
+            self.deeper += 1;
+        }
+    }
+
+    fn end(&mut self, function: FunctionNumber) {
+        if self.deeper > 0 {
+            self.deeper -= 1;
+            return;
+        }
+        let unknown = self.calls.iter().rposition(|call| call.function == UNKNOWN);
+        let Some(at) = self.calls.iter().rposition(|call| call.function == function) else { return };
+        self.calls.truncate(at);
+        // Of several calls of a doubted function it may be any.
+        if unknown.is_some_and(|unknown| at < unknown) {
+            self.doubt();
+        }
+    }
+
+    /// All that runs within the call is over. Where that is not known, its beginning was not traced, or it is of another stack.
+    fn go_on(&mut self, call: Call) {
+        self.deeper = 0;
+        match self.calls.iter().rposition(|running| *running == call) {
+            Some(at) => self.calls.truncate(at + 1),
+            None => {
+                self.doubt();
+                self.calls.push(call);
+            }
+        }
+    }
+
+    /// Any number of functions may have begun and ended.
+    fn doubt(&mut self) {
+        self.deeper = 0;
+        // What was in doubt before and did not go on has had its chance: so doubted calls are as many as ran at one time.
+        if let Some(unknown) = self.calls.iter().position(|call| call.function == UNKNOWN) {
+            self.calls.truncate(unknown);
+        }
+        self.calls.truncate(MOST_DEEP - 2);
+        self.calls.push(Call { function: UNKNOWN, frame: None });
+    }
 }
 
 /// The calls of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// By site: whose beginning or end it is; of others 0.
+    /// By site: whose beginning or end it is; of others anything.
     by_site: Vec<FunctionNumber>,
     /// Where each begins, or ends.
     functions: Vec<SiteId>,
@@ -46,7 +113,8 @@ impl Calls {
             let id = SiteId(site as u32);
             let (_, site) = program.site(id);
             let number = match site.kind {
-                SiteKind::Enter | SiteKind::Leave => self.number((program.module_index(id), site.function), id),
+                SiteKind::Resumes => UNKNOWN,
+                kind if is_of_calls(kind) => self.number((program.module_index(id), site.function), id),
                 _ => 0,
             };
             self.by_site.push(number);
@@ -61,37 +129,28 @@ impl Calls {
         })
     }
 
-    /// The function of this site begins.
-    pub(super) fn begin(&mut self, stream: (u32, u32), site: SiteId) {
+    /// Takes in a visit of a site ([`is_of_calls`]), with the frame that it tells.
+    pub(super) fn follow(&mut self, stream: (u32, u32), site: SiteId, kind: SiteKind, frame: Option<u64>) {
+        let call = Call { function: self.by_site[site.0 as usize], frame };
         let running = self.running.entry(stream).or_default();
-        if running.functions.len() < MOST_DEEP {
-            running.functions.push(self.by_site[site.0 as usize]);
-        } else {
-            running.deeper += 1;
-        }
-    }
-
-    /// It is about to return.
-    pub(super) fn end(&mut self, stream: (u32, u32), site: SiteId) {
-        let function = self.by_site[site.0 as usize];
-        let Some(running) = self.running.get_mut(&stream) else { return };
-        if running.deeper > 0 {
-            running.deeper -= 1;
-        } else if let Some(at) = running.functions.iter().rposition(|it| *it == function) {
-            running.functions.truncate(at);
+        match kind {
+            SiteKind::Enter | SiteKind::EnterFrame => running.begin(call),
+            SiteKind::Leave => running.end(call.function),
+            SiteKind::GoesOn => running.go_on(call),
+            _ => running.doubt(),
         }
     }
 
     /// Who called for what the stream does now in this function: not the function itself, and one that calls itself once.
     pub(super) fn path(&mut self, stream: (u32, u32), function: (u32, Name)) -> PathNumber {
         let own = self.numbers.get(&function).copied();
-        let running = self.running.get(&stream).map(|running| &*running.functions).unwrap_or_default();
+        let running = self.running.get(&stream).map(|running| &*running.calls).unwrap_or_default();
         let mut path: Vec<FunctionNumber> = Vec::new();
         let mut before = own;
-        for &function in running.iter().rev() {
+        for &Call { function, .. } in running.iter().rev() {
             if before != Some(function) {
                 path.push(function);
-                if path.len() == MOST_FUNCTIONS {
+                if path.len() == MOST_FUNCTIONS || function == UNKNOWN {
                     break;
                 }
             }
@@ -106,82 +165,144 @@ impl Calls {
         number
     }
 
-    /// Sites of the functions of a path, the innermost first.
-    pub(super) fn functions(&self, path: PathNumber) -> impl Iterator<Item = SiteId> {
-        self.paths[path as usize].iter().map(|function| self.functions[*function as usize])
+    /// Sites of the functions of a path, the innermost first; `None` of those that nobody knows.
+    pub(super) fn functions(&self, path: PathNumber) -> impl Iterator<Item = Option<SiteId>> {
+        self.paths[path as usize].iter().map(|function| self.functions.get(*function as usize).copied())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::{ModuleBuilder, Site};
+    use slimline_trace::stream::sites::{Module, ModuleBuilder, Site};
 
     use super::*;
 
-    /// `main`, `walk` and `make`, each with a segment that begins it and one that ends it.
+    const FUNCTIONS: &str = "mwk";
+    /// In the order of their sites.
+    const KINDS: [SiteKind; 4] = [SiteKind::Enter, SiteKind::EnterFrame, SiteKind::Leave, SiteKind::GoesOn];
+
+    /// `main`, `walk` and `make`, each with a segment of each kind, and the runtime.
     fn calls() -> (Calls, [(u32, Name); 3]) {
         let mut builder = ModuleBuilder::new();
         let names = ["main", "walk", "make"].map(|name| builder.name(name));
         for function in names {
-            for kind in [SiteKind::Enter, SiteKind::Leave] {
+            for kind in KINDS {
                 builder.segment([Site { function, ..Site::new(kind, 0) }]);
             }
         }
         let module = builder.finish("a.c", "a.o", "/", "test");
         let mut program = Program::new();
         program.add(module.encode().0, module);
+        let (id, module) = Module::of_runtime();
+        program.add(id, module);
         let mut calls = Calls::default();
         calls.make_room(&program);
         (calls, names.map(|name| (0, name)))
     }
 
-    /// Names of who called for something in `make`, after these beginnings (upper case) and ends.
-    fn path_after(run: &str) -> Vec<u32> {
-        let (mut calls, [.., make]) = calls();
-        for what in run.chars() {
-            let function = "mwk".find(what.to_ascii_lowercase()).unwrap() as u32;
-            if what.is_ascii_uppercase() {
-                calls.begin((0, 0), SiteId(2 * function));
-            } else {
-                calls.end((0, 0), SiteId(2 * function + 1));
-            }
+    fn site(function: usize, kind: SiteKind) -> SiteId {
+        let kind = KINDS.iter().position(|it| *it == kind).unwrap();
+        SiteId((function * KINDS.len() + kind) as u32)
+    }
+
+    /// One step of a run: the beginning of a function (`W`) or its end (`w`), its beginning with a frame (`W1`), or that it goes on
+    /// (`w1`); `?` is a gap.
+    fn step(calls: &mut Calls, stream: (u32, u32), what: char, frame: Option<u64>) {
+        let Some(function) = FUNCTIONS.find(what.to_ascii_lowercase()) else {
+            calls.follow(stream, SiteId((FUNCTIONS.len() * KINDS.len()) as u32), SiteKind::Resumes, None);
+            return;
+        };
+        let kind = match (what.is_ascii_uppercase(), frame) {
+            (true, None) => SiteKind::Enter,
+            (true, Some(_)) => SiteKind::EnterFrame,
+            (false, None) => SiteKind::Leave,
+            (false, Some(_)) => SiteKind::GoesOn,
+        };
+        calls.follow(stream, site(function, kind), kind, frame);
+    }
+
+    fn run(calls: &mut Calls, stream: (u32, u32), run: &str) {
+        let mut run = run.chars().peekable();
+        while let Some(what) = run.next() {
+            let frame = run.next_if(char::is_ascii_digit).and_then(|digit| digit.to_digit(10));
+            step(calls, stream, what, frame.map(u64::from));
         }
+    }
+
+    /// Who called for something in `make`, after this run: first letters of names, and `?`.
+    fn path_after(what: &str) -> String {
+        let (mut calls, [.., make]) = calls();
+        run(&mut calls, (0, 0), what);
         let path = calls.path((0, 0), make);
-        calls.functions(path).map(|site| site.0 / 2).collect()
+        let letter = |site: SiteId| FUNCTIONS.chars().nth(site.0 as usize / KINDS.len()).unwrap();
+        calls.functions(path).map(|site| site.map_or('?', letter)).collect()
     }
 
     #[test]
     fn paths_are_of_what_runs() {
-        assert_eq!(path_after("MWK"), [1, 0]);
-        assert_eq!(path_after("MKkWK"), [1, 0]);
-        assert_eq!(path_after("MWwK"), [0]);
+        assert_eq!(path_after("MWK"), "wm");
+        assert_eq!(path_after("MKkWK"), "wm");
+        assert_eq!(path_after("MWwK"), "m");
         // Recursion is one.
-        assert_eq!(path_after("MWWWWK"), [1, 0]);
-        assert_eq!(path_after("MKKK"), [0]);
-        assert_eq!(path_after("MWMWK"), [1, 0, 1, 0]);
+        assert_eq!(path_after("MWWWWK"), "wm");
+        assert_eq!(path_after("MKKK"), "m");
+        assert_eq!(path_after("MWMWK"), "wmwm");
         // Nobody told that `walk` ended: `main` has.
-        assert_eq!(path_after("MWmK"), Vec::<u32>::new());
+        assert_eq!(path_after("MWmK"), "");
         // The end of what began before tracing did.
-        assert_eq!(path_after("wMK"), [0]);
+        assert_eq!(path_after("wMK"), "m");
         // In code without records of its own beginning.
-        assert_eq!(path_after("MW"), [1, 0]);
+        assert_eq!(path_after("MW"), "wm");
+    }
+
+    #[test]
+    fn what_was_left_is_over_where_a_function_goes_on() {
+        assert_eq!(path_after("M1WKm1K"), "m");
+        // Of a recursion it is the call with that frame.
+        assert_eq!(path_after("M1W2M3W4w2K"), "wm");
+        assert_eq!(path_after("M1W2M3W4m3K"), "mwm");
+        assert_eq!(path_after("M1W2M3W4w4K"), "wmwm");
+        // The same place on the stack, another function.
+        assert_eq!(path_after("M1W2w2wM2W3m2K"), "m");
+        // After `setjmp` returned for the first time, nothing is left.
+        assert_eq!(path_after("M1W2w2K"), "wm");
+        // It never began, as in another stream: who called it nobody knows.
+        assert_eq!(path_after("M1w2K"), "w?");
+        // And back, on a stack of its own.
+        assert_eq!(path_after("M1w2Km1K"), "m");
+        assert_eq!(path_after("M1w2w7w2w7m1W2K"), "wm");
+    }
+
+    #[test]
+    fn what_ran_before_a_gap_is_doubted() {
+        assert_eq!(path_after("MW?K"), "?");
+        assert_eq!(path_after("MW?WK"), "w?");
+        assert_eq!(path_after("MW?WwK"), "?");
+        // An end says that it was running, not which call.
+        assert_eq!(path_after("MW?wK"), "?");
+        assert_eq!(path_after("M?mK"), "?");
+        assert_eq!(path_after("?K"), "?");
+        // One that goes on was running all the time, and so was who called it.
+        assert_eq!(path_after("M1W2?w2K"), "wm");
+        assert_eq!(path_after("M1W2?WKk??m1W3K"), "wm");
+        assert_eq!(path_after("M1?w5K"), "w?");
     }
 
     #[test]
     fn paths_have_an_end_and_streams_are_apart() {
         assert_eq!(path_after(&("MW".repeat(20) + "K")).len(), MOST_FUNCTIONS);
         let (mut calls, [_, walk, make]) = calls();
-        calls.begin((0, 0), SiteId(0));
-        calls.begin((0, 1), SiteId(2));
+        run(&mut calls, (0, 0), "M");
+        run(&mut calls, (0, 1), "W");
         assert_ne!(calls.path((0, 0), make), calls.path((0, 1), make));
         assert_eq!(calls.path((0, 2), make), calls.path((0, 1), walk), "nobody");
-        for _ in 0..2 * MOST_DEEP {
-            calls.begin((0, 0), SiteId(2));
-        }
-        assert_eq!(calls.running[&(0, 0)].functions.len(), MOST_DEEP);
-        for _ in 0..2 * MOST_DEEP {
-            calls.end((0, 0), SiteId(3));
-        }
-        assert_eq!(calls.running[&(0, 0)].functions, [0], "`main` goes on");
+        run(&mut calls, (0, 0), &"M".repeat(2 * MOST_DEEP));
+        assert_eq!(calls.running[&(0, 0)].calls.len(), MOST_DEEP);
+        run(&mut calls, (0, 0), &"m".repeat(2 * MOST_DEEP));
+        assert_eq!(calls.running[&(0, 0)].calls, [Call { function: 0, frame: None }], "`main` goes on");
+        // Gaps leave no more than there is room for, with one to begin.
+        run(&mut calls, (0, 0), &("M".repeat(2 * MOST_DEEP) + "?W"));
+        assert_eq!(calls.running[&(0, 0)].calls.len(), MOST_DEEP);
+        assert_eq!(calls.running[&(0, 0)].deeper, 0);
     }
 }

@@ -7,11 +7,15 @@ use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
 use slimline_trace::toolchain_source;
 
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
+use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
 use super::heap::{GroupBlocks, Spot};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
 use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
+
+/// In the place of a function's name: who called is not known.
+const UNKNOWN_CALLERS: &str = "(unknown)";
 
 /// Where a site stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +129,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         if site.kind == SiteKind::Untraced {
             findings.untraced_instructions += visits;
         }
-        if site.kind == SiteKind::Enter && analysis.filter().wants(module, site) {
+        if matches!(site.kind, SiteKind::Enter | SiteKind::EnterFrame) && analysis.filter().wants(module, site) {
             let function = function_of(program, id).function;
             functions.add(&function, Accesses::default());
             *findings.calls.entry(function).or_default() += visits;
@@ -305,7 +309,7 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
         let (module, site) = program.site(blocks.site_of(group));
         let (accesses, fields) = accesses.remove(&group).unwrap_or((Accesses::default(), Sums::new()));
         let (place, mut callers) = allocated_at(module, site);
-        callers.extend(blocks.callers_of(group).into_iter().map(|id| function_of(program, id)));
+        callers.extend(callers_of(program, blocks, group));
         HeapRow {
             place,
             callers,
@@ -331,6 +335,14 @@ pub(super) fn function_of(program: &Program, id: SiteId) -> Place {
     let outermost = module.frames_of(site).last().map(|frame| place_of(module, site, frame));
     let Place { function, file, .. } = outermost.unwrap_or_else(|| place(module, site));
     Place { function, file, ..Place::default() }
+}
+
+/// Who called for the blocks of a group, the innermost first.
+pub(super) fn callers_of(program: &Program, blocks: &Blocks, group: Group) -> impl Iterator<Item = Place> {
+    blocks.callers_of(group).into_iter().map(|id| match id {
+        Some(id) => function_of(program, id),
+        None => Place { function: UNKNOWN_CALLERS.to_owned(), ..Place::default() },
+    })
 }
 
 /// Where an allocation was written, and the calls that led there, as far as they were inlined. Allocators of the C++ library and of

@@ -6,6 +6,7 @@ use slimline_simulate::access::AccessKind;
 use slimline_trace::stream::decode::{Program, SegmentId};
 use slimline_trace::stream::sites::SiteKind;
 
+use super::calls::is_of_calls;
 use super::heap::blocks::Blocks;
 
 /// Plans of all segments.
@@ -70,8 +71,8 @@ impl Plans {
                 (Some(kind), _) => {
                     self.loads_and_stores.push(PlannedAccess { site: id.0, word, bytes: site.size_bytes, kind });
                 }
-                (None, SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire)
-                    if !blocks.follows(site.kind) => {}
+                (None, SiteKind::Untraced | SiteKind::Acquire) => {}
+                (None, kind) if is_of_calls(kind) && !blocks.follows_calls() => {}
                 _ => {
                     self.loads_and_stores.truncate(first);
                     return Kept::Sites;

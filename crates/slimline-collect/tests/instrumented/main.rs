@@ -46,6 +46,8 @@ struct Seen {
     counts: BTreeMap<u32, [u64; 3]>,
     /// Of all addresses, by process.
     sums: BTreeMap<u32, u64>,
+    /// Times that a stream went on after a part that nobody reads.
+    gaps: u64,
     /// Number of the next chunk, by process and stream.
     next: BTreeMap<(u32, u32), u64>,
     /// Fails after so many chunks.
@@ -59,7 +61,8 @@ impl TraceSink for Seen {
         match event {
             Event::Begin(process) => self.processes.push(process),
             Event::Object { section, .. } => {
-                for (id, module) in Module::read_section(&section.unwrap()).unwrap() {
+                let modules = Module::read_section(&section.unwrap()).unwrap();
+                for (id, module) in modules.into_iter().chain([Module::of_runtime()]) {
                     self.program.add(id, module);
                 }
             }
@@ -123,7 +126,12 @@ impl Seen {
         let counts = self.counts.entry(process).or_default();
         let sum = self.sums.entry(process).or_default();
         for visits in &self.visits {
-            counts[visits.segment.0 as usize] += u64::from(visits.times);
+            // The runtime's own record has no words.
+            let Some(count) = counts.get_mut(visits.segment.0 as usize) else {
+                self.gaps += u64::from(visits.times);
+                continue;
+            };
+            *count += u64::from(visits.times);
             let words = self.program.segments()[visits.segment.0 as usize].words;
             *sum += visits.places(words).flat_map(|at| &chunk[at..][..words as usize]).sum::<u64>();
         }

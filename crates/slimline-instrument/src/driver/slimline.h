@@ -16,12 +16,12 @@ extern void __slimline_start(void) __attribute__((weak));
 extern void __slimline_stop(void) __attribute__((weak));
 
 /* Trace from now on. */
-static inline void slimline_start(void) {
+static inline __attribute__((always_inline)) void slimline_start(void) {
     if (__slimline_start) __slimline_start();
 }
 
 /* Trace nothing from now on, until slimline_start(). */
-static inline void slimline_stop(void) {
+static inline __attribute__((always_inline)) void slimline_stop(void) {
     if (__slimline_stop) __slimline_stop();
 }
 

@@ -149,6 +149,7 @@ api! {
         LLVMAppendBasicBlockInContext(*mut Context, Value, *const c_char) -> Block;
         LLVMGetFirstInstruction(Block) -> Value;
         LLVMGetNextInstruction(Value) -> Value;
+        LLVMGetBasicBlockParent(Block) -> Value;
         LLVMGetBasicBlockTerminator(Block) -> Value;
         LLVMGetNumSuccessors(Value) -> c_uint;
         LLVMGetSuccessor(Value, c_uint) -> Block;

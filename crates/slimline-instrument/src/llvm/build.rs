@@ -172,6 +172,20 @@ impl<'m> Builder<'m> {
         self.word(self.value(lane))
     }
 
+    /// Where the return address of the function lies, in which the builder stands.
+    pub fn return_address_place(&self) -> Value<'m> {
+        const NAME: &CStr = c"llvm.addressofreturnaddress.p0";
+        let api = self.module.api();
+        // SAFETY: the builder stands somewhere; an intrinsic of x86-64, of its type.
+        self.value(unsafe {
+            let r#type = (api.LLVMFunctionType)(self.module.pointer(), std::ptr::null_mut(), 0, 0);
+            let known = (api.LLVMGetNamedFunction)(self.module.raw, NAME.as_ptr());
+            let function =
+                if known.is_null() { (api.LLVMAddFunction)(self.module.raw, NAME.as_ptr(), r#type) } else { known };
+            (api.LLVMBuildCall2)(self.raw, r#type, function, std::ptr::null_mut(), 0, c"".as_ptr())
+        })
+    }
+
     /// The pointer at `place` where `status`, an integer, is zero; else null.
     pub fn pointer_if_zero(&self, status: Value<'m>, place: Value<'m>) -> Option<Value<'m>> {
         let bits = status.r#type().integer_bits()?;

@@ -481,6 +481,12 @@ impl<'m> Block<'m> {
         self.instructions().into_iter().find(|value| !is_head(value))
     }
 
+    /// The function that it is of.
+    pub fn function(self) -> Function<'m> {
+        // SAFETY: a block, which is in a function.
+        Function(Value::new(self.module, unsafe { (self.module.api().LLVMGetBasicBlockParent)(self.raw) }))
+    }
+
     /// Where it may go on.
     pub fn successors(self) -> Vec<Self> {
         let api = self.module.api();

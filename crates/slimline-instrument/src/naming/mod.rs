@@ -109,7 +109,7 @@ impl<'m> Names<'m> {
         instruction: Value<'m>,
         pointer: Option<Value<'m>>,
     ) {
-        site.frame = instruction.location().and_then(|location| self.positions.frame(table, location));
+        site.frame = self.frame(table, instruction);
         let Some(pointer) = pointer else { return };
         site.variable = table.name(&self.variable(pointer, 0).unwrap_or_default());
         // As many bytes as are known to lie together.
@@ -145,6 +145,17 @@ impl<'m> Names<'m> {
                 site.other_structure = name;
                 self.declare(table, name, of, 0);
                 break;
+            }
+        }
+    }
+
+    /// Where an instruction was written; what the compiler put in is somewhere in its function.
+    fn frame(&mut self, table: &mut ModuleBuilder, instruction: Value<'m>) -> Option<u32> {
+        match instruction.location() {
+            Some(location) => self.positions.frame(table, location),
+            None => {
+                let function = instruction.block()?.function().subprogram()?;
+                Some(self.positions.frame_of_function(table, function))
             }
         }
     }
@@ -194,7 +205,7 @@ impl<'m> Names<'m> {
 
     /// Fills in what is known of an allocation whose result is `block`.
     pub(crate) fn describe_allocation(&mut self, table: &mut ModuleBuilder, site: &mut Site, call: Value<'m>) {
-        site.frame = call.location().and_then(|location| self.positions.frame(table, location));
+        site.frame = self.frame(table, call);
         let told = self.told.get(&call).map(|told| (told.name.clone(), told.r#type));
         let (variable, of_variable) = told.or_else(|| self.stored_into(call)).unwrap_or_default();
         let variable = match self.layouts.is_rust {

@@ -47,6 +47,12 @@ impl<'m> Positions<'m> {
         caller
     }
 
+    /// The index of the frame of what is in a function of this description, in no line of it.
+    pub(super) fn frame_of_function(&mut self, table: &mut ModuleBuilder, function: Metadata<'m>) -> u32 {
+        let (name, file) = (table.name(&function_of(function)), table.name(&self.file(function)));
+        table.frame(Frame { function: name, file, ..Frame::default() })
+    }
+
     /// The file of a scope: as the compiler was given it where it starts in the directory of compilation.
     fn file(&self, scope: Metadata<'m>) -> String {
         let Some((directory, name)) = scope.file() else { return String::new() };

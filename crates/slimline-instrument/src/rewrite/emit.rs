@@ -97,6 +97,7 @@ impl<'m> Emitter<'m> {
                 factors.into_iter().flatten().try_fold(unit, |product, factor| builder.product(product, factor))
             }
             Word::Stamp => Some(builder.call_stamp(self.stamp)),
+            Word::Frame => Some(builder.return_address_place()),
             Word::IfZero { status, place } => builder.pointer_if_zero(status, place),
         }
     }

@@ -119,7 +119,7 @@ impl<'m, 't> Planner<'m, 't> {
     /// Looks at every instruction of a block once.
     fn gather(&self, block: Block<'m>, gathered: &mut Gathered<'m>) {
         for instruction in block.instructions() {
-            let deed = Deed::of(instruction, &self.rules.attributes);
+            let deed = self.deed(instruction);
             gathered.accesses += deed.before.len() + deed.after.len();
             gathered.calls |= deed.is_boundary;
             if instruction.is_call() {
@@ -132,8 +132,21 @@ impl<'m, 't> Planner<'m, 't> {
                     gathered.heads.entry(end).or_default().fetch = true;
                 }
                 gathered.heads.entry(ends[0]).or_default().told = Some((instruction, deed.after));
+                // What was called was left by an exception, and so was what that called.
+                gathered.heads.entry(ends[1]).or_default().told = Some((instruction, vec![Touch::goes_on()]));
+                gathered.goes_on = true;
             }
+            gathered.goes_on |= self.rules.may_have_left(instruction);
         }
+    }
+
+    /// What is done about an instruction.
+    fn deed(&self, instruction: Value<'m>) -> Deed<'m> {
+        let mut deed = Deed::of(instruction, &self.rules.attributes);
+        if self.rules.may_have_left(instruction) && !instruction.is_must_tail() {
+            deed.after.push(Touch::goes_on());
+        }
+        deed
     }
 
     /// Plans a block. The first one is given the instruction that the function begins with.
@@ -163,9 +176,9 @@ impl<'m, 't> Planner<'m, 't> {
         let mut is_left = false;
         for (index, &instruction) in instructions.iter().enumerate() {
             if entry == Some(instruction) {
-                self.add(function, instruction, Touch::end_of_function(SiteKind::Enter), &mut segment, steps);
+                self.add(function, instruction, Touch::enter(gathered.goes_on), &mut segment, steps);
             }
-            let deed = Deed::of(instruction, &self.rules.attributes);
+            let deed = self.deed(instruction);
             self.unlike.extend(deed.unlike.map(|name| written(&name).into_owned()));
             for touch in deed.before {
                 self.add(function, instruction, touch, &mut segment, steps);
@@ -183,18 +196,22 @@ impl<'m, 't> Planner<'m, 't> {
             let rest = &instructions[index + 1..];
             // Where nothing is left to do in this block but to return, the call may become a jump, and one that must has nothing
             // else but the return behind it. So the function's end is told before it, and the cursor is in its place.
-            let ends_here = rest.iter().find(|next| !is_remark(**next)).and_then(|next| next.opcode());
+            let end = rest.iter().find(|next| !is_remark(**next));
+            let ends_here = end.and_then(|next| next.opcode());
+            // What returns a number of its own, as `main` does, is not done where the call is.
+            let returns_own = end.and_then(|end| end.operand(0)).is_some_and(|value| value.constant().is_some());
             let may_jump = instruction.is_must_tail()
                 || instruction.may_tail()
                     && deed.after.is_empty()
                     && !gathered.keeps_frames
+                    && !returns_own
                     && ends_here == Some(Opcode::Return);
             let is_last = deed.is_boundary
                 && (may_jump || deed.after.is_empty() && ends_here == Some(Opcode::Unreachable))
                 && instruction.invoke_ends().is_none();
             let returns = is_return || is_last && ends_here != Some(Opcode::Unreachable);
             if returns && !is_left {
-                self.add(function, instruction, Touch::end_of_function(SiteKind::Leave), &mut segment, steps);
+                self.add(function, instruction, Touch::leave(), &mut segment, steps);
                 (is_left, is_kept) = (true, false);
             }
             self.close(&mut segment, steps);
@@ -296,7 +313,7 @@ struct Open<'m> {
 struct Head<'m> {
     /// Something else ran before.
     fetch: bool,
-    /// The `invoke` that returns here, and what is told of it.
+    /// The `invoke` that returns here, or leads here by an exception, and what is told of it.
     told: Option<(Value<'m>, Vec<Touch<'m>>)>,
 }
 
@@ -306,6 +323,8 @@ struct Gathered<'m> {
     accesses: usize,
     /// Other code of the program's may run within it.
     calls: bool,
+    /// It may go on after calls without an end.
+    goes_on: bool,
     /// None of its calls takes its place on the stack.
     keeps_frames: bool,
     returns_twice: bool,

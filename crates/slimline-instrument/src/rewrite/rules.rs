@@ -8,6 +8,12 @@ use crate::llvm::{Function, Module, Value};
 const RETURN_TWICE: &[&str] =
     &["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "savectx", "vfork", "getcontext"];
 
+/// Functions that change to another stack, and return when somebody changes back.
+const CHANGE_STACKS: &[&str] = &["swapcontext", "jump_fcontext", "ontop_fcontext", "co_switch"];
+
+/// What has tracing begin again, as [`slimline.h`](crate::driver) calls it.
+const START: &str = "__slimline_start";
+
 /// Functions that the compiler calls by itself: where it does so, the cursor is in a register.
 fn is_called_by_compiler(name: &str) -> bool {
     const MATH: &[&str] = &[
@@ -83,6 +89,16 @@ impl<'m> Rules<'m> {
             }
         }
         does_anything
+    }
+
+    /// Whether functions may have been left without an end once this call returns.
+    pub(super) fn may_have_left(&self, call: Value<'m>) -> bool {
+        call.is_call()
+            && (self.returns_twice(call)
+                || call.called().is_some_and(|called| {
+                    let name = called.name();
+                    CHANGE_STACKS.contains(&&*name) || name == START
+                }))
     }
 
     /// Why a function of this name stays as it is; none if it does not.

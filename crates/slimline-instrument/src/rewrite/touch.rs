@@ -29,6 +29,8 @@ pub(super) enum Word<'m> {
     IfZero { status: Value<'m>, place: Value<'m> },
     /// The time, where any is needed.
     Stamp,
+    /// What tells the function's call from all others that run: where its return address is.
+    Frame,
 }
 
 /// A site to be, and the words it writes.
@@ -95,9 +97,22 @@ impl<'m> Touch<'m> {
         Self::of_no_place(SiteKind::Acquire, vec![Word::Stamp], what)
     }
 
-    /// A function begins, or is about to return.
-    pub(super) fn end_of_function(kind: SiteKind) -> Self {
-        Self::of_no_place(kind, Vec::new(), "")
+    /// A function is about to return.
+    pub(super) fn leave() -> Self {
+        Self::of_no_place(SiteKind::Leave, Vec::new(), "")
+    }
+
+    /// A function begins, one that may go on after calls without an end or one that does not.
+    pub(super) fn enter(goes_on: bool) -> Self {
+        match goes_on {
+            true => Self::of_no_place(SiteKind::EnterFrame, vec![Word::Frame], ""),
+            false => Self::of_no_place(SiteKind::Enter, Vec::new(), ""),
+        }
+    }
+
+    /// A function goes on after what it called may have been left.
+    pub(super) fn goes_on() -> Self {
+        Self::of_no_place(SiteKind::GoesOn, vec![Word::Frame], "")
     }
 
     /// A block is made, or taken back.

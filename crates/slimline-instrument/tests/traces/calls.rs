@@ -10,7 +10,7 @@ fn calls(trace: &Trace) -> Vec<(String, usize)> {
     for execution in &trace.executions {
         let name = trace.linked(execution);
         match trace.site(execution).kind {
-            Enter => {
+            Enter | EnterFrame => {
                 calls.push((name.to_owned(), around.len()));
                 around.push(name);
             }
@@ -91,4 +91,36 @@ int main() { int all = catcher(0) + catcher(1) + after(); std::printf("%d\n", al
         [[1; 2], [2; 2], [3; 2], [4; 2]]
     );
     assert_eq!(depth("after"), [1]);
+}
+
+#[test]
+fn what_goes_on_is_told_with_the_frame_that_it_began_with() {
+    const SOURCE: &str = r#"
+#include <setjmp.h>
+#include <stdio.h>
+static volatile int touched;
+static jmp_buf place;
+__attribute__((noinline)) static void jump(int n) { touched++; if (n) jump(n - 1); else longjmp(place, 1); touched++; }
+__attribute__((noinline)) static int dive(int n) {
+    touched++;
+    if (n == 2) { if (setjmp(place)) return touched; }
+    if (n == 0) jump(3);
+    int all = dive(n - 1);
+    touched++;
+    return all;
+}
+int main(void) { printf("%d\n", dive(4)); return 0; }
+"#;
+    for level in ["-O2", "-O0"] {
+        let trace = trace_c(SOURCE, &[level]);
+        let frames = |kind| trace.words(|site| site.is(kind, "dive")).concat();
+        let (began, goes_on) = (frames(EnterFrame), frames(GoesOn));
+        // Calls with 4, 3, 2, 1, 0; the stack grows downwards.
+        assert_eq!(began.len(), 5, "{level}");
+        assert!(began.is_sorted_by(|one, other| one > other), "{level}: {began:x?}");
+        assert_eq!(goes_on, [began[2]; 2], "{level}: {began:x?}");
+        // Who never goes on says no more than before.
+        assert_eq!(trace.count(|site| site.is(Enter, "jump")), 4, "{level}");
+        assert_eq!(trace.count(|site| site.is(EnterFrame, "jump") || site.is(GoesOn, "jump")), 0, "{level}");
+    }
 }

@@ -53,7 +53,7 @@ int main(void) { fill(); multiply(); printf("%g\n", triangle()); }
     assert_eq!(count(Store, "multiply", "c"), n * m);
     assert_eq!(count(Load, "triangle", "c"), m * (m + 1) / 2);
     // Nothing else but that.
-    let is_access = |site: Named<'_>| !matches!(site.kind, Enter | Leave);
+    let is_access = |site: Named<'_>| !matches!(site.kind, Enter | EnterFrame | Leave | GoesOn);
     assert_eq!(trace.count(is_access), n * k + k * m + 2 * n * m * k + n * m + m * (m + 1) / 2);
     let addresses = trace.words(|site| site.is(Store, "multiply"));
     assert!(addresses.windows(2).all(|pair| pair[1][0] == pair[0][0] + 8));

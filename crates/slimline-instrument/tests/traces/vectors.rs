@@ -49,7 +49,7 @@ fn addresses(trace: &Trace, function: &str, writes: bool) -> Vec<u64> {
                 addresses.extend(lanes(words[1]).map(|lane| words[0] + 4 * lane));
             }
             Gather | Scatter => addresses.extend(lanes(words[0]).map(|lane| words[1 + lane as usize])),
-            Enter | Leave => {}
+            Enter | EnterFrame | Leave | GoesOn => {}
             kind => panic!("{kind:?}"),
         }
     }

@@ -6,8 +6,8 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use super::number::{bytes, count, duration, percent, plural, plural_of};
-use super::table::{Column, Rows, shorten_path};
-use super::{HEADING, STRONG};
+use super::table::{Column, Rows, shorten_callers, shorten_path};
+use super::{HEADING, STRONG, WIDTH};
 use crate::full_trace::{
     Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, SiteCount, StructureCounts, TraceReport,
 };
@@ -130,12 +130,24 @@ fn named_rows<'a>(
     writeln!(out, "\n{HEADING}{title}{HEADING:#}")?;
     let mut rows = Rows::new(&[columns, &NUMBERS[..]].concat(), false);
     let all = named.len();
+    let sum = named.clone().map(|(row, _)| row.counts.accesses);
+    let sum = sum.fold(0, u64::saturating_add);
     for (row, between) in named.take(most) {
         let name = row.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
         rows.push([name].into_iter().chain(between).chain(numbers(&row.counts, &report.total)).collect());
     }
     rows.write(out, 2)?;
-    more(out, all, most)
+    more(out, all, most)?;
+    several_at_once(out, sum, report.total.accesses)
+}
+
+/// Why shares of fields add up to more than all, where they do.
+fn several_at_once(out: &mut impl Write, of_fields: u64, accesses: u64) -> fmt::Result {
+    if of_fields <= accesses {
+        return Ok(());
+    }
+    let all = percent(share(of_fields, accesses));
+    writeln!(out, "  Shares add up to {all}: what accesses several fields at once, as vectors do, counts for each")
 }
 
 /// Charts of the structures that have fields to tell apart, and the definitions of those to be split.
@@ -313,6 +325,7 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
     more(out, report.heap.len(), most)?;
     let with_fields = |(group, _): &(&HeapGroup, &String)| group.fields.iter().any(|field| field.name.is_some());
     for (group, title) in report.heap.iter().zip(&titles).take(most).filter(with_fields) {
+        let title = shorten_callers(title, WIDTH - "Fields of what  allocates".len());
         writeln!(out, "\n{HEADING}Fields of what {title} allocates{HEADING:#}")?;
         let mut rows = Rows::new(&[&[Column::Shortened("field", 44)], &NUMBERS[..]].concat(), false);
         for field in group.fields.iter().take(MOST_FIELDS.min(most)) {
@@ -321,6 +334,8 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         }
         rows.write(out, 2)?;
         more(out, group.fields.len(), MOST_FIELDS.min(most))?;
+        let of_fields = group.fields.iter().fold(0, |sum: u64, field| sum.saturating_add(field.counts.accesses));
+        several_at_once(out, of_fields, group.counts.accesses)?;
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl<'a> Rows<'a> {
         self.table.add_row(cells.into_iter().zip(&self.columns).map(|(text, column)| match column {
             Column::Text(_) => Cell::new(text),
             Column::Shortened(..) if self.wide => Cell::new(text),
-            Column::Shortened(_, width) => Cell::new(shorten(&text, *width)),
+            Column::Shortened(_, width) => Cell::new(shorten_callers(&text, *width)),
             Column::Number(_) => Cell::new(text).set_alignment(CellAlignment::Right),
         }));
     }
@@ -89,6 +89,15 @@ pub(super) fn shorten(text: &str, width: usize) -> String {
     let tail = width.saturating_sub(1) / 2;
     let head = width.saturating_sub(1) - tail;
     text.chars().take(head).chain(['…']).chain(text.chars().skip(length - tail)).collect()
+}
+
+/// `name, file.c:7 < inner < outer`: of callers the innermost tell most, so the outer ones are cut, and of what they call for no more
+/// than half of the width is kept.
+pub(super) fn shorten_callers(text: &str, width: usize) -> String {
+    let Some((called, callers)) = text.find(" < ").map(|at| text.split_at(at)) else { return shorten(text, width) };
+    let rest = width.saturating_sub(callers.chars().count());
+    let called = shorten(called, rest.max(width / 2));
+    shorten_end(&(called + callers), width)
 }
 
 /// What the end says is said elsewhere, too: `art.c:607-608 art.c:…`.
@@ -133,5 +142,15 @@ mod tests {
         assert_eq!(shorten("abcdefghijk", 10), "abcde…hijk");
         assert_eq!(shorten("äöüäöüäöü", 5), "äö…öü");
         assert_eq!(shorten_path("/usr/src/art.c", 8), "…c/art.c");
+    }
+
+    #[test]
+    fn inner_callers_stay() {
+        assert_eq!(shorten_callers("abcdefghij", 5), "ab…ij");
+        let text = "all, list.c:17 take < make < main";
+        assert_eq!(shorten_callers(text, 40), text);
+        assert_eq!(shorten_callers(text, 30), "all, lis…17 take < make < main");
+        assert_eq!(shorten_callers(text, 20), "all, …take < make <…");
+        assert_eq!(shorten_callers("a < b < c < d < e", 12), "a < b < c <…");
     }
 }

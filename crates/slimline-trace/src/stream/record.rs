@@ -34,12 +34,18 @@ pub const MAX_LANES: u16 = 64;
 /// In the place of a time stamp: none was needed. Not 0, which would look like a word that is not written yet.
 pub const NO_STAMP: u64 = 1;
 
+/// What the runtime writes by itself: the record of [`SiteKind::Resumes`].
+pub const RESUMES: Header = Header::new(ModuleId::RUNTIME, 0);
+
 /// Names a translation unit: the upper bits of a hash of its site table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct ModuleId(u64);
 
 impl ModuleId {
+    /// The runtime, whose table is not in any object.
+    pub const RUNTIME: Self = Self((1 << MODULE_BITS) - 1);
+
     /// The module whose site table has this hash.
     pub const fn from_hash(hash: u64) -> Self {
         Self(hash >> (64 - MODULE_BITS))
@@ -156,6 +162,15 @@ kinds! {
     Acquire = 16 => "acquire",
     /// `realloc` is called: `[block]`, which may be 0.
     ResizeBegins = 17 => "resize begins",
+    /// The function begins, one that has places where it goes on: `[frame]`, which tells this call of it from all others that
+    /// run.
+    EnterFrame = 18 => "enter frame",
+    /// The function goes on after what it called may have been left without an end: `setjmp` returned, an exception was caught or
+    /// cleaned up after, another stack was changed to, or the program has tracing begin again. `[frame]`, as where it began.
+    GoesOn = 19 => "goes on",
+    /// The stream goes on after a part that was not traced, in which functions may have begun and ended: `[]`. Of the runtime's own
+    /// table only ([`RESUMES`]).
+    Resumes = 20 => "resumes",
 }
 
 /// What the word behind an address says of the value that was loaded or stored there: its bits, zeros above them.
@@ -192,8 +207,9 @@ impl SiteKind {
     /// Words that a site of this kind writes, given its lanes and whether it tells its value.
     pub const fn words(self, lanes: u16, has_value: bool) -> usize {
         let own = match self {
-            Self::Enter | Self::Leave | Self::Untraced => 0,
+            Self::Enter | Self::Leave | Self::Untraced | Self::Resumes => 0,
             Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
+            Self::EnterFrame | Self::GoesOn => 1,
             Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize => 2,
             Self::Copy | Self::AllocateZeroed => 3,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
@@ -251,5 +267,6 @@ mod tests {
         assert_eq!(SiteKind::MaskedLoad.words(8, false), 2);
         assert_eq!(SiteKind::Gather.words(8, false), 9);
         assert_eq!(SiteKind::Untraced.words(1, false), 0);
+        assert_eq!([SiteKind::EnterFrame, SiteKind::GoesOn, SiteKind::Resumes].map(|it| it.words(1, false)), [1, 1, 0]);
     }
 }

@@ -192,6 +192,13 @@ pub struct Skipped {
 }
 
 impl Module {
+    /// The table of what the runtime writes by itself, of which no object tells.
+    pub fn of_runtime() -> (ModuleId, Self) {
+        let mut builder = ModuleBuilder::new();
+        builder.segment([Site::new(SiteKind::Resumes, 0)]);
+        (ModuleId::RUNTIME, builder.finish("", "", "", ""))
+    }
+
     /// The text of a name; empty where the module does not have it.
     pub fn name(&self, name: Name) -> &str {
         self.names.get(name.0 as usize).map_or("", String::as_str)

@@ -569,6 +569,53 @@ fn main() {
 
 /// Linkers may take long, and know nothing of what is beside them.
 #[test]
+fn callers_are_known_after_panics() {
+    let project = Project::of(&[
+        ("Cargo.toml", "[package]\nname = 'panics'\nedition = '2024'\n"),
+        (
+            "src/main.rs",
+            r#"use std::hint::black_box;
+use std::panic::catch_unwind;
+struct Held(usize);
+impl Drop for Held { #[inline(never)] fn drop(&mut self) { take(self.0); black_box(()); } }
+#[inline(never)]
+fn take(bytes: usize) { black_box(Vec::<u8>::with_capacity(black_box(bytes))); black_box(()); }
+#[inline(never)]
+fn ping(n: u32) {
+    black_box(n);
+    if n == 0 { std::panic::resume_unwind(Box::new(())); }
+    if n == 2 { assert!(catch_unwind(|| pong(n)).is_err()); take(16); } else { pong(n); }
+    black_box(n);
+}
+#[inline(never)]
+fn pong(n: u32) { let held = Held(32); ping(n - 1); black_box(&held); std::mem::forget(held); }
+#[inline(never)]
+fn catches() { let _ = catch_unwind(|| ping(1)); take(64); black_box(()); }
+fn main() { ping(4); catches(); take(128); println!("done"); }"#,
+        ),
+    ]);
+    succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
+    let program = project.place(PROGRAMS).join("release/panics");
+    let mut slimline = project.slimline(&["trace", "--live", "--callers", "--format", "json", "--"]);
+    let output = succeeds(slimline.arg(program));
+    let report: Value = serde_json::from_str(text(&output.stdout).strip_prefix("done\n").unwrap()).unwrap();
+    let own = ["take", "ping", "pong", "catches", "main", "drop"];
+    let path = |row: &Value| -> String {
+        let callers = row["callers"].as_array().unwrap().iter().filter_map(|caller| caller["function"].as_str());
+        let last = callers.filter_map(|name| own.into_iter().find(|own| name.rsplit("::").next() == Some(own)));
+        last.collect::<Vec<_>>().join(" < ")
+    };
+    let rows = report["heap"].as_array().unwrap();
+    let path_of = |bytes: u64| {
+        let mut paths = rows.iter().filter(|row| row["allocated_bytes"] == bytes).map(path);
+        paths.find(|path| !path.is_empty()).unwrap_or_else(|| panic!("{bytes} bytes: {rows:#?}"))
+    };
+    assert!(path_of(16).starts_with("ping < pong < ping < pong < ping < main"), "{}", path_of(16));
+    assert!(path_of(64).starts_with("catches < main"), "{}", path_of(64));
+    assert!(path_of(128).starts_with("main"), "{}", path_of(128));
+}
+
+#[test]
 fn linking_leaves_nothing_after_ctrl_c() {
     let files = [("Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n")];
     let project = Project::of(&[files[0], ("src/main.rs", "fn main() {}\n")]);

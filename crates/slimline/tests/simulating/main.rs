@@ -66,8 +66,12 @@ fn what_is_wrong_is_one_line() {
     write("empty", "");
     write("wrong.toml", &SMALL.replace("512", "500"));
     write("typo.toml", &SMALL.replace("ways", "way"));
-    let cases: [(&[&str], &str); 7] = [
-        (&["missing"], "slimline: missing: No such file or directory"),
+    let cases: [(&[&str], &str); 8] = [
+        (&["missing"], "slimline: missing: No such file or directory (write a trace with: slimline trace -o"),
+        (
+            &["missing", "--callers"],
+            "slimline: missing: No such file or directory (write a trace with: slimline trace -o",
+        ),
         (&["empty"], "slimline: empty: holds no access"),
         (&["bad"], "slimline: bad: line 2: no size behind a comma: \" L 10\""),
         (&["good", "--from", "din"], "slimline: good: line 2: no label of din"),

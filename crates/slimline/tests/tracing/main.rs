@@ -1,5 +1,6 @@
 //! `slimline trace`, on a program that writes its trace by hand.
 
+mod callers;
 mod compiled;
 mod fields;
 mod handlers;

@@ -7,7 +7,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Name, SiteKind};
 
 use super::super::TraceBatch;
-use super::super::calls::{Calls, PathNumber};
+use super::super::calls::{Calls, PathNumber, is_of_calls};
 use super::super::elements::{Content, Elements};
 use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
 
@@ -99,9 +99,9 @@ impl Blocks {
         groups.map(|(group, (_, blocks))| (group, *blocks))
     }
 
-    /// Whether visits of sites of this kind are for [`Allocations::follow`] only because calls are followed.
-    pub(in crate::full_trace) fn follows(&self, kind: SiteKind) -> bool {
-        self.allocations.calls.is_some() && matches!(kind, SiteKind::Enter | SiteKind::Leave)
+    /// Whether visits of sites that tell of calls ([`is_of_calls`]) are for [`Allocations::follow`].
+    pub(in crate::full_trace) fn follows_calls(&self) -> bool {
+        self.allocations.calls.is_some()
     }
 
     /// The site that allocates a group's blocks. It must be one of these.
@@ -109,8 +109,9 @@ impl Blocks {
         SiteId(self.allocations.groups[group as usize].0.site)
     }
 
-    /// Sites of the functions that called for them, the innermost first; none where that is not told apart.
-    pub(in crate::full_trace) fn callers_of(&self, group: Group) -> Vec<SiteId> {
+    /// Sites of the functions that called for them, the innermost first; none where that is not told apart. `None` stands for
+    /// those that nobody knows.
+    pub(in crate::full_trace) fn callers_of(&self, group: Group) -> Vec<Option<SiteId>> {
         let Allocations { groups, calls, .. } = &self.allocations;
         let path = groups[group as usize].0.path.zip(calls.as_ref());
         path.map(|(path, calls)| calls.functions(path).collect()).unwrap_or_default()
@@ -139,12 +140,9 @@ impl Allocations {
         own: &[u64],
     ) -> bool {
         match (kind, own) {
-            (SiteKind::Enter | SiteKind::Leave, _) => {
-                let stream = (batch.process, batch.stream);
-                match &mut self.calls {
-                    Some(calls) if kind == SiteKind::Enter => calls.begin(stream, id),
-                    Some(calls) => calls.end(stream, id),
-                    None => {}
+            (kind, _) if is_of_calls(kind) => {
+                if let Some(calls) = &mut self.calls {
+                    calls.follow((batch.process, batch.stream), id, kind, own.first().copied());
                 }
             }
             (SiteKind::Allocate, &[start, bytes]) => {

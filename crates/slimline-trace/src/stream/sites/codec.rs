@@ -11,8 +11,8 @@ pub const SECTION: &str = "slimline_sites";
 const MAGIC: [u8; 8] = *b"slimsite";
 /// Version of the blob and of the records that it describes. Version 1: the first. 2: structures. 3: time
 /// stamps, and `realloc` in two records. 4: what values are. 5: what members are made of, whether integers have a sign, and
-/// other structures that a site may access.
-pub const VERSION: u32 = 5;
+/// other structures that a site may access. 6: frames of functions that go on, and gaps.
+pub const VERSION: u32 = 6;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.

@@ -1,0 +1,176 @@
+//! `--callers`: who called for a block, also after functions were left in other ways than by returning.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+use slimline_instrument::driver::{HEADER, Language};
+
+use super::compiled::compiled_as;
+use super::{report, slimline, text};
+
+/// What all programs begin with: `take` allocates for everybody, a number of bytes that says for whom.
+const TAKE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include "slimline.h"
+#define OWN __attribute__((noinline)) static
+static volatile int touched;
+static void *volatile kept;
+OWN void take(int bytes) { kept = malloc(bytes); if (!kept) abort(); touched++; }
+"#;
+
+/// Who called for the blocks of `take`, by their bytes: of a path the sum.
+fn callers(language: Language, source: &str, level: &str) -> BTreeMap<u64, String> {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
+    let program = compiled_as(&scratch, language, &format!("{TAKE}{source}"), &[level]);
+    let directory = scratch.path().join("run.trace");
+    let live = slimline().args(["trace", "--live", "--callers", "--format", "json", "--"]).arg(&program).output();
+    let live = by_bytes(&report(&live.unwrap()));
+    // Recorded it is the same.
+    let recorded = slimline().args(["trace", "-o"]).arg(&directory).arg("--").arg(&program).output().unwrap();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let replayed = slimline().args(["trace", "--callers", "--format", "json", "--replay"]).arg(&directory).output();
+    assert_eq!(by_bytes(&report(&replayed.unwrap())), live);
+    live
+}
+
+fn by_bytes(report: &Value) -> BTreeMap<u64, String> {
+    let rows = report["heap"].as_array().unwrap().iter().filter(|row| row["function"] == "take");
+    let path = |row: &Value| {
+        let callers = row["callers"].as_array().unwrap().iter().map(|caller| caller["function"].as_str().unwrap());
+        callers.collect::<Vec<_>>().join(" < ")
+    };
+    rows.map(|row| (row["allocated_bytes"].as_u64().unwrap(), path(row))).collect()
+}
+
+fn check(language: Language, source: &str, expected: &[(u64, &str)]) {
+    for level in ["-O2", "-O0"] {
+        let found = callers(language, source, level);
+        let found: Vec<(u64, &str)> = found.iter().map(|(bytes, path)| (*bytes, path.as_str())).collect();
+        assert_eq!(found, expected, "{level}");
+    }
+}
+
+#[test]
+fn after_longjmp() {
+    const SOURCE: &str = r#"
+#include <setjmp.h>
+static jmp_buf place, outer;
+OWN void third(int n) { touched++; longjmp(place, n); }
+OWN void second(int n) { touched++; third(n); touched++; }
+OWN void first(int n) { touched++; second(n); touched++; }
+OWN void jumps(void) { if (!setjmp(place)) first(7); take(16); touched++; }
+OWN void pong(int n);
+OWN void ping(int n) { touched++; if (n == 0) longjmp(outer, 1); pong(n); touched++; }
+OWN void pong(int n) { touched++; ping(n - 1); touched++; }
+/* Jumps to the second of its calls that run. */
+OWN void dive(int n, int depth);
+OWN void dove(int n, int depth) { touched++; dive(n - 1, depth + 1); touched++; }
+OWN void dive(int n, int depth) {
+    touched++;
+    if (n == 0) longjmp(outer, 1);
+    if (depth == 1) { if (setjmp(outer)) { take(64); touched++; return; } }
+    dove(n, depth);
+    take(128 + depth);
+    touched++;
+}
+OWN void recurses(void) { if (!setjmp(outer)) ping(3); take(32); touched++; }
+OWN void loops(void) { volatile int n = 0; if (setjmp(place) < 3) { n++; first(n); } take(1024 + n); touched++; }
+int main(void) { jumps(); recurses(); dive(5, 0); loops(); take(4096); return 0; }
+"#;
+    let expected = [
+        (16, "jumps < main"),
+        (32, "recurses < main"),
+        (64, "dive < dove < dive < main"),
+        (128, "dive < main"),
+        (1027, "loops < main"),
+        (4096, "main"),
+    ];
+    check(Language::C, SOURCE, &expected);
+}
+
+#[test]
+fn after_exceptions() {
+    const SOURCE: &str = r#"
+#include <stdexcept>
+struct guard { int bytes; __attribute__((noinline)) ~guard() { take(bytes); touched++; } };
+OWN void throws(int n) { touched++; if (n) throw std::runtime_error("thrown"); }
+OWN void passes(int n) { touched++; throws(n); touched++; }
+OWN void passes_on(int n) { touched++; passes(n); touched++; }
+OWN void catches() { try { passes_on(1); } catch (const std::exception &) { take(16); } take(17); touched++; }
+OWN void cleans() { guard held{32}; touched++; passes_on(1); touched++; }
+OWN void around() { touched++; cleans(); touched++; }
+OWN void catches_behind() { try { around(); } catch (...) { take(64); } touched++; }
+OWN void rethrows() { try { passes_on(1); } catch (...) { take(128); throw; } touched++; }
+OWN void catches_again() { try { rethrows(); } catch (...) { take(256); } touched++; }
+OWN void ping(int n);
+OWN void pong(int n) { touched++; ping(n - 1); touched++; }
+OWN void ping(int n) {
+    touched++;
+    if (n == 0) throw n;
+    if (n == 2) { try { pong(n); } catch (int) { take(512); } take(513); } else pong(n);
+    touched++;
+}
+int main() { catches(); catches_behind(); catches_again(); ping(4); take(4096); return 0; }
+"#;
+    let expected = [
+        (32, "~guard < cleans < around < catches_behind < main"),
+        (33, "catches < main"),
+        (64, "catches_behind < main"),
+        (128, "rethrows < catches_again < main"),
+        (256, "catches_again < main"),
+        (1025, "ping < pong < ping < pong < ping < main"),
+        (4096, "main"),
+    ];
+    check(Language::CPlusPlus, SOURCE, &expected);
+}
+
+#[test]
+fn on_stacks_of_their_own() {
+    const SOURCE: &str = r#"
+#include <ucontext.h>
+static ucontext_t own, other;
+static char stack[1 << 16];
+OWN void yields(void) { touched++; swapcontext(&other, &own); touched++; }
+static void other_stack(void) { take(16); yields(); take(32); yields(); abort(); }
+OWN void switches(void) {
+    getcontext(&other);
+    other.uc_stack.ss_sp = stack;
+    other.uc_stack.ss_size = sizeof stack;
+    makecontext(&other, other_stack, 0);
+    swapcontext(&own, &other);
+    take(64);
+    swapcontext(&own, &other);
+    take(128);
+    touched++;
+}
+int main(void) { switches(); take(4096); return 0; }
+"#;
+    // What began on the other stack before it was left nobody knows any more.
+    let expected = [(16, "other_stack < switches < main"), (32, "(unknown)"), (192, "switches < main"), (4096, "main")];
+    check(Language::C, SOURCE, &expected);
+}
+
+#[test]
+fn after_a_pause() {
+    const SOURCE: &str = r#"
+OWN void stops(void) { slimline_stop(); touched++; }
+OWN void starts(void) { touched++; slimline_start(); take(16); touched++; }
+OWN void stops_itself(void) { slimline_stop(); touched++; slimline_start(); take(32); touched++; }
+OWN void stopped(void) { stops(); touched++; slimline_start(); take(64); touched++; }
+OWN void lost(void) { stops(); starts(); take(128); touched++; }
+OWN void knows_again(void) { lost(); slimline_start(); take(256); touched++; }
+int main(void) { stops_itself(); stopped(); lost(); slimline_start(); knows_again(); take(4096); return 0; }
+"#;
+    // What `lost` calls is called by nobody knows whom, until a function goes on behind its own `slimline_start`.
+    let expected = [
+        (32, "stops_itself < main"),
+        (64, "stopped < main"),
+        (256, "knows_again < main"),
+        (288, "(unknown)"),
+        (4096, "main"),
+    ];
+    check(Language::C, SOURCE, &expected);
+}
