@@ -20,6 +20,7 @@ use super::TraceBatch;
 use super::counts::span_of_lanes;
 use super::elements::{Elements, LeafId, NO_LEAF, View, is_rusts};
 use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
+use super::function_names::FunctionNames;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
 use super::heap::{GroupBlocks, Spot, seen};
@@ -308,16 +309,21 @@ impl AttributedAccesses {
             let (module, site) = program.site(SiteId(of.site));
             *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
         }
+        let place_of = |of: &KeyOf| {
+            let (module, site) = program.site(SiteId(of.site));
+            place(module, site)
+        };
+        let functions = FunctionNames::of(self.keys.all.iter().map(place_of));
         let rows = self.keys.all.iter().zip(&self.keys.accesses).map(|(of, &accesses)| {
             let (module, site) = program.site(SiteId(of.site));
-            let place = place(module, site);
+            let place = place_of(of);
             let variable = module.name(site.variable);
             let data = groups.number(program, &self.blocks, of.spot.group, variable, &blocks);
             Origin {
                 data,
                 variable: names.number(variable),
                 field: names.number(&self.field(program, of)),
-                function: names.number(&place.function),
+                function: names.number(&functions.name(&place)),
                 line: names.number(&line(&place)),
                 called_at: names.number(&called_at(module, site).map(|place| line(&place)).unwrap_or_default()),
                 thread: of.thread,

@@ -7,6 +7,7 @@ use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
 use slimline_trace::toolchain_source;
 
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
+use super::function_names::FunctionNames;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
 use super::heap::{GroupBlocks, Spot};
@@ -101,7 +102,7 @@ pub struct TraceFindings {
     pub fields: Vec<NameRow>,
     /// Structures with the accesses to their fields.
     pub structures: Vec<StructureFindings>,
-    /// By function as in the source, what was inlined into it not counted.
+    /// By function as in the source, what was inlined into it not counted; with its file where several files have one of that name.
     pub functions: Vec<NameRow>,
     /// Calls by function as in the source; one that was only inlined has none.
     pub calls: BTreeMap<String, u64>,
@@ -124,13 +125,14 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     let elements = analysis.heap().elements();
     let by_spot = by_spot(program, analysis);
     let mut structures = Structures::new(elements);
+    let names = function_names(program, analysis);
     for (id, visits, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
             findings.untraced_instructions += visits;
         }
-        if matches!(site.kind, SiteKind::Enter | SiteKind::EnterFrame) && analysis.filter().wants(module, site) {
-            let function = function_of(program, id).function;
+        if is_beginning(site) && analysis.filter().wants(module, site) {
+            let function = names.name(&function_of(program, id));
             functions.add(&function, Accesses::default());
             *findings.calls.entry(function).or_default() += visits;
         }
@@ -145,8 +147,9 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         let (variable, own) = (module.name(site.variable).to_owned(), field(module, site));
         findings.total.add(accesses);
         variables.add(&variable, accesses);
-        functions.add(&place.function, accesses);
+        functions.add(&names.name(&place), accesses);
         lines.add(&line(&place), accesses);
+        let ties = matches!(site.kind, SiteKind::Load | SiteKind::Store);
         let mut of_site = Sums::new();
         let mut rest = accesses;
         for (spot, sum) in by_spot.get(&id).map(Vec::as_slice).unwrap_or_default() {
@@ -154,7 +157,11 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
                 rest.subtract(*sum);
                 let width = width(*sum);
                 let (from, bytes) = elements.range(spot.element, spot.leaf, width);
-                structures.add(spot.element, Some(from..from.saturating_add(bytes)), Known::ByBlock, sum.count());
+                let range = from..from.saturating_add(bytes);
+                structures.add(spot.element, Some(range.clone()), Known::ByBlock, sum.count());
+                if ties {
+                    structures.tie(spot.element, &range, sum.count());
+                }
                 let named = elements.named(id);
                 if elements.is_put_into(named, spot.element, spot.leaf) {
                     let range = named.offset_bytes.map(|from| from..from.saturating_add(width));
@@ -167,7 +174,10 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             let named = elements.named(id);
             let bytes = width(rest);
             let range = named.offset_bytes.map(|from| from..from.saturating_add(bytes));
-            structures.add(named.element, range, Known::BySite, rest.count());
+            structures.add(named.element, range.clone(), Known::BySite, rest.count());
+            if let Some(range) = range.filter(|_| ties) {
+                structures.tie(named.element, &range, rest.count());
+            }
             of_site.add_parts(&of_own(elements, id, bytes, &own), rest);
         }
         let of_site = of_site.rows();
@@ -190,6 +200,23 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
     findings.unknown_frees = analysis.heap().unknown_frees();
     findings
+}
+
+/// What functions are called that ran.
+fn function_names(program: &Program, analysis: &TraceAnalysis) -> FunctionNames {
+    let ran = analysis.counts().sites(program).filter_map(|(id, _, accesses)| {
+        let (module, site) = program.site(id);
+        match is_beginning(site) {
+            true => Some(function_of(program, id)),
+            false => (accesses.count() > 0).then(|| written_at(module, site).0),
+        }
+    });
+    FunctionNames::of(ran)
+}
+
+/// Whether a function begins there.
+fn is_beginning(site: &Site) -> bool {
+    matches!(site.kind, SiteKind::Enter | SiteKind::EnterFrame)
 }
 
 fn values(program: &Program, analysis: &TraceAnalysis) -> Vec<(String, Values)> {

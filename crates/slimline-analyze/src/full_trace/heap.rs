@@ -524,4 +524,34 @@ mod tests {
         // What lies behind the pool's blocks is still the chunk's.
         assert_eq!(loads, [(0, 1, 2), (2, 3, 12), (4, 5, 1), (6, 7, 1)]);
     }
+
+    /// A chunk of a pool is freed: what was cut of it lives no longer, also of its beginning.
+    #[test]
+    fn what_is_cut_of_a_block_ends_with_it() {
+        use SiteKind::*;
+        let mut builder = ModuleBuilder::new();
+        let [malloc, take, main] = ["malloc", "pool_take", "main"].map(|name| builder.name(name));
+        let site = |kind, detail, function| Site { detail, function, ..Site::new(kind, 0) };
+        builder.segment([site(Allocate, malloc, take)]);
+        builder.segment([site(Allocate, take, main)]);
+        builder.segment([site(Free, malloc, main)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let chunk = 1 << 20;
+        let run = [
+            (0, vec![chunk, chunk]),
+            (1, vec![chunk, 64]),
+            (1, vec![chunk + 64, 64]),
+            (1, vec![chunk + 4096, 1 << 17]),
+            (2, vec![chunk]),
+        ];
+        let (words, visits) = visits_of(&program, &run);
+        let mut heap = HeapAccesses::default();
+        let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
+        heap.update(&program, &batch);
+        let live: Vec<_> = allocated(&heap).into_iter().map(|(site, of)| (site.0, of.blocks, of.live_bytes)).collect();
+        assert_eq!(live, [(0, 1, 0), (1, 3, 0)]);
+        assert_eq!(heap.unknown_frees(), 0);
+    }
 }

@@ -20,6 +20,7 @@ pub mod counts;
 mod elements;
 pub mod filter;
 pub mod findings;
+mod function_names;
 pub mod heap;
 mod parts;
 mod plans;

@@ -104,6 +104,8 @@ struct Touched {
     elsewhere: u64,
     /// Accesses that may be of any of its fields, or of none.
     unsure: u64,
+    /// Loads and stores that touch this part and the next one at once, by its index.
+    ties: BTreeMap<usize, u64>,
 }
 
 /// Structures that are accessed, while sites are looked at.
@@ -160,6 +162,29 @@ impl<'p> Structures<'p> {
         }
     }
 
+    /// So many loads and stores, of these bytes each: fields that one of them reaches are tied, unless it reaches all.
+    pub(super) fn tie(&mut self, id: ElementId, bytes: &Range<u32>, count: u64) {
+        let element = self.elements.get(id);
+        if id == NO_ELEMENT || bytes.end - bytes.start >= element.declaration.bytes {
+            return;
+        }
+        let Some(touched) = self.accessed.get_mut(&id) else { return };
+        for (index, pair) in element.parts.windows(2).enumerate() {
+            if bytes.start < pair[0].end() && pair[1].offset_bytes < bytes.end {
+                let tied = touched.ties.entry(index).or_default();
+                *tied = tied.saturating_add(count);
+            }
+        }
+        let inner = element.parts.iter().filter(|part| bytes.start >= part.offset_bytes && bytes.end <= part.end());
+        let inner = inner.filter_map(|part| {
+            let of = part.is_all().filter(|of| self.elements.get(*of).is_laid_out())?;
+            Some((of, within(bytes, part, self.elements.get(of).declaration.bytes)))
+        });
+        for (of, bytes) in inner.collect::<Vec<_>>() {
+            self.tie(of, &bytes, count);
+        }
+    }
+
     /// So many accesses may be of this structure, of whichever field.
     pub(super) fn add_unsure(&mut self, id: ElementId, count: u64) {
         if let Some(touched) = self.accessed.get_mut(&id) {
@@ -186,7 +211,7 @@ impl<'p> Structures<'p> {
             let doubt = self.doubt(id, touched);
             let is_named = |part: &Part| part.made_of.iter().any(|of| named.contains(of));
             let named: Vec<bool> = element.parts.iter().map(is_named).collect();
-            found.verdict = judge(&mut found, average, &doubt, &named, rules);
+            found.verdict = judge(&mut found, average, &doubt, &named, &touched.ties, rules);
             found.verdict = match found.verdict {
                 Verdict::Split | Verdict::LittleCold if element.declaration.is_foreign => Verdict::Foreign,
                 Verdict::Split if !element.declaration.is_plain() => Verdict::NotPlain,
@@ -250,8 +275,15 @@ fn findings_of(element: &Element, touched: &Touched) -> StructureFindings {
 
 /// Tells which fields are cold, where that matters. `average` is of the accesses of structures; `doubt` has for each field the
 /// accesses that may be of it besides, and `is_named` whether it is a structure that is accessed by its own name, which may be
-/// in here: those are not cold.
-fn judge(found: &mut StructureFindings, average: f64, doubt: &[u64], is_named: &[bool], rules: &SplitRules) -> Verdict {
+/// in here: those are not cold. Nor are those that `ties` ties to one that is not ([`keep_tied`]).
+fn judge(
+    found: &mut StructureFindings,
+    average: f64,
+    doubt: &[u64],
+    is_named: &[bool],
+    ties: &BTreeMap<usize, u64>,
+    rules: &SplitRules,
+) -> Verdict {
     if found.fields.len() < 2 {
         return Verdict::OneField;
     }
@@ -262,20 +294,39 @@ fn judge(found: &mut StructureFindings, average: f64, doubt: &[u64], is_named: &
         return Verdict::NotLive;
     }
     let least = found.accesses as f64 / found.fields.len() as f64 * rules.cold;
-    let mut cold_bytes = 0_u32;
     let mut is_doubted = false;
     for (index, field) in found.fields.iter_mut().enumerate() {
         let doubt = doubt.get(index).copied().unwrap_or(0);
         let looks_cold = (field.accesses as f64) < least && !is_named.get(index).copied().unwrap_or(false);
         field.is_cold = looks_cold && (field.accesses.saturating_add(doubt) as f64) < least;
         is_doubted |= looks_cold && !field.is_cold;
-        cold_bytes = cold_bytes.saturating_add(if field.is_cold { field.bytes } else { 0 });
     }
+    keep_tied(&mut found.fields, ties);
+    let cold = found.fields.iter().filter(|field| field.is_cold);
+    let cold_bytes = cold.fold(0_u32, |sum, field| sum.saturating_add(field.bytes));
     match cold_bytes {
         0 if is_doubted => Verdict::Unclear,
         0 => Verdict::NothingCold,
         bytes if bytes <= rules.pointer_bytes || hot_bytes(found, rules) >= found.bytes => Verdict::LittleCold,
         _ => Verdict::Split,
+    }
+}
+
+/// What one instruction accesses with a warm field stays with it, where that is at least half of its own accesses, and a tenth of the
+/// warm one's: less is no loop's habit, as where all fields are set once.
+fn keep_tied(fields: &mut [FieldCount], ties: &BTreeMap<usize, u64>) {
+    let is_tied = |one: &FieldCount, other: &FieldCount, count: u64| {
+        let (warm, cold) = if one.is_cold { (other, one) } else { (one, other) };
+        one.is_cold != other.is_cold
+            && count.saturating_mul(2) >= cold.accesses
+            && count.saturating_mul(10) >= warm.accesses
+    };
+    // A field that becomes warm may be tied on, to either side.
+    while let Some(first) = ties.iter().find_map(|(&first, &count)| {
+        let (one, other) = (fields.get(first)?, fields.get(first + 1)?);
+        is_tied(one, other, count).then_some(first)
+    }) {
+        (fields[first].is_cold, fields[first + 1].is_cold) = (false, false);
     }
 }
 
@@ -404,7 +455,24 @@ mod tests {
         assert_eq!(hot(48, &[(0, 1, false), (8, 8, true), (16, 20, false), (40, 4, false)]), 40);
         let mut arc = of(16, &[(0, 4, false), (4, 4, false), (8, 8, false)]);
         (arc.accesses, arc.fields[0].accesses) = (90, 90);
-        assert_eq!(judge(&mut arc, 1.0, &[], &[], &SplitRules::default()), Verdict::LittleCold);
+        assert_eq!(judge(&mut arc, 1.0, &[], &[], &BTreeMap::new(), &SplitRules::default()), Verdict::LittleCold);
+    }
+
+    #[test]
+    fn fields_of_one_access_stay_together() {
+        // 124 accesses to five fields: cold are those with less than 12.4, but `value` is loaded with `key`.
+        let cold = |times: &[_]| {
+            let found = found(times).remove(0);
+            found.fields.into_iter().filter(|field| field.is_cold).map(|field| field.name).collect::<Vec<_>>()
+        };
+        let [note, flags] = ["note", "is_old, is_new"].map(str::to_owned);
+        let rest = ["next".to_owned(), note, flags];
+        assert_eq!(cold(&[("node", 0, 8, 100), ("node", 0, 16, 12)]), rest);
+        // Of 212 accesses to `key` those are too few, as where all fields are set once.
+        let all = [&["value".to_owned()], &rest[..]].concat();
+        assert_eq!(cold(&[("node", 0, 8, 200), ("node", 0, 16, 12)]), all);
+        // Those that reach all of it tie nothing.
+        assert_eq!(cold(&[("node", 0, 8, 100), ("node", 0, 48, 3)]), all);
     }
 
     #[test]
@@ -434,7 +502,10 @@ mod tests {
             verdict: Verdict::NotLive,
             code: String::new(),
         };
-        assert_eq!(judge(&mut found, 1.0, &[], &[false, true, false], &SplitRules::default()), Verdict::Split);
+        assert_eq!(
+            judge(&mut found, 1.0, &[], &[false, true, false], &BTreeMap::new(), &SplitRules::default()),
+            Verdict::Split
+        );
         assert_eq!(found.fields.iter().map(|field| field.is_cold).collect::<Vec<_>>(), [false, false, true]);
     }
 
@@ -446,7 +517,7 @@ mod tests {
             found.fields.truncate(2);
             (found.accesses, found.fields[0].accesses, found.fields[1].accesses) = (90, 90, 0);
             found.fields[1].bytes = 40;
-            let verdict = judge(&mut found, 1.0, doubt, &[], &SplitRules::default());
+            let verdict = judge(&mut found, 1.0, doubt, &[], &BTreeMap::new(), &SplitRules::default());
             (verdict, found.fields[1].is_cold)
         };
         assert_eq!(found(&[0, 22]), (Verdict::Split, true));

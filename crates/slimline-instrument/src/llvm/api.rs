@@ -160,6 +160,7 @@ api! {
         LLVMIsAInstruction(Value) -> Value;
         LLVMIsAConstantInt(Value) -> Value;
         LLVMIsAUndefValue(Value) -> Value;
+        LLVMIsNull(Value) -> Bool;
         LLVMIsAConstantExpr(Value) -> Value;
         LLVMIsAGlobalVariable(Value) -> Value;
         LLVMIsAFunction(Value) -> Value;

@@ -169,6 +169,13 @@ impl<'m> Metadata<'m> {
         self.is_type() && unsafe { (self.module.api().LLVMDITypeGetFlags)(self.raw) } & STATIC != 0
     }
 
+    /// Whether it is a base whose place in an object the object itself tells.
+    pub fn is_virtual_base(self) -> bool {
+        const VIRTUAL: i32 = 1 << 5;
+        // SAFETY: a type.
+        self.is_type() && unsafe { (self.module.api().LLVMDITypeGetFlags)(self.raw) } & VIRTUAL != 0
+    }
+
     /// Whether the optimizer has changed what a function of this type takes or returns, so that debuggers do not call it.
     pub fn is_no_call_type(self) -> bool {
         const SUBROUTINE_TYPE: i32 = 14;

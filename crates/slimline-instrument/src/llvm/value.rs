@@ -129,6 +129,12 @@ impl<'m> Value<'m> {
         self.is(|api| api.LLVMIsAUndefValue)
     }
 
+    /// Whether it is a constant of zeros, as a pointer to nothing.
+    pub fn is_null(self) -> bool {
+        // SAFETY: a value.
+        unsafe { (self.module.api().LLVMIsNull)(self.raw) != 0 }
+    }
+
     /// Itself as a function.
     pub fn as_function(self) -> Option<Function<'m>> {
         self.is(|api| api.LLVMIsAFunction).then_some(Function(self))

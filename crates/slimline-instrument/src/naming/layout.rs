@@ -9,6 +9,8 @@ use super::rust;
 
 /// Most types within types that are followed: debug information of a hostile file may be a circle.
 const MAX_DEPTH: usize = 32;
+/// Most parents of parents that are asked for virtual ones: each may have several.
+const MAX_PARENTS: usize = 8;
 
 /// DWARF's numbers of tags.
 pub(super) mod tag {
@@ -414,10 +416,12 @@ impl<'m> Layouts<'m> {
                 && matches!(member.tag(), Some(tag::MEMBER | tag::INHERITANCE))
                 && !member.is_static_member();
             let is_parent = member.tag() == Some(tag::INHERITANCE);
+            // What is told as its offset is one in the virtual table.
+            let is_member = is_member && !(is_parent && member.is_virtual_base());
             is_member.then(|| {
                 let r#type = member.operand(self.base);
                 // Parents have no size of their own.
-                let of_type = r#type.map_or(0, |r#type| self.bytes(r#type));
+                let of_type = r#type.map_or(0, |r#type| self.bytes_as_parent(r#type));
                 let first_bit = member.offset_bits();
                 let last_bit = first_bit + if is_parent { of_type * 8 } else { member.size_bits() };
                 Declared {
@@ -438,6 +442,48 @@ impl<'m> Layouts<'m> {
         let members: Rc<[_]> = members.into();
         self.members.insert(structure, Rc::clone(&members));
         members
+    }
+
+    /// Bytes that a class takes as a part of another one: virtual bases, its own and its parents', are in the object once, elsewhere.
+    fn bytes_as_parent(&self, r#type: Metadata<'m>) -> u64 {
+        let class = self.bare(r#type).0.filter(|class| self.has_virtual_bases(*class, 0));
+        class.map_or_else(|| self.bytes(r#type), |class| self.bytes_without_virtual_bases(class, 0))
+    }
+
+    fn parts_of(&self, class: Metadata<'m>) -> impl Iterator<Item = Metadata<'m>> + use<'m> {
+        let elements = class.operand(self.base + 1).map(Metadata::operands).unwrap_or_default();
+        elements.into_iter().flatten().map(Value::as_metadata)
+    }
+
+    /// Its parents, with whether each is virtual.
+    fn parents_of(&self, class: Metadata<'m>) -> impl Iterator<Item = (Metadata<'m>, bool)> {
+        self.parts_of(class).filter(|part| part.tag() == Some(tag::INHERITANCE)).filter_map(|part| {
+            let parent = self.bare(part.operand(self.base)?).0?;
+            Some((parent, part.is_virtual_base()))
+        })
+    }
+
+    fn has_virtual_bases(&self, class: Metadata<'m>, depth: usize) -> bool {
+        depth < MAX_DEPTH
+            && self
+                .parents_of(class)
+                .any(|(parent, is_virtual)| is_virtual || self.has_virtual_bases(parent, depth + 1))
+    }
+
+    fn bytes_without_virtual_bases(&self, class: Metadata<'m>, depth: usize) -> u64 {
+        let ends = self.parts_of(class).filter_map(|part| match part.tag()? {
+            tag::MEMBER if !part.is_static_member() => Some((part.offset_bits() + part.size_bits()).div_ceil(8)),
+            tag::INHERITANCE if !part.is_virtual_base() && depth < MAX_PARENTS => {
+                let parent = self.bare(part.operand(self.base)?).0?;
+                let bytes = match self.has_virtual_bases(parent, depth + 1) {
+                    true => self.bytes_without_virtual_bases(parent, depth + 1),
+                    false => self.bytes(parent),
+                };
+                Some(part.offset_bits() / 8 + bytes)
+            }
+            _ => None,
+        });
+        ends.max().unwrap_or(0)
     }
 
     /// Whether all of a structure of Rust's is the program's own, and always there.

@@ -214,7 +214,7 @@ impl<'m> Names<'m> {
         };
         site.variable = table.name(&variable);
         let of_variable = of_variable.and_then(|pointer| self.layouts.pointee(pointer));
-        let made = call.location().filter(|_| self.layouts.is_rust).and_then(|location| self.made_at(location));
+        let made = call.location().and_then(|location| self.made_at(location));
         if let Some(r#type) = call.metadata(self.heap_allocation_site).or(made).or(of_variable) {
             site.structure = table.name(&self.layouts.type_name(r#type));
             if let Some((structure, name)) = self.layouts.structure(r#type) {
@@ -224,11 +224,14 @@ impl<'m> Names<'m> {
         }
     }
 
-    /// What Rust's containers allocate for, by the functions that were inlined at this position.
+    /// What Rust's containers allocate for, or C++'s, by the functions that were inlined at this position.
     fn made_at(&self, location: Metadata<'m>) -> Option<Metadata<'m>> {
         const MAX_INLINED: usize = 64;
         let chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_INLINED);
-        rust::made_for(chain, self.layouts.base)
+        match self.layouts.is_rust {
+            true => rust::made_for(chain, self.layouts.base),
+            false => rust::allocated_by(chain, self.layouts.base),
+        }
     }
 
     /// The program's own variable, or member of one, that holds what a call of Rust's has allocated: the functions in which it is
@@ -255,25 +258,37 @@ impl<'m> Names<'m> {
         after.find_map(|user| self.holder(*user, steps + 1))
     }
 
-    /// The variable that is declared in the line that allocates, and is what is allocated for there: optimized code may say of
-    /// no value that it is the vector's, as its parts are the library's variables.
+    /// The variable that is declared where this allocates, and is what is allocated for there: optimized code may say of no value that it
+    /// is the vector's, as its parts are the library's variables. A declaration may be of several lines: what a variable is set to lies
+    /// in the scope around that which the variable opens.
     fn declared_for(&self, location: Metadata<'m>) -> Option<String> {
         const RETAINED: usize = 7;
+        const SCOPE: usize = 0;
+        const OUTER: usize = 1;
         const NAME: usize = 1;
         const TYPE: usize = 3;
         let element = self.made_at(location)?;
-        let (function, line) = rust::own_function(location)?;
+        let (function, at) = rust::own_function(location)?;
+        let (line, _) = at.line_and_column()?;
         let variables = function.operand(RETAINED)?.operands().into_iter().flatten().map(Value::as_metadata);
         let holds = |variable: &Metadata<'m>| {
             let r#type = variable.operand(TYPE);
-            variable.declared_in_line() == Some(line)
-                && r#type.and_then(|r#type| rust::element_of(r#type, self.layouts.base)) == Some(element)
+            r#type.and_then(|r#type| rust::element_of(r#type, self.layouts.base)) == Some(element)
         };
-        let mut names: Vec<_> = variables.filter(holds).map(|variable| variable.operand_text(NAME)).collect();
-        // The same one in several blocks of the function.
+        let opened_in = |variable: &Metadata<'m>| variable.operand(SCOPE).and_then(|scope| scope.operand(OUTER));
+        let declared = variables.filter(holds).filter_map(|variable| {
+            let declared = variable.declared_in_line()?;
+            let is_of_it = declared == line || declared < line && opened_in(&variable) == at.scope();
+            is_of_it.then(|| (declared, variable.operand_text(NAME)))
+        });
+        let mut declared: Vec<_> = declared.collect();
+        declared.sort();
+        // The last one before; the same one in several blocks of the function is one.
+        let (last, _) = *declared.last()?;
+        let mut names: Vec<_> = declared.into_iter().filter(|(declared, _)| *declared == last).collect();
         names.dedup();
         match names.as_slice() {
-            [one] => Some(one.to_string()),
+            [(_, one)] => Some(one.to_string()),
             _ => None,
         }
     }

@@ -233,7 +233,7 @@ impl<'m> Names<'m> {
                         None => format!("*{from}"),
                     });
                 }
-                Opcode::Phi => at.incoming().into_iter().find(|way| *way != at)?,
+                Opcode::Phi => return self.source_of_ways(at, loads),
                 Opcode::Call | Opcode::Invoke => match thread_local(at) {
                     Some(variable) => variable,
                     None => {
@@ -247,6 +247,44 @@ impl<'m> Names<'m> {
         }
         None
     }
+}
+
+impl<'m> Names<'m> {
+    /// What all ways into a merge are called, but those that come round from it by steps over elements. A list's walker is called
+    /// nothing where nobody tells its name: what it begins with is not what it goes on to.
+    fn source_of_ways(&mut self, merge: Value<'m>, loads: u32) -> Option<String> {
+        /// Nobody looks for the name of what comes from more.
+        const MOST_WAYS: usize = 8;
+        let comes_from = |way: &Value<'m>| !way.is_null() && !way.is_undefined() && !goes_round(*way, merge);
+        let ways: Vec<_> = merge.incoming().into_iter().filter(comes_from).collect();
+        let mut found: Option<String> = None;
+        for way in ways.iter().copied().filter(|_| ways.len() <= MOST_WAYS) {
+            let name = self.source(way, loads + 1)?;
+            if found.as_ref().is_some_and(|found| *found != name) {
+                return None;
+            }
+            found = Some(name);
+        }
+        found
+    }
+}
+
+/// Whether a value is another one, or an element some steps from there.
+fn goes_round(value: Value<'_>, to: Value<'_>) -> bool {
+    let mut at = value;
+    for _ in 0..MAX_STEPS {
+        if at == to {
+            return true;
+        }
+        match at.operation() {
+            Some(Opcode::ElementPointer | Opcode::Freeze | Opcode::BitCast) => match at.operand(0) {
+                Some(from) => at = from,
+                None => return false,
+            },
+            _ => return false,
+        }
+    }
+    false
 }
 
 const GLOBAL_NAME: usize = 1;

@@ -7,6 +7,8 @@ use slimline_trace::stream::sites::{Frame, ModuleBuilder};
 
 use crate::llvm::{Metadata, MetadataKind, Module};
 
+use super::rust::scopes_of;
+
 /// Most scopes around a position, and most calls inlined into each other, that are followed.
 const MAX_DEPTH: usize = 256;
 
@@ -83,10 +85,15 @@ fn function_of(scope: Metadata<'_>) -> String {
     let function = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram);
     let Some(function) = function else { return String::new() };
     let linked = function.operand_text(LINKED);
-    match written(&linked) {
-        Cow::Owned(written) => written,
-        Cow::Borrowed(_) => function.operand_text(NAME).into_owned(),
+    if let Cow::Owned(written) = written(&linked) {
+        return written;
     }
+    // Namespaces and classes; C's functions are in files.
+    let mut names: Vec<_> = scopes_of(function).map(|scope| scope.operand_text(NAME)).collect();
+    names.reverse();
+    names.push(function.operand_text(NAME));
+    names.retain(|name| !name.is_empty());
+    names.join("::")
 }
 
 #[cfg(test)]

@@ -90,8 +90,27 @@ pub(super) fn made_for<'m>(inlined: impl Iterator<Item = Metadata<'m>>, base: us
     None
 }
 
-/// The innermost function of the program's own of those that were inlined at a position, and the line in it.
-pub(super) fn own_function(location: Metadata<'_>) -> Option<(Metadata<'_>, u32)> {
+/// What C++'s containers allocate for: `T` of `std::allocator<T>`, whose `allocate` was inlined at a position.
+pub(super) fn allocated_by<'m>(inlined: impl Iterator<Item = Metadata<'m>>, base: usize) -> Option<Metadata<'m>> {
+    const TYPE: usize = 1;
+    const ALLOCATORS: [&str; 3] = ["__new_allocator<", "new_allocator<", "allocator<"];
+    for location in inlined {
+        let mut scopes = std::iter::successors(location.scope(), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
+        let of = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram)?.operand(SCOPE)?;
+        let name = of.operand_text(NAME);
+        if ALLOCATORS.iter().any(|allocator| name.starts_with(allocator)) {
+            return of.operand(base + 3)?.operand(0)?.operand(TYPE);
+        }
+        // What is not the library's calls `operator new` for itself.
+        if scopes_of(of).last().unwrap_or(of).operand_text(NAME) != "std" {
+            return None;
+        }
+    }
+    None
+}
+
+/// The innermost function of the program's own of those that were inlined at a position, and the position in it.
+pub(super) fn own_function(location: Metadata<'_>) -> Option<(Metadata<'_>, Metadata<'_>)> {
     let mut chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_DEPTH);
     let is_own = |at: &Metadata<'_>| {
         let file = at.scope().and_then(Metadata::file);
@@ -100,7 +119,7 @@ pub(super) fn own_function(location: Metadata<'_>) -> Option<(Metadata<'_>, u32)
     let at = chain.find(is_own)?;
     let mut scopes = std::iter::successors(at.scope(), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
     let function = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram)?;
-    Some((function, at.line_and_column()?.0))
+    Some((function, at))
 }
 
 /// `0` for `__0`, as fields without names are written.
@@ -110,7 +129,7 @@ pub(super) fn field_name(name: &str) -> &str {
 }
 
 /// The namespaces and types around a type, from the inside.
-fn scopes_of(r#type: Metadata<'_>) -> impl Iterator<Item = Metadata<'_>> {
+pub(super) fn scopes_of(r#type: Metadata<'_>) -> impl Iterator<Item = Metadata<'_>> {
     const NAMESPACE: u16 = 0x39;
     let is_path = |scope: &Metadata<'_>| scope.tag() == Some(NAMESPACE) || scope.kind() == MetadataKind::CompositeType;
     std::iter::successors(r#type.operand(SCOPE), |scope| scope.operand(SCOPE)).take(MAX_DEPTH).take_while(is_path)

@@ -75,10 +75,99 @@ int main() {
 }
 "#;
     let trace = trace_cpp(SOURCE, &["-O2", "-fno-vectorize", "-fno-slp-vectorize"]);
-    assert_eq!(trace.count(|site| site.is(Load, "dot") && site.field == "x" && site.structure == "vec<double>"), 100);
-    assert_eq!(trace.count(|site| site.is(Load, "dot") && site.field == "y" && site.inlined_into == "sum"), 100);
+    assert_eq!(
+        trace.count(|site| site.is(Load, "geometry::vec<double>::dot")
+            && site.field == "x"
+            && site.structure == "vec<double>"),
+        100
+    );
+    assert_eq!(
+        trace.count(|site| site.is(Load, "geometry::vec<double>::dot")
+            && site.field == "y"
+            && site.inlined_into == "sum"),
+        100
+    );
     assert_eq!(trace.count(|site| site.kind == Load && site.field == "tag" && site.linked.contains("sum")), 100);
     assert_eq!(trace.count(|site| site.kind == Allocate && site.structure == "vec<double>"), 100);
-    let line = trace.words(|site| site.is(Load, "dot") && site.line == 7);
+    let line = trace.words(|site| site.is(Load, "geometry::vec<double>::dot") && site.line == 7);
     assert_eq!(line.len(), 200);
+}
+
+#[test]
+fn classes_with_virtual_bases() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+struct named { long id = 1; virtual ~named() = default; };
+struct left : virtual named { long l = 2; };
+struct right : virtual named { long r = 3; };
+struct both : left, right { long own = 4; };
+[[gnu::noinline]] static long sum(both *all, int n) { long s = 0; for (int i = 0; i < n; i++) s += all[i].own + all[i].l + all[i].r; return s; }
+int main() { both all[10]; std::printf("%ld\n", sum(all, 10)); }
+"#;
+    for level in ["-O0", "-O2"] {
+        let trace = trace_cpp(SOURCE, &[level, "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"]);
+        for field in ["own", "l", "r"] {
+            let loads = trace.count(|site| site.is(Load, "sum") && site.field == field);
+            assert_eq!(loads, 10, "{level} {field}");
+        }
+    }
+}
+
+#[test]
+fn elements_of_what_cpp_s_containers_allocate() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+#include <list>
+#include <vector>
+struct body { double x, y; };
+int main(int count, char **) {
+    std::vector<body> bodies(count + 9);
+    for (int i = 0; i < count + 30; i++) bodies.push_back({1.0 * i, 2});
+    std::vector<int> numbers(count * 100);
+    std::list<body> listed;
+    for (int i = 0; i < 3; i++) listed.push_back(bodies[i]);
+    body *own = static_cast<body *>(::operator new(sizeof(body)));
+    own->x = listed.back().x;
+    std::printf("%g %d\n", own->x + bodies.back().x, numbers[count]);
+    ::operator delete(own);
+}
+"#;
+    for level in ["-O0", "-O2"] {
+        let trace = trace_cpp(SOURCE, &[level]);
+        let allocated = |structure: &str| trace.count(|site| site.kind == Allocate && site.structure == structure);
+        assert!(allocated("body") >= 3, "{level}: {}", allocated("body"));
+        assert_eq!((allocated("int"), allocated("_List_node<body>")), (1, 3), "{level}");
+    }
+}
+
+#[test]
+fn what_walks_a_list_is_not_called_what_it_begins_with() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct node { struct node *next; long key; };
+struct table { struct node *buckets[8]; };
+static struct table made;
+__attribute__((noinline)) static long walk(struct table *t) {
+    long sum = 0;
+    for (int i = 0; i < 8; i++)
+        for (struct node *n = t->buckets[i]; n; n = n->next) sum += n->key;
+    return sum;
+}
+int main(void) {
+    for (int i = 0; i < 80; i++) { struct node *n = malloc(sizeof *n); n->key = i; n->next = made.buckets[i % 8]; made.buckets[i % 8] = n; }
+    printf("%ld\n", walk(&made));
+    return 0;
+}
+"#;
+    for level in ["-O0", "-O1", "-O2"] {
+        let trace = trace_c(SOURCE, &[level]);
+        let of_key = |variable: &str| {
+            trace.count(|site| site.is(Load, "walk") && site.field == "key" && site.variable == variable)
+        };
+        let of_next = |variable: &str| {
+            trace.count(|site| site.is(Load, "walk") && site.field == "next" && site.variable == variable)
+        };
+        assert_eq!((of_key("n") + of_key(""), of_next("n") + of_next("")), (80, 80), "{level}");
+    }
 }

@@ -474,6 +474,18 @@ mod tests {
     }
 
     #[test]
+    fn shares_of_more_than_all_are_explained() {
+        let told = |of_fields| {
+            let mut out = String::new();
+            several_at_once(&mut out, of_fields, 200).unwrap();
+            out
+        };
+        assert_eq!(told(200), "");
+        let line = "  Shares add up to 150.0 %: what accesses several fields at once, as vectors do, counts for each\n";
+        assert_eq!(told(300), line);
+    }
+
+    #[test]
     fn no_two_groups_share_a_title() {
         let group = |line: u32, column, callers: &[u32]| HeapGroup {
             position: Position {

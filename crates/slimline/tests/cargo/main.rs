@@ -345,7 +345,14 @@ fn main() {
     let mut grid = Grid { cells: Vec::with_capacity(100), name: "grid".to_owned() };
     for n in 0..100 { grid.cells.push(Body { x: f64::from(n), speed: 2.0 }); }
     let sum: f64 = grid.cells.iter().map(|cell| cell.speed).sum();
-    println!("{} {} {sum} {}", bodies[3].x, table[3], grid.name);
+    let scaled: Vec<u64> = table
+        .iter()
+        .map(|value| u64::from(*value) * 3)
+        .collect();
+    let total = std::hint::black_box(
+        scaled.iter().map(|value| value + 1).collect::<Vec<u64>>()
+    ).len();
+    println!("{} {} {sum} {} {} {total}", bodies[3].x, table[3], grid.name, scaled[7]);
 }"#,
         ),
     ]);
@@ -355,7 +362,9 @@ fn main() {
     let simulated = succeeds(&mut project.slimline(&["simulate", "held.trace", "--format", "json"]));
     let report: Value = serde_json::from_slice(&simulated.stdout).unwrap();
     let all = report["machines"][0]["by"]["data"].as_array().unwrap();
-    for (line, name) in [(4, "bodies"), (6, "table"), (8, "grid.cells")] {
+    // Nobody holds what is made within a call: not what was declared last.
+    assert!(!all.iter().any(|row| row["name"] == "scaled" && row["allocated_at"]["line"] != 14), "{all:#?}");
+    for (line, name) in [(4, "bodies"), (6, "table"), (8, "grid.cells"), (14, "scaled")] {
         let row = all.iter().find(|row| row["name"] == name && row["allocated_at"]["line"] == line);
         assert!(row.is_some(), "{name}: {all:#?}");
     }

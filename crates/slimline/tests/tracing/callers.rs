@@ -116,7 +116,7 @@ OWN void ping(int n) {
 int main() { catches(); catches_behind(); catches_again(); ping(4); take(4096); return 0; }
 "#;
     let expected = [
-        (32, "~guard < cleans < around < catches_behind < main"),
+        (32, "guard::~guard < cleans < around < catches_behind < main"),
         (33, "catches < main"),
         (64, "catches_behind < main"),
         (128, "rethrows < catches_again < main"),

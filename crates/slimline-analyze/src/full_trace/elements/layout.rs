@@ -132,7 +132,9 @@ impl Element {
             let is_array = part.type_name.ends_with(']');
             let (from, to) = (part.offset_bytes.min(bytes) as usize, part.end().min(bytes) as usize);
             let inner = part.is_all().map(|inner| &all[inner as usize]);
-            let inner = inner.filter(|inner| !inner.leaf_of.is_empty() && part.bytes >= inner.declaration.bytes);
+            // Of a parent with virtual bases these lie elsewhere.
+            let is_whole = |inner: &&Self| !part.has_name || part.bytes >= inner.declaration.bytes;
+            let inner = inner.filter(|inner| !inner.leaf_of.is_empty()).filter(is_whole);
             // Which member of a union it is nobody can tell.
             let inner = inner.filter(|inner| !part.has_name || !inner.is_union());
             let name = match (part.has_name, is_array) {

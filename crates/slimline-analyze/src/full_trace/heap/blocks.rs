@@ -61,6 +61,8 @@ pub(in crate::full_trace) struct Allocations {
     handed_on: FxHashMap<(u32, u32), Vec<u64>>,
     /// By site.
     sites: Vec<Allocating>,
+    /// Whether any of them calls an allocator of the program's own.
+    has_outer: bool,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
@@ -70,6 +72,7 @@ impl Blocks {
         self.elements.make_room(program);
         if self.allocations.sites.len() < program.site_count() {
             self.allocations.sites = allocating(program);
+            self.allocations.has_outer = self.allocations.sites.iter().any(|site| site.is_outer);
         }
         if let Some(calls) = &mut self.allocations.calls {
             calls.make_room(program);
@@ -158,7 +161,7 @@ impl Allocations {
             }
             // From here on another thread may get its memory.
             (SiteKind::ResizeBegins, &[start]) => {
-                let block = if start == 0 { None } else { self.release(live, start) };
+                let block = if start == 0 { None } else { self.release(live, id.0, start) };
                 let is_known = block.is_some() || self.is_being_resized(batch, start);
                 self.take_back(batch, id.0, start, is_known);
                 let resized = self.resized.entry((batch.process, batch.stream)).or_default();
@@ -185,7 +188,7 @@ impl Allocations {
                 }
             }
             (SiteKind::Free, &[start, ..]) if start != 0 => {
-                let is_known = self.release(live, start).is_some() || self.is_being_resized(batch, start);
+                let is_known = self.release(live, id.0, start).is_some() || self.is_being_resized(batch, start);
                 self.take_back(batch, id.0, start, is_known);
             }
             _ => return kind == SiteKind::Free,
@@ -228,7 +231,7 @@ impl Allocations {
         if is_of_another && is_cut && bytes <= LARGE_BYTES {
             return;
         }
-        if self.release(live, start).is_some() && is_of_another && !is_cut {
+        if self.release(live, site, start).is_some() && is_of_another && !is_cut {
             let (_, total) = &mut self.groups[there.group as usize];
             total.blocks = total.blocks.saturating_sub(1);
             total.bytes = total.bytes.saturating_sub(there.end - there.start);
@@ -270,11 +273,21 @@ impl Allocations {
         total.live_bytes = total.live_bytes.saturating_add(block.end - block.start);
     }
 
-    fn release(&mut self, live: &mut LiveBlocks, start: u64) -> Option<Block> {
-        let block = live.remove(start)?;
+    /// Takes out the block that starts there; of a chunk and the first block of it the site's allocator says which. What a program's
+    /// own allocator cut of it ends with it.
+    fn release(&mut self, live: &mut LiveBlocks, site: u32, start: u64) -> Option<Block> {
+        let is_outer = self.sites[site as usize].is_outer;
+        let block = if is_outer { live.remove_innermost(start) } else { live.remove(start) }?;
+        self.is_gone(block);
+        if self.has_outer && !is_outer && block.end - block.start > LARGE_BYTES {
+            live.remove_within(block).into_iter().for_each(|inner| self.is_gone(inner));
+        }
+        Some(block)
+    }
+
+    fn is_gone(&mut self, block: Block) {
         let (_, total) = &mut self.groups[block.group as usize];
         total.live_bytes = total.live_bytes.saturating_sub(block.end - block.start);
-        Some(block)
     }
 }
 

@@ -306,6 +306,42 @@ impl LiveBlocks {
         self.fill(block, number, 0);
         Some(block)
     }
+
+    /// The same of the small block that starts there, where a large one does, too: the first that a pool cut of its chunk.
+    pub(super) fn remove_innermost(&mut self, start: u64) -> Option<Block> {
+        let large = self.large.remove(&start);
+        let removed = self.remove(start);
+        if let Some(large) = large {
+            self.large.insert(start, large);
+        }
+        removed.or_else(|| self.remove(start))
+    }
+
+    /// Takes out the blocks that start within another one, which is taken out already.
+    pub(super) fn remove_within(&mut self, outer: Block) -> Vec<Block> {
+        let mut starts: Vec<u64> = self.large.range(outer.start..outer.end).map(|(start, _)| *start).collect();
+        let (first, last) = (outer.start / PAGE_BYTES, outer.end.saturating_sub(1) / PAGE_BYTES);
+        // There are blocks with more pages than the table has.
+        let pages: Vec<u64> = match last - first > self.pages.len() as u64 {
+            true => self.pages.keys().copied().filter(|page| (first..=last).contains(page)).collect(),
+            false => (first..=last).collect(),
+        };
+        for page in pages {
+            if let Some(Page::Grains(index)) = self.pages.get(&page) {
+                let mut before = 0;
+                for &number in self.grains[*index as usize].iter() {
+                    if number != before && number != 0 {
+                        starts.push(self.kept[number as usize].start);
+                    }
+                    before = number;
+                }
+            }
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        let within = starts.into_iter().filter(|start| (outer.start..outer.end).contains(start));
+        within.collect::<Vec<_>>().into_iter().filter_map(|start| self.remove(start)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -403,6 +439,21 @@ mod tests {
             assert!(live.reaches(gap, page << 20));
         }
         assert!(live.kept.len() <= MOST_GAPS + 1 && live.pages.len() <= MOST_GAPS);
+    }
+
+    #[test]
+    fn what_was_cut_of_a_block_is_taken_out_with_it() {
+        let mut live = LiveBlocks::default();
+        let chunk = block(0x10_0000, 0x20_0000, 1);
+        let others = [block(0xf_fff0, 0x10_0000, 3), block(0x20_0000, 0x20_0010, 3)];
+        let cut = [block(0x10_0000, 0x10_0040, 2), block(0x10_0040, 0x10_0080, 2), block(0x1f_0000, 0x1f_8000, 2)];
+        [&[chunk][..], &others, &cut].concat().into_iter().for_each(|block| live.insert(block));
+        assert_eq!(live.remove_innermost(0x10_0000), Some(cut[0]));
+        live.insert(cut[0]);
+        assert_eq!(live.remove(0x10_0000), Some(chunk));
+        assert_eq!(live.remove_within(chunk), cut);
+        assert_eq!(live.remove_within(chunk), []);
+        assert_eq!(others.map(|block| live.remove_innermost(block.start)), others.map(Some));
     }
 
     #[test]
