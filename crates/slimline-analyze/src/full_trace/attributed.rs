@@ -17,16 +17,18 @@ use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
+use super::columns::{Columns, gather};
 use super::counts::span_of_lanes;
-use super::elements::{Elements, LeafId, NO_LEAF, View, is_rusts};
+use super::elements::{NO_LEAF, is_rusts};
 use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
 use super::function_names::FunctionNames;
+use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
-use super::heap::live_blocks::{BlockNumber, Group, LiveBlocks, NO_GROUP};
-use super::heap::{GroupBlocks, Spot, seen};
+use super::heap::live_blocks::{Group, NO_GROUP};
 use super::parts::Parts;
 use super::plans::{Plan, PlannedAccess, Plans, plain_kind};
-use crate::origins::{Data, DataKind, Names, Origin, Origins, Part, Thread, Whose};
+use super::spots::{AccessedSpot, AccessedSpots, Memory, Spot};
+use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
 /// Bytes that one instruction may copy or fill; no program has more.
 const MOST_BYTES: u64 = 1 << 36;
@@ -57,113 +59,51 @@ pub struct AttributedAccesses {
     untraced_sites: Vec<u32>,
 }
 
-/// What a key stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct KeyOf {
-    thread: u32,
-    site: u32,
-    /// Of [`NO_GROUP`] outside blocks.
-    spot: Spot,
-    part: Part,
-}
+/// Of an access whose key is not known yet.
+const NO_KEY: u32 = u32::MAX;
 
 /// Keys of all combinations so far.
 #[derive(Debug, Default)]
 struct Keys {
-    known: FxHashMap<KeyOf, u32>,
-    all: Vec<KeyOf>,
+    columns: Columns,
+    /// Their numbers are the keys; threads are the actors.
+    accessed: AccessedSpots,
     /// Accesses by key.
-    accesses: Vec<u64>,
-    /// By thread, then site: what it accessed last.
-    recent: Vec<Vec<Recent>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    block: BlockNumber,
-    /// That it had.
-    version: u32,
-    key: u32,
-    leaf: LeafId,
-    view: View,
-    /// The part that the key is of: its first address, and its bytes.
-    part_from: u64,
-    part_bytes: u64,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        let (block, view) = (BlockNumber::default(), View::default());
-        Self { block, version: 0, key: 0, leaf: NO_LEAF, view, part_from: 0, part_bytes: u64::MAX }
-    }
-}
-
-/// What an access is judged by.
-struct Memory<'a> {
-    process: u32,
-    live: &'a mut LiveBlocks,
-    elements: &'a mut Elements,
-    parts: Option<&'a mut Parts>,
+    counts: Vec<u64>,
 }
 
 impl Keys {
-    /// The key of an access.
-    #[inline]
-    fn key(&mut self, memory: &mut Memory<'_>, thread: u32, site: u32, address: u64) -> u32 {
-        let recent = &self.recent[thread as usize][site as usize];
-        let is_recent = memory.live.still_reaches(recent.block, recent.version, address)
-            && address.wrapping_sub(recent.part_from) < recent.part_bytes
-            && memory.elements.leaf(&recent.view, address) == recent.leaf;
-        let key = if is_recent { recent.key } else { self.look_up(memory, thread, site, address) };
-        self.accesses[key as usize] += 1;
-        key
+    /// Gives the accesses of a batch that were collected their keys.
+    fn give(
+        &mut self,
+        (program, plans): (&Program, &Plans),
+        batch: &TraceBatch<'_>,
+        memory: &mut Memory<'_>,
+        thread: u32,
+        accesses: &mut [Access],
+    ) {
+        let Self { columns, accessed, counts } = self;
+        columns.take(|segment, runs, column| {
+            let words = program.segments()[segment.0 as usize].words;
+            let Plan::LoadsAndStores(sites) = plans.of(segment) else { return };
+            for (index, access) in sites.iter().enumerate() {
+                gather(batch.words, words, runs, access, column);
+                let mut numbers = runs.iter().flat_map(|run| run.numbers(index, sites.len()));
+                accessed.column(memory, (thread, access.site), column, |key, range| {
+                    *count_of(counts, key) += range.len() as u64;
+                    for number in numbers.by_ref().take(range.len()) {
+                        accesses[number].key = key;
+                    }
+                });
+            }
+        });
     }
 
-    fn look_up(&mut self, memory: &mut Memory<'_>, thread: u32, site: u32, address: u64) -> u32 {
-        let Memory { process, live, elements, parts } = memory;
-        let (number, view) = seen(live, elements, site, address);
-        let leaf = elements.leaf(&view, address);
-        let block = live.block(number);
-        let part = parts.as_mut().map(|parts| parts.part(*process, &block, site, address)).unwrap_or_default();
-        let key = self.of(KeyOf { thread, site, spot: Spot::new(block.group, view, leaf), part });
-        let (part_from, part_bytes) = match part.whose {
-            Whose::Nobodys => (0, u64::MAX),
-            Whose::Block => (block.start.wrapping_add(part.start), part.bytes),
-            Whose::Variable { .. } => (part.start, part.bytes),
-        };
-        let version = live.version(number);
-        self.recent[thread as usize][site as usize] =
-            Recent { block: number, version, key, leaf, view, part_from, part_bytes };
-        key
-    }
-
-    /// How many bytes are left of the part that the site accessed last, from this address of it on.
-    fn left_of_part(&self, thread: u32, site: u32, address: u64) -> u64 {
-        let recent = &self.recent[thread as usize][site as usize];
-        recent.part_bytes.saturating_sub(address.wrapping_sub(recent.part_from)).max(1)
-    }
-
-    fn of(&mut self, of: KeyOf) -> u32 {
-        *self.known.entry(of).or_insert_with(|| {
-            self.all.push(of);
-            self.accesses.push(0);
-            self.all.len() as u32 - 1
-        })
-    }
-
-    /// The key of an access of so many bytes, which may be of several members.
-    fn key_of_span(&mut self, memory: &mut Memory<'_>, (thread, site): (u32, u32), address: u64, bytes: u64) -> u32 {
-        let key = self.key(memory, thread, site, address);
-        let Recent { leaf, view, .. } = self.recent[thread as usize][site as usize];
-        let span = memory.elements.span(&view, address, bytes);
-        if span == leaf {
-            return key;
-        }
-        let of_key = self.all[key as usize];
-        let of_span = self.of(KeyOf { spot: Spot::new(of_key.spot.group, view, span), ..of_key });
-        self.accesses[key as usize] -= 1;
-        self.accesses[of_span as usize] += 1;
-        of_span
+    /// The key of one access of so many bytes, and for how many from there on its part of the data goes on.
+    fn of_span(&mut self, memory: &mut Memory<'_>, by: (u32, u32), address: u64, bytes: u64) -> (u32, u64) {
+        let (key, of_part) = self.accessed.span(memory, by, address, bytes);
+        *count_of(&mut self.counts, key) += 1;
+        (key, of_part)
     }
 }
 
@@ -195,20 +135,25 @@ impl AttributedAccesses {
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = u64::from(batch.process) << ADDRESS_BITS;
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
+        let before = accesses.len();
         for visits in batch.visits {
             let words = program.segments()[visits.segment.0 as usize].words;
             match plans.of(visits.segment) {
                 Plan::Skip => continue,
-                Plan::LoadsAndStores(sites) => {
-                    for words in batch.words_of_each(*visits, words).filter(|words| !words.is_empty()) {
-                        accesses.extend(sites.iter().map(|&PlannedAccess { site, word, bytes, kind }| {
-                            let address = words[word as usize];
-                            let key = keys.key(&mut memory, thread, site, address);
-                            Access { address: address ^ space, key, bytes, thread, kind }
+                Plan::LoadsAndStores(sites) if visits.end(words) <= batch.words.len() => {
+                    keys.columns.collect(*visits, (accesses.len() - before) as u32);
+                    for at in visits.places(words) {
+                        let words = &batch.words[at..at + words as usize];
+                        accesses.extend(sites.iter().map(|&PlannedAccess { word, bytes, kind, .. }| {
+                            let address = words[word as usize] ^ space;
+                            Access { address, key: NO_KEY, bytes, thread, kind }
                         }));
                     }
                 }
-                Plan::Sites => {
+                plan @ (Plan::LoadsAndStores(_) | Plan::Sites { .. }) => {
+                    if let Plan::Sites { changes_blocks: true } = plan {
+                        keys.give((program, plans), batch, &mut memory, thread, &mut accesses[before..]);
+                    }
                     for words in batch.words_of_each(*visits, words) {
                         for (id, site, own) in program.sites_with_words(visits.segment, words) {
                             if allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
@@ -226,8 +171,8 @@ impl AttributedAccesses {
                                 }
                                 let (mut address, mut left) = (address, bytes);
                                 while left > 0 {
-                                    let key = keys.key_of_span(&mut memory, (thread, id.0), address, left);
-                                    let of_part = if is_cut { keys.left_of_part(thread, id.0, address) } else { left };
+                                    let (key, of_part) = keys.of_span(&mut memory, (thread, id.0), address, left);
+                                    let of_part = if is_cut { of_part } else { left };
                                     let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
                                     let of_piece = address ^ space;
                                     accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
@@ -240,6 +185,7 @@ impl AttributedAccesses {
                 }
             }
         }
+        keys.give((program, plans), batch, &mut memory, thread, &mut accesses[before..]);
     }
 
     /// The number of the batch's thread.
@@ -257,13 +203,10 @@ impl AttributedAccesses {
         let &TraceBatch { process, tid, .. } = batch;
         let thread = *self.threads.entry((process, tid)).or_insert_with(|| {
             self.thread_ids.push(Thread { process, tid });
-            self.keys.recent.push(Vec::new());
             self.thread_ids.len() as u32 - 1
         });
-        let recent = &mut self.keys.recent[thread as usize];
-        if recent.len() < program.site_count() {
-            recent.resize(program.site_count(), Recent::default());
-        }
+        self.keys.columns.make_room(program.segments().len());
+        self.keys.accessed.make_room(thread, program.site_count());
         thread
     }
 
@@ -283,7 +226,7 @@ impl AttributedAccesses {
     }
 
     /// What a key's accesses are to: by what the block consists of, or else as its site says.
-    fn field(&self, program: &Program, of: &KeyOf) -> String {
+    fn field(&self, program: &Program, of: &AccessedSpot) -> String {
         let (module, site) = program.site(SiteId(of.site));
         let Spot { element, leaf, .. } = of.spot;
         let own = field(module, site);
@@ -305,16 +248,16 @@ impl AttributedAccesses {
         let mut names = Names::default();
         let blocks: FxHashMap<Group, GroupBlocks> = self.blocks.groups().collect();
         let mut groups = Groups { parts: self.parts.as_ref(), ..Groups::default() };
-        for (of, &accesses) in self.keys.all.iter().zip(&self.keys.accesses) {
+        for (of, &accesses) in self.keys.accessed.all().iter().zip(&self.keys.counts) {
             let (module, site) = program.site(SiteId(of.site));
             *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
         }
-        let place_of = |of: &KeyOf| {
+        let place_of = |of: &AccessedSpot| {
             let (module, site) = program.site(SiteId(of.site));
             place(module, site)
         };
-        let functions = FunctionNames::of(self.keys.all.iter().map(place_of));
-        let rows = self.keys.all.iter().zip(&self.keys.accesses).map(|(of, &accesses)| {
+        let functions = FunctionNames::of(self.keys.accessed.all().iter().map(place_of));
+        let rows = self.keys.accessed.all().iter().zip(&self.keys.counts).map(|(of, &accesses)| {
             let (module, site) = program.site(SiteId(of.site));
             let place = place_of(of);
             let variable = module.name(site.variable);
@@ -326,7 +269,7 @@ impl AttributedAccesses {
                 function: names.number(&functions.name(&place)),
                 line: names.number(&line(&place)),
                 called_at: names.number(&called_at(module, site).map(|place| line(&place)).unwrap_or_default()),
-                thread: of.thread,
+                thread: of.actor,
                 part: of.part,
                 accesses,
             }
@@ -334,6 +277,15 @@ impl AttributedAccesses {
         let rows = rows.collect();
         Origins::new(rows, groups.data, names, self.thread_ids.clone())
     }
+}
+
+/// The accesses of a key.
+fn count_of(counts: &mut Vec<u64>, key: u32) -> &mut u64 {
+    let key = key as usize;
+    if key >= counts.len() {
+        counts.resize(key + 1, 0);
+    }
+    &mut counts[key]
 }
 
 /// Data by their numbers.
@@ -436,11 +388,13 @@ fn each_access(site: &Site, own: &[u64], mut access: impl FnMut(AccessKind, u64,
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use slimline_trace::stream::sites::ModuleBuilder;
 
+    use super::super::heap::HeapAccesses;
     use super::super::tests::{program_of, visits_of};
     use super::*;
-    use crate::origins::By;
+    use crate::origins::{By, Part, Whose};
 
     /// What is made of these records, each with its process and thread.
     fn seen(program: &Program, run: &[(u32, u32, u32, Vec<u64>)]) -> (Vec<Access>, AttributedAccesses) {
@@ -643,5 +597,76 @@ mod tests {
         let parts: Vec<_> = accesses.iter().map(|access| origins.of(access.key).part).collect();
         let part = |start, bytes| Part { whose: Whose::Block, start, bytes };
         assert_eq!(parts, [part(192, 64), part(0, 256)]);
+    }
+
+    proptest! {
+        /// Whatever is collected until a block begins or ends: each access is whose it is found to be by a list of the living, as if
+        /// they were gone through one by one; and the heap's counts are of the same.
+        #[test]
+        fn in_columns_as_one_by_one(steps in proptest::collection::vec((0..6_u32, 0..6_u64, 0..80_u64), 1..120)) {
+            use SiteKind::*;
+            let load = Site::new(Load, 8);
+            let segments: [&[Site]; 6] = [
+                &[Site::new(Allocate, 0)],
+                &[Site::new(Free, 0)],
+                &[load],
+                &[load, Site::new(Store, 8)],
+                &[load, Site::new(Allocate, 0), load],
+                &[Site::new(Fill, 0), load],
+            ];
+            let program = program_of(&segments);
+            let (mut run, mut living, mut expected) = (Vec::new(), Vec::<(u64, u32)>::new(), Vec::new());
+            // Blocks of 64 bytes, 128 bytes apart.
+            for (segment, block, offset) in steps {
+                let (start, address) = (0x1000 + block * 128, 0x1000 + block * 128 + offset);
+                let first = program.segments()[segment as usize].first_site.0;
+                let owner = |living: &[(u64, u32)]| {
+                    let holder = living.iter().find(|(start, _)| (*start..start + 64).contains(&address));
+                    holder.map(|(_, site)| *site)
+                };
+                let mut access = |site: u32, living: &[(u64, u32)]| expected.push((first + site, address, owner(living)));
+                let begin = |site: u32, living: &mut Vec<(u64, u32)>| {
+                    living.retain(|(there, _)| *there != start);
+                    living.push((start, first + site));
+                };
+                let words = match segment {
+                    0 => { begin(0, &mut living); vec![start, 64] }
+                    1 => { living.retain(|(there, _)| *there != start); vec![start] }
+                    2 => { access(0, &living); vec![address] }
+                    3 => { access(0, &living); access(1, &living); vec![address, address] }
+                    4 => {
+                        access(0, &living);
+                        begin(1, &mut living);
+                        access(2, &living);
+                        vec![address, start, 64, address]
+                    }
+                    _ => { access(0, &living); access(1, &living); vec![address, 1, address] }
+                };
+                run.push((segment, words));
+            }
+            let (words, visits) = visits_of(&program, &run);
+            let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
+            let (mut made, mut accesses) = (AttributedAccesses::new(), Vec::new());
+            made.update(&program, &batch, &mut accesses);
+            let site_of = |group: Group| (group != NO_GROUP).then(|| made.blocks.site_of(group).0);
+            let found: Vec<_> = accesses.iter().map(|access| {
+                let of = made.keys.accessed.all()[access.key as usize];
+                (of.site, access.address, site_of(of.spot.group))
+            }).collect();
+            prop_assert_eq!(&found, &expected);
+            for (of, count) in made.keys.accessed.all().iter().zip(&made.keys.counts) {
+                let same = |(site, _, owner): &&(u32, u64, Option<u32>)| (*site, *owner) == (of.site, site_of(of.spot.group));
+                prop_assert_eq!(*count, expected.iter().filter(same).count() as u64);
+            }
+            let mut heap = HeapAccesses::default();
+            heap.update(&program, &batch);
+            let in_blocks = expected.iter().filter(|(.., owner)| owner.is_some()).count() as u64;
+            prop_assert_eq!(heap.accesses(&program).map(|(.., sum)| sum.count()).sum::<u64>(), in_blocks);
+            for (site, spot, sum) in heap.accesses(&program) {
+                let owner = Some(heap.blocks().site_of(spot.group).0);
+                let same = |(by, _, whose): &&(u32, u64, Option<u32>)| (*by, *whose) == (site.0, owner);
+                prop_assert_eq!(sum.count(), expected.iter().filter(same).count() as u64);
+            }
+        }
     }
 }

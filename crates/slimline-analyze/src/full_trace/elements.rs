@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, SiteKind};
 
+use super::heap::live_blocks::Addresses;
 use layout::{Declaration, Leaf, MAX_DEPTH, Span, declaration};
 pub(super) use layout::{Element, Part, is_rusts};
 
@@ -55,6 +56,25 @@ pub(super) struct Content {
     skipped: u32,
 }
 
+impl Element {
+    #[inline]
+    fn leaf_at(&self, view: &View, address: u64) -> LeafId {
+        let at = address.wrapping_sub(view.origin);
+        if at >= view.extent {
+            return NO_LEAF;
+        }
+        match self.leaf_of.get(at as usize) {
+            Some(leaf) => *leaf,
+            None if view.is_open => self.open.unwrap_or(0),
+            // Offsets of most blocks fit into 32 bits, of which a remainder takes half the time.
+            None => match (u32::try_from(at), self.leaf_of.len()) {
+                (Ok(at), size) => self.leaf_of[(at % size as u32) as usize],
+                (Err(_), size) => self.leaf_of[(at % size as u64) as usize],
+            },
+        }
+    }
+}
+
 /// What a site knows of a block that it accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct View {
@@ -65,6 +85,11 @@ pub(super) struct View {
 }
 
 impl View {
+    /// The same of another block, that begins elsewhere and has the same in as many bytes.
+    pub(super) fn of_block(self, start: u64, content: Content) -> Self {
+        Self { origin: start + u64::from(content.skipped), ..self }
+    }
+
     pub(super) fn element(&self) -> ElementId {
         self.element
     }
@@ -215,20 +240,18 @@ impl Elements {
     /// The leaf at an address, as its site sees the block.
     #[inline]
     pub(super) fn leaf(&self, view: &View, address: u64) -> LeafId {
-        let at = address.wrapping_sub(view.origin);
-        if at >= view.extent {
-            return NO_LEAF;
+        self.all[view.element as usize].leaf_at(view, address)
+    }
+
+    /// How many addresses from the first on are some of these, and of this leaf, as their site sees the block.
+    #[inline]
+    pub(super) fn count_same(&self, view: &View, leaf: LeafId, within: Addresses, addresses: &[u64]) -> usize {
+        let there = |address: &&u64| within.contain(**address);
+        if view.extent == 0 {
+            return addresses.iter().take_while(there).count();
         }
         let element = &self.all[view.element as usize];
-        match element.leaf_of.get(at as usize) {
-            Some(leaf) => *leaf,
-            None if view.is_open => element.open.unwrap_or(0),
-            // Offsets of most blocks fit into 32 bits, of which a remainder takes half the time.
-            None => match (u32::try_from(at), element.leaf_of.len()) {
-                (Ok(at), size) => element.leaf_of[(at % size as u32) as usize],
-                (Err(_), size) => element.leaf_of[(at % size as u64) as usize],
-            },
-        }
+        addresses.iter().take_while(|address| there(address) && element.leaf_at(view, **address) == leaf).count()
     }
 
     /// The leaf of an access of so many bytes, or the span of those that it covers.

@@ -8,10 +8,11 @@ use slimline_trace::toolchain_source;
 
 use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
 use super::function_names::FunctionNames;
+use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
-use super::heap::{GroupBlocks, Spot};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
+use super::spots::Spot;
 use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
 

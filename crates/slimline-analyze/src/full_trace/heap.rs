@@ -1,22 +1,21 @@
 //! Accesses by the allocation site of the block that they fall into, and by the member of what that consists of.
 //!
-//! Most accesses of a site fall into the block, or the gap between blocks, of the one before, so that is tried first; and
-//! of segments that only load and store, which is most, sites are gone through one after the other for all visits that
-//! follow each other. What batches of several threads do to blocks is right as far as their order is.
+//! What batches of several threads do to blocks is right as far as their order is.
 
 pub(super) mod blocks;
 pub(super) mod live_blocks;
 
-use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
 pub use self::blocks::GroupBlocks;
-use self::live_blocks::{Block, BlockNumber, Group, LiveBlocks, NO_GROUP};
+use self::live_blocks::NO_GROUP;
+use super::columns::{Columns, gather};
 use super::counts::{accesses, span_of_lanes};
-use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF, View};
-use super::plans::{Plan, PlannedAccess, Plans};
+use super::elements::Elements;
+use super::plans::{Plan, Plans};
+use super::spots::{AccessedSpots, Memory, Spot};
 use super::{Accesses, TraceBatch};
 
 /// Accesses to the heap of all processes of a run.
@@ -24,56 +23,25 @@ use super::{Accesses, TraceBatch};
 pub struct HeapAccesses {
     blocks: Blocks,
     plans: Plans,
-    accessed: AccessedSpots,
+    accessed: Accessed,
 }
 
-/// What of which blocks is accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Spot {
-    /// The group of the blocks.
-    pub(super) group: Group,
-    /// What the blocks consist of; [`NO_ELEMENT`] where that is not known of the place.
-    pub(super) element: ElementId,
-    /// Of the element; [`NO_LEAF`] where there is none.
-    pub(super) leaf: LeafId,
-}
-
-/// How often each site accessed which spots.
+/// What was accessed how often.
 #[derive(Debug, Default)]
-struct AccessedSpots {
-    /// The process that `recent` is of.
+struct Accessed {
+    columns: Columns,
+    /// The process that was seen last.
     process: u32,
-    /// By site: what it accessed last.
-    recent: Vec<Recent>,
-    known: FxHashMap<(u32, Spot), u32>,
-    /// The first is of accesses outside blocks.
-    sums: Vec<Sum>,
+    spots: AccessedSpots,
+    sums: Sums,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    block: BlockNumber,
-    /// That it had.
-    version: u32,
-    /// Index in [`AccessedSpots::sums`] of the site and the spot.
-    sum: u32,
-    leaf: LeafId,
-    group: Group,
-    view: View,
-}
+/// All threads: they are not told apart.
+const ACTOR: u32 = 0;
 
-impl Default for Recent {
-    fn default() -> Self {
-        Self {
-            block: BlockNumber::default(),
-            version: 0,
-            sum: 0,
-            leaf: NO_LEAF,
-            group: NO_GROUP,
-            view: View::default(),
-        }
-    }
-}
+/// How often the spots of each site were accessed, by their numbers.
+#[derive(Debug, Default)]
+struct Sums(Vec<Sum>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
@@ -83,88 +51,50 @@ struct Sum {
     varying: Accesses,
 }
 
-impl AccessedSpots {
-    fn make_room(&mut self, process: u32, sites: usize) {
+impl Sums {
+    fn of(&mut self, number: u32) -> &mut Sum {
+        let number = number as usize;
+        if number >= self.0.len() {
+            self.0.resize(number + 1, Sum::default());
+        }
+        &mut self.0[number]
+    }
+}
+
+impl Accessed {
+    fn make_room(&mut self, program: &Program, process: u32) {
+        self.columns.make_room(program.segments().len());
         if self.process != process {
             self.process = process;
-            self.recent.clear();
+            self.spots.forget_recent();
         }
-        self.recent.resize(sites, Recent::default());
-        if self.sums.is_empty() {
-            self.sums.push(Sum::default());
-        }
+        self.spots.make_room(ACTOR, program.site_count());
     }
 
-    /// The sum that an access of the site to this address belongs to.
-    #[inline]
-    fn sum(&mut self, live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> &mut Sum {
-        let recent = &self.recent[site as usize];
-        let is_recent = live.still_reaches(recent.block, recent.version, address)
-            && elements.leaf(&recent.view, address) == recent.leaf;
-        let sum = if is_recent { recent.sum } else { self.look_up(live, elements, site, address) };
-        &mut self.sums[sum as usize]
-    }
-
-    fn look_up(&mut self, live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> u32 {
-        let recent = &mut self.recent[site as usize];
-        let before = (recent.group, recent.view.element(), recent.leaf);
-        (recent.block, recent.view) = seen(live, elements, site, address);
-        recent.version = live.version(recent.block);
-        recent.group = live.group(recent.block);
-        recent.leaf = elements.leaf(&recent.view, address);
-        if recent.group == NO_GROUP {
-            recent.sum = 0;
-        } else if before != (recent.group, recent.view.element(), recent.leaf) {
-            let Recent { group, view, leaf, .. } = *recent;
-            let sum = self.of_spot(site, Spot::new(group, view, leaf));
-            self.recent[site as usize].sum = sum;
-        }
-        self.recent[site as usize].sum
-    }
-
-    fn of_spot(&mut self, site: u32, spot: Spot) -> u32 {
-        *self.known.entry((site, spot)).or_insert_with(|| {
-            self.sums.push(Sum::default());
-            self.sums.len() as u32 - 1
-        })
-    }
-
-    /// The same address of a site in all visits of a run; `words` begin with it, and it comes again every `stride` words.
-    fn run(
-        &mut self,
-        live: &mut LiveBlocks,
-        elements: &Elements,
-        site: u32,
-        words: &[u64],
-        (stride, times): (usize, usize),
-    ) {
-        let mut addresses = words.iter().step_by(stride).take(times).peekable();
-        while let Some(&address) = addresses.next() {
-            self.sum(live, elements, site, address).times += 1;
-            let Recent { block, sum, leaf, view, .. } = self.recent[site as usize];
-            let is_same = |address: u64| live.reaches(block, address) && elements.leaf(&view, address) == leaf;
-            let mut more = 0;
-            while addresses.next_if(|address| is_same(**address)).is_some() {
-                more += 1;
+    /// Counts the accesses of a batch that were collected.
+    fn count(&mut self, (program, plans): (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
+        let Self { columns, spots, sums, .. } = self;
+        columns.take(|segment, runs, column| {
+            let words = program.segments()[segment.0 as usize].words;
+            let Plan::LoadsAndStores(sites) = plans.of(segment) else { return };
+            for access in sites {
+                gather(batch.words, words, runs, access, column);
+                spots.column(memory, (ACTOR, access.site), column, |number, range| {
+                    sums.of(number).times += range.len() as u64;
+                });
             }
-            self.sums[sum as usize].times += more;
-        }
+        });
     }
 
     /// One visit of a site; `own` are its words.
-    fn site(&mut self, live: &mut LiveBlocks, elements: &mut Elements, id: SiteId, site: &Site, own: &[u64]) {
+    fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let mut access = |address: u64, bytes: u64, accesses: Accesses| {
-            self.sum(live, elements, id.0, address);
-            let Recent { mut sum, leaf, group, view, .. } = self.recent[id.0 as usize];
-            let span = elements.span(&view, address, bytes);
-            if span != leaf {
-                sum = self.of_spot(id.0, Spot::new(group, view, span));
-            }
-            self.sums[sum as usize].varying.add(accesses);
+            let (number, _) = self.spots.span(memory, (ACTOR, id.0), address, bytes);
+            self.sums.of(number).varying.add(accesses);
         };
         match (site.kind, own) {
-            (SiteKind::Load | SiteKind::Store | SiteKind::Update, [address, ..]) => {
-                self.sum(live, elements, id.0, *address).times += 1;
+            (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
+                access(address, 1, accesses(site, own))
             }
             (SiteKind::Fill, &[address, bytes, ..]) => access(address, bytes, accesses(site, own)),
             (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
@@ -186,65 +116,36 @@ impl AccessedSpots {
     }
 }
 
-impl Spot {
-    pub(super) fn new(group: Group, view: View, leaf: LeafId) -> Self {
-        let element = if leaf == NO_LEAF { NO_ELEMENT } else { view.element() };
-        Self { group, element, leaf }
-    }
-}
-
-/// The block at an address and what its site, of which something may be learned, sees there.
-pub(super) fn seen(live: &mut LiveBlocks, elements: &Elements, site: u32, address: u64) -> (BlockNumber, View) {
-    let number = live.find(address);
-    let Block { start, end, group, mut content } = live.block(number);
-    if group == NO_GROUP {
-        return (number, View::default());
-    }
-    if let Some(learned) = elements.learned(content, site, address - start, end - start) {
-        live.learn(number, learned);
-        content = learned;
-    }
-    (number, elements.view(content, site, start, end))
-}
-
 impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        self.make_room(program, batch.process);
+        self.plans.make_room(program, &self.blocks);
+        self.blocks.make_room(program);
+        self.accessed.make_room(program, batch.process);
         let Self { blocks, plans, accessed } = self;
         let (live, allocations, elements) = blocks.of_process(batch.process);
+        let mut memory = Memory { process: batch.process, live, elements, parts: None };
         for visits in batch.visits {
-            let known = &program.segments()[visits.segment.0 as usize];
+            let words = program.segments()[visits.segment.0 as usize].words;
             match plans.of(visits.segment) {
                 Plan::Skip => {}
-                Plan::LoadsAndStores(sites) if visits.end(known.words) <= batch.words.len() => {
-                    let words = &batch.words[visits.at as usize..];
-                    for PlannedAccess { site, word, .. } in sites {
-                        let words = &words[*word as usize..];
-                        if visits.times == 1 {
-                            accessed.sum(live, elements, *site, words[0]).times += 1;
-                        } else {
-                            let repeats = (1 + known.words as usize, visits.times as usize);
-                            accessed.run(live, elements, *site, words, repeats);
-                        }
-                    }
+                Plan::LoadsAndStores(_) if visits.end(words) <= batch.words.len() => {
+                    accessed.columns.collect(*visits, 0)
                 }
-                Plan::LoadsAndStores(_) | Plan::Sites => {
-                    for words in batch.words_of_each(*visits, known.words) {
+                plan @ (Plan::LoadsAndStores(_) | Plan::Sites { .. }) => {
+                    if let Plan::Sites { changes_blocks: true } = plan {
+                        accessed.count((program, plans), batch, &mut memory);
+                    }
+                    for words in batch.words_of_each(*visits, words) {
                         for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                            if !allocations.follow(live, elements, batch, id, site.kind, own) {
-                                accessed.site(live, elements, id, site, own);
+                            if !allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
+                                accessed.site(&mut memory, id, site, own);
                             }
                         }
                     }
                 }
             }
         }
-    }
-
-    fn make_room(&mut self, program: &Program, process: u32) {
-        self.plans.make_room(program, &self.blocks);
-        self.blocks.make_room(program);
-        self.accessed.make_room(process, program.site_count());
+        accessed.count((program, plans), batch, &mut memory);
     }
 
     /// Has groups of one site told apart by who called for their blocks.
@@ -259,11 +160,12 @@ impl HeapAccesses {
 
     /// Accesses to blocks: the accessing site, the spot, and how many.
     pub(super) fn accesses<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, Spot, Accesses)> {
-        self.accessed.known.iter().map(move |((site, spot), sum)| {
-            let Sum { times, varying } = self.accessed.sums[*sum as usize];
-            let mut sum = accesses(program.site(SiteId(*site)).1, &[]).times(times);
+        let heap =
+            self.accessed.spots.all().iter().zip(&self.accessed.sums.0).filter(|(of, _)| of.spot.group != NO_GROUP);
+        heap.map(move |(of, &Sum { times, varying })| {
+            let mut sum = accesses(program.site(SiteId(of.site)).1, &[]).times(times);
             sum.add(varying);
-            (SiteId(*site), *spot, sum)
+            (SiteId(of.site), of.spot, sum)
         })
     }
 

@@ -16,6 +16,7 @@
 pub mod attributed;
 mod calls;
 pub mod checks;
+mod columns;
 pub mod counts;
 mod elements;
 pub mod filter;
@@ -25,6 +26,7 @@ pub mod heap;
 mod parts;
 mod plans;
 pub mod splitting;
+mod spots;
 pub mod values;
 
 use std::ops::Range;

@@ -22,7 +22,9 @@ enum Kept {
     Skip,
     /// Where in [`Plans::loads_and_stores`].
     LoadsAndStores(Range<u32>),
-    Sites,
+    Sites {
+        changes_blocks: bool,
+    },
 }
 
 /// How a segment's visits are gone through.
@@ -33,7 +35,10 @@ pub(super) enum Plan<'a> {
     /// It only loads and stores.
     LoadsAndStores(&'a [PlannedAccess]),
     /// It also allocates, copies or accesses lanes, or tells of calls that are followed: site by site.
-    Sites,
+    Sites {
+        /// Blocks may begin or end.
+        changes_blocks: bool,
+    },
 }
 
 /// A load or store: which of its segment's words is the address.
@@ -53,6 +58,12 @@ pub(super) fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
         SiteKind::Update => Some(AccessKind::Modify),
         _ => None,
     }
+}
+
+/// Whether blocks may begin or end at such a site.
+fn changes_blocks(kind: SiteKind) -> bool {
+    use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins};
+    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free)
 }
 
 impl Plans {
@@ -75,7 +86,8 @@ impl Plans {
                 (None, kind) if is_of_calls(kind) && !blocks.follows_calls() => {}
                 _ => {
                     self.loads_and_stores.truncate(first);
-                    return Kept::Sites;
+                    let changes_blocks = program.sites_of(segment).any(|(_, site)| changes_blocks(site.kind));
+                    return Kept::Sites { changes_blocks };
                 }
             }
             word += site.words() as u32;
@@ -94,7 +106,7 @@ impl Plans {
             Kept::LoadsAndStores(sites) => {
                 Plan::LoadsAndStores(&self.loads_and_stores[sites.start as usize..sites.end as usize])
             }
-            Kept::Sites => Plan::Sites,
+            Kept::Sites { changes_blocks } => Plan::Sites { changes_blocks: *changes_blocks },
         }
     }
 }

@@ -87,8 +87,8 @@ impl Program {
     }
 
     /// The segment with this header.
-    pub fn segment_of(&self, header: u64) -> Option<&KnownSegment> {
-        self.by_header.get(&header).map(|id| &self.segments[id.0 as usize])
+    pub fn segment_of(&self, header: u64) -> Option<SegmentId> {
+        self.by_header.get(&header).copied()
     }
 
     /// Index behind the words of the last of a chunk's visits; 0 where there are none.

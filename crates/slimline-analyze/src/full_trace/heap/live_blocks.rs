@@ -3,7 +3,7 @@
 //! Small blocks by each 16 bytes of theirs, as allocators give out no two blocks in 16 bytes; large ones in a tree. Looking
 //! one up costs a few cache misses, but most instructions access the block that they accessed before, or none: their stack,
 //! a static variable. So what is found has a number, also where it is a page without blocks (a *gap*), and whoever keeps
-//! the number asks [`LiveBlocks::reaches`] first: one subtraction and one comparison.
+//! what the number reaches to ([`Reach`]) asks for an address first whether it is there: one subtraction and one comparison.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,51 @@ struct Kept {
     end: u64,
     group: Group,
     content: Content,
-    /// Another one each time that the number is of another block, or that more is known of it.
+    /// Another one each time that the number is of another block, that it reaches less far, or that more is known of it.
     version: u32,
+}
+
+impl Kept {
+    fn lose_reach(&mut self) {
+        self.reach = 0;
+        self.version = self.version.wrapping_add(1);
+    }
+}
+
+/// So many from one on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::full_trace) struct Addresses {
+    pub(in crate::full_trace) from: u64,
+    pub(in crate::full_trace) bytes: u64,
+}
+
+impl Addresses {
+    /// All but the last.
+    pub(in crate::full_trace) const ALL: Self = Self { from: 0, bytes: u64::MAX };
+
+    #[inline]
+    pub(in crate::full_trace) fn contain(self, address: u64) -> bool {
+        address.wrapping_sub(self.from) < self.bytes
+    }
+
+    /// How many there are from this one on.
+    pub(in crate::full_trace) fn left_from(self, address: u64) -> u64 {
+        self.bytes.saturating_sub(address.wrapping_sub(self.from))
+    }
+
+    /// Those that both have.
+    pub(in crate::full_trace) fn of_both(self, other: Self) -> Self {
+        let from = self.from.max(other.from);
+        Self { from, bytes: self.left_from(from).min(other.left_from(from)) }
+    }
+}
+
+/// Addresses that are beyond doubt of a block, or a gap, as long as [`LiveBlocks::is_current`] says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::full_trace) struct Reach {
+    block: BlockNumber,
+    version: u32,
+    pub(in crate::full_trace) addresses: Addresses,
 }
 
 /// A page of the table.
@@ -90,28 +133,21 @@ impl Default for LiveBlocks {
 }
 
 impl LiveBlocks {
-    /// Whether the address is certainly in this block or gap. False says nothing.
+    /// What the number reaches to; nothing where other blocks lie in it, and of number 0.
+    pub(in crate::full_trace) fn reach(&self, number: BlockNumber) -> Reach {
+        let Kept { start, reach, version, .. } = self.kept[number.0 as usize];
+        Reach { block: number, version, addresses: Addresses { from: start, bytes: reach } }
+    }
+
+    /// Whether all is as it was when that was told: it is the same block, it reaches as far, and no more is known of it.
     #[inline]
-    pub(in crate::full_trace) fn reaches(&self, number: BlockNumber, address: u64) -> bool {
-        let kept = &self.kept[number.0 as usize];
-        address.wrapping_sub(kept.start) < kept.reach
+    pub(in crate::full_trace) fn is_current(&self, reach: &Reach) -> bool {
+        self.kept[reach.block.0 as usize].version == reach.version
     }
 
-    /// The same of what the number stood for when it had this version: not of a later block, nor of the same one when less
-    /// was known of it.
-    #[inline]
-    pub(in crate::full_trace) fn still_reaches(&self, number: BlockNumber, version: u32, address: u64) -> bool {
-        self.kept[number.0 as usize].version == version && self.reaches(number, address)
-    }
-
-    /// For [`LiveBlocks::still_reaches`].
-    pub(in crate::full_trace) fn version(&self, number: BlockNumber) -> u32 {
-        self.kept[number.0 as usize].version
-    }
-
-    /// The group of a block; [`NO_GROUP`] of a gap and of number 0.
-    pub(in crate::full_trace) fn group(&self, number: BlockNumber) -> Group {
-        self.kept[number.0 as usize].group
+    /// Where the block or gap begins that it was told of.
+    pub(in crate::full_trace) fn start_of(&self, reach: &Reach) -> u64 {
+        self.kept[reach.block.0 as usize].start
     }
 
     /// The block or the gap of this number.
@@ -183,7 +219,7 @@ impl LiveBlocks {
             let is_filled = found.start < end && start < found.end;
             if is_filled {
                 pages.remove(&(found.start / PAGE_BYTES));
-                found.reach = 0;
+                found.lose_reach();
                 free.entry(NO_GROUP).or_default().push(*gap);
             }
             !is_filled
@@ -211,7 +247,7 @@ impl LiveBlocks {
         let number = self.number(block);
         let covered: Vec<BlockNumber> = self.large_in(block.start, block.end.max(block.start + 1)).collect();
         for below in &covered {
-            self.kept[below.0 as usize].reach = 0;
+            self.kept[below.0 as usize].lose_reach();
         }
         if block.end - block.start <= LARGE_BYTES {
             self.fill(block, 0, number.0);
@@ -219,7 +255,7 @@ impl LiveBlocks {
         }
         // The one that starts last is found first, but small ones before it.
         if !covered.is_empty() || self.has_small(block) {
-            self.kept[number.0 as usize].reach = 0;
+            self.kept[number.0 as usize].lose_reach();
         }
         self.fill_gaps(block.start, block.end);
         if let Some(before) = self.large.insert(block.start, number) {
@@ -259,7 +295,7 @@ impl LiveBlocks {
             let page = self.grains_of(grain / PAGE_GRAINS as u64);
             for number in &mut self.grains[page][from..to] {
                 if *number != before {
-                    self.kept[*number as usize].reach = 0;
+                    self.kept[*number as usize].lose_reach();
                 }
                 *number = after;
             }
@@ -281,7 +317,7 @@ impl LiveBlocks {
 
     fn release(&mut self, number: BlockNumber) -> Block {
         let kept = &mut self.kept[number.0 as usize];
-        kept.reach = 0;
+        kept.lose_reach();
         let Kept { start, end, group, content, .. } = *kept;
         self.free.entry(group).or_default().push(number);
         Block { start, end, group, content }
@@ -369,15 +405,26 @@ mod tests {
         let mut live = LiveBlocks::default();
         live.insert(block(0x1000, 0x1040, 7));
         let number = live.find(0x1000);
-        let first = live.version(number);
-        assert!(live.still_reaches(number, first, 0x1020));
+        let first = live.reach(number);
+        assert!(live.is_current(&first) && first.addresses == Addresses { from: 0x1000, bytes: 0x40 });
         live.learn(number, Content::default());
-        assert!(live.reaches(number, 0x1020) && !live.still_reaches(number, first, 0x1020));
-        let second = live.version(number);
+        let second = live.reach(number);
+        assert!(!live.is_current(&first) && live.is_current(&second));
         live.remove(0x1000);
         live.insert(block(0x1010, 0x1040, 7));
         assert_eq!(live.find(0x1020), number, "a number of the group is used again");
-        assert!(live.reaches(number, 0x1020) && !live.still_reaches(number, second, 0x1020));
+        assert!(!live.is_current(&second));
+    }
+
+    #[test]
+    fn addresses_of_both() {
+        let of = |from, bytes| Addresses { from, bytes };
+        assert_eq!(of(8, 8).of_both(of(10, 100)), of(10, 6));
+        assert_eq!(of(10, 100).of_both(of(8, 8)), of(10, 6));
+        assert_eq!(of(8, 8).of_both(Addresses::ALL), of(8, 8));
+        assert_eq!(of(8, 8).of_both(of(16, 8)).bytes, 0);
+        assert_eq!(of(8, 8).of_both(Addresses::default()).bytes, 0);
+        assert!(of(8, 8).contain(15) && !of(8, 8).contain(16) && !of(8, 8).contain(7));
     }
 
     proptest! {
@@ -401,17 +448,17 @@ mod tests {
                 for address in addresses(start, bytes) {
                     let known = list.iter().find(|block| (block.start..block.end).contains(&address));
                     let found = live.find(address);
-                    prop_assert_eq!(live.group(found), known.map_or(NO_GROUP, |block| block.group));
+                    prop_assert_eq!(live.block(found).group, known.map_or(NO_GROUP, |block| block.group));
                 }
             }
         }
 
-        /// Whatever lies in what: a number that was found once, and reaches to an address, is what would be found there.
+        /// Whatever lies in what: what a number reached to once, and does still, is what would be found there.
         #[test]
         fn numbers_reach_no_further_than_they_are_found(
             steps in proptest::collection::vec((0..4_u8, blocks(), 0..4_u32), 1..200)
         ) {
-            let (mut live, mut seen) = (LiveBlocks::default(), vec![BlockNumber::default()]);
+            let (mut live, mut seen) = (LiveBlocks::default(), Vec::<Reach>::new());
             for (step, (start, bytes), group) in steps {
                 if step > 1 {
                     live.insert(block(start, start + bytes, group));
@@ -420,12 +467,11 @@ mod tests {
                 }
                 for address in addresses(start, bytes) {
                     let found = live.find(address);
-                    for number in &seen {
-                        prop_assert!(!live.reaches(*number, address) || *number == found);
+                    for reach in &seen {
+                        let is_there = live.is_current(reach) && reach.addresses.contain(address);
+                        prop_assert!(!is_there || reach.block == found);
                     }
-                    if !seen.contains(&found) {
-                        seen.push(found);
-                    }
+                    seen.push(live.reach(found));
                 }
             }
         }
@@ -436,7 +482,7 @@ mod tests {
         let mut live = LiveBlocks::default();
         for page in 0..10 * MOST_GAPS as u64 {
             let gap = live.find(page << 20);
-            assert!(live.reaches(gap, page << 20));
+            assert!(live.reach(gap).addresses.contain(page << 20));
         }
         assert!(live.kept.len() <= MOST_GAPS + 1 && live.pages.len() <= MOST_GAPS);
     }
@@ -462,11 +508,11 @@ mod tests {
         let pool = block(0x10_0000, 0x20_0000, 1);
         live.insert(pool);
         let number = live.find(0x18_0000);
-        assert!(live.reaches(number, 0x1f_ffff) && !live.reaches(number, 0x20_0000));
+        assert!(live.reach(number).addresses.contain(0x1f_ffff) && !live.reach(number).addresses.contain(0x20_0000));
         live.insert(block(0x18_0000, 0x18_0020, 2));
-        assert!(!live.reaches(number, 0x1f_ffff));
+        assert!(!live.reach(number).addresses.contain(0x1f_ffff));
         let (below, above) = (live.find(0x1f_ffff), live.find(0x18_001f));
-        assert_eq!((below, live.group(above)), (number, 2));
+        assert_eq!((below, live.block(above).group), (number, 2));
         assert_eq!(live.remove(pool.start), Some(pool));
         assert_eq!(live.find(0x18_0000), above);
     }

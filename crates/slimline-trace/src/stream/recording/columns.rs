@@ -13,10 +13,10 @@
 //!
 //! A column is predicted in the way that makes samples of it shortest ([`Prediction`]).
 
-use crate::stream::decode::{Program, Visits};
+use crate::stream::decode::{KnownSegment, Program, SegmentId, Visits};
 use crate::stream::record::HEADER_MARK;
 
-/// What a word is expected to be.
+/// What a word is expected to be, from those before it in its column; the first one to be 0, and the second one by no stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Prediction {
@@ -29,28 +29,6 @@ enum Prediction {
 }
 
 const PREDICTIONS: [Prediction; 3] = [Prediction::Neighbor, Prediction::Stride, Prediction::Last];
-
-/// A column is predicted from what came before in it: 0 at first, and no stride before the third.
-#[derive(Clone, Copy, Default)]
-struct Past {
-    last: u64,
-    before: u64,
-    has_begun: bool,
-}
-
-impl Past {
-    fn predict(self, prediction: Prediction, neighbor: u64) -> u64 {
-        match prediction {
-            Prediction::Last => self.last,
-            Prediction::Stride => self.last.wrapping_add(self.last.wrapping_sub(self.before)),
-            Prediction::Neighbor => neighbor,
-        }
-    }
-
-    fn push(&mut self, word: u64) {
-        *self = Self { last: word, before: if self.has_begun { self.last } else { word }, has_begun: true };
-    }
-}
 
 fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ ((difference as i64 >> 63) as u64)
@@ -73,6 +51,8 @@ fn length(number: u64) -> u32 {
     (64 - (number | 1).leading_zeros()).div_ceil(7)
 }
 
+/// Numbers of one byte that are read at a time.
+const SHORT: usize = 8;
 /// Numbers that are written at a time.
 const BLOCK: usize = 64;
 /// Numbers that a prediction is chosen by: so many at the beginning, in the middle and at the end of a column.
@@ -218,49 +198,132 @@ fn put_number(bytes: &mut [u8], number: u64) -> usize {
     length
 }
 
-/// Takes the columns apart again: appends the words of a chunk. None where they make none of at most `most_words`.
-pub(super) fn decode(program: &Program, mut bytes: &[u8], most_words: usize, words: &mut Vec<u64>) -> Option<()> {
-    let input = &mut bytes;
-    let count = usize::try_from(number(input)?).ok()?;
-    let mut segments = Vec::new();
-    for _ in 0..count {
-        let header = number(input)? | HEADER_MARK;
-        segments.push((header, program.segment_of(header)?.words as usize, Vec::new()));
-    }
-    let count = usize::try_from(number(input)?).ok()?;
-    let mut indexes = Vec::new();
-    for _ in 0..count {
-        indexes.push(usize::try_from(number(input)?).ok()?);
-    }
-    for index in indexes {
-        let (header, length, places) = segments.get_mut(index)?;
-        let times = usize::try_from(number(input)?).ok()?.checked_add(1)?;
-        if times > (most_words - words.len()) / (1 + *length) {
-            return None;
-        }
-        for _ in 0..times {
-            words.push(*header);
-            places.push(words.len());
-            words.resize(words.len() + *length, 0);
-        }
-    }
-    for (_, length, places) in &segments {
-        for word in 0..*length {
-            let (&prediction, rest) = input.split_first()?;
-            *input = rest;
-            let prediction = PREDICTIONS.into_iter().find(|known| *known as u8 == prediction)?;
-            let mut past = Past::default();
-            for place in places {
-                let neighbor = if word == 0 { 0 } else { words[place + word - 1] };
-                let value = unzigzag(number(input)?).wrapping_add(past.predict(prediction, neighbor));
-                past.push(value);
-                words[place + word] = value;
-            }
-        }
-    }
-    input.is_empty().then_some(())
+/// Makes chunks of columns again. Keeps its buffers.
+#[derive(Debug, Default)]
+pub(super) struct ColumnDecoder {
+    /// The segments that ran.
+    segments: Vec<(SegmentId, KnownSegment)>,
+    /// By their indexes, the runs of each.
+    runs: Vec<Vec<Visits>>,
+    indexes: Vec<u64>,
+    times: Vec<u64>,
+    differences: Vec<u64>,
 }
 
+impl ColumnDecoder {
+    /// Puts the words of a chunk, and what ran, into `words` and `visits` (both cleared first). None where the columns make no
+    /// chunk of at most `most_words`.
+    pub(super) fn decode(
+        &mut self,
+        program: &Program,
+        mut bytes: &[u8],
+        most_words: usize,
+        (words, visits): (&mut Vec<u64>, &mut Vec<Visits>),
+    ) -> Option<()> {
+        let input = &mut bytes;
+        words.clear();
+        visits.clear();
+        self.segments.clear();
+        let count = usize::try_from(number(input)?).ok()?;
+        for index in 0..count {
+            let id = program.segment_of(number(input)? | HEADER_MARK)?;
+            self.segments.push((id, program.segments()[id.0 as usize]));
+            match self.runs.get_mut(index) {
+                Some(runs) => runs.clear(),
+                None => self.runs.push(Vec::new()),
+            }
+        }
+        // Each takes a byte.
+        let count = usize::try_from(number(input)?).ok().filter(|count| *count <= input.len())?;
+        numbers(input, count, &mut self.indexes)?;
+        numbers(input, count, &mut self.times)?;
+        let mut end = 0;
+        for (&index, &times) in self.indexes.iter().zip(&self.times) {
+            let (segment, known) = self.segments.get(index as usize)?;
+            let times = times.checked_add(1)?;
+            let run = Visits { segment: *segment, at: end as u32 + 1, times: u32::try_from(times).ok()? };
+            let length = times.checked_mul(1 + u64::from(known.words))?;
+            if length > (most_words - end) as u64 {
+                return None;
+            }
+            end += length as usize;
+            visits.push(run);
+            self.runs[index as usize].push(run);
+        }
+        words.resize(end, 0);
+        for ((_, known), runs) in self.segments.iter().zip(&self.runs) {
+            let step = 1 + known.words as usize;
+            for_each_cell(runs, 0, step, |header| words[header - 1] = known.header);
+            let cells = runs.iter().map(|run| run.times as usize).sum();
+            for word in 0..known.words as usize {
+                let (&prediction, rest) = input.split_first()?;
+                *input = rest;
+                numbers(input, cells, &mut self.differences)?;
+                let mut differences = self.differences.iter().map(|number| unzigzag(*number));
+                let mut difference = || differences.next().unwrap_or(0);
+                match PREDICTIONS.into_iter().find(|known| *known as u8 == prediction)? {
+                    Prediction::Neighbor if word == 0 => {
+                        for_each_cell(runs, word, step, |cell| words[cell] = difference());
+                    }
+                    Prediction::Neighbor => {
+                        for_each_cell(runs, word, step, |cell| {
+                            words[cell] = words[cell - 1].wrapping_add(difference())
+                        });
+                    }
+                    Prediction::Last => {
+                        let mut last = 0_u64;
+                        for_each_cell(runs, word, step, |cell| {
+                            last = last.wrapping_add(difference());
+                            words[cell] = last;
+                        });
+                    }
+                    Prediction::Stride => {
+                        let (mut last, mut stride, mut has_begun) = (0_u64, 0_u64, false);
+                        for_each_cell(runs, word, step, |cell| {
+                            let value = last.wrapping_add(stride).wrapping_add(difference());
+                            stride = if has_begun { value.wrapping_sub(last) } else { 0 };
+                            (last, has_begun) = (value, true);
+                            words[cell] = value;
+                        });
+                    }
+                }
+            }
+        }
+        input.is_empty().then_some(())
+    }
+}
+
+/// The index of one word of each visit of these runs, of which each begins `step` words behind the one before.
+#[inline]
+fn for_each_cell(runs: &[Visits], word: usize, step: usize, mut each: impl FnMut(usize)) {
+    for run in runs {
+        let first = run.at as usize + word;
+        for visit in 0..run.times as usize {
+            each(first + visit * step);
+        }
+    }
+}
+
+/// Puts so many numbers into `out` (cleared first). None where there are not as many.
+fn numbers(input: &mut &[u8], count: usize, out: &mut Vec<u64>) -> Option<()> {
+    out.clear();
+    while out.len() < count {
+        // Most have one byte.
+        while count - out.len() >= SHORT
+            && let Some((bytes, rest)) = input.split_first_chunk::<SHORT>()
+            && bytes.iter().all(|byte| *byte < 0x80)
+        {
+            out.extend(bytes.map(u64::from));
+            *input = rest;
+        }
+        for _ in 0..SHORT.min(count - out.len()) {
+            out.push(number(input)?);
+        }
+    }
+    Some(())
+}
+
+#[inline]
 fn number(input: &mut &[u8]) -> Option<u64> {
     // Most are short.
     if let [byte @ ..0x80, rest @ ..] = *input {
@@ -299,9 +362,21 @@ mod tests {
         (program, headers)
     }
 
+    /// The words; they must be of the visits that are told.
     fn decode(program: &Program, bytes: &[u8], most_words: usize) -> Option<Vec<u64>> {
-        let mut words = Vec::new();
-        super::decode(program, bytes, most_words, &mut words).map(|()| words)
+        let (mut words, mut visits, mut again) = (vec![7], Vec::new(), Vec::new());
+        ColumnDecoder::default().decode(program, bytes, most_words, (&mut words, &mut visits))?;
+        // Runs that others wrote may follow on each other.
+        let all = |visits: &[Visits]| {
+            let of_run = |run: &Visits| {
+                let segment = run.segment;
+                run.places(program.segments()[segment.0 as usize].words).map(move |at| (segment, at))
+            };
+            visits.iter().flat_map(of_run).collect::<Vec<_>>()
+        };
+        Decoder::new().decode(program, &words, false, &mut again);
+        assert_eq!(all(&visits), all(&again));
+        Some(words)
     }
 
     fn encoded(program: &Program, words: &[u64]) -> Vec<u8> {

@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::columns::ColumnDecoder;
 use super::frame::{self, Found, FrameKind, FrameReader};
-use super::{CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, columns, is_recording};
+use super::{CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, is_recording};
 use crate::regular_file::open_regular;
 use crate::stream::decode::{Decoder, Program};
 use crate::stream::order::{Piece, Pieces, StreamKey};
@@ -108,7 +109,17 @@ impl Recording {
     ) -> Result<RecordedPieces<'a>, RecordingError> {
         let frames = FrameReader::new().map_err(RecordingError::io(Path::new("zstd")))?;
         let (streams, next) = (&self.streams, HashMap::new());
-        Ok(RecordedPieces { streams, next, open: None, frames, program, decoder, spare: Vec::new(), stamps_back: 0 })
+        Ok(RecordedPieces {
+            streams,
+            next,
+            open: None,
+            frames,
+            program,
+            columns: ColumnDecoder::default(),
+            decoder,
+            spare: Vec::new(),
+            stamps_back: 0,
+        })
     }
 
     fn read_objects(&mut self, directory: &Path) -> Result<(), RecordingError> {
@@ -187,6 +198,7 @@ pub struct RecordedPieces<'a> {
     open: Option<(StreamKey, File)>,
     frames: FrameReader,
     program: &'a Program,
+    columns: ColumnDecoder,
     decoder: &'a mut Decoder,
     /// Pieces that were handed on, for their memory.
     spare: Vec<Piece>,
@@ -233,11 +245,23 @@ impl Pieces for RecordedPieces<'_> {
         self.open = Some((key, file));
         let [tid_and_count, sequence, _, ended, is_open] = numbers;
         let (tid, count) = ((tid_and_count >> 32) as u32, (tid_and_count as u32) as usize);
-        read_words(self.program, kind, self.frames.content(), &mut piece.words)
-            .filter(|()| piece.words.len() == count)
-            .ok_or_else(|| RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)))?;
+        let content = self.frames.content();
+        let is_chunk = match kind {
+            FrameKind::Columns => {
+                let chunk = (&mut piece.words, &mut piece.visits);
+                self.columns.decode(self.program, content, MOST_WORDS, chunk).is_some()
+            }
+            FrameKind::Words => {
+                let is_chunk = read_words(content, &mut piece.words).is_some();
+                self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
+                is_chunk
+            }
+            FrameKind::Object => false,
+        };
+        if !is_chunk || piece.words.len() != count {
+            return Err(RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)));
+        }
         (piece.tid, piece.sequence, piece.ended) = (tid, sequence, ended);
-        self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
         self.stamps_back += piece.find_stretches(self.program, place.began);
         Ok(piece)
     }
@@ -247,18 +271,12 @@ impl Pieces for RecordedPieces<'_> {
     }
 }
 
-/// Puts what a frame holds into `words` (cleared first). None where it is no chunk.
-fn read_words(program: &Program, kind: FrameKind, content: &[u8], words: &mut Vec<u64>) -> Option<()> {
+/// Puts the words that a frame holds as they are into `words` (cleared first). None where it is no chunk.
+fn read_words(content: &[u8], words: &mut Vec<u64>) -> Option<()> {
     words.clear();
-    match kind {
-        FrameKind::Columns => columns::decode(program, content, MOST_WORDS, words),
-        FrameKind::Words => {
-            let (found, rest) = content.as_chunks();
-            let is_chunk = rest.is_empty() && found.len() <= MOST_WORDS;
-            is_chunk.then(|| words.extend(found.iter().map(|word| u64::from_le_bytes(*word))))
-        }
-        FrameKind::Object => None,
-    }
+    let (found, rest) = content.as_chunks();
+    let is_chunk = rest.is_empty() && found.len() <= MOST_WORDS;
+    is_chunk.then(|| words.extend(found.iter().map(|word| u64::from_le_bytes(*word))))
 }
 
 /// `p<process>-s<stream>.chunks`

@@ -1,0 +1,135 @@
+//! Visits brought together by segment, so that what one instruction accessed is one column of addresses.
+//!
+//! As long as no block begins or ends it is the same in which order it is asked whose accesses are. So visits of segments that
+//! only load and store are collected, up to one that does more to blocks:
+//!
+//! ```text
+//!   visits     A B B C A B A │ malloc │ …           a, b, c: the words of one visit
+//!   columns    A: a₁ a₅ a₇   B: b₂ b₃ b₆   C: c₄
+//! ```
+//!
+//! To sort them costs less than to have each instruction's state at hand one access after the other.
+
+use slimline_trace::stream::decode::{SegmentId, Visits};
+
+use super::plans::PlannedAccess;
+
+/// Visits that are collected.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    collected: Vec<(SegmentId, Run)>,
+    /// By segment: how many of `collected` it has.
+    counts: Vec<u32>,
+    /// Those that have any, in the order in which they were first there.
+    segments: Vec<SegmentId>,
+    /// Sorted by segment; between two uses there is nothing in it that counts.
+    sorted: Vec<Run>,
+    addresses: Vec<u64>,
+}
+
+/// Visits of one segment that follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    /// Index of the first one's first word.
+    at: u32,
+    times: u32,
+    /// A number for the first access, from which others are counted on: that of the first visit's second site is one more.
+    pub(super) first: u32,
+}
+
+impl Run {
+    /// The numbers of a site's accesses, of the site of this index among so many.
+    pub(super) fn numbers(self, site: usize, sites: usize) -> impl Iterator<Item = usize> {
+        (0..self.times as usize).map(move |visit| self.first as usize + visit * sites + site)
+    }
+}
+
+impl Columns {
+    pub(super) fn make_room(&mut self, segments: usize) {
+        self.counts.resize(segments, 0);
+    }
+
+    /// Collects visits whose words are all there; `first` is for [`Run::first`].
+    #[inline]
+    pub(super) fn collect(&mut self, visits: Visits, first: u32) {
+        let count = &mut self.counts[visits.segment.0 as usize];
+        if *count == 0 {
+            self.segments.push(visits.segment);
+        }
+        *count += 1;
+        self.collected.push((visits.segment, Run { at: visits.at, times: visits.times, first }));
+    }
+
+    /// Forgets what was collected, and hands on the runs of each segment.
+    pub(super) fn take(&mut self, mut each: impl FnMut(SegmentId, &[Run], &mut Vec<u64>)) {
+        let Self { collected, counts, segments, sorted, addresses } = self;
+        if sorted.len() < collected.len() {
+            sorted.resize(collected.len(), Run::default());
+        }
+        // From how many each has to where each one's next goes.
+        let mut end = 0;
+        for segment in segments.iter() {
+            let count = &mut counts[segment.0 as usize];
+            end += std::mem::replace(count, end);
+        }
+        for (segment, run) in collected.drain(..) {
+            let place = &mut counts[segment.0 as usize];
+            sorted[*place as usize] = run;
+            *place += 1;
+        }
+        let mut from = 0;
+        for segment in segments.drain(..) {
+            let to = std::mem::take(&mut counts[segment.0 as usize]) as usize;
+            each(segment, &sorted[from..to], addresses);
+            from = to;
+        }
+    }
+}
+
+/// Makes `column` the addresses of a load or store in all visits of its segment, of which each has so many words.
+pub(super) fn gather(words: &[u64], visit_words: u32, runs: &[Run], access: &PlannedAccess, column: &mut Vec<u64>) {
+    column.clear();
+    let step = 1 + visit_words as usize;
+    for run in runs {
+        let from = run.at as usize + access.word as usize;
+        match run.times {
+            1 => column.push(words[from]),
+            times => column.extend(words[from..].iter().step_by(step).take(times as usize)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_simulate::access::AccessKind;
+
+    use super::*;
+
+    #[test]
+    fn runs_come_together_in_their_order() {
+        let mut columns = Columns::default();
+        columns.make_room(3);
+        // Segment 2 has two words, 0 one: headers are 9.
+        let words = [9, 10, 11, 9, 12, 13, 9, 20, 9, 14, 15];
+        let visit = |segment, at, times| Visits { segment: SegmentId(segment), at, times };
+        for _ in 0..2 {
+            columns.collect(visit(2, 1, 2), 0);
+            columns.collect(visit(0, 7, 1), 4);
+            columns.collect(visit(2, 9, 1), 5);
+            let mut found = Vec::new();
+            columns.take(|segment, runs, column| {
+                let visit_words = if segment.0 == 2 { 2 } else { 1 };
+                for word in 0..visit_words {
+                    let access = PlannedAccess { site: 0, word, bytes: 8, kind: AccessKind::Load };
+                    gather(&words, visit_words, runs, &access, column);
+                    let numbers = runs.iter().flat_map(|run| run.numbers(word as usize, visit_words as usize));
+                    found.push((segment.0, column.clone(), numbers.collect::<Vec<_>>()));
+                }
+            });
+            let expected =
+                [(2, vec![10, 12, 14], vec![0, 2, 5]), (2, vec![11, 13, 15], vec![1, 3, 6]), (0, vec![20], vec![4])];
+            assert_eq!(found, expected);
+        }
+        columns.take(|_, _, _| panic!("nothing was collected"));
+    }
+}
