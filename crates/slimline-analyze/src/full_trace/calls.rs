@@ -11,6 +11,8 @@ use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Name, SiteKind};
 
+use super::findings::{function_of, is_own};
+
 /// A function, by a number of our own.
 type FunctionNumber = u32;
 /// In the place of one: functions that nobody knows, and behind them those that are doubted.
@@ -99,6 +101,8 @@ pub(super) struct Calls {
     by_site: Vec<FunctionNumber>,
     /// Where each begins, or ends.
     functions: Vec<SiteId>,
+    /// Whether it is one of the C++ library or of Rust's: those are looked through.
+    librarys: Vec<bool>,
     /// By index in [`Program::modules`] and name as linked.
     numbers: FxHashMap<(u32, Name), FunctionNumber>,
     /// By process and stream.
@@ -114,17 +118,18 @@ impl Calls {
             let (_, site) = program.site(id);
             let number = match site.kind {
                 SiteKind::Resumes => UNKNOWN,
-                kind if is_of_calls(kind) => self.number((program.module_index(id), site.function), id),
+                kind if is_of_calls(kind) => self.number((program.module_index(id), site.function), program, id),
                 _ => 0,
             };
             self.by_site.push(number);
         }
     }
 
-    fn number(&mut self, linked: (u32, Name), entry: SiteId) -> FunctionNumber {
-        let Self { numbers, functions, .. } = self;
+    fn number(&mut self, linked: (u32, Name), program: &Program, entry: SiteId) -> FunctionNumber {
+        let Self { numbers, functions, librarys, .. } = self;
         *numbers.entry(linked).or_insert_with(|| {
             functions.push(entry);
+            librarys.push(!is_own(&function_of(program, entry)));
             functions.len() as u32 - 1
         })
     }
@@ -141,13 +146,17 @@ impl Calls {
         }
     }
 
-    /// Who called for what the stream does now in this function: not the function itself, and one that calls itself once.
+    /// Who called for what the stream does now in this function: not the function itself, and one that calls itself once; functions of
+    /// libraries that are in every program are left out.
     pub(super) fn path(&mut self, stream: (u32, u32), function: (u32, Name)) -> PathNumber {
         let own = self.numbers.get(&function).copied();
         let running = self.running.get(&stream).map(|running| &*running.calls).unwrap_or_default();
         let mut path: Vec<FunctionNumber> = Vec::new();
         let mut before = own;
         for &Call { function, .. } in running.iter().rev() {
+            if self.librarys.get(function as usize) == Some(&true) {
+                continue;
+            }
             if before != Some(function) {
                 path.push(function);
                 if path.len() == MOST_FUNCTIONS || function == UNKNOWN {

@@ -385,7 +385,7 @@ pub(super) fn allocated_at(module: &Module, site: &Site) -> (Place, Vec<Place>) 
 }
 
 /// Whether a place is not in the C++ library or Rust's.
-fn is_own(place: &Place) -> bool {
+pub(super) fn is_own(place: &Place) -> bool {
     let file = &*place.file;
     let is_header = file.starts_with("/usr/") && file.contains("/include/");
     !is_header && !toolchain_source::is_rusts(file)

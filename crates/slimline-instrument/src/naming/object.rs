@@ -209,7 +209,7 @@ impl<'m> Names<'m> {
             }
             if at.is_global_variable() {
                 let told = global_variable(at).map(|variable| variable.operand_text(GLOBAL_NAME).into_owned());
-                return Some(told.filter(|name| !name.is_empty()).unwrap_or_else(|| at.name().into_owned()));
+                return Some(told.filter(|name| !name.is_empty()).unwrap_or_else(|| written(&at.name()).into_owned()));
             }
             at = match at.operation()? {
                 Opcode::ElementPointer | Opcode::Freeze | Opcode::BitCast | Opcode::AddressSpaceCast => {

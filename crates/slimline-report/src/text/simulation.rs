@@ -224,6 +224,16 @@ fn breakdowns(out: &mut impl Write, machine: &SimulatedMachine, by: &Breakdowns,
     offenders(out, &path, &by.offenders, most)
 }
 
+/// Columns of what is told with its callers, beside so many caches: those that shares and a number of accesses leave of the page.
+fn with_callers(caches: usize) -> usize {
+    const SHARE: usize = 9;
+    const ACCESSES: usize = 15;
+    const CYCLES_EACH: usize = 13;
+    const INDENT: usize = 2;
+    let others = INDENT + SHARE * (1 + caches) + ACCESSES + CYCLES_EACH + INDENT;
+    WIDTH.saturating_sub(others).max(ROW_COLUMNS)
+}
+
 /// Callers that are part of a name.
 const NAMED_CALLERS: usize = 3;
 
@@ -264,8 +274,10 @@ fn row_name(row: &SimulatedRow) -> String {
 fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[SimulatedRow], most: usize) -> fmt::Result {
     let Some(first) = all.first() else { return Ok(()) };
     writeln!(out, "\n{HEADING}{title}: share of cycles; misses of each cache in 100 accesses{HEADING:#}")?;
+    let has_callers = all.iter().filter_map(|row| row.data.as_ref()).any(|data| !data.callers.is_empty());
+    let numbers = first.counts.caches.len() + usize::from(first.counts.used.is_some());
     let mut columns = vec![
-        Column::Shortened(column, ROW_COLUMNS),
+        Column::Shortened(column, if has_callers { with_callers(numbers) } else { ROW_COLUMNS }),
         Column::Number("share"),
         Column::Number("accesses"),
         Column::Number("cycles each"),

@@ -174,3 +174,39 @@ int main(void) { stops_itself(); stopped(); lost(); slimline_start(); knows_agai
     ];
     check(Language::C, SOURCE, &expected);
 }
+
+/// At -O0 the C++ library's functions are calls, too.
+#[test]
+fn libraries_are_looked_through() {
+    const SOURCE: &str = r#"
+#include <vector>
+OWN void fill(std::vector<int> &all, int n) { for (int i = 0; i < n; i++) all.push_back(i); take(n); touched++; }
+OWN void one() { std::vector<int> all; all.reserve(100); fill(all, 10); touched++; }
+OWN void other() { std::vector<int> all; all.reserve(200); fill(all, 20); touched++; }
+int main() { one(); other(); return 0; }
+"#;
+    for level in ["-O0", "-O2"] {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
+        let program = compiled_as(&scratch, Language::CPlusPlus, &format!("{TAKE}{SOURCE}"), &[level]);
+        let output = slimline().args(["trace", "--live", "--callers", "--format", "json", "--"]).arg(&program).output();
+        let report = report(&output.unwrap());
+        let rows = report["heap"].as_array().unwrap();
+        let path_of = |bytes: u64| {
+            let row = rows.iter().find(|row| row["allocated_bytes"] == bytes).unwrap_or_else(|| panic!("{rows:#?}"));
+            let callers = row["callers"].as_array().unwrap().iter().filter_map(|caller| caller["function"].as_str());
+            let callers = callers.filter(|name| !name.starts_with("std::")).collect::<Vec<_>>();
+            assert_eq!(row["type_name"], if bytes < 400 { Value::Null } else { "int".into() }, "{level}");
+            // Optimized it is inlined, and the function that allocates is no caller.
+            let own = row["function"].as_str().filter(|name| !name.starts_with("std::"));
+            own.into_iter().chain(callers).collect::<Vec<_>>().join(" < ")
+        };
+        assert_eq!([400, 800].map(path_of), ["one < main", "other < main"], "{level}");
+        assert_eq!([10, 20].map(path_of), ["take < fill < one < main", "take < fill < other < main"], "{level}");
+        if level == "-O0" {
+            let told = rows.iter().flat_map(|row| row["callers"].as_array().unwrap());
+            let library = told.filter(|caller| caller["function"].as_str().unwrap().starts_with("std::")).count();
+            assert_eq!(library, 0, "{rows:#?}");
+        }
+    }
+}
