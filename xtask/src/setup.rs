@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Package] = &[
     // What instruments programs: the oldest that it knows, with its libLLVM.
     package("clang-19", "clang-19"),
     package("gfortran", "gfortran"),
+    package("make", "make"),
     package("binutils", "objcopy"),
     // Moves debug information that files share to one of their own.
     package("dwz", "dwz"),

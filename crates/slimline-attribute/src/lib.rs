@@ -11,6 +11,7 @@
 pub mod code;
 pub mod data;
 pub mod files;
+pub mod hooked;
 pub mod module;
 pub mod resolver;
 pub mod tables;

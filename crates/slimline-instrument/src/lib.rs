@@ -4,10 +4,12 @@
 //! - [`rewrite`]: bitcode in, bitcode out that writes records as [`slimline_trace::stream`] has them.
 //! - [`driver`]: clang with the rewriter inside.
 //! - [`cargo`]: cargo with rustcs that have it behind them.
+//! - [`gcc`]: gcc, g++ and gfortran, whose calls of hooks become such records: the slower way.
 //! - `naming`: which variable, type and member an access is of, from debug information.
 
 pub mod cargo;
 pub mod driver;
+pub mod gcc;
 pub mod llvm;
 mod naming;
 pub mod rewrite;

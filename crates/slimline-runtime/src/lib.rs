@@ -25,10 +25,14 @@
 extern crate std;
 
 #[cfg(feature = "archive")]
+mod atomics;
+#[cfg(feature = "archive")]
 mod entry;
 mod gate;
 #[cfg(feature = "archive")]
 mod handlers;
+#[cfg(feature = "archive")]
+mod hooks;
 mod kernel;
 mod objects;
 #[cfg(all(feature = "archive", not(test)))]

@@ -49,6 +49,15 @@ pub(crate) enum Command {
     /// Compile and link C++ as clang++ does, for `slimline trace`
     #[command(name = "c++", disable_help_flag = true)]
     CompileCPlusPlus(Compile),
+    /// Compile and link C as gcc does, for `slimline trace`: where clang can't; slower
+    #[command(name = "gcc", disable_help_flag = true)]
+    Gcc(Gcc),
+    /// Compile and link C++ as g++ does, likewise
+    #[command(name = "g++", disable_help_flag = true)]
+    GccCPlusPlus(Gcc),
+    /// Compile and link Fortran as gfortran does, likewise
+    #[command(name = "gfortran", disable_help_flag = true)]
+    Gfortran(Gcc),
     /// Run cargo, which builds Rust programs for `slimline trace`
     #[command(disable_help_flag = true)]
     Cargo(Cargo),
@@ -186,6 +195,38 @@ Options of slimline's own:
         the file that SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Compile {
     /// As clang takes them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// What is to be known of gcc's way, before its own help.
+pub(crate) const GCC_NOTES: &str = "\
+gcc's own calls of hooks before each access become records: the slower fallback, two to three times a native build's time even where
+nothing is traced. Where clang compiles the program as well, use `slimline cc`. Loops are not vectorized. Not told: values (slimline cc --slimline-values), what inline assembly
+accesses, copies of a few words that gcc makes by instructions instead of calls, and what functions with
+`no_sanitize_thread` do. Names come of the debug information when the program is traced: don't strip it.";
+
+/// Examples of gcc's way.
+pub(crate) const GCC_EXAMPLES: &str = "Examples:\n  \
+        make CC='slimline gcc' CXX='slimline g++' FC='slimline gfortran'\n  \
+        slimline gfortran -O2 -o program program.f90 && slimline trace --live -- ./program\n  \
+        SLIMLINE_GCC=gcc-13 slimline g++ -O2 -c part.cpp\n\n\
+        Debug information is added (-g). SLIMLINE_GCC names the gcc to use, of version 11 or newer for x86-64 Linux, and g++\n\
+        and gfortran beside it; else they are looked for in PATH. Ends with gcc's status, or with 2 where the code can't be\n\
+        traced: static programs, sanitizers, link-time optimization.\n\n\
+        Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of\n\
+        the file that SLIMLINE_CONFIGURATION names.";
+
+/// Both.
+pub(crate) fn gcc_help() -> String {
+    format!("{GCC_NOTES}\n\n{GCC_EXAMPLES}")
+}
+
+/// Arguments of one of gcc's compilers.
+#[derive(Debug, Args)]
+#[command(before_help = GCC_NOTES, after_help = GCC_EXAMPLES)]
+pub(crate) struct Gcc {
+    /// As gcc takes them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     pub(crate) arguments: Vec<OsString>,
 }

@@ -6,6 +6,7 @@ mod commands;
 mod configuration;
 mod disk;
 mod foreseen_hooks;
+mod hooked;
 mod inspect;
 mod machines;
 mod pipeline;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use configuration::Configuration;
+use slimline_instrument::gcc;
 use slimline_trace::escape::plain;
 
 /// Exit status for bad usage or input, as clap's own.
@@ -26,12 +28,14 @@ const BAD_INPUT: u8 = 2;
 const LINE_CHARS: usize = 6000;
 
 fn main() -> ExitCode {
-    // cargo and rustc call their tools by path, without arguments that would say which it is.
+    // cargo, rustc and gcc call their tools by path, without arguments that would say which it is.
     let arguments: Vec<_> = std::env::args_os().collect();
     let tool = slimline_instrument::cargo::as_tool(&arguments, slimline_collect::RUNTIME, || {
         Configuration::named()?.own_allocators()
     });
-    let ended = match tool {
+    let step =
+        || gcc::as_step(&arguments, slimline_collect::RUNTIME, || Configuration::named()?.own_allocators()).map(Ok);
+    let ended = match tool.or_else(step) {
         Some(ended) => ended,
         None => commands::run(cli::Cli::parse()),
     };

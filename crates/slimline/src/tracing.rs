@@ -17,6 +17,8 @@ use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
+use crate::hooked::with_hooks;
+
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
@@ -140,6 +142,7 @@ impl Live {
         match event {
             Event::Begin(process) => self.begin(&info_of(process)),
             Event::Object { path, section, .. } => {
+                let section = with_hooks(&path, section);
                 self.object(&path, section.as_deref().map_err(String::as_str));
             }
             Event::Chunk(chunk) => self.chunk(&chunk),
@@ -216,7 +219,7 @@ impl TraceSink for Recorder {
             Event::Begin(process) => self.writer.begin(info_of(process)),
             Event::Object { process, path, section } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
-                let section = section.unwrap_or_default();
+                let section = with_hooks(&path, section).unwrap_or_default();
                 let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }

@@ -143,6 +143,19 @@ impl<'a> Debug<'a> {
         self.split.find(id, &self.dwarf, skeleton.comp_dir, name)
     }
 
+    /// The directories that its units were compiled in, those within others first.
+    pub fn directories(&self) -> Vec<String> {
+        let mut directories = Vec::new();
+        let mut headers = self.dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let directory = self.dwarf.unit(header).ok().and_then(|unit| unit.comp_dir);
+            directories.extend(directory.map(|directory| String::from_utf8_lossy(directory.slice()).into_owned()));
+        }
+        directories.sort_unstable_by(|one, other| other.cmp(one));
+        directories.dedup();
+        directories
+    }
+
     /// Whether a question needed a `.dwo` file (`-gsplit-dwarf`) that is not there: names and lines are missing.
     pub fn lacks_split_files(&self) -> bool {
         self.lacks_split.get()

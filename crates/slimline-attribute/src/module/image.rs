@@ -146,6 +146,12 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// Where a section is linked to, and its content; `None` where there is none that is loaded as it is in the file.
+    pub fn linked_section(&self, name: &str) -> Option<(Svma, &'a [u8])> {
+        let section = self.file.section_by_name(name)?;
+        Some((Svma(section.address()), section.data().ok()?))
+    }
+
     /// Whether it has the tables of Go's run-time system, which lays stacks among the blocks of its heap.
     pub fn is_go(&self) -> bool {
         self.file.section_by_name(".gopclntab").is_some()

@@ -68,11 +68,14 @@ pub enum HeldIn {
 /// farther in is a place in the array, not the array.
 const MAX_START: i64 = 64;
 
+/// In the place of a block's size: blocks of one call differ, and which is asked about is not known.
+pub const ANY_BYTES: u64 = u64::MAX;
+
 /// Names of type parameters that are what a container holds, in order of preference.
 const ELEMENT_PARAMETERS: [&str; 3] = ["T", "_Tp", "_Ty"];
 
 /// What the blocks are that the call path `frames` (innermost first) allocates; `bytes` is the size of one of them,
-/// against which element sizes are checked.
+/// against which element sizes are checked, or [`ANY_BYTES`].
 pub fn allocation(frames: &[AllocationFrame<'_, '_>], bytes: u64, table: &mut TypeTable) -> Allocation {
     let mut found = Allocation::default();
     let mut handed = Some(Handed::Returned);
@@ -144,7 +147,7 @@ impl Function<'_, '_> {
         let Some(room) = bytes.checked_sub(start).filter(|_| pointer.bytes > 0) else { return false };
         let flexible = self.info.is_structure(pointer.target)
             && self.info.fields(pointer.target).last().is_some_and(|last| last.role == MemberRole::FlexibleArray);
-        room >= pointer.bytes && (room % pointer.bytes == 0 || flexible)
+        room >= pointer.bytes && (bytes == ANY_BYTES || room % pointer.bytes == 0 || flexible)
     }
 
     /// Who holds the block: a member or static it is stored to, else a variable.

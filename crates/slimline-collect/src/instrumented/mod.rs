@@ -159,7 +159,7 @@ pub trait TraceSink {
 /// Whether the file that a command runs holds instrumented code; what it starts is not looked at.
 pub fn is_instrumented(command: &[OsString]) -> bool {
     let program = command.first().and_then(|name| program::find(name).ok());
-    program.is_some_and(|program| site_section(&program).is_ok())
+    program.is_some_and(|program| object::writes_records(&program))
 }
 
 /// How a traced run ended.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// One program that clang would start.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Job {
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<OsString>,
+pub(crate) struct Job {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// What a job is for.
@@ -83,17 +83,17 @@ fn quoted_words(text: &[u8]) -> (Vec<OsString>, &[u8]) {
 }
 
 impl Job {
-    pub(super) fn has(&self, argument: &str) -> bool {
+    pub(crate) fn has(&self, argument: &str) -> bool {
         self.arguments.iter().any(|given| given == argument)
     }
 
     /// The first argument that begins so.
-    pub(super) fn beginning(&self, prefix: &str) -> Option<&OsStr> {
+    pub(crate) fn beginning(&self, prefix: &str) -> Option<&OsStr> {
         self.arguments.iter().map(OsString::as_os_str).find(|given| given.as_bytes().starts_with(prefix.as_bytes()))
     }
 
     /// The argument after this one.
-    pub(super) fn after(&self, argument: &str) -> Option<&OsStr> {
+    pub(crate) fn after(&self, argument: &str) -> Option<&OsStr> {
         let at = self.arguments.iter().rposition(|given| given == argument)?;
         self.arguments.get(at + 1).map(OsString::as_os_str)
     }
@@ -151,7 +151,7 @@ impl Job {
     }
 
     /// The link with the runtime in it: after everything that needs it, before the libraries that it needs.
-    pub(super) fn with_runtime(&self, runtime: &Path) -> Self {
+    pub(crate) fn with_runtime(&self, runtime: &Path) -> Self {
         let mut job = self.clone();
         let is_end = |argument: &OsString| {
             let name = Path::new(argument).file_name().unwrap_or_default().as_bytes();
@@ -187,6 +187,10 @@ const DRIVERS_LIBRARIES: &[&str] = &[
     "-lstdc++",
     "-lc++",
     "-lunwind",
+    "-lgfortran",
+    "-lquadmath",
+    "--push-state",
+    "--pop-state",
     "--as-needed",
     "--no-as-needed",
     "--start-group",

@@ -19,8 +19,8 @@ use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
-pub(crate) use jobs::runtime_flags;
-use jobs::{Job, Purpose, Said};
+pub(crate) use jobs::{Job, runtime_flags};
+use jobs::{Purpose, Said};
 
 /// The C header by which programs say what of them is to be traced.
 pub const HEADER: &str = include_str!("slimline.h");
@@ -218,7 +218,7 @@ fn response_file(arguments: &[OsString]) -> Vec<u8> {
 }
 
 /// Whether an argument asks for less debug information than names of variables and types need.
-fn is_less_debug(argument: &OsStr) -> bool {
+pub(crate) fn is_less_debug(argument: &OsStr) -> bool {
     const LESS: &[&str] = &["-g0", "-g1", "-ggdb0", "-ggdb1", "-gmlt", "-gline-tables-only", "-gline-directives-only"];
     LESS.iter().any(|less| argument == *less)
 }

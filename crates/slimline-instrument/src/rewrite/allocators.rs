@@ -4,7 +4,7 @@ use slimline_trace::stream::sites::SiteKind;
 
 /// What a call of an allocator means: which arguments are what, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Allocator {
+pub(crate) enum Allocator {
     /// Returns a new block of so many bytes.
     Allocate { bytes: u32 },
     /// Returns a new block of so many elements of so many bytes, all zeros.
@@ -21,7 +21,7 @@ pub(super) enum Allocator {
 
 impl Allocator {
     /// The allocator of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match rusts(name).unwrap_or(name) {
             // Size and alignment; block, old size, alignment and new size; block, size and alignment.
             "__rust_alloc" | "__rust_alloc_zeroed" => Self::Allocate { bytes: 0 },
@@ -48,7 +48,7 @@ impl Allocator {
     }
 
     /// What its record is.
-    pub(super) fn kind(self) -> SiteKind {
+    pub(crate) fn kind(self) -> SiteKind {
         match self {
             Self::Allocate { .. } | Self::AllocateInto { .. } => SiteKind::Allocate,
             Self::AllocateZeroed { .. } => SiteKind::AllocateZeroed,
@@ -58,7 +58,7 @@ impl Allocator {
     }
 
     /// What its call says beforehand: the argument that is a block, which lives no more unless this fails.
-    pub(super) fn resized(self) -> Option<u32> {
+    pub(crate) fn resized(self) -> Option<u32> {
         match self {
             Self::Resize { block, .. } | Self::ResizeElements { block, .. } => Some(block),
             _ => None,

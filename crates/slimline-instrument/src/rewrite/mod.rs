@@ -33,10 +33,13 @@ use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
 
 use crate::llvm::{CodeLevel, Llvm, LlvmError, Module, Traced};
 use crate::naming::unit;
+pub(crate) use allocators::Allocator;
 use emit::Emitter;
 pub use own_allocators::{AllocatorRole, OwnAllocator, OwnAllocators};
 use plan::Planner;
 use rules::Rules;
+pub(crate) use rules::is_called_by_compiler;
+pub(crate) use synchronization::acquires;
 
 /// Thread-local: where the next word goes.
 pub const CURSOR: &CStr = c"__slimline_cursor";
@@ -45,7 +48,7 @@ pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
 /// A byte: 0 where everything is recorded. The one [`SEVERAL_OFFSET`] behind it: whether records have time stamps.
 pub const GATE: &CStr = c"__slimline_gate";
 /// What installs signal handlers, and what of the runtime does so in their place.
-const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
+pub(crate) const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
     (c"sigaction", c"__slimline_sigaction"),
     (c"signal", c"__slimline_signal"),
     (c"bsd_signal", c"__slimline_signal"),

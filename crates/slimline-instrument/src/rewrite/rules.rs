@@ -15,7 +15,7 @@ const CHANGE_STACKS: &[&str] = &["swapcontext", "jump_fcontext", "ontop_fcontext
 const START: &str = "__slimline_start";
 
 /// Functions that the compiler calls by itself: where it does so, the cursor is in a register.
-fn is_called_by_compiler(name: &str) -> bool {
+pub(crate) fn is_called_by_compiler(name: &str) -> bool {
     const MATH: &[&str] = &[
         "sqrt",
         "sin",

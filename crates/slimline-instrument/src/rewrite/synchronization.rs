@@ -130,7 +130,7 @@ const BEGINNERS: &[&str] = &[
 ];
 
 /// Whether a function of this name returns where what others did before may be seen.
-pub(super) fn acquires(name: &str) -> bool {
+pub(crate) fn acquires(name: &str) -> bool {
     FUNCTIONS.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family))
 }
 

@@ -7,11 +7,14 @@
 //! - `decode` (likewise): from words to the segments that ran.
 //! - `order` (likewise): what several streams did, put in one order.
 //! - `recording` (likewise): a trace on disk.
+//! - `hooks` (likewise): where code without such a table writes records.
 
 #[cfg(feature = "session")]
 pub mod chunk;
 #[cfg(feature = "session")]
 pub mod decode;
+#[cfg(feature = "session")]
+pub mod hooks;
 #[cfg(feature = "session")]
 pub mod order;
 pub mod record;

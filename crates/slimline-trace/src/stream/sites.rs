@@ -8,9 +8,10 @@
 //!   0 ┌──────────────────────────┐
 //!     │ MAGIC                    │  8 bytes
 //!   8 │ VERSION                  │  u32, little-endian, as all numbers of the head
-//!  12 │ zero                     │  u32
+//!  12 │ zero                     │  u32; of a module that had its number before its table was made, as the code that
+//!     │                          │  writes its records came first: the lower half of the hash, with its lowest bit set
 //!  16 │ bytes of the whole blob  │  u64, a multiple of 8
-//!  24 │ module                   │  u64, ModuleId::from_hash(xxh64 of all that follows)
+//!  24 │ module                   │  u64, else ModuleId::from_hash(xxh64 of all that follows)
 //!  32 ├──────────────────────────┤
 //!     │ numbers, LEB128          │  counts, names, frames, structures, sites, segments
 //!     │ zeros up to the length   │

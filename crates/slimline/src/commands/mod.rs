@@ -7,6 +7,7 @@ mod compile;
 mod demo;
 mod doctor;
 mod export;
+mod gcc;
 mod histogram;
 mod import;
 mod place;
@@ -22,6 +23,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use slimline_instrument::driver::{HEADER, Language};
+use slimline_instrument::gcc::Compiler;
 use slimline_report::simulation::AccessTrace;
 
 use crate::cli::{Cli, Command, Format};
@@ -33,6 +35,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Trace(options) => trace::run(options),
         Command::CompileC(options) => compile::run(Language::C, options),
         Command::CompileCPlusPlus(options) => compile::run(Language::CPlusPlus, options),
+        Command::Gcc(options) => gcc::run(Compiler::C, options),
+        Command::GccCPlusPlus(options) => gcc::run(Compiler::CPlusPlus, options),
+        Command::Gfortran(options) => gcc::run(Compiler::Fortran, options),
         Command::Cargo(options) => cargo::run(options),
         Command::Header => {
             print(HEADER)?;

@@ -100,8 +100,7 @@ fn has_any(options: &cli::Trace, outcome: &TraceOutcome) -> bool {
     let is_instrumented = slimline_collect::is_instrumented(&options.command);
     say(match (is_instrumented, options.paused || options.window.is_some()) {
         (false, _) => {
-            "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc or slimline \
-             cargo)"
+            "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc, gcc or cargo)"
         }
         (true, false) => "slimline: nothing was traced: the program's instrumented code made no access",
         (true, true) => {

@@ -50,6 +50,23 @@ impl Module {
     /// The blob of this table, and the module's identity, which follows from it. What names what does not exist, has
     /// more segments than [`MAX_SEGMENTS`] or more words than [`MAX_SEGMENT_WORDS`] in one can't be read again.
     pub fn encode(&self) -> (ModuleId, Vec<u8>) {
+        let mut blob = self.blob();
+        let module = identity(&blob[HEAD_BYTES..]);
+        blob[24..32].copy_from_slice(&module.number().to_le_bytes());
+        (module, blob)
+    }
+
+    /// The blob of the table of a module that had its number before.
+    pub fn encode_as(&self, module: ModuleId) -> Vec<u8> {
+        let mut blob = self.blob();
+        let check = check(&blob[HEAD_BYTES..]);
+        blob[12..16].copy_from_slice(&check.to_le_bytes());
+        blob[24..32].copy_from_slice(&module.number().to_le_bytes());
+        blob
+    }
+
+    /// The blob, but for who it is.
+    fn blob(&self) -> Vec<u8> {
         let mut out = Writer(vec![0; HEAD_BYTES]);
         for name in [self.source, self.object, self.directory, self.producer] {
             out.number(name.0);
@@ -94,13 +111,11 @@ impl Module {
         }
         let mut blob = out.0;
         blob.resize(blob.len().next_multiple_of(ALIGNMENT), 0);
-        let module = identity(&blob[HEAD_BYTES..]);
         let length = blob.len() as u64;
         blob[..8].copy_from_slice(&MAGIC);
         blob[8..12].copy_from_slice(&VERSION.to_le_bytes());
         blob[16..24].copy_from_slice(&length.to_le_bytes());
-        blob[24..32].copy_from_slice(&module.number().to_le_bytes());
-        (module, blob)
+        blob
     }
 
     /// The tables in a section [`SECTION`] of a linked file or an object, each once.
@@ -137,15 +152,21 @@ fn blob(rest: &[u8], at: usize) -> Result<(ModuleId, &[u8]), SitesError> {
         return Err(SitesError::Version { found });
     }
     let length = usize::try_from(number(16)).map_err(|_| SitesError::CutOff(at))?;
-    if length < HEAD_BYTES || !length.is_multiple_of(ALIGNMENT) || number(8) >> 32 != 0 {
+    if length < HEAD_BYTES || !length.is_multiple_of(ALIGNMENT) {
         return Err(SitesError::Damaged(at));
     }
     let blob = rest.get(..length).ok_or(SitesError::CutOff(at))?;
-    let module = identity(&blob[HEAD_BYTES..]);
-    if module.number() != number(24) {
-        return Err(SitesError::Damaged(at));
-    }
-    Ok((module, blob))
+    let body = &blob[HEAD_BYTES..];
+    let module = match (number(8) >> 32) as u32 {
+        0 => Some(identity(body)).filter(|module| module.number() == number(24)),
+        told => ModuleId::from_number(number(24)).filter(|_| told == check(body)),
+    };
+    Ok((module.ok_or(SitesError::Damaged(at))?, blob))
+}
+
+/// Says that a module's number does not follow from its table, and that this is the table.
+fn check(body: &[u8]) -> u32 {
+    XxHash64::oneshot(0, body) as u32 | 1
 }
 
 fn identity(body: &[u8]) -> ModuleId {
@@ -431,6 +452,19 @@ mod tests {
         let section = [&one[..], &[0; 24], &two, &one, &[0; 8]].concat();
         assert_eq!(Module::read_section(&section).unwrap(), [(first, example()), (second, other)]);
         assert_eq!(Module::read_section(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn a_module_may_have_had_its_number_before() {
+        let module = ModuleId::from_number(0x12_3456_789a).unwrap();
+        let blob = example().encode_as(module);
+        let section = [&blob[..], &example().encode().1].concat();
+        assert_eq!(Module::read_section(&section).unwrap(), [(module, example()), (example().encode().0, example())]);
+        for at in [12, 31, 40] {
+            let mut scribbled = blob.clone();
+            scribbled[at] ^= 0x81;
+            assert_eq!(Module::read_section(&scribbled), Err(SitesError::Damaged(0)), "{at}");
+        }
     }
 
     #[test]

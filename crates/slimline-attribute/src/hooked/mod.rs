@@ -1,0 +1,173 @@
+//! Site tables of code that has none of its own: what its debug information says of the places where it writes records.
+//!
+//! gcc calls hooks before it accesses memory, and tells them addresses only. What is accessed there is a question like that
+//! of a sample: the function's variables and the flow of types through it say what the hook's argument points to
+//! ([`typing::infer`](crate::typing::infer)), and of an allocation what becomes of the block
+//! ([`typing::heap`](crate::typing::heap)). The answers are tables as compilers make them, so that nobody after us needs to
+//! know the difference.
+
+mod structures;
+
+use std::collections::BTreeMap;
+
+use slimline_trace::address::Svma;
+use slimline_trace::stream::hooks::{Hook, HooksError, SECTION, read_section};
+use slimline_trace::stream::record::{ModuleId, SiteKind};
+use slimline_trace::stream::sites::{Frame, ModuleBuilder, Name, Site};
+
+use crate::module::Module;
+use crate::module::debug::Debug;
+use crate::typing::debug_info::DebugInfo;
+use crate::typing::heap::{ANY_BYTES, AllocationFrame, allocation};
+use crate::typing::infer::SiteType;
+use crate::typing::layout::TypeTable;
+use structures::{Declared, Structures};
+
+/// What compiled such code, as far as it is told.
+const PRODUCER: &str = "gcc";
+
+/// The blobs of the site tables of a file's hooks, one behind the other; none where it has no hooks.
+///
+/// # Errors
+/// What is in the section is of no hook.
+pub fn site_tables(module: &Module<'_>) -> Result<Option<Vec<u8>>, HooksError> {
+    let Some((address, content)) = module.image().and_then(|image| image.linked_section(SECTION)) else {
+        return Ok(None);
+    };
+    let hooks = read_section(content, address.0)?;
+    let found = Found::of(module, &hooks);
+    let mut units: BTreeMap<ModuleId, BTreeMap<u32, usize>> = BTreeMap::new();
+    for (index, hook) in hooks.iter().enumerate() {
+        units.entry(hook.header.module()).or_default().entry(hook.header.segment()).or_insert(index);
+    }
+    let directories = module.debug().map(Debug::directories).unwrap_or_default();
+    let mut blobs = Vec::new();
+    for (id, segments) in units {
+        let table = ModuleBuilder::new();
+        let mut unit =
+            Unit { table, structures: Structures::default(), found: &found, module, directories: &directories };
+        for (segment, index) in segments {
+            // The linker has left out functions that it had already.
+            while (unit.table.segments() as u32) < segment {
+                unit.table.segment([]);
+            }
+            let site = unit.site(&hooks[index], index);
+            unit.table.segment([site]);
+        }
+        blobs.extend(unit.table.finish("", module.path(), "", PRODUCER).encode_as(id));
+    }
+    Ok(Some(blobs))
+}
+
+/// What debug information says of each hook.
+struct Found {
+    types: TypeTable,
+    accesses: Vec<Option<SiteType>>,
+    allocations: Vec<Option<Allocated>>,
+}
+
+/// A block, by its element's type and who holds it.
+struct Allocated {
+    element: Option<crate::tables::TypeId>,
+    holder: Option<String>,
+}
+
+impl Found {
+    fn of(module: &Module<'_>, hooks: &[Hook<'_>]) -> Self {
+        let nothing = |_: &Hook<'_>| None;
+        let mut found = Self {
+            types: TypeTable::new(),
+            accesses: hooks.iter().map(nothing).collect(),
+            allocations: hooks.iter().map(|_| None).collect(),
+        };
+        let Some(debug) = module.debug() else { return found };
+        let info = DebugInfo::of(debug).with_virtual_tables(module.virtual_tables());
+        let mut functions: BTreeMap<(Svma, Svma), Vec<usize>> = BTreeMap::new();
+        for (index, hook) in hooks.iter().enumerate() {
+            let is_asked = is_allocation(hook.kind) || hook.kind.reads() || hook.kind.writes();
+            if let Some(bounds) = module.function_bounds(code_of(hook)).filter(|_| is_asked) {
+                functions.entry(bounds).or_default().push(index);
+            }
+        }
+        for ((start, end), indices) in functions {
+            let length = usize::try_from(end.0.saturating_sub(start.0)).unwrap_or(0);
+            let Some(code) = module.image().and_then(|image| image.bytes_from(start).get(..length)) else { continue };
+            let accesses: Vec<usize> = indices.iter().copied().filter(|&at| !is_allocation(hooks[at].kind)).collect();
+            let places: Vec<Svma> = accesses.iter().map(|&at| Svma(hooks[at].place)).collect();
+            for (at, answer) in accesses.into_iter().zip(info.infer(code, start, &places, &mut found.types)) {
+                found.accesses[at] = answer.ok();
+            }
+            for at in indices.into_iter().filter(|&at| is_allocation(hooks[at].kind)) {
+                let frame =
+                    AllocationFrame { info: Some(&info), code, begin: start, return_address: Svma(hooks[at].place) };
+                let made = allocation(&[frame], ANY_BYTES, &mut found.types);
+                let element = made.element.map(|element| element.type_id);
+                found.allocations[at] = Some(Allocated { element, holder: made.holder.map(|holder| holder.name) });
+            }
+        }
+        found
+    }
+}
+
+fn is_allocation(kind: SiteKind) -> bool {
+    matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize)
+}
+
+/// The instruction that a hook is of: of a call the one before the place that it returns to.
+fn code_of(hook: &Hook<'_>) -> Svma {
+    Svma(if is_allocation(hook.kind) { hook.place.wrapping_sub(1) } else { hook.place })
+}
+
+/// A table that is made.
+struct Unit<'u, 'a> {
+    table: ModuleBuilder,
+    structures: Structures,
+    found: &'u Found,
+    module: &'u Module<'a>,
+    /// Where its units were compiled.
+    directories: &'u [String],
+}
+
+impl Unit<'_, '_> {
+    fn site(&mut self, hook: &Hook<'_>, index: usize) -> Site {
+        let code = code_of(hook);
+        let mut site = Site::new(hook.kind, hook.size_bytes);
+        (site.is_atomic, site.is_volatile) = (hook.is_atomic, hook.is_volatile);
+        site.function = self.table.name(&self.module.linked_name(code));
+        site.detail = self.table.name(hook.detail);
+        site.frame = self.frame(code);
+        let types = self.found.types.rows();
+        if let Some(accessed) = &self.found.accesses[index] {
+            site.variable = accessed.variable.as_deref().map_or(Name::NONE, |name| self.table.name(name));
+            let member = self.structures.member(&mut self.table, types, accessed.accessed, hook.size_bytes);
+            if let Some(Declared { structure, field, offset_bytes }) = member {
+                (site.structure, site.field, site.offset_bytes) = (structure, field, u32::try_from(offset_bytes).ok());
+            }
+        }
+        if let Some(made) = &self.found.allocations[index] {
+            site.variable = made.holder.as_deref().map_or(Name::NONE, |name| self.table.name(name));
+            site.structure = made.element.map_or(Name::NONE, |id| self.structures.name(&mut self.table, types, id));
+        }
+        site
+    }
+
+    /// The position of some code, with those around it that it was inlined into.
+    fn frame(&mut self, code: Svma) -> Option<u32> {
+        let mut caller = None;
+        for frame in self.module.frames(code).iter().rev() {
+            let function = self.table.name(&frame.function);
+            let (file, line, column) = match &frame.position {
+                Some(at) => (self.table.name(self.relative(&at.file)), at.line, at.column),
+                None => (Name::NONE, 0, 0),
+            };
+            caller = Some(self.table.frame(Frame { function, file, line, column, caller }));
+        }
+        caller
+    }
+
+    /// The path of a file as the compiler was given it, if it was told by the directory that it was run in.
+    fn relative<'p>(&self, path: &'p str) -> &'p str {
+        let below = |directory: &String| path.strip_prefix(directory.as_str())?.strip_prefix('/');
+        self.directories.iter().find_map(below).unwrap_or(path)
+    }
+}

@@ -1,0 +1,363 @@
+//! What is counted of programs that gcc, g++ and gfortran compile.
+
+use serde_json::Value;
+
+use super::{Compiled, heap, named, text};
+
+#[test]
+fn loop_nests_threads_and_processes_have_their_closed_form() {
+    const SOURCE: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { N = 70, M = 30, K = 11 };
+static double a[N][K], b[K][M];
+__attribute__((noinline)) static void fill(void) {
+    for (int i = 0; i < N; i++) for (int k = 0; k < K; k++) a[i][k] = i + k;
+    for (int k = 0; k < K; k++) for (int j = 0; j < M; j++) b[k][j] = k - j;
+}
+__attribute__((noinline)) static void *multiply(void *result) {
+    double (*c)[M] = result;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < M; j++) {
+            double sum = 0;
+            for (int k = 0; k < K; k++) sum += a[i][k] * b[k][j];
+            c[i][j] = sum;
+        }
+    return NULL;
+}
+static double results[4][N][M];
+int main(int argc, char **argv) {
+    fill();
+    if (!strcmp(argv[1], "threads")) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, multiply, results[i]);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    } else if (!strcmp(argv[1], "fork")) {
+        if (fork() == 0) { multiply(results[0]); _exit(0); }
+        wait(NULL);
+        multiply(results[1]);
+    } else {
+        multiply(results[0]);
+    }
+    return 0;
+}
+"#;
+    let program = Compiled::new("gcc", SOURCE, &[]);
+    let (n, m, k) = (70, 30, 11);
+    for (mode, multiplied, processes) in [("once", 1, 1), ("threads", 4, 1), ("fork", 2, 2)] {
+        let (_, report) = program.traced(&[mode]);
+        assert_eq!(named(&report["functions"], "fill"), (0, n * k + k * m), "{mode}");
+        assert_eq!(named(&report["functions"], "multiply"), (multiplied * 2 * n * m * k, multiplied * n * m), "{mode}");
+        assert_eq!(named(&report["variables"], "a"), (multiplied * n * m * k, n * k), "{mode}");
+        assert_eq!(report["missing"], Value::Array(Vec::new()), "{mode}");
+        assert_eq!(report["processes"].as_array().unwrap().len(), processes, "{mode}");
+        let calls = report["functions"].as_array().unwrap().iter().find(|row| row["name"] == "multiply");
+        assert_eq!(calls.unwrap()["calls"], multiplied, "{mode}");
+    }
+}
+
+#[test]
+fn accesses_to_the_heap_have_their_allocation_and_field() {
+    const SOURCE: &str = r#"
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+struct node { long key; struct node *next; long cold[6]; };
+struct pair { int one, two; };
+__attribute__((noinline)) static struct node *make(int n) {
+    struct node *list = NULL;
+    for (int i = 0; i < n; i++) {
+        struct node *node = malloc(sizeof *node);
+        node->key = i;
+        node->next = list;
+        list = node;
+    }
+    return list;
+}
+__attribute__((noinline)) static long sum(struct node *list, long round) {
+    long sum = 0;
+    for (struct node *at = list; at; at = at->next) sum += at->key ^ round;
+    return sum;
+}
+static jmp_buf back;
+__attribute__((noinline)) static void *leaves(void) { longjmp(back, 1); }
+int main(int argc, char **argv) {
+    struct node *list = make(1000);
+    long all = 0;
+    for (int i = 0; i < 10; i++) all += sum(list, i);
+    while (list) { struct node *next = list->next; free(list); list = next; }
+    struct pair *zeros = calloc(25, sizeof *zeros);
+    for (int i = 0; i < 25; i++) zeros[i].two = i + zeros[i].one;
+    struct pair *more = realloc(zeros, 50 * sizeof *more);
+    for (int i = 25; i < 50; i++) more[i].one = i;
+    struct pair *copy;
+    if (posix_memalign((void **)&copy, 64, 400)) return 1;
+    memcpy(copy, more, 25 * argc * sizeof *copy);
+    if (setjmp(back) == 0) free(leaves());
+    printf("%ld %d %d\n", all, more[7].two, copy[9].two);
+    free(more);
+    free(copy);
+    return 0;
+}
+"#;
+    let program = Compiled::new("gcc", SOURCE, &[]);
+    let (said, report) = program.traced(&[]);
+    let sum = (0..10).flat_map(|i| (0..1000).map(move |key: i64| key ^ i)).sum::<i64>();
+    assert_eq!(said, format!("{sum} 7 9\n"));
+    let expected = [
+        (11, 1000, 64_000, "node", "malloc"),
+        // A block that is made larger stays whose it was.
+        (30, 2, 400, "pair", "calloc"),
+        (35, 1, 400, "", "posix_memalign"),
+    ];
+    assert_eq!(heap(&report), expected);
+    let groups = report["heap"].as_array().unwrap();
+    let of_line = |line: u64| &groups.iter().find(|row| row["line"] == line).unwrap()["fields"];
+    assert_eq!(named(of_line(11), "node.key"), (10_000, 1000));
+    assert_eq!(named(of_line(11), "node.next"), (11_000, 1000));
+    // One of the loads is the copy, which begins there.
+    assert_eq!(named(of_line(30), "pair.one"), (26, 25));
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+    let structure = report["structures"].as_array().unwrap().iter().find(|row| row["name"] == "node").unwrap();
+    assert_eq!((&structure["bytes"], &structure["verdict"]), (&64.into(), &"split".into()));
+    // Copies are of as many bytes as they are asked for.
+    assert_eq!(report["sites"].as_array().unwrap().iter().filter(|row| row["kind"] == "copy").count(), 1);
+}
+
+/// All that gcc makes calls of, beside what it does by itself.
+#[test]
+fn atomic_operations_do_what_they_do_natively() {
+    const SOURCE: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#define ALL(X) X(unsigned char, a) X(unsigned short, b) X(unsigned, c) X(unsigned long, d) X(unsigned __int128, e)
+#define DECLARE(type, name) static type name[9]; static type name##_shared;
+ALL(DECLARE)
+#define CHECK(type, name) do { \
+    type expected = 200, seen = 0; \
+    __atomic_store_n(&name[0], (type)((type)77 << (sizeof(type) * 4)), __ATOMIC_RELEASE); \
+    seen ^= __atomic_fetch_add(&name[0], (type)-9, __ATOMIC_RELAXED); \
+    seen ^= __atomic_fetch_sub(&name[0], 3, __ATOMIC_ACQ_REL); \
+    seen ^= __atomic_fetch_or(&name[0], 0x41, __ATOMIC_SEQ_CST); \
+    seen ^= __atomic_fetch_and(&name[0], (type)~(type)0x11, __ATOMIC_SEQ_CST); \
+    seen ^= __atomic_fetch_xor(&name[0], 0x5a, __ATOMIC_SEQ_CST); \
+    seen ^= __atomic_fetch_nand(&name[0], 0x3c, __ATOMIC_SEQ_CST); \
+    seen ^= __atomic_add_fetch(&name[0], 5, __ATOMIC_SEQ_CST); \
+    seen ^= __atomic_exchange_n(&name[0], 200, __ATOMIC_SEQ_CST); \
+    int done = __atomic_compare_exchange_n(&name[0], &expected, 201, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED); \
+    int failed = __atomic_compare_exchange_n(&name[0], &expected, 9, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED); \
+    type old = __sync_val_compare_and_swap(&name[0], 201, 202); \
+    int same = __sync_bool_compare_and_swap(&name[0], 202, 203); \
+    seen ^= __atomic_load_n(&name[0], __ATOMIC_ACQUIRE); \
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); __atomic_signal_fence(__ATOMIC_SEQ_CST); \
+    printf("%zu: %lx %lx %lx %d %d %d\n", sizeof(type), (long)(seen >> (sizeof(type) * 4)), (long)seen, \
+        (long)expected ^ (long)old, done, failed, same); \
+} while (0);
+#define COUNT(type, name) \
+    __atomic_fetch_add(&name##_shared, 1, __ATOMIC_RELAXED); \
+    for (type old = __atomic_load_n(&name##_shared, __ATOMIC_RELAXED); \
+         !__atomic_compare_exchange_n(&name##_shared, &old, old + 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);) {}
+#define PRINT(type, name) printf("%lu\n", (unsigned long)name##_shared);
+static void *count(void *nothing) { for (int i = 0; i < 5000; i++) { ALL(COUNT) } return nothing; }
+int main(void) {
+    ALL(CHECK)
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, count, NULL);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    ALL(PRINT)
+    return 0;
+}
+"#;
+    let options = ["-mcx16", "-Wno-overflow", "-latomic"];
+    let program = Compiled::new("gcc", SOURCE, &options);
+    let native = program.native("gcc", &options);
+    let alone = std::process::Command::new(program.program()).output().unwrap();
+    assert_eq!(text(&alone.stdout), text(&native.stdout));
+    let (said, report) = program.traced(&[]);
+    assert_eq!(said, text(&native.stdout));
+    assert!(said.ends_with(&format!("\n{0}\n{0}\n{0}\n", 40_000)), "{said}");
+    // Each round of each thread has one that adds, and a comparison or more.
+    let (loads, stores) = named(&report["variables"], "c_shared");
+    assert!(loads >= 60_000 && stores >= 40_000 && loads - stores >= 20_000, "{loads} {stores}");
+}
+
+#[test]
+fn classes_templates_and_exceptions_of_cpp() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+struct Shape { virtual ~Shape() {} virtual double area() const = 0; };
+struct Disc : Shape { double radius, weight; explicit Disc(double r) : radius(r), weight(1) {} double area() const override { return radius * 3; } };
+template <class T> struct Grid { T cells[40]; __attribute__((noinline)) T sum() const { T s = 0; for (T c : cells) s += c; return s; } };
+static Grid<int> grid;
+static long caught;
+__attribute__((noinline)) static void thrower(int i) { if (i % 2) throw std::runtime_error("odd"); }
+__attribute__((noinline)) static double areas(const std::vector<std::unique_ptr<Shape>> &all) {
+    double sum = 0;
+    for (auto &one : all) sum += one->area();
+    return sum;
+}
+int main() {
+    std::vector<std::unique_ptr<Shape>> all;
+    all.reserve(30);
+    for (int i = 0; i < 30; i++) all.emplace_back(new Disc(i));
+    for (int i = 0; i < 20; i++) try { thrower(i); } catch (const std::exception &) { caught++; }
+    for (int i = 0; i < 40; i++) grid.cells[i] = i;
+    std::printf("%.0f %ld %d\n", areas(all), caught, grid.sum());
+}
+"#;
+    let program = Compiled::new("g++", SOURCE, &[]);
+    let (said, report) = program.traced(&[]);
+    assert_eq!(said, "1305 10 780\n");
+    assert_eq!(named(&report["fields"], "Disc.radius"), (30, 30));
+    assert_eq!(named(&report["fields"], "Disc.weight"), (0, 30));
+    assert_eq!(named(&report["fields"], "Grid<int>.cells[]"), (40, 40));
+    assert_eq!(named(&report["variables"], "caught").1, 10);
+    let groups = heap(&report);
+    // By what holds it.
+    assert!(groups.contains(&(20, 30, 30 * 24, "Shape", "_Znwm")), "{groups:?}");
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn module_arrays_and_derived_types_of_fortran() {
+    const SOURCE: &str = "\
+module world
+  implicit none
+  type particle
+    real(8) :: x, v, m
+    integer :: id
+  end type
+  type(particle) :: fixed(100)
+  real(8), allocatable :: grid(:,:)
+  integer :: counts(50)
+end module
+program main
+  use world
+  implicit none
+  integer :: i, j
+  allocate(grid(30, 20))
+  do i = 1, 100
+    fixed(i)%x = i
+    fixed(i)%v = 2 * i
+  end do
+  do j = 1, 20
+    do i = 1, 30
+      grid(i, j) = i * j
+    end do
+  end do
+  do i = 1, 50
+    counts(i) = i
+  end do
+  call move(fixed)
+  print '(f0.1,1x,f0.1,1x,i0)', fixed(3)%x, total(grid), counts(50)
+  deallocate(grid)
+contains
+  subroutine move(p)
+    type(particle), intent(inout) :: p(100)
+    integer :: k
+    do k = 1, 100
+      p(k)%x = p(k)%x + p(k)%v
+    end do
+  end subroutine
+  real(8) function total(a)
+    real(8), intent(in) :: a(30, 20)
+    integer :: k, l
+    total = 0
+    do l = 1, 20
+      do k = 1, 30
+        total = total + a(k, l)
+      end do
+    end do
+  end function
+end program
+";
+    let program = Compiled::new("gfortran", SOURCE, &[]);
+    let (said, report) = program.traced(&[]);
+    assert_eq!(said, "9.0 97650.0 50\n");
+    assert_eq!(named(&report["fields"], "particle.x"), (100, 200));
+    assert_eq!(named(&report["fields"], "particle.v"), (100, 100));
+    assert_eq!(named(&report["variables"], "counts"), (0, 50));
+    let groups = heap(&report);
+    let [(15, 1, 4800, _, "malloc")] = groups[..] else { panic!("{groups:?}") };
+    let group = &report["heap"][0];
+    assert_eq!((&group["loads"], &group["stores"]), (&600.into(), &600.into()));
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+}
+
+/// A timer interrupts a loop that writes records: both are counted to the last access.
+#[test]
+fn signal_handlers_are_counted_beside_what_they_interrupt() {
+    const SOURCE: &str = r#"
+#define _DEFAULT_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static struct pair { long ticked, walked; } pairs[1000];
+static volatile sig_atomic_t ticks;
+__attribute__((noinline)) static void tick(int signal) {
+    for (int i = 0; i < 1000; i++) pairs[i].ticked += signal;
+    ticks++;
+}
+__attribute__((noinline)) static long walk(long sum) {
+    for (int i = 0; i < 1000; i++) sum += pairs[i].walked ^ i;
+    return sum;
+}
+int main(void) {
+    signal(SIGALRM, tick);
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    long rounds = 0, sum = 0;
+    for (; ticks < 200; rounds++) sum = walk(sum);
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("%ld %d %d\n", rounds, (int)ticks, sum > 0);
+    return 0;
+}
+"#;
+    let (said, report) = Compiled::new("gcc", SOURCE, &[]).traced(&[]);
+    let said: Vec<u64> = said.trim().split(' ').map(|number| number.parse().unwrap()).collect();
+    assert_eq!(named(&report["fields"], "pair.walked"), (said[0] * 1000, 0));
+    assert_eq!(named(&report["fields"], "pair.ticked"), (said[1] * 1000, said[1] * 1000));
+    assert_eq!(report["missing"], Value::Array(Vec::new()));
+}
+
+/// What gcc copies by calls of its own is counted once, by the ranges that it tells before; and what a program pauses not at all.
+#[test]
+fn copies_are_counted_once_and_pauses_are_heeded() {
+    const SOURCE: &str = r#"
+#include <string.h>
+extern void __slimline_start(void) __attribute__((weak));
+extern void __slimline_stop(void) __attribute__((weak));
+struct large { char bytes[3000]; };
+static struct large one, other;
+static long counted[10];
+__attribute__((noinline)) static void assign(struct large *to, const struct large *from) { *to = *from; }
+__attribute__((noinline)) static void copy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+__attribute__((noinline)) static void clear(struct large *what) { memset(what, 0, sizeof *what); }
+int main(int argc, char **argv) {
+    for (int i = 0; i < 7; i++) assign(&one, &other);
+    for (int i = 0; i < 5; i++) copy(&one, &other, 100 * argc);
+    for (int i = 0; i < 3; i++) clear(&one);
+    __slimline_stop();
+    for (int i = 0; i < 10; i++) counted[i]++;
+    __slimline_start();
+    for (int i = 0; i < 4; i++) counted[i]--;
+    return 0;
+}
+"#;
+    let (_, report) = Compiled::new("gcc", SOURCE, &[]).traced(&[]);
+    assert_eq!(named(&report["functions"], "assign"), (7, 7));
+    assert_eq!(named(&report["functions"], "copy"), (5, 5));
+    assert_eq!(named(&report["functions"], "clear"), (0, 3));
+    assert_eq!(named(&report["variables"], "counted"), (4, 4));
+    let row = |name: &str| report["functions"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(row("assign")["loaded_bytes"], 21_000);
+    assert_eq!(row("copy")["loaded_bytes"], 500);
+    assert_eq!(row("clear")["stored_bytes"], 9000);
+}
