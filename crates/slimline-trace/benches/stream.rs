@@ -4,6 +4,7 @@
 //! chunk's words fits into it.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slimline_trace::stream::chunk::Chunk;
@@ -32,6 +33,7 @@ fn main() {
     for (id, module) in Module::read_section(&blob).unwrap() {
         program.add(id, module);
     }
+    let program = Arc::new(program);
     let headers: Vec<u64> = program.segments().iter().map(|segment| segment.header).collect();
     println!(
         "| trace | sum ns/access | decode ns/access | decode ÷ sum | bytes/access | write ns/access | read ns/access |"
@@ -79,7 +81,7 @@ fn chunks(words: &[u64]) -> Vec<Vec<u64>> {
     words.chunks(CHUNK_WORDS / 3 * 3).map(<[u64]>::to_vec).collect()
 }
 
-fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
+fn measure(name: &str, program: &Arc<Program>, blob: &[u8], chunks: Vec<Vec<u64>>) {
     let accesses = chunks.iter().map(|chunk| chunk.len() / 3 * 2).sum::<usize>() as f64;
     let per_access = |time: Duration| time.as_nanos() as f64 / accesses;
     let warm_accesses = chunks[..WARM].iter().map(|chunk| chunk.len() / 3 * 2).sum::<usize>() as f64;
@@ -117,8 +119,8 @@ fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
         .collect();
     let start = Instant::now();
     recorded.iter().for_each(|chunk| writer.chunk(program, chunk).unwrap());
-    let written = start.elapsed();
     let totals = writer.finish(true).unwrap();
+    let written = start.elapsed();
     let recording = Recording::open(&directory).unwrap();
     let start = Instant::now();
     let mut read = 0;

@@ -1,8 +1,10 @@
 //! What becomes of a full trace: analyzed as it comes, or written down.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::convert::Infallible;
+mod analyst;
+
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
@@ -12,115 +14,77 @@ use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess};
 use slimline_trace::escape::shell_word;
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::decode::{Decoder, Program, Undecoded, Visits};
-use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
+use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
+use slimline_trace::stream::order::{Piece, in_order};
 use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
+use self::analyst::{Analyst, Analyzed, Parts, Work};
 use crate::hooked::with_hooks;
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    program: Program,
+    program: Arc<Program>,
     decoder: Decoder,
-    analysis: TraceAnalysis,
-    visits: Vec<Visits>,
-    parts: Parts,
+    analyst: Analyst,
+    /// To be put in order, by process.
+    parts: BTreeMap<u32, Parts>,
     processes: BTreeMap<u32, Traced>,
     missing: Vec<String>,
     /// Time stamps that were earlier than the one before them.
     stamps_back: u64,
 }
 
-/// Parts of streams that are to be put in order.
-#[derive(Debug, Default)]
-struct Parts {
-    /// Each with the time stamp of its chunk.
-    waiting: BTreeMap<StreamKey, VecDeque<(u64, Piece)>>,
-    /// For their memory.
-    spare: Vec<Piece>,
-}
-
-impl Pieces for Parts {
-    type Error = Infallible;
-
-    fn next_since(&mut self, stream: StreamKey) -> Option<u64> {
-        self.waiting.get(&stream)?.front().map(|(began, _)| *began)
-    }
-
-    fn next(&mut self, stream: StreamKey) -> Result<Piece, Infallible> {
-        Ok(self.waiting.get_mut(&stream).and_then(VecDeque::pop_front).map_or_else(Piece::default, |(_, piece)| piece))
-    }
-
-    fn is_done(&mut self, piece: Piece) {
-        self.spare.push(piece);
-    }
-}
-
 #[derive(Debug, Default)]
 struct Traced {
     pid: u32,
     program: String,
-    threads: BTreeSet<u32>,
-    words: u64,
     waited_ns: u64,
 }
 
 impl Live {
     /// Has what it sees analyzed.
     pub(crate) fn of(analysis: TraceAnalysis) -> Self {
-        Self { analysis, ..Self::default() }
+        Self { analyst: Analyst::of(analysis), ..Self::default() }
     }
 
     fn begin(&mut self, process: &ProcessInfo) {
-        let traced = Traced {
-            pid: process.pid,
-            program: process.program.clone(),
-            waited_ns: process.waited_ns,
-            ..Traced::default()
-        };
+        let traced = Traced { pid: process.pid, program: process.program.clone(), waited_ns: process.waited_ns };
         self.processes.insert(process.number, traced);
     }
 
     /// A file with site tables. Chunks of it come later.
     fn object(&mut self, path: &str, section: Result<&[u8], &str>) {
-        self.missing.extend(add_object(&mut self.program, path, section).err());
+        self.missing.extend(add_object(Arc::make_mut(&mut self.program), path, section).err());
     }
 
     /// What was written to a stream, after all that it can know of.
     fn chunk(&mut self, chunk: &Chunk<'_>) {
-        let &Chunk { process, stream, sequence, tid, ref words, is_open, .. } = chunk;
-        self.decoder.decode(&self.program, words, is_open, &mut self.visits);
-        let batch = TraceBatch { process, stream, tid, sequence, visits: &self.visits, words };
-        update(&self.program, &mut self.analysis, &mut self.processes, &batch);
+        let mut piece = piece_of(&mut self.analyst, chunk);
+        self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits);
+        self.analyst.hand_on(&self.program, Work::Piece((chunk.process, chunk.stream), piece));
     }
 
     /// Keeps a part; of one that is still written whole records of what began up to `now`. How many words that are.
     fn part(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> usize {
-        let Self { program, decoder, parts, stamps_back, .. } = self;
-        let mut piece = parts.spare.pop().unwrap_or_default();
-        (piece.sequence, piece.tid, piece.ended) = (chunk.sequence, chunk.tid, chunk.ended);
-        piece.words.clear();
-        piece.words.extend_from_slice(&chunk.words);
+        let Self { program, decoder, analyst, parts, stamps_back, .. } = self;
+        let mut piece = piece_of(analyst, chunk);
         match now {
             Some(now) => decoder.decode_growing(program, &piece.words, now, &mut piece.visits),
             None => decoder.decode(program, &piece.words, chunk.is_open, &mut piece.visits),
         }
         *stamps_back += piece.find_stretches(program, chunk.began);
         let words = program.records_end(&piece.visits);
-        parts.waiting.entry((chunk.process, chunk.stream)).or_default().push_back((chunk.began, piece));
+        let waiting = &mut parts.entry(chunk.process).or_default().waiting;
+        waiting.entry((chunk.process, chunk.stream)).or_default().push_back((chunk.began, piece));
         words
     }
 
     fn put_in_order(&mut self, process: u32) {
-        let Self { program, analysis, parts, processes, .. } = self;
-        let streams: Vec<StreamKey> =
-            parts.waiting.range((process, 0)..=(process, u32::MAX)).map(|(key, _)| *key).collect();
-        let Ok(()) = in_order(parts, streams.iter().copied(), |stream, piece, range| {
-            update(program, analysis, processes, &TraceBatch::of(stream, piece, range));
-        });
-        streams.iter().for_each(|stream| drop(parts.waiting.remove(stream)));
+        if let Some(parts) = self.parts.remove(&process) {
+            self.analyst.hand_on(&self.program, Work::Parts(parts));
+        }
     }
 
     /// All of a recorded trace.
@@ -128,10 +92,11 @@ impl Live {
         self.missing.extend(not_recorded(recording));
         recording.info().processes.iter().for_each(|process| self.begin(process));
         recording.objects().iter().for_each(|object| self.object(&object.path, Ok(&object.section)));
-        let Self { program, decoder, analysis, processes, stamps_back, .. } = self;
+        let Self { program, decoder, analyst, stamps_back, .. } = self;
+        let analyzed = analyst.finished();
         let mut pieces = recording.pieces(program, decoder)?;
         in_order(&mut pieces, recording.streams(), |stream, piece, range| {
-            update(program, analysis, processes, &TraceBatch::of(stream, piece, range));
+            analyzed.update(program, &TraceBatch::of(stream, piece, range));
         })?;
         *stamps_back += pieces.stamps_back();
         Ok(())
@@ -159,8 +124,8 @@ impl Live {
     }
 
     /// Why filters leave nothing over, in words; empty where they leave something, or there was nothing.
-    pub(crate) fn unmatched(&self) -> Vec<String> {
-        let Some(unmatched) = self.analysis.unmatched(&self.program) else { return Vec::new() };
+    pub(crate) fn unmatched(&mut self) -> Vec<String> {
+        let Some(unmatched) = self.analyst.finished().analysis.unmatched(&self.program) else { return Vec::new() };
         if unmatched.is_empty() {
             return vec!["no access is of all that --function, --file, --type and --variable ask for".to_owned()];
         }
@@ -178,20 +143,24 @@ impl Live {
     /// What was found.
     pub(crate) fn report(mut self, command: Vec<String>, rules: &SplitRules) -> TraceReport {
         self.missing.extend(undecoded(&self.decoder));
-        let found = findings(&self.program, &self.analysis, rules);
-        if !self.analysis.filter().is_empty() {
+        let Analyzed { analysis, seen } = self.analyst.finished();
+        let found = findings(&self.program, analysis, rules);
+        if !analysis.filter().is_empty() {
             let unwanted = found.unwanted.count();
             self.missing.push(format!("{unwanted} accesses that --function, --file, --type or --variable leave out"));
         }
         self.missing.extend(unordered(self.stamps_back));
-        let processes = self.processes.into_values().map(|traced| TracedProcess {
-            pid: traced.pid,
-            program: traced.program,
-            threads: traced.threads.len() as u64,
-            words: traced.words,
-            waited_ns: traced.waited_ns,
+        let processes = self.processes.into_iter().map(|(number, traced)| {
+            let seen = seen.remove(&number).unwrap_or_default();
+            TracedProcess {
+                pid: traced.pid,
+                program: traced.program,
+                threads: seen.threads.len() as u64,
+                words: seen.words,
+                waited_ns: traced.waited_ns,
+            }
         });
-        TraceReport::new(command, processes.collect(), self.missing, &found, &self.analysis.checks().violations())
+        TraceReport::new(command, processes.collect(), self.missing, &found, &analysis.checks().violations())
     }
 }
 
@@ -199,12 +168,12 @@ impl Live {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     writer: RecordingWriter,
-    program: Program,
+    program: Arc<Program>,
 }
 
 impl Recorder {
     pub(crate) fn new(writer: RecordingWriter) -> Self {
-        Self { writer, program: Program::new() }
+        Self { writer, program: Arc::default() }
     }
 
     /// Writes what is left; `is_complete` says whether the run came to its end.
@@ -220,7 +189,7 @@ impl TraceSink for Recorder {
             Event::Object { process, path, section } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
                 let section = with_hooks(&path, section).unwrap_or_default();
-                let _ = add_object(&mut self.program, &path, Ok(&section));
+                let _ = add_object(Arc::make_mut(&mut self.program), &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
             Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, &chunk),
@@ -254,18 +223,13 @@ impl TraceSink for Live {
     }
 }
 
-fn update(
-    program: &Program,
-    analysis: &mut TraceAnalysis,
-    processes: &mut BTreeMap<u32, Traced>,
-    batch: &TraceBatch<'_>,
-) {
-    if let Some(traced) = processes.get_mut(&batch.process) {
-        traced.threads.insert(batch.tid);
-        let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
-        traced.words += program.records_end(batch.visits).saturating_sub(first) as u64;
-    }
-    analysis.update(program, batch);
+/// A chunk's words, nothing of which is decoded.
+fn piece_of(analyst: &mut Analyst, chunk: &Chunk<'_>) -> Piece {
+    let mut piece = analyst.spare();
+    (piece.sequence, piece.tid, piece.ended) = (chunk.sequence, chunk.tid, chunk.ended);
+    piece.words.clear();
+    piece.words.extend_from_slice(&chunk.words);
+    piece
 }
 
 /// What was not understood of the chunks, in words.

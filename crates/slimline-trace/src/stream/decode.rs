@@ -37,7 +37,7 @@ pub struct KnownSegment {
 }
 
 /// All site tables of a run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     modules: Vec<(ModuleId, Module)>,
     segments: Vec<KnownSegment>,

@@ -54,7 +54,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = Live::of(analysis(options));
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
     if has_any(options, &outcome) {
-        if in_vain(&live) {
+        if in_vain(&mut live) {
             outcome.exit_in_vain();
         }
         show_report(options, &live.report(words(&options.command), &rules(options)))?;
@@ -112,7 +112,7 @@ fn has_any(options: &cli::Trace, outcome: &TraceOutcome) -> bool {
 }
 
 /// Whether there are accesses and filters want none of them; says what there is, if so.
-fn in_vain(live: &Live) -> bool {
+fn in_vain(live: &mut Live) -> bool {
     let why = live.unmatched();
     why.iter().for_each(|why| say(format_args!("slimline: {why}")));
     !why.is_empty()
@@ -125,7 +125,7 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     }
     let mut live = Live::of(analysis(options));
     live.replay(&recording)?;
-    if in_vain(&live) {
+    if in_vain(&mut live) {
         return Ok(2);
     }
     show_report(options, &live.report(recording.info().command.clone(), &rules(options)))?;

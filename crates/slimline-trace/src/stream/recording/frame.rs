@@ -32,10 +32,9 @@ pub(super) fn write_head(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&FORMAT.to_le_bytes())
 }
 
-/// Makes frames. Keeps its memory: a chunk's would go back to the system and come anew each time.
+/// Makes frames. Keeps its memory: what it takes would go back to the system and come anew each time.
 pub(super) struct FrameWriter {
     compressor: zstd::bulk::Compressor<'static>,
-    bytes: Vec<u8>,
 }
 
 impl std::fmt::Debug for FrameWriter {
@@ -46,22 +45,21 @@ impl std::fmt::Debug for FrameWriter {
 
 impl FrameWriter {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { compressor: zstd::bulk::Compressor::new(LEVEL)?, bytes: Vec::new() })
+        Ok(Self { compressor: zstd::bulk::Compressor::new(LEVEL)? })
     }
 
-    /// Writes a frame in one go; the bytes that it takes.
-    pub(super) fn write(
+    /// Makes `bytes` a frame.
+    pub(super) fn make(
         &mut self,
-        out: &mut impl Write,
         kind: FrameKind,
         numbers: [u64; 5],
         content: &[u8],
-    ) -> io::Result<u64> {
+        bytes: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let too_long = |_| io::Error::other("a frame of more than 4 GiB");
-        let bytes = &mut self.bytes;
         bytes.resize(HEAD_BYTES + zstd::zstd_safe::compress_bound(content.len()), 0);
         let stored = self.compressor.compress_to_buffer(content, &mut bytes[HEAD_BYTES..])?;
-        let bytes = &mut bytes[..HEAD_BYTES + stored];
+        bytes.truncate(HEAD_BYTES + stored);
         let stored = u32::try_from(stored).map_err(too_long)?;
         let length = u32::try_from(content.len()).map_err(too_long)?;
         for (at, number) in (4..).step_by(4).zip([stored, length, kind as u32]) {
@@ -72,8 +70,7 @@ impl FrameWriter {
         }
         let checksum = crc32fast::hash(&bytes[4..]);
         bytes[..4].copy_from_slice(&checksum.to_le_bytes());
-        out.write_all(bytes)?;
-        Ok(bytes.len() as u64)
+        Ok(())
     }
 }
 

@@ -25,6 +25,7 @@
 //! Chunks are stored as columns (`columns`), a chunk with words that are no known records as it is.
 
 mod columns;
+mod encoder;
 mod frame;
 mod reader;
 mod writer;
@@ -155,6 +156,7 @@ fn chunk_file(process: u32, stream: u32) -> String {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
 
     use super::*;
     use crate::stream::chunk::Chunk;
@@ -195,7 +197,8 @@ mod tests {
         let mut writer = RecordingWriter::create(directory, vec!["a".to_owned()]).unwrap();
         writer.begin(ProcessInfo { number: 0, pid: 7, ..ProcessInfo::default() }).unwrap();
         writer.object(0, "/a", &sites()).unwrap();
-        chunks.iter().for_each(|chunk| writer.chunk(&program(), chunk).unwrap());
+        let program = Arc::new(program());
+        chunks.iter().for_each(|chunk| writer.chunk(&program, chunk).unwrap());
         writer.finish(true).unwrap()
     }
 
@@ -241,6 +244,35 @@ mod tests {
         assert_eq!(recording.info().processes[0].pid, 7);
         let [object] = recording.objects() else { panic!() };
         assert_eq!((object.path.as_str(), object.section.as_slice()), ("/a", sites().as_slice()));
+    }
+
+    #[test]
+    fn nothing_comes_behind_what_could_not_be_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let mut writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
+        let (program, h) = (Arc::new(program()), headers());
+        let in_the_way = directory.join(chunk_file(0, 0));
+        fs::create_dir(&in_the_way).unwrap();
+        let failed = (0..100).find(|&sequence| writer.chunk(&program, &chunk(0, sequence, 1, &[h[0], 8])).is_err());
+        assert!(failed.is_some());
+        fs::remove_dir(&in_the_way).unwrap();
+        assert_eq!(writer.finish(true).unwrap(), RecordedTotals::default());
+        assert!(!in_the_way.exists());
+        assert!(!Recording::open(&directory).unwrap().info().complete);
+    }
+
+    #[test]
+    fn chunks_are_in_order_whoever_makes_their_frames() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let h = headers();
+        // Every third one takes far longer.
+        let words = |sequence: u64| [h[0], sequence].repeat(if sequence.is_multiple_of(3) { 16_000 } else { 1 });
+        let chunks: Vec<_> = (0..100).map(|sequence| chunk(0, sequence, 1 + sequence, &words(sequence))).collect();
+        let totals = write(&directory, &chunks);
+        assert_eq!(totals.words, 2 * (34 * 16_000 + 66));
+        assert_eq!(read(&directory).1, whole(&chunks));
     }
 
     #[test]

@@ -2,17 +2,18 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::columns::ColumnEncoder;
+use super::encoder::{Encoded, Encoders};
 use super::frame::{self, FrameKind, FrameWriter};
 use super::{
     CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording,
 };
 use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, private_directory};
 use crate::stream::chunk::Chunk;
-use crate::stream::decode::{Decoder, Program, Visits};
+use crate::stream::decode::Program;
 
 /// Name of [`INFO_FILE`] until all of it is there.
 const INFO_TEMPORARY: &str = "trace.json.tmp";
@@ -26,7 +27,8 @@ pub struct RecordedTotals {
     pub bytes: u64,
 }
 
-/// A trace that is being written. Each chunk goes to its file at once: nothing is lost but what comes after.
+/// A trace that is being written. Each chunk goes to its file as soon as it is a frame: where this process is killed some
+/// chunks are lost, and what comes after.
 #[derive(Debug)]
 pub struct RecordingWriter {
     directory: PathBuf,
@@ -34,11 +36,9 @@ pub struct RecordingWriter {
     _lock: File,
     info: TraceInfo,
     totals: RecordedTotals,
-    decoder: Decoder,
-    visits: Vec<Visits>,
-    columns: ColumnEncoder,
-    content: Vec<u8>,
-    frames: FrameWriter,
+    encoders: Encoders,
+    /// Something could not be written: what would come after it is not, so that what is there has no gap.
+    has_failed: bool,
 }
 
 impl RecordingWriter {
@@ -64,11 +64,8 @@ impl RecordingWriter {
             _lock: lock,
             info,
             totals: RecordedTotals::default(),
-            decoder: Decoder::new(),
-            visits: Vec::new(),
-            columns: ColumnEncoder::default(),
-            content: Vec::new(),
-            frames: FrameWriter::new().map_err(RecordingError::io(directory))?,
+            encoders: Encoders::new().map_err(RecordingError::io(directory))?,
+            has_failed: false,
         };
         writer.write_info().map_err(RecordingError::io(directory))?;
         Ok(writer)
@@ -93,56 +90,65 @@ impl RecordingWriter {
     pub fn object(&mut self, process: u32, path: &str, section: &[u8]) -> io::Result<()> {
         let content = [path.as_bytes(), section].concat();
         let numbers = [process.into(), path.len() as u64, 0, 0, 0];
-        self.append(OBJECTS_FILE, FrameKind::Object, numbers, &content).map(drop)
+        let mut frame = Vec::new();
+        FrameWriter::new()?.make(FrameKind::Object, numbers, &content, &mut frame)?;
+        self.append(OBJECTS_FILE, &frame)
     }
 
-    /// A stream's next chunk, written by the objects of `program`.
-    pub fn chunk(&mut self, program: &Program, chunk: &Chunk<'_>) -> io::Result<()> {
-        let before = self.decoder.undecoded();
-        self.decoder.decode(program, &chunk.words, chunk.is_open, &mut self.visits);
-        let records_end = program.records_end(&self.visits);
-        let is_whole =
-            self.decoder.undecoded().words == before.words && (chunk.is_open || records_end == chunk.words.len());
-        let mut content = std::mem::take(&mut self.content);
-        content.clear();
-        let (kind, words) = if is_whole {
-            self.columns.encode(program, &chunk.words, &self.visits, &mut content);
-            (FrameKind::Columns, records_end)
-        } else {
-            let words = chunk.words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
-            let words = if chunk.is_open { words } else { chunk.words.len() };
-            content.extend(chunk.words[..words].iter().flat_map(|word| word.to_le_bytes()));
-            (FrameKind::Words, words)
-        };
-        let Chunk { process, stream, tid, sequence, began, ended, is_open, .. } = *chunk;
-        let numbers = [words as u64 | u64::from(tid) << 32, sequence, began, ended, is_open.into()];
-        let written = self.append(&chunk_file(process, stream), kind, numbers, &content);
-        self.content = content;
-        self.totals.words += words as u64;
-        self.totals.bytes += written?;
+    /// A stream's next chunk, written by the objects of `program`. What is wrong with writing it a later call may tell.
+    pub fn chunk(&mut self, program: &Arc<Program>, chunk: &Chunk<'_>) -> io::Result<()> {
+        if self.encoders.is_full() {
+            self.write_next()?;
+        }
+        self.encoders.begin(program, chunk);
         Ok(())
     }
 
-    /// The last `trace.json`.
+    /// Writes the chunk that has waited longest; false where none does.
+    fn write_next(&mut self) -> io::Result<bool> {
+        let Some(encoded) = self.encoders.finish() else { return Ok(false) };
+        if self.has_failed {
+            return Ok(true);
+        }
+        self.has_failed = true;
+        let Encoded { process, stream, words, frame } = encoded?;
+        self.append(&chunk_file(process, stream), &frame)?;
+        self.has_failed = false;
+        self.totals.words += words;
+        self.totals.bytes += frame.len() as u64;
+        self.encoders.keep(frame);
+        Ok(true)
+    }
+
+    /// What waits, and the last `trace.json`.
     pub fn finish(mut self, complete: bool) -> io::Result<RecordedTotals> {
-        self.info.complete = complete;
+        let mut written = Ok(());
+        loop {
+            match self.write_next() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => written = Err(error),
+            }
+        }
+        self.info.complete = complete && !self.has_failed;
         self.write_info()?;
+        written?;
         Ok(self.totals)
     }
 
     /// Opened for each frame: there may be more streams than descriptors.
-    fn append(&mut self, name: &str, kind: FrameKind, numbers: [u64; 5], content: &[u8]) -> io::Result<u64> {
+    fn append(&mut self, name: &str, frame: &[u8]) -> io::Result<()> {
         let path = self.directory.join(name);
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         if file.metadata()?.len() == 0 {
             frame::write_head(&mut file)?;
         }
-        let written = self.frames.write(&mut file, kind, numbers, content)?;
+        file.write_all(frame)?;
         match self.info.frames.get_mut(name) {
             Some(frames) => *frames += 1,
             None => drop(self.info.frames.insert(name.to_owned(), 1)),
         }
-        Ok(written)
+        Ok(())
     }
 
     /// In one step: nobody sees half a file.

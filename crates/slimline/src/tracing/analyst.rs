@@ -1,0 +1,237 @@
+//! Who analyzes a trace: on a thread of its own while a program runs, as finding the records of the next chunk and looking up
+//! whose the accesses of this one are take about as long.
+//!
+//! A few pieces may wait for it; who hands on more waits too, and so, at last, does the program.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
+use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
+
+/// Pieces, or sets of pieces to be put in order, that may wait.
+const MOST_WAITING: usize = 4;
+
+/// What was found by now.
+#[derive(Debug, Default)]
+pub(super) struct Analyzed {
+    pub(super) analysis: TraceAnalysis,
+    /// By the process's number.
+    pub(super) seen: BTreeMap<u32, Seen>,
+}
+
+/// What was seen of a process.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) threads: BTreeSet<u32>,
+    pub(super) words: u64,
+}
+
+impl Analyzed {
+    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        let seen = self.seen.entry(batch.process).or_default();
+        seen.threads.insert(batch.tid);
+        let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
+        seen.words += program.records_end(batch.visits).saturating_sub(first) as u64;
+        self.analysis.update(program, batch);
+    }
+
+    fn take(&mut self, program: &Program, work: Work, spare: &mut Vec<Piece>) {
+        match work {
+            Work::Piece(stream, piece) => {
+                self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
+                spare.push(piece);
+            }
+            Work::Parts(mut parts) => {
+                let streams: Vec<StreamKey> = parts.waiting.keys().copied().collect();
+                let Ok(()) = in_order(&mut parts, streams, |stream, piece, range| {
+                    self.update(program, &TraceBatch::of(stream, piece, range));
+                });
+                spare.append(&mut parts.done);
+            }
+        }
+    }
+}
+
+/// What there is to do.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// What was written to a stream, after all that it can know of.
+    Piece(StreamKey, Piece),
+    /// Parts of several streams.
+    Parts(Parts),
+}
+
+/// Parts of streams that are to be put in order.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Each with the time stamp of its chunk.
+    pub(super) waiting: BTreeMap<StreamKey, VecDeque<(u64, Piece)>>,
+    done: Vec<Piece>,
+}
+
+impl Pieces for Parts {
+    type Error = Infallible;
+
+    fn next_since(&mut self, stream: StreamKey) -> Option<u64> {
+        self.waiting.get(&stream)?.front().map(|(began, _)| *began)
+    }
+
+    fn next(&mut self, stream: StreamKey) -> Result<Piece, Infallible> {
+        Ok(self.waiting.get_mut(&stream).and_then(VecDeque::pop_front).map_or_else(Piece::default, |(_, piece)| piece))
+    }
+
+    fn is_done(&mut self, piece: Piece) {
+        self.done.push(piece);
+    }
+}
+
+/// Analyzes what it is given.
+#[derive(Debug)]
+pub(super) enum Analyst {
+    /// Nothing waits.
+    Idle(Box<Analyzed>, Vec<Piece>),
+    Working {
+        work: SyncSender<(Arc<Program>, Work)>,
+        /// Pieces that it is done with, for their memory.
+        spare: Receiver<Piece>,
+        thread: JoinHandle<Box<Analyzed>>,
+    },
+}
+
+impl Default for Analyst {
+    fn default() -> Self {
+        Self::of(TraceAnalysis::default())
+    }
+}
+
+impl Analyst {
+    pub(super) fn of(analysis: TraceAnalysis) -> Self {
+        Self::Idle(Box::new(Analyzed { analysis, ..Analyzed::default() }), Vec::new())
+    }
+
+    /// A piece that was analyzed, or an empty one.
+    pub(super) fn spare(&mut self) -> Piece {
+        match self {
+            Self::Idle(_, spare) => spare.pop(),
+            Self::Working { spare, .. } => spare.try_recv().ok(),
+        }
+        .unwrap_or_default()
+    }
+
+    /// Has it done on its own thread, after all that was handed on before; here, where there can be no other thread.
+    pub(super) fn hand_on(&mut self, program: &Arc<Program>, work: Work) {
+        if let Self::Idle(analyzed, _) = self {
+            match begin(std::mem::take(analyzed)) {
+                Ok(working) => *self = working,
+                Err(idle) => *analyzed = idle,
+            }
+        }
+        match self {
+            Self::Idle(analyzed, spare) => analyzed.take(program, work, spare),
+            Self::Working { work: queue, .. } => {
+                if queue.send((Arc::clone(program), work)).is_err() {
+                    // It panicked.
+                    self.finished();
+                }
+            }
+        }
+    }
+
+    /// What was found of all that was handed on.
+    pub(super) fn finished(&mut self) -> &mut Analyzed {
+        if let Self::Working { .. } = self
+            && let Self::Working { work, thread, .. } = std::mem::take(self)
+        {
+            drop(work);
+            let analyzed = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            *self = Self::Idle(analyzed, Vec::new());
+        }
+        match self {
+            Self::Idle(analyzed, _) => analyzed,
+            Self::Working { .. } => unreachable!("it was joined"),
+        }
+    }
+}
+
+/// Begins a thread; what was found by then comes back where there can be none.
+fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
+    let (work, works) = sync_channel(MOST_WAITING);
+    let (done, spare) = channel();
+    // Not moved into the thread at once: it would be lost with it.
+    let (first, begins) = channel();
+    match thread::Builder::new().name("analysis".to_owned()).spawn(move || run(&begins, &works, &done)) {
+        Ok(thread) => {
+            let _ = first.send(analyzed);
+            Ok(Analyst::Working { work, spare, thread })
+        }
+        Err(_) => Err(analyzed),
+    }
+}
+
+fn run(
+    begins: &Receiver<Box<Analyzed>>,
+    works: &Receiver<(Arc<Program>, Work)>,
+    done: &Sender<Piece>,
+) -> Box<Analyzed> {
+    let mut analyzed = begins.recv().unwrap_or_default();
+    let mut spare = Vec::new();
+    for (program, work) in works {
+        analyzed.take(&program, work, &mut spare);
+        // Nobody wants them any more at the end.
+        spare.drain(..).for_each(|piece| drop(done.send(piece)));
+    }
+    analyzed
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::decode::Decoder;
+    use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
+
+    use super::*;
+
+    #[test]
+    fn all_is_analyzed_whatever_waits() {
+        let mut builder = ModuleBuilder::new();
+        builder.segment([Site::new(SiteKind::Load, 8)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let program = Arc::new(program);
+        let header = program.segments()[0].header;
+        let mut analyst = Analyst::default();
+        let piece = |analyst: &mut Analyst, sequence| {
+            let mut piece = analyst.spare();
+            (piece.sequence, piece.tid) = (sequence, 7);
+            piece.words = [header, 0x1000].repeat(10);
+            Decoder::new().decode(&program, &piece.words, false, &mut piece.visits);
+            piece.find_stretches(&program, 1 + sequence);
+            piece
+        };
+        for sequence in 0..50 {
+            let piece = piece(&mut analyst, sequence);
+            analyst.hand_on(&program, Work::Piece((3, 0), piece));
+        }
+        let mut parts = Parts::default();
+        for stream in 0..2 {
+            let pieces = (0..5).map(|sequence| (1 + sequence, piece(&mut analyst, sequence)));
+            let pieces = pieces.collect();
+            parts.waiting.insert((4, stream), pieces);
+        }
+        analyst.hand_on(&program, Work::Parts(parts));
+        let Analyzed { analysis, seen } = analyst.finished();
+        assert_eq!(analysis.counts().visits(slimline_trace::stream::decode::SegmentId(0)), 600);
+        assert_eq!((seen[&3].words, seen[&4].words, seen[&3].threads.len()), (1000, 200, 1));
+        assert_eq!(analysis.checks().violations().count(), 0);
+        // It may go on.
+        let piece = piece(&mut analyst, 50);
+        analyst.hand_on(&program, Work::Piece((3, 0), piece));
+        assert_eq!(analyst.finished().seen[&3].words, 1020);
+    }
+}
