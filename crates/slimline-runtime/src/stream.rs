@@ -80,10 +80,10 @@ impl Stream {
         Some(chunk + size_of::<u64>())
     }
 
-    /// In a forked child: what was its is its parent's.
+    /// In a forked child: what was its is its parent's, and in which functions it is nobody tells.
     pub(crate) fn forget(&self) {
         self.chunk.set(0);
-        self.has_lost.set(false);
+        self.has_lost.set(true);
         self.sequence.set(0);
         self.number.set(0);
     }

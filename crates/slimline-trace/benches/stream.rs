@@ -119,7 +119,8 @@ fn measure(name: &str, program: &Arc<Program>, blob: &[u8], chunks: Vec<Vec<u64>
         .collect();
     let start = Instant::now();
     recorded.iter().for_each(|chunk| writer.chunk(program, chunk).unwrap());
-    let totals = writer.finish(true).unwrap();
+    let (totals, all) = writer.finish(true);
+    all.unwrap();
     let written = start.elapsed();
     let recording = Recording::open(&directory).unwrap();
     let start = Instant::now();

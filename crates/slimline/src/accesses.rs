@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
@@ -57,7 +58,7 @@ fn recorded(
         command: recording.info().command.clone(),
         ..AccessTrace::default()
     };
-    let mut program = Program::new();
+    let mut program = Arc::<Program>::default();
     for object in recording.objects() {
         trace.missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
     }

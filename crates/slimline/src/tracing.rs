@@ -16,6 +16,7 @@ use slimline_trace::escape::shell_word;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
 use slimline_trace::stream::order::{Piece, in_order};
+use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
@@ -56,7 +57,7 @@ impl Live {
 
     /// A file with site tables. Chunks of it come later.
     fn object(&mut self, path: &str, section: Result<&[u8], &str>) {
-        self.missing.extend(add_object(Arc::make_mut(&mut self.program), path, section).err());
+        self.missing.extend(add_object(&mut self.program, path, section).err());
     }
 
     /// What was written to a stream, after all that it can know of.
@@ -176,8 +177,8 @@ impl Recorder {
         Self { writer, program: Arc::default() }
     }
 
-    /// Writes what is left; `is_complete` says whether the run came to its end.
-    pub(crate) fn finish(self, is_complete: bool) -> io::Result<RecordedTotals> {
+    /// Writes what is left; `is_complete` says whether the run came to its end. What was written, and why not all was.
+    pub(crate) fn finish(self, is_complete: bool) -> (RecordedTotals, io::Result<()>) {
         self.writer.finish(is_complete)
     }
 }
@@ -189,7 +190,7 @@ impl TraceSink for Recorder {
             Event::Object { process, path, section } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
                 let section = with_hooks(&path, section).unwrap_or_default();
-                let _ = add_object(Arc::make_mut(&mut self.program), &path, Ok(&section));
+                let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
             Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, &chunk),
@@ -260,13 +261,18 @@ pub(crate) fn unordered(stamps_back: u64) -> Option<String> {
 }
 
 /// Adds the site tables of a file, or says what is missing without them.
-pub(crate) fn add_object(program: &mut Program, path: &str, section: Result<&[u8], &str>) -> Result<(), String> {
+pub(crate) fn add_object(program: &mut Arc<Program>, path: &str, section: Result<&[u8], &str>) -> Result<(), String> {
     let missing = |why: &str| format!("what {path} wrote: {why}");
     let modules = Module::read_section(section.map_err(missing)?).map_err(|error| missing(&error.to_string()))?;
     if modules.is_empty() {
         return Err(missing("its site table could not be read"));
     }
-    modules.into_iter().chain([Module::of_runtime()]).for_each(|(id, module)| program.add(id, module));
+    let is_known = |module: ModuleId| program.modules().iter().any(|(known, _)| *known == module);
+    // Others may be reading the tables, which makes a change dear.
+    if !modules.iter().all(|(id, _)| is_known(*id)) {
+        let program = Arc::make_mut(program);
+        modules.into_iter().chain([Module::of_runtime()]).for_each(|(id, module)| program.add(id, module));
+    }
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! From records to accesses that know whose they are.
 //!
-//! What an [`Access`] is of (instruction, data, thread) is its key: each combination that occurs gets one, in the order of
-//! first accesses, and [`AttributedAccesses::origins`] says at the end what each stands for. Data are heap blocks by their
+//! What an [`Access`] is of (instruction, data, thread) is its key: each combination that occurs gets one, and [`AttributedAccesses::origins`] says at the end what each stands for. Data are heap blocks by their
 //! allocating instruction, or else the variable that the instruction names.
 //!
 //! Where parts of data are asked for ([`AttributedAccesses::with_parts`]), each part of it that occurs makes a key of its own.

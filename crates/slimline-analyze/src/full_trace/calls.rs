@@ -61,11 +61,11 @@ impl Running {
             self.deeper -= 1;
             return;
         }
-        let unknown = self.calls.iter().rposition(|call| call.function == UNKNOWN);
         let Some(at) = self.calls.iter().rposition(|call| call.function == function) else { return };
-        self.calls.truncate(at);
         // Of several calls of a doubted function it may be any.
-        if unknown.is_some_and(|unknown| at < unknown) {
+        let is_doubted = self.calls[at + 1..].iter().any(|call| call.function == UNKNOWN);
+        self.calls.truncate(at);
+        if is_doubted {
             self.doubt();
         }
     }

@@ -1,6 +1,7 @@
 //! Visits brought together by segment, so that what one instruction accessed is one column of addresses.
 //!
-//! As long as no block begins or ends it is the same in which order it is asked whose accesses are. So visits of segments that
+//! As long as no block begins or ends it is the same in which order it is asked whose accesses are, but for what an access tells of
+//! what is in its block ([`Elements::learned`](super::elements::Elements::learned)): that is known of those that are asked later. So visits of segments that
 //! only load and store are collected, up to one that does more to blocks:
 //!
 //! ```text
@@ -8,27 +9,27 @@
 //!   columns    A: a₁ a₅ a₇   B: b₂ b₃ b₆   C: c₄
 //! ```
 //!
-//! To sort them costs less than to have each instruction's state at hand one access after the other.
+//! To bring them together costs less than to have each instruction's state at hand one access after the other.
 
 use slimline_trace::stream::decode::{SegmentId, Visits};
 
 use super::plans::PlannedAccess;
 
+/// Runs of a segment that room is kept for, beyond four times what was needed last.
+const MANY: usize = 1 << 12;
+
 /// Visits that are collected.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    collected: Vec<(SegmentId, Run)>,
-    /// By segment: how many of `collected` it has.
-    counts: Vec<u32>,
+    /// By segment.
+    runs: Vec<Vec<Run>>,
     /// Those that have any, in the order in which they were first there.
     segments: Vec<SegmentId>,
-    /// Sorted by segment; between two uses there is nothing in it that counts.
-    sorted: Vec<Run>,
     addresses: Vec<u64>,
 }
 
 /// Visits of one segment that follow each other.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     /// Index of the first one's first word.
     at: u32,
@@ -46,42 +47,28 @@ impl Run {
 
 impl Columns {
     pub(super) fn make_room(&mut self, segments: usize) {
-        self.counts.resize(segments, 0);
+        self.runs.resize_with(segments, Vec::new);
     }
 
     /// Collects visits whose words are all there; `first` is for [`Run::first`].
     #[inline]
     pub(super) fn collect(&mut self, visits: Visits, first: u32) {
-        let count = &mut self.counts[visits.segment.0 as usize];
-        if *count == 0 {
+        let runs = &mut self.runs[visits.segment.0 as usize];
+        if runs.is_empty() {
             self.segments.push(visits.segment);
         }
-        *count += 1;
-        self.collected.push((visits.segment, Run { at: visits.at, times: visits.times, first }));
+        runs.push(Run { at: visits.at, times: visits.times, first });
     }
 
     /// Forgets what was collected, and hands on the runs of each segment.
     pub(super) fn take(&mut self, mut each: impl FnMut(SegmentId, &[Run], &mut Vec<u64>)) {
-        let Self { collected, counts, segments, sorted, addresses } = self;
-        if sorted.len() < collected.len() {
-            sorted.resize(collected.len(), Run::default());
-        }
-        // From how many each has to where each one's next goes.
-        let mut end = 0;
-        for segment in segments.iter() {
-            let count = &mut counts[segment.0 as usize];
-            end += std::mem::replace(count, end);
-        }
-        for (segment, run) in collected.drain(..) {
-            let place = &mut counts[segment.0 as usize];
-            sorted[*place as usize] = run;
-            *place += 1;
-        }
-        let mut from = 0;
-        for segment in segments.drain(..) {
-            let to = std::mem::take(&mut counts[segment.0 as usize]) as usize;
-            each(segment, &sorted[from..to], addresses);
-            from = to;
+        for segment in self.segments.drain(..) {
+            let runs = &mut self.runs[segment.0 as usize];
+            each(segment, runs, &mut self.addresses);
+            if runs.capacity() > MANY.max(4 * runs.len()) {
+                *runs = Vec::new();
+            }
+            runs.clear();
         }
     }
 }

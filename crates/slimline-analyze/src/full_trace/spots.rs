@@ -70,6 +70,9 @@ pub(super) struct Memory<'a> {
     pub(super) parts: Option<&'a mut Parts>,
 }
 
+// Each actor has one of each site.
+const _: () = assert!(size_of::<Recent>() <= 96);
+
 /// Of what was never accessed.
 const NO_NUMBER: u32 = u32::MAX;
 
@@ -122,7 +125,7 @@ impl AccessedSpots {
 
     /// What was accessed last is of no use any more: the actors' memory is another process's.
     pub(super) fn forget_recent(&mut self) {
-        self.recent.clear();
+        self.recent.iter_mut().for_each(Vec::clear);
     }
 
     /// All of them, by number.

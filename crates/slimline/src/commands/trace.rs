@@ -66,24 +66,20 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     // An older trace is moved away for the new one: not for a command that can't be.
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
-    let outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
-    let stopped = outcome.stopped_early.as_ref();
-    let written = recorder.finish(stopped.is_none());
+    let mut outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
+    let (RecordedTotals { words, bytes }, written) = recorder.finish(outcome.stopped_early.is_none());
+    outcome.stopped_early = outcome.stopped_early.or(written.err());
     if has_any(options, &outcome) {
         let place = shell_word(&directory.to_string_lossy());
-        let RecordedTotals { words, bytes } = *written.as_ref().unwrap_or(&RecordedTotals::default());
         say(format_args!(
-            "slimline: {}: {words} words of trace in {} bytes (slimline trace --replay {place})",
-            directory.display(),
-            bytes
+            "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
+            directory.display()
         ));
     }
-    let has_words = written.as_ref().is_ok_and(|totals| totals.words > 0);
-    if let Some(earlier) = earlier_recording(directory).filter(|_| !has_words) {
+    if let Some(earlier) = earlier_recording(directory).filter(|_| words == 0) {
         say(format_args!("slimline: the trace before it is {}", earlier.display()));
     }
-    let failed = stopped.or(written.as_ref().err());
-    if let Some(error) = failed {
+    if let Some(error) = &outcome.stopped_early {
         say(format_args!(
             "slimline: {}: recording stopped early: {error}; kept is what was written before",
             directory.display()

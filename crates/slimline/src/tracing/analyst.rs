@@ -1,7 +1,8 @@
 //! Who analyzes a trace: on a thread of its own while a program runs, as finding the records of the next chunk and looking up
 //! whose the accesses of this one are take about as long.
 //!
-//! A few pieces may wait for it; who hands on more waits too, and so, at last, does the program.
+//! One piece, or one set of pieces that are to be put in order, may wait for it while it has another. Who hands on more waits too, and
+//! so, at last, does the program.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -14,8 +15,8 @@ use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
-/// Pieces, or sets of pieces to be put in order, that may wait.
-const MOST_WAITING: usize = 4;
+/// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had.
+const MOST_WAITING: usize = 1;
 
 /// What was found by now.
 #[derive(Debug, Default)]
@@ -179,7 +180,7 @@ fn run(
     works: &Receiver<(Arc<Program>, Work)>,
     done: &Sender<Piece>,
 ) -> Box<Analyzed> {
-    let mut analyzed = begins.recv().unwrap_or_default();
+    let Ok(mut analyzed) = begins.recv() else { unreachable!("it is sent once the thread runs") };
     let mut spare = Vec::new();
     for (program, work) in works {
         analyzed.take(&program, work, &mut spare);

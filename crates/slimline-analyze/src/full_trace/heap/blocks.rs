@@ -279,7 +279,7 @@ impl Allocations {
         let is_outer = self.sites[site as usize].is_outer;
         let block = if is_outer { live.remove_innermost(start) } else { live.remove(start) }?;
         self.is_gone(block);
-        if self.has_outer && !is_outer && block.end - block.start > LARGE_BYTES {
+        if self.has_outer && block.end - block.start > LARGE_BYTES {
             live.remove_within(block).into_iter().for_each(|inner| self.is_gone(inner));
         }
         Some(block)

@@ -199,7 +199,9 @@ mod tests {
         writer.object(0, "/a", &sites()).unwrap();
         let program = Arc::new(program());
         chunks.iter().for_each(|chunk| writer.chunk(&program, chunk).unwrap());
-        writer.finish(true).unwrap()
+        let (totals, written) = writer.finish(true);
+        written.unwrap();
+        totals
     }
 
     /// Of each part: its stream, its number and its words.
@@ -257,7 +259,7 @@ mod tests {
         let failed = (0..100).find(|&sequence| writer.chunk(&program, &chunk(0, sequence, 1, &[h[0], 8])).is_err());
         assert!(failed.is_some());
         fs::remove_dir(&in_the_way).unwrap();
-        assert_eq!(writer.finish(true).unwrap(), RecordedTotals::default());
+        assert_eq!(writer.finish(true).0, RecordedTotals::default());
         assert!(!in_the_way.exists());
         assert!(!Recording::open(&directory).unwrap().info().complete);
     }

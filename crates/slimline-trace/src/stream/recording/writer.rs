@@ -79,6 +79,7 @@ impl RecordingWriter {
 
     /// A process ends: what is known of it by now.
     pub fn end(&mut self, number: u32, waited_ns: u64, missing: Vec<String>) -> io::Result<()> {
+        self.write_waiting()?;
         if let Some(process) = self.info.processes.iter_mut().find(|process| process.number == number) {
             process.waited_ns = waited_ns;
             process.missing = missing;
@@ -108,7 +109,7 @@ impl RecordingWriter {
     fn write_next(&mut self) -> io::Result<bool> {
         let Some(encoded) = self.encoders.finish() else { return Ok(false) };
         if self.has_failed {
-            return Ok(true);
+            return Ok(false);
         }
         self.has_failed = true;
         let Encoded { process, stream, words, frame } = encoded?;
@@ -120,20 +121,21 @@ impl RecordingWriter {
         Ok(true)
     }
 
-    /// What waits, and the last `trace.json`.
-    pub fn finish(mut self, complete: bool) -> io::Result<RecordedTotals> {
-        let mut written = Ok(());
-        loop {
-            match self.write_next() {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => written = Err(error),
-            }
-        }
+    /// Writes what waits, and the last `trace.json`: all that was written, and why not all was.
+    pub fn finish(mut self, complete: bool) -> (RecordedTotals, io::Result<()>) {
+        let mut written = self.write_waiting();
         self.info.complete = complete && !self.has_failed;
-        self.write_info()?;
-        written?;
-        Ok(self.totals)
+        let told = self.write_info();
+        if written.is_ok() {
+            written = told;
+        }
+        (self.totals, written)
+    }
+
+    /// Writes all chunks that wait, up to one that can't be.
+    fn write_waiting(&mut self) -> io::Result<()> {
+        while self.write_next()? {}
+        Ok(())
     }
 
     /// Opened for each frame: there may be more streams than descriptors.
