@@ -28,6 +28,8 @@ pub(super) type ElementId = u32;
 pub(super) const NO_ELEMENT: ElementId = 0;
 /// A member without members, or several of those (a *span*); of an element.
 pub(super) type LeafId = u16;
+/// Of an element, but of none of its members.
+const PADDING: LeafId = 0;
 /// Nothing is known of the place.
 pub(super) const NO_LEAF: LeafId = u16::MAX;
 /// Spans that are told apart; others count as the whole.
@@ -284,14 +286,16 @@ impl Elements {
         (element.leaves.len() + index) as LeafId
     }
 
-    /// The range of bytes of an element that a leaf or a span stands for, of which an access has so many.
-    pub(super) fn range(&self, id: ElementId, leaf: LeafId, bytes: u32) -> (u32, u32) {
+    /// The range of bytes of an element that a leaf or a span stands for, of which an access has so many. None of what no member has:
+    /// paddings, and virtual bases.
+    pub(super) fn range(&self, id: ElementId, leaf: LeafId, bytes: u32) -> Option<(u32, u32)> {
         let element = self.get(id);
         match element.leaves.get(leaf as usize) {
-            Some(leaf) => (leaf.offset_bytes, bytes),
+            Some(_) if leaf == PADDING => None,
+            Some(leaf) => Some((leaf.offset_bytes, bytes)),
             None => {
                 let span = element.spans[leaf as usize - element.leaves.len()];
-                (span.offset_bytes, span.bytes)
+                Some((span.offset_bytes, span.bytes))
             }
         }
     }
@@ -487,9 +491,10 @@ mod tests {
             let leaf = elements.span(&view, address, bytes);
             elements.range(NODE, leaf, 1)
         };
-        assert_eq!(range(0x1000 + 32 + 16, 8), (16, 1), "a member by itself is no span");
-        assert_eq!(range(0x1000 + 32 + 16, 16), (16, 16));
-        assert_eq!([range(0x1000, 320), range(0x1000 + 56, 16)], [(0, 32); 2]);
+        assert_eq!(range(0x1000 + 32 + 16, 8), Some((16, 1)), "a member by itself is no span");
+        assert_eq!(range(0x1000 + 32 + 16, 16), Some((16, 16)));
+        assert_eq!([range(0x1000, 320), range(0x1000 + 56, 16)], [Some((0, 32)); 2]);
+        assert_eq!(range(0x1000 + 32 + 9, 4), None, "padding is not the first member");
     }
 
     #[test]
@@ -547,8 +552,9 @@ mod tests {
                 let view = elements.view(content, site, 1000, 1200);
                 for (at, bytes) in &accesses {
                     let leaf = elements.span(&view, 1000 + at, (*bytes).min(200 - at));
-                    if leaf != NO_LEAF {
-                        let (from, bytes) = elements.range(view.element, leaf, 1);
+                    if leaf != NO_LEAF
+                        && let Some((from, bytes)) = elements.range(view.element, leaf, 1)
+                    {
                         prop_assert!(!elements.members(view.element, from, bytes).is_empty());
                     }
                 }

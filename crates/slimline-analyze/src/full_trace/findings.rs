@@ -157,10 +157,10 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             if spot.leaf != NO_LEAF {
                 rest.subtract(*sum);
                 let width = width(*sum);
-                let (from, bytes) = elements.range(spot.element, spot.leaf, width);
-                let range = from..from.saturating_add(bytes);
-                structures.add(spot.element, Some(range.clone()), Known::ByBlock, sum.count());
-                if ties {
+                let range = elements.range(spot.element, spot.leaf, width);
+                let range = range.map(|(from, bytes)| from..from.saturating_add(bytes));
+                structures.add(spot.element, range.clone(), Known::ByBlock, sum.count());
+                if let Some(range) = range.filter(|_| ties) {
                     structures.tie(spot.element, &range, sum.count());
                 }
                 let named = elements.named(id);
@@ -263,7 +263,10 @@ pub(super) fn of_leaf(
     if elements.is_put_into(named, element, leaf) {
         return of_own(elements, id, bytes, own);
     }
-    let (from, bytes) = elements.range(element, leaf, bytes);
+    let Some((from, bytes)) = elements.range(element, leaf, bytes) else {
+        let structure = &elements.get(element).declaration.name;
+        return vec![(if own.is_empty() { structure } else { own }.to_owned(), bytes)];
+    };
     let members = elements.members(element, from, bytes);
     if members.len() <= 1 && !site.field.is_none() && elements.agrees(named, element, from) {
         return vec![(own.to_owned(), bytes)];

@@ -20,8 +20,6 @@ const NAME_COLUMNS: usize = 28;
 const BAR_COLUMNS: usize = 24;
 /// Structures whose fields are charted.
 const MOST_STRUCTURES: usize = 4;
-/// Fields shown of a heap group.
-const MOST_FIELDS: usize = 8;
 
 /// Writes the report; at most so many rows a table.
 ///
@@ -328,12 +326,12 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         let title = shorten_callers(title, WIDTH - "Fields of what  allocates".len());
         writeln!(out, "\n{HEADING}Fields of what {title} allocates{HEADING:#}")?;
         let mut rows = Rows::new(&[&[Column::Shortened("field", 44)], &NUMBERS[..]].concat(), false);
-        for field in group.fields.iter().take(MOST_FIELDS.min(most)) {
+        for field in group.fields.iter().take(most) {
             let name = field.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
             rows.push([&[name], &numbers(&field.counts, &group.counts)[..]].concat());
         }
         rows.write(out, 2)?;
-        more(out, group.fields.len(), MOST_FIELDS.min(most))?;
+        more(out, group.fields.len(), most)?;
         let of_fields = group.fields.iter().fold(0, |sum: u64, field| sum.saturating_add(field.counts.accesses));
         several_at_once(out, of_fields, group.counts.accesses)?;
     }

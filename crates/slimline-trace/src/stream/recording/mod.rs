@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::stream::chunk::Chunk;
     use crate::stream::decode::{Decoder, Program};
-    use crate::stream::order::in_order;
+    use crate::stream::order::{Pieces, in_order};
     use crate::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
     fn sites() -> Vec<u8> {
@@ -351,7 +351,12 @@ mod tests {
         write(&directory, &three(&headers()));
         let objects = directory.join(OBJECTS_FILE);
         fs::remove_file(&objects).unwrap();
-        assert_eq!(Recording::open(&directory).unwrap().lacking(), [objects]);
+        let recording = Recording::open(&directory).unwrap();
+        assert_eq!(recording.lacking(), std::slice::from_ref(&objects));
+        // Not the file of chunks, which is whole, is to blame.
+        let (program, mut decoder) = (Program::new(), Decoder::new());
+        let error = recording.pieces(&program, &mut decoder).unwrap().next((0, 0)).unwrap_err().to_string();
+        assert!(error.starts_with(&*objects.to_string_lossy()), "{error}");
     }
 
     #[test]

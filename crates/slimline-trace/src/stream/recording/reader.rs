@@ -115,6 +115,7 @@ impl Recording {
             open: None,
             frames,
             program,
+            cut_objects: self.lacking.iter().map(PathBuf::as_path).find(|path| path.ends_with(OBJECTS_FILE)),
             columns: ColumnDecoder::default(),
             decoder,
             spare: Vec::new(),
@@ -198,6 +199,8 @@ pub struct RecordedPieces<'a> {
     open: Option<(StreamKey, File)>,
     frames: FrameReader,
     program: &'a Program,
+    /// The file of site tables, where it does not have all of them.
+    cut_objects: Option<&'a Path>,
     columns: ColumnDecoder,
     decoder: &'a mut Decoder,
     /// Pieces that were handed on, for their memory.
@@ -259,7 +262,11 @@ impl Pieces for RecordedPieces<'_> {
             FrameKind::Object => false,
         };
         if !is_chunk || piece.words.len() != count {
-            return Err(RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)));
+            return Err(match self.cut_objects {
+                // Without them chunks can't be read.
+                Some(objects) => RecordingError::damaged(objects, "site tables are gone that chunks need"),
+                None => RecordingError::damaged(path, format!("the chunk at byte {}", place.offset)),
+            });
         }
         (piece.tid, piece.sequence, piece.ended) = (tid, sequence, ended);
         self.stamps_back += piece.find_stretches(self.program, place.began);

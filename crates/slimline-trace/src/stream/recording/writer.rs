@@ -157,8 +157,13 @@ impl RecordingWriter {
     fn write_info(&self) -> io::Result<()> {
         let path = self.directory.join(INFO_FILE);
         let temporary = self.directory.join(INFO_TEMPORARY);
-        serde_json::to_writer_pretty(File::create(&temporary)?, &self.info)?;
-        fs::rename(temporary, path)
+        let written = File::create(&temporary).and_then(|file| Ok(serde_json::to_writer_pretty(file, &self.info)?));
+        let told = written.and_then(|()| fs::rename(&temporary, path));
+        if told.is_err() {
+            // Where there is no room for it, an empty one would be left.
+            let _ = fs::remove_file(temporary);
+        }
+        told
     }
 }
 
