@@ -21,12 +21,13 @@ use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, 
 use slimline_trace::stream::sites::Module;
 
 use self::analyst::{Analyst, Analyzed, Parts, Work};
-use crate::hooked::with_hooks;
+use crate::hooked::HookTables;
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     program: Arc<Program>,
+    hook_tables: HookTables,
     decoder: Decoder,
     analyst: Analyst,
     /// To be put in order, by process.
@@ -108,7 +109,7 @@ impl Live {
         match event {
             Event::Begin(process) => self.begin(&info_of(process)),
             Event::Object { path, section, .. } => {
-                let section = with_hooks(&path, section);
+                let section = self.hook_tables.with_hooks(&path, section);
                 self.object(&path, section.as_deref().map_err(String::as_str));
             }
             Event::Chunk(chunk) => self.chunk(&chunk),
@@ -170,11 +171,12 @@ impl Live {
 pub(crate) struct Recorder {
     writer: RecordingWriter,
     program: Arc<Program>,
+    hook_tables: HookTables,
 }
 
 impl Recorder {
     pub(crate) fn new(writer: RecordingWriter) -> Self {
-        Self { writer, program: Arc::default() }
+        Self { writer, program: Arc::default(), hook_tables: HookTables::default() }
     }
 
     /// Writes what is left; `is_complete` says whether the run came to its end. What was written, and why not all was.
@@ -189,7 +191,7 @@ impl TraceSink for Recorder {
             Event::Begin(process) => self.writer.begin(info_of(process)),
             Event::Object { process, path, section } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
-                let section = with_hooks(&path, section).unwrap_or_default();
+                let section = self.hook_tables.with_hooks(&path, section).unwrap_or_default();
                 let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }

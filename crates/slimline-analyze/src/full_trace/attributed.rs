@@ -16,7 +16,7 @@ use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
-use super::columns::{Columns, gather};
+use super::columns::Columns;
 use super::counts::span_of_lanes;
 use super::elements::{NO_LEAF, is_rusts};
 use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
@@ -25,8 +25,9 @@ use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Group, NO_GROUP};
 use super::parts::Parts;
-use super::plans::{Plan, PlannedAccess, Plans, plain_kind};
-use super::spots::{AccessedSpot, AccessedSpots, Memory, Spot};
+use super::plans::{PlannedAccess, Plans, plain_kind};
+use super::spots::{AccessedSpot, AccessedSpots, Memory, Spot, of_number};
+use super::walk::{Accessing, go_through};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
 /// Bytes that one instruction may copy or fill; no program has more.
@@ -72,37 +73,77 @@ struct Keys {
 }
 
 impl Keys {
-    /// Gives the accesses of a batch that were collected their keys.
-    fn give(
-        &mut self,
-        (program, plans): (&Program, &Plans),
-        batch: &TraceBatch<'_>,
-        memory: &mut Memory<'_>,
-        thread: u32,
-        accesses: &mut [Access],
-    ) {
-        let Self { columns, accessed, counts } = self;
-        columns.take(|segment, runs, column| {
-            let words = program.segments()[segment.0 as usize].words;
-            let Plan::LoadsAndStores(sites) = plans.of(segment) else { return };
-            for (index, access) in sites.iter().enumerate() {
-                gather(batch.words, words, runs, access, column);
-                let mut numbers = runs.iter().flat_map(|run| run.numbers(index, sites.len()));
-                accessed.column(memory, (thread, access.site), column, |key, range| {
-                    *count_of(counts, key) += range.len() as u64;
-                    for number in numbers.by_ref().take(range.len()) {
-                        accesses[number].key = key;
-                    }
-                });
-            }
-        });
-    }
-
     /// The key of one access of so many bytes, and for how many from there on its part of the data goes on.
     fn of_span(&mut self, memory: &mut Memory<'_>, by: (u32, u32), address: u64, bytes: u64) -> (u32, u64) {
         let (key, of_part) = self.accessed.span(memory, by, address, bytes);
-        *count_of(&mut self.counts, key) += 1;
+        *of_number(&mut self.counts, key) += 1;
         (key, of_part)
+    }
+}
+
+/// Makes accesses of one thread's batch.
+struct Keying<'a> {
+    keys: &'a mut Keys,
+    thread: u32,
+    /// The process, as it stands in addresses.
+    space: u64,
+    /// In their order; those that are collected have no key yet.
+    accesses: &'a mut Vec<Access>,
+    /// How many of them are of batches before.
+    before: usize,
+    oversized: &'a mut u64,
+}
+
+impl Accessing for Keying<'_> {
+    fn collect(&mut self, batch: &TraceBatch<'_>, visits: Visits, words: u32, accesses: &[PlannedAccess]) {
+        let &mut Self { thread, space, before, .. } = self;
+        self.keys.columns.collect(visits, (self.accesses.len() - before) as u32);
+        for at in visits.places(words) {
+            let words = &batch.words[at..at + words as usize];
+            self.accesses.extend(accesses.iter().map(|&PlannedAccess { word, bytes, kind, .. }| {
+                let address = words[word as usize] ^ space;
+                Access { address, key: NO_KEY, bytes, thread, kind }
+            }));
+        }
+    }
+
+    fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
+        let Keys { columns, accessed, counts } = &mut *self.keys;
+        let (thread, accesses) = (self.thread, &mut self.accesses[self.before..]);
+        columns.take_each(by, batch.words, |access, (index, all), runs, column| {
+            let mut numbers = runs.iter().flat_map(|run| run.numbers(index, all));
+            accessed.column(memory, (thread, access.site), column, |key, range| {
+                *of_number(counts, key) += range.len() as u64;
+                for number in numbers.by_ref().take(range.len()) {
+                    accesses[number].key = key;
+                }
+            });
+        });
+    }
+
+    fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
+        let &mut Self { thread, space, .. } = self;
+        let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
+        each_access(site, own, |kind, address, bytes| {
+            if bytes > MOST_BYTES {
+                *self.oversized += 1;
+                return;
+            }
+            // A copy of nothing.
+            if bytes == 0 {
+                return;
+            }
+            let (mut address, mut left) = (address, bytes);
+            while left > 0 {
+                let (key, of_part) = self.keys.of_span(memory, (thread, id.0), address, left);
+                let of_part = if is_cut { of_part } else { left };
+                let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
+                let of_piece = address ^ space;
+                self.accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
+                address = address.wrapping_add(bytes);
+                left -= bytes;
+            }
+        });
     }
 }
 
@@ -135,56 +176,8 @@ impl AttributedAccesses {
         let space = u64::from(batch.process) << ADDRESS_BITS;
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
         let before = accesses.len();
-        for visits in batch.visits {
-            let words = program.segments()[visits.segment.0 as usize].words;
-            match plans.of(visits.segment) {
-                Plan::Skip => continue,
-                Plan::LoadsAndStores(sites) if visits.end(words) <= batch.words.len() => {
-                    keys.columns.collect(*visits, (accesses.len() - before) as u32);
-                    for at in visits.places(words) {
-                        let words = &batch.words[at..at + words as usize];
-                        accesses.extend(sites.iter().map(|&PlannedAccess { word, bytes, kind, .. }| {
-                            let address = words[word as usize] ^ space;
-                            Access { address, key: NO_KEY, bytes, thread, kind }
-                        }));
-                    }
-                }
-                plan @ (Plan::LoadsAndStores(_) | Plan::Sites { .. }) => {
-                    if let Plan::Sites { changes_blocks: true } = plan {
-                        keys.give((program, plans), batch, &mut memory, thread, &mut accesses[before..]);
-                    }
-                    for words in batch.words_of_each(*visits, words) {
-                        for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                            if allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
-                                continue;
-                            }
-                            let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
-                            each_access(site, own, |kind, address, bytes| {
-                                if bytes > MOST_BYTES {
-                                    *oversized += 1;
-                                    return;
-                                }
-                                // A copy of nothing.
-                                if bytes == 0 {
-                                    return;
-                                }
-                                let (mut address, mut left) = (address, bytes);
-                                while left > 0 {
-                                    let (key, of_part) = keys.of_span(&mut memory, (thread, id.0), address, left);
-                                    let of_part = if is_cut { of_part } else { left };
-                                    let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
-                                    let of_piece = address ^ space;
-                                    accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
-                                    address = address.wrapping_add(bytes);
-                                    left -= bytes;
-                                }
-                            });
-                        }
-                    }
-                }
-            }
-        }
-        keys.give((program, plans), batch, &mut memory, thread, &mut accesses[before..]);
+        let mut keying = Keying { keys, thread, space, accesses, before, oversized };
+        go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 
     /// The number of the batch's thread.
@@ -276,15 +269,6 @@ impl AttributedAccesses {
         let rows = rows.collect();
         Origins::new(rows, groups.data, names, self.thread_ids.clone())
     }
-}
-
-/// The accesses of a key.
-fn count_of(counts: &mut Vec<u64>, key: u32) -> &mut u64 {
-    let key = key as usize;
-    if key >= counts.len() {
-        counts.resize(key + 1, 0);
-    }
-    &mut counts[key]
 }
 
 /// Data by their numbers.

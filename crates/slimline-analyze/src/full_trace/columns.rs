@@ -11,9 +11,9 @@
 //!
 //! To bring them together costs less than to have each instruction's state at hand one access after the other.
 
-use slimline_trace::stream::decode::{SegmentId, Visits};
+use slimline_trace::stream::decode::{Program, SegmentId, Visits};
 
-use super::plans::PlannedAccess;
+use super::plans::{Plan, PlannedAccess, Plans};
 
 /// Runs of a segment that room is kept for, beyond four times what was needed last.
 const MANY: usize = 1 << 12;
@@ -60,8 +60,27 @@ impl Columns {
         runs.push(Run { at: visits.at, times: visits.times, first });
     }
 
+    /// Forgets what was collected, and hands on each load and store of it: its index among those of its segment and how many these are, the
+    /// segment's runs, and the column of its addresses.
+    #[inline]
+    pub(super) fn take_each(
+        &mut self,
+        (program, plans): (&Program, &Plans),
+        words: &[u64],
+        mut each: impl FnMut(&PlannedAccess, (usize, usize), &[Run], &[u64]),
+    ) {
+        self.take(|segment, runs, column| {
+            let visit_words = program.segments()[segment.0 as usize].words;
+            let Plan::LoadsAndStores(accesses) = plans.of(segment) else { return };
+            for (index, access) in accesses.iter().enumerate() {
+                gather(words, visit_words, runs, access, column);
+                each(access, (index, accesses.len()), runs, column);
+            }
+        });
+    }
+
     /// Forgets what was collected, and hands on the runs of each segment.
-    pub(super) fn take(&mut self, mut each: impl FnMut(SegmentId, &[Run], &mut Vec<u64>)) {
+    fn take(&mut self, mut each: impl FnMut(SegmentId, &[Run], &mut Vec<u64>)) {
         for segment in self.segments.drain(..) {
             let runs = &mut self.runs[segment.0 as usize];
             each(segment, runs, &mut self.addresses);
@@ -74,7 +93,7 @@ impl Columns {
 }
 
 /// Makes `column` the addresses of a load or store in all visits of its segment, of which each has so many words.
-pub(super) fn gather(words: &[u64], visit_words: u32, runs: &[Run], access: &PlannedAccess, column: &mut Vec<u64>) {
+fn gather(words: &[u64], visit_words: u32, runs: &[Run], access: &PlannedAccess, column: &mut Vec<u64>) {
     column.clear();
     let step = 1 + visit_words as usize;
     for run in runs {

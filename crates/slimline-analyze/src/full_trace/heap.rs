@@ -5,17 +5,18 @@
 pub(super) mod blocks;
 pub(super) mod live_blocks;
 
-use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
 pub use self::blocks::GroupBlocks;
 use self::live_blocks::NO_GROUP;
-use super::columns::{Columns, gather};
+use super::columns::Columns;
 use super::counts::{accesses, span_of_lanes};
 use super::elements::Elements;
-use super::plans::{Plan, Plans};
-use super::spots::{AccessedSpots, Memory, Spot};
+use super::plans::{PlannedAccess, Plans};
+use super::spots::{AccessedSpots, Memory, Spot, of_number};
+use super::walk::{Accessing, go_through};
 use super::{Accesses, TraceBatch};
 
 /// Accesses to the heap of all processes of a run.
@@ -33,15 +34,12 @@ struct Accessed {
     /// The process that was seen last.
     process: u32,
     spots: AccessedSpots,
-    sums: Sums,
+    /// How often each spot was accessed, by its number.
+    sums: Vec<Sum>,
 }
 
 /// All threads: they are not told apart.
 const ACTOR: u32 = 0;
-
-/// How often the spots of each site were accessed, by their numbers.
-#[derive(Debug, Default)]
-struct Sums(Vec<Sum>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
@@ -49,16 +47,6 @@ struct Sum {
     times: u64,
     /// Of those whose size is in their words.
     varying: Accesses,
-}
-
-impl Sums {
-    fn of(&mut self, number: u32) -> &mut Sum {
-        let number = number as usize;
-        if number >= self.0.len() {
-            self.0.resize(number + 1, Sum::default());
-        }
-        &mut self.0[number]
-    }
 }
 
 impl Accessed {
@@ -70,27 +58,26 @@ impl Accessed {
         }
         self.spots.make_room(ACTOR, program.site_count());
     }
+}
 
-    /// Counts the accesses of a batch that were collected.
-    fn count(&mut self, (program, plans): (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
+impl Accessing for Accessed {
+    fn collect(&mut self, _: &TraceBatch<'_>, visits: Visits, _: u32, _: &[PlannedAccess]) {
+        self.columns.collect(visits, 0);
+    }
+
+    fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
         let Self { columns, spots, sums, .. } = self;
-        columns.take(|segment, runs, column| {
-            let words = program.segments()[segment.0 as usize].words;
-            let Plan::LoadsAndStores(sites) = plans.of(segment) else { return };
-            for access in sites {
-                gather(batch.words, words, runs, access, column);
-                spots.column(memory, (ACTOR, access.site), column, |number, range| {
-                    sums.of(number).times += range.len() as u64;
-                });
-            }
+        columns.take_each(by, batch.words, |access, _, _, column| {
+            spots.column(memory, (ACTOR, access.site), column, |number, range| {
+                of_number(sums, number).times += range.len() as u64;
+            });
         });
     }
 
-    /// One visit of a site; `own` are its words.
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let mut access = |address: u64, bytes: u64, accesses: Accesses| {
             let (number, _) = self.spots.span(memory, (ACTOR, id.0), address, bytes);
-            self.sums.of(number).varying.add(accesses);
+            of_number(&mut self.sums, number).varying.add(accesses);
         };
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
@@ -124,28 +111,7 @@ impl HeapAccesses {
         let Self { blocks, plans, accessed } = self;
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: None };
-        for visits in batch.visits {
-            let words = program.segments()[visits.segment.0 as usize].words;
-            match plans.of(visits.segment) {
-                Plan::Skip => {}
-                Plan::LoadsAndStores(_) if visits.end(words) <= batch.words.len() => {
-                    accessed.columns.collect(*visits, 0)
-                }
-                plan @ (Plan::LoadsAndStores(_) | Plan::Sites { .. }) => {
-                    if let Plan::Sites { changes_blocks: true } = plan {
-                        accessed.count((program, plans), batch, &mut memory);
-                    }
-                    for words in batch.words_of_each(*visits, words) {
-                        for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                            if !allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
-                                accessed.site(&mut memory, id, site, own);
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        accessed.count((program, plans), batch, &mut memory);
+        go_through((program, plans), batch, allocations, &mut memory, accessed);
     }
 
     /// Has groups of one site told apart by who called for their blocks.
@@ -161,7 +127,7 @@ impl HeapAccesses {
     /// Accesses to blocks: the accessing site, the spot, and how many.
     pub(super) fn accesses<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, Spot, Accesses)> {
         let heap =
-            self.accessed.spots.all().iter().zip(&self.accessed.sums.0).filter(|(of, _)| of.spot.group != NO_GROUP);
+            self.accessed.spots.all().iter().zip(&self.accessed.sums).filter(|(of, _)| of.spot.group != NO_GROUP);
         heap.map(move |(of, &Sum { times, varying })| {
             let mut sum = accesses(program.site(SiteId(of.site)).1, &[]).times(times);
             sum.add(varying);

@@ -28,6 +28,7 @@ mod plans;
 pub mod splitting;
 mod spots;
 pub mod values;
+mod walk;
 
 use std::ops::Range;
 

@@ -213,6 +213,16 @@ impl Recent {
     }
 }
 
+/// What is kept of a spot of this number, of which there may be a new one.
+#[inline]
+pub(super) fn of_number<T: Clone + Default>(kept: &mut Vec<T>, number: u32) -> &mut T {
+    let number = number as usize;
+    if number >= kept.len() {
+        kept.resize(number + 1, T::default());
+    }
+    &mut kept[number]
+}
+
 /// The addresses of a part of data whose block, if it has one, begins there.
 fn addresses(part: &Part, block_start: u64) -> Addresses {
     match part.whose {
