@@ -1,6 +1,6 @@
 //! What threads share: the same bytes (true sharing), or other bytes of the same line (false sharing).
 //!
-//! For each line that several threads access, and one stores to:
+//! For each line that several threads access, and one stores to, and each two of these threads:
 //!
 //! ```text
 //!   byte      0       8       16              64
@@ -10,15 +10,27 @@
 //!             └ side ┘└ truly ┘└─ side ┘             of thread 1 and thread 2
 //! ```
 //!
-//! Bytes that two access and one stores to are truly shared. Two threads share falsely where one stores bytes that the other
-//! does not access, and that one accesses bytes that the first does not: these are the two sides.
+//! It is by time who shares what, not by sets: a main thread that fills in what others work on, and adds up their results,
+//! has accessed all bytes of all of them, and is in nobody's way. So what counts is how often the line went from one thread to
+//! the other: for bytes that one had stored and the other then accessed (true sharing), or where the other one accessed
+//! different bytes (false sharing; the bytes on both sides are those of these times). Two threads share where that happened
+//! [`LEAST_HAND_OVERS`] times or more, and none of them has less than 1 of [`LEAST_SHARE`] of the other one's accesses there.
+//! All else is used by one thread after the other.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use slimline_simulate::sharing::{Part, SharedLines, Uses};
+use slimline_simulate::sharing::{Between, Part, SharedLine, SharedLines, Uses};
 
 use crate::origins::Origins;
+
+/// One more than it takes to begin and to end with a line: once to the thread that works, and once back.
+pub const LEAST_HAND_OVERS: u64 = 3;
+/// A line that has to come from another core takes about as long as a hundred hits, and each access of the thread with fewer
+/// can be one time there and one back: below that, what both wait for is less than a fifth of what their accesses take.
+pub const LEAST_SHARE: u64 = 1000;
+/// Of all times that a line went between two threads, a kind that is less than one of so many is an exception.
+const LEAST_OF_KIND: u64 = 100;
 
 /// A variable, or a member of one: numbers of data and of a field's name, as [`Origins`] have them.
 pub type Member = (u32, u32);
@@ -34,22 +46,17 @@ pub struct SharedVariable {
     pub code: Vec<(u32, Uses)>,
     /// Lines that it is in.
     pub lines: u64,
+    /// Most threads that store to one byte of it.
+    pub writers: u64,
+    /// Of most accesses: the thread that accesses the byte most does so less than twice as often as the next one. Then all are
+    /// in each other's way.
+    pub is_uniform: bool,
 }
 
 impl SharedVariable {
-    /// Whether the thread with most accesses has less than twice as many as the next one: then all are in each other's way.
-    pub fn is_uniform(&self) -> bool {
-        matches!(self.threads.as_slice(), [(_, first), (_, second), ..] if first.count() < 2 * second.count())
-    }
-
     /// All accesses.
     pub fn uses(&self) -> Uses {
         sum(self.threads.iter().map(|(_, uses)| *uses))
-    }
-
-    /// Threads that store.
-    pub fn writers(&self) -> usize {
-        self.threads.iter().filter(|(_, uses)| uses.stores > 0).count()
     }
 }
 
@@ -89,6 +96,10 @@ pub struct SharingFindings {
     pub shared: Vec<SharedVariable>,
     /// By what is on the sides.
     pub falsely: Vec<FalselyShared>,
+    /// What is in other lines that several threads access and one stores to, which were used by one after the other.
+    pub in_turn: Vec<Member>,
+    /// Such lines.
+    pub in_turn_lines: u64,
 }
 
 #[derive(Default)]
@@ -105,6 +116,30 @@ impl Counts {
 }
 
 #[derive(Default)]
+struct TrueCounts {
+    counts: Counts,
+    lines: u64,
+    writers: u64,
+    /// Accesses to bytes, and those of them that are of threads alike.
+    accesses: u64,
+    uniform: u64,
+}
+
+impl TrueCounts {
+    /// Adds what threads did to the bytes of a line that they share.
+    fn add_bytes(&mut self, bytes: &BTreeMap<usize, BTreeMap<u32, Uses>>) {
+        for threads in bytes.values() {
+            let mut counts: Vec<u64> = threads.values().map(|uses| uses.count()).collect();
+            counts.sort_unstable_by_key(|&count| Reverse(count));
+            let all = counts.iter().sum::<u64>();
+            self.accesses += all;
+            self.uniform += if matches!(counts[..], [first, second, ..] if first < 2 * second) { all } else { 0 };
+            self.writers = self.writers.max(threads.values().filter(|uses| uses.stores > 0).count() as u64);
+        }
+    }
+}
+
+#[derive(Default)]
 struct FalseCounts {
     sides: BTreeMap<Member, Counts>,
     lines: u64,
@@ -113,41 +148,57 @@ struct FalseCounts {
 
 /// Tells what is shared truly and falsely.
 pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
-    let mut shared: BTreeMap<Member, (Counts, u64)> = BTreeMap::new();
+    let mut shared: BTreeMap<Member, TrueCounts> = BTreeMap::new();
     let mut falsely: BTreeMap<Vec<Member>, FalseCounts> = BTreeMap::new();
-    for (_, parts) in lines.lines() {
-        let bytes = Bytes::of(&parts, lines.line_bytes());
-        let mut members = BTreeSet::new();
-        for (part, uses) in parts.iter().filter(|(part, _)| bytes.is_truly_shared(part)) {
-            let origin = origins.of(part.key);
-            let member = (origin.data, origin.field);
-            let (counts, lines) = shared.entry(member).or_default();
-            *lines += u64::from(members.insert(member));
-            counts.add(part.thread, origin.line, *uses);
+    let mut in_turn: BTreeMap<Member, u64> = BTreeMap::new();
+    let mut in_turn_lines = 0;
+    let member = |part: &Part| {
+        let origin = origins.of(part.key);
+        (origin.data, origin.field)
+    };
+    for line in lines.lines() {
+        let bytes = Bytes::of(&line, lines.line_bytes());
+        if bytes.truly.is_empty() && bytes.sides.is_empty() {
+            in_turn_lines += 1;
+            line.parts.iter().for_each(|(part, uses)| *in_turn.entry(member(part)).or_default() += uses.count());
+            continue;
         }
-        let sides: Vec<&(Part, Uses)> = parts.iter().filter(|(part, _)| bytes.is_side(part)).collect();
+        let mut by_bytes: BTreeMap<Member, BTreeMap<usize, BTreeMap<u32, Uses>>> = BTreeMap::new();
+        for (part, uses, mask) in bytes.parts_of(&line, &bytes.truly) {
+            let member = member(part);
+            let counts = &mut shared.entry(member).or_default().counts;
+            counts.add(part.thread, origins.of(part.key).line, *uses);
+            let by_bytes = by_bytes.entry(member).or_default();
+            for bit in (0..64).filter(|bit| mask >> bit & 1 != 0) {
+                by_bytes.entry(bit).or_default().entry(part.thread).or_default().add(*uses);
+            }
+        }
+        for (member, bytes) in by_bytes {
+            let counts = shared.entry(member).or_default();
+            counts.lines += 1;
+            counts.add_bytes(&bytes);
+        }
+        let sides: Vec<(&Part, &Uses, u64)> = bytes.parts_of(&line, &bytes.sides).collect();
         if sides.is_empty() {
             continue;
         }
-        let member = |part: &Part| {
-            let origin = origins.of(part.key);
-            (origin.data, origin.field)
-        };
-        let members: BTreeSet<Member> = sides.iter().map(|(part, _)| member(part)).collect();
+        let members: BTreeSet<Member> = sides.iter().map(|(part, ..)| member(part)).collect();
         let counts = falsely.entry(members.into_iter().collect()).or_default();
         counts.lines += 1;
-        for (part, uses) in &sides {
+        for (part, uses, _) in &sides {
             let side = counts.sides.entry(member(part)).or_default();
-            side.add(part.thread, origins.of(part.key).line, *uses);
+            side.add(part.thread, origins.of(part.key).line, **uses);
         }
         let apart = apart_bytes(&sides);
         counts.apart_bytes = counts.apart_bytes.into_iter().chain(apart).min();
     }
-    let shared = shared.into_iter().map(|(member, (counts, lines))| SharedVariable {
+    let shared = shared.into_iter().map(|(member, of)| SharedVariable {
         member,
-        threads: ranked(counts.threads),
-        code: ranked(counts.code),
-        lines,
+        threads: ranked(of.counts.threads),
+        code: ranked(of.counts.code),
+        lines: of.lines,
+        writers: of.writers,
+        is_uniform: 2 * of.uniform > of.accesses,
     });
     let falsely = falsely.into_values().map(|counts| {
         let side = |(member, counts): (Member, Counts)| Side {
@@ -161,7 +212,14 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
             apart_bytes: counts.apart_bytes.unwrap_or(0),
         }
     });
-    let mut found = SharingFindings { shared: shared.collect(), falsely: falsely.collect() };
+    let mut in_turn: Vec<(Member, u64)> = in_turn.into_iter().collect();
+    in_turn.sort_by_key(|(_, accesses)| Reverse(*accesses));
+    let mut found = SharingFindings {
+        shared: shared.collect(),
+        falsely: falsely.collect(),
+        in_turn: in_turn.into_iter().map(|(member, _)| member).collect(),
+        in_turn_lines,
+    };
     found.shared.sort_by_key(|shared| Reverse(shared.uses().count()));
     found.falsely.sort_by_key(|falsely| Reverse(falsely.uses().count()));
     found
@@ -181,11 +239,11 @@ fn ranked(counts: BTreeMap<u32, Uses>) -> Vec<(u32, Uses)> {
 }
 
 /// Least bytes from the beginning of what one thread accesses to that of what another one does.
-fn apart_bytes(sides: &[&(Part, Uses)]) -> Option<u32> {
+fn apart_bytes(sides: &[(&Part, &Uses, u64)]) -> Option<u32> {
     // In the order of their offsets, the nearest of another thread is next to the last of each.
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
     let mut least = None;
-    for (part, _) in sides {
+    for (part, ..) in sides {
         let others = last.iter().filter(|(thread, _)| **thread != part.thread);
         let nearest = others.map(|(_, offset)| part.offset - offset).filter(|&apart| apart > 0).min();
         least = least.into_iter().chain(nearest).min();
@@ -194,59 +252,60 @@ fn apart_bytes(sides: &[&(Part, Uses)]) -> Option<u32> {
     least
 }
 
-/// Who accesses which bytes of a line; of longer lines than 64 bytes a bit is of several.
+/// Which bytes of a line are shared, by thread that shares them.
 struct Bytes {
-    shift: u32,
-    /// By thread: what it accesses, and what it stores to.
-    threads: BTreeMap<u32, (u64, u64)>,
-    /// Accessed by several, and stored to.
-    truly: u64,
-    /// By thread: what it accesses and a thread that it shares falsely with does not.
+    line_bytes: u32,
+    truly: BTreeMap<u32, u64>,
+    /// Falsely.
     sides: BTreeMap<u32, u64>,
 }
 
 impl Bytes {
-    fn of(parts: &[(Part, Uses)], line_bytes: u32) -> Self {
-        let shift = (line_bytes / 64).max(1).trailing_zeros();
-        let mut threads: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        let (mut any, mut several, mut stored) = (0, 0, 0);
-        for (part, uses) in parts {
-            let mask = mask(part, shift);
-            let (accesses, stores) = threads.entry(part.thread).or_default();
-            *accesses |= mask;
-            if uses.stores > 0 {
-                *stores |= mask;
-                stored |= mask;
+    fn of(line: &SharedLine, line_bytes: u32) -> Self {
+        let mut threads: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        for (part, uses) in &line.parts {
+            threads.entry(part.thread).or_default().push((part.mask(line_bytes), uses.count()));
+        }
+        let count = |thread: u32, bytes: u64| {
+            let parts = threads.get(&thread).into_iter().flatten();
+            parts.filter(|(mask, _)| mask & bytes != 0).map(|(_, count)| count).sum::<u64>()
+        };
+        // Whether both do that often.
+        let is_shared = |(one, other): (u32, u32), times: u64, between: &Between, [ones, others]: [u64; 2]| {
+            let (few, many) = (count(one, ones), count(other, others));
+            let (few, many) = (few.min(many), few.max(many));
+            let is_exception = times.saturating_mul(LEAST_OF_KIND) < between.truly + between.falsely;
+            times >= LEAST_HAND_OVERS && few.saturating_mul(LEAST_SHARE) >= many && !is_exception
+        };
+        let (mut truly, mut sides) = (BTreeMap::new(), BTreeMap::new());
+        for (pair, between) in &line.pairs {
+            let both = [between.true_bytes; 2];
+            if is_shared(*pair, between.truly, between, both) {
+                add_bytes(&mut truly, *pair, both);
+            }
+            if is_shared(*pair, between.falsely, between, between.false_bytes) {
+                add_bytes(&mut sides, *pair, between.false_bytes);
             }
         }
-        for (accesses, _) in threads.values() {
-            several |= any & accesses;
-            any |= accesses;
-        }
-        let mut sides: BTreeMap<u32, u64> = BTreeMap::new();
-        for (one, (accesses, stores)) in &threads {
-            for (other, (others, _)) in threads.iter().filter(|(other, _)| *other != one) {
-                if stores & !others != 0 && others & !accesses != 0 {
-                    *sides.entry(*one).or_default() |= accesses & !others;
-                    *sides.entry(*other).or_default() |= others & !accesses;
-                }
-            }
-        }
-        Self { shift, threads, truly: several & stored, sides }
+        Self { line_bytes, truly, sides }
     }
 
-    fn is_truly_shared(&self, part: &Part) -> bool {
-        self.threads.len() > 1 && mask(part, self.shift) & self.truly != 0
-    }
-
-    fn is_side(&self, part: &Part) -> bool {
-        self.sides.get(&part.thread).is_some_and(|side| mask(part, self.shift) & side != 0)
+    /// Parts that have some of these bytes of their threads, which are told with them.
+    fn parts_of<'a>(
+        &self,
+        line: &'a SharedLine,
+        bytes: &BTreeMap<u32, u64>,
+    ) -> impl Iterator<Item = (&'a Part, &'a Uses, u64)> {
+        line.parts.iter().filter_map(move |(part, uses)| {
+            let mask = part.mask(self.line_bytes) & bytes.get(&part.thread)?;
+            (mask != 0).then_some((part, uses, mask))
+        })
     }
 }
 
-fn mask(part: &Part, shift: u32) -> u64 {
-    let (first, last) = (part.offset >> shift, (part.offset + part.bytes - 1) >> shift);
-    (u64::MAX >> (63 - (last - first).min(63))) << first.min(63)
+fn add_bytes(of: &mut BTreeMap<u32, u64>, (one, other): (u32, u32), [ones, others]: [u64; 2]) {
+    *of.entry(one).or_default() |= ones;
+    *of.entry(other).or_default() |= others;
 }
 
 #[cfg(test)]
@@ -296,51 +355,99 @@ mod tests {
 
     use AccessKind::{Load, Modify, Store};
 
+    type Told = (u32, u32, AccessKind, u64);
+
+    fn times(count: usize, accesses: &[Told]) -> Vec<Told> {
+        accesses.repeat(count)
+    }
+
     #[test]
     fn a_counter_of_all_is_truly_shared() {
-        let turns: Vec<_> = (0..3).flat_map(|_| [0, 1, 2]).map(|thread| (thread, 2, Modify, 0x100)).collect();
+        let turns = times(4, &[(0, 2, Modify, 0x100), (1, 2, Modify, 0x100), (2, 2, Modify, 0x100)]);
         let found = found(&[&turns[..], &[(0, 2, Load, 0x100)]].concat());
         let [counter] = found.shared.as_slice() else { panic!("{found:?}") };
-        assert_eq!((counter.member, counter.lines, counter.writers()), ((1, 0), 1, 3));
-        assert_eq!(told(&counter.threads), [(0, 4, 3), (1, 3, 3), (2, 3, 3)]);
-        assert!(counter.is_uniform() && found.falsely.is_empty());
+        assert_eq!((counter.member, counter.lines, counter.writers), ((1, 0), 1, 3));
+        assert_eq!(told(&counter.threads), [(0, 5, 4), (1, 4, 4), (2, 4, 4)]);
+        assert!(counter.is_uniform && found.falsely.is_empty());
         // All but the first time of each thread it was gone.
-        assert_eq!(counter.uses().true_misses, 7);
+        assert_eq!(counter.uses().true_misses, 10);
     }
 
     #[test]
     fn one_who_writes_and_many_who_read_are_not_uniform() {
-        let found = found(&[(0, 0, Store, 0), (0, 0, Store, 0), (0, 0, Store, 0), (1, 0, Load, 0)]);
-        assert!(!found.shared[0].is_uniform());
-        assert_eq!(found.shared[0].writers(), 1);
+        let found = found(&times(4, &[(0, 0, Store, 0), (0, 0, Store, 0), (0, 0, Store, 0), (1, 0, Load, 0)]));
+        assert!(!found.shared[0].is_uniform);
+        assert_eq!(found.shared[0].writers, 1);
     }
 
     #[test]
     fn neighbours_share_a_line_falsely() {
         // Elements of 16 bytes by thread, in two lines.
         let elements: Vec<_> = (0..6_u32).map(|n| (n % 3, 0, Modify, u64::from(n / 3 * 64 + n % 3 * 16))).collect();
-        let found = found(&[&elements[..], &elements].concat());
+        let found = found(&times(8, &elements));
         assert_eq!(found.shared, []);
         let [row] = found.falsely.as_slice() else { panic!("{found:?}") };
         assert_eq!((row.lines, row.apart_bytes, row.sides.len()), (2, 16, 1));
-        assert_eq!(told(&row.sides[0].threads), [(0, 4, 4), (1, 4, 4), (2, 4, 4)]);
-        assert_eq!((row.uses().true_misses, row.uses().false_misses), (0, 6));
+        assert_eq!(told(&row.sides[0].threads), [(0, 16, 16), (1, 16, 16), (2, 16, 16)]);
+        assert_eq!((row.uses().true_misses, row.uses().false_misses), (0, 42));
+    }
+
+    #[test]
+    fn who_sets_up_and_reads_at_the_end_shares_nothing() {
+        // Two members of one variable by a thread each, under one name; thread 0 clears both before and adds them up afterwards.
+        let (before, after) = ([(0, 2, Store, 0), (0, 2, Store, 8)], [(0, 2, Load, 0), (0, 2, Load, 8)]);
+        let work = times(100, &[(1, 2, Modify, 0), (2, 2, Modify, 8)]);
+        let found = found(&[&before[..], &work, &after].concat());
+        assert_eq!((found.shared.len(), found.in_turn_lines), (0, 0), "{found:?}");
+        let [row] = found.falsely.as_slice() else { panic!("{found:?}") };
+        assert_eq!(told(&row.sides[0].threads), [(1, 100, 100), (2, 100, 100)]);
+        assert_eq!((row.apart_bytes, row.uses().true_misses, row.uses().false_misses), (8, 0, 198));
+    }
+
+    #[test]
+    fn a_byte_of_each_thread_that_one_reads_all_the_time_has_one_writer() {
+        let turn = [(1, 2, Modify, 0), (2, 2, Modify, 8), (0, 2, Load, 0), (0, 2, Load, 8)];
+        let found = found(&times(50, &turn));
+        let [row] = found.shared.as_slice() else { panic!("{found:?}") };
+        // One stores each byte, and another one loads it as often: 100 to 50.
+        assert_eq!((row.writers, row.is_uniform), (1, false));
+        assert_eq!(found.falsely.len(), 1);
+    }
+
+    #[test]
+    fn what_is_used_by_one_thread_after_the_other_is_in_nobodys_way() {
+        // Handed on once and back; and one access of another thread among very many.
+        let handed = [times(5, &[(0, 0, Modify, 0)]), times(5, &[(1, 0, Modify, 0)]), times(5, &[(0, 0, Modify, 0)])];
+        let rare = [times(2000, &[(1, 2, Modify, 128)]), times(1, &[(0, 2, Load, 128)])].concat();
+        let found = found(&[&handed.concat()[..], &times(5, &rare)].concat());
+        assert_eq!((found.shared.len(), found.falsely.len(), found.in_turn_lines), (0, 0, 2), "{found:?}");
+        assert_eq!(found.in_turn, [(1, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn the_least_share_is_told() {
+        let found =
+            |loads| found(&times(5, &[times(loads, &[(1, 2, Load, 0)]), times(1, &[(0, 2, Store, 0)])].concat()));
+        assert_eq!(found(1000).shared.len(), 1);
+        assert_eq!(found(1001).shared.len(), 0);
     }
 
     #[test]
     fn a_line_can_be_shared_both_ways() {
-        // As in the picture: a and b of a structure, and what is behind it.
-        let found = found(&[(1, 0, Store, 0), (1, 1, Load, 8), (2, 1, Store, 8), (2, 2, Load, 16)]);
-        assert_eq!(found.shared.iter().map(|shared| shared.member.1).collect::<Vec<_>>(), [2]);
+        // As in the picture: 1 lacks b, which 2 has stored, and then stores a; 2 lacks what is behind b for that.
+        let turn = [(1, 1, Load, 8), (1, 0, Store, 0), (2, 2, Load, 16), (2, 1, Store, 8)];
+        let found = found(&times(5, &turn));
+        let shared: Vec<_> = found.shared.iter().map(|shared| (shared.member.1, told(&shared.threads))).collect();
+        assert_eq!(shared, [(2, vec![(1, 5, 0), (2, 0, 5)])]);
         let [row] = found.falsely.as_slice() else { panic!("{found:?}") };
         let sides: Vec<_> = row.sides.iter().map(|side| (side.member.0, told(&side.threads))).collect();
-        assert_eq!(sides, [(0, vec![(1, 0, 1)]), (1, vec![(2, 1, 0)])]);
+        assert_eq!(sides, [(0, vec![(1, 0, 5)]), (1, vec![(2, 5, 0)])]);
         assert_eq!(row.apart_bytes, 16);
     }
 
     #[test]
     fn readers_of_other_bytes_suffer_too() {
-        let found = found(&[(0, 0, Store, 0), (1, 1, Load, 8), (2, 1, Load, 8), (0, 0, Store, 0)]);
+        let found = found(&times(4, &[(0, 0, Store, 0), (1, 1, Load, 8), (2, 1, Load, 8), (0, 0, Store, 0)]));
         assert_eq!(found.shared, []);
         assert_eq!(found.falsely[0].sides.len(), 2);
         // Who only reads shares nothing.

@@ -8,8 +8,8 @@ use slimline_simulate::sharing::{SharedLines, Uses};
 use crate::full_trace::known;
 use crate::simulation::{AccessTrace, DataRow, data_row, file_and_line};
 
-/// Version of the JSON. 1: the first.
-pub const SHARING_SCHEMA: u32 = 1;
+/// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
+pub const SHARING_SCHEMA: u32 = 2;
 
 /// Everything `slimline share` shows, and its JSON. Rows: most accesses first.
 #[derive(Clone, Debug, Serialize)]
@@ -24,15 +24,19 @@ pub struct SharingReport {
     pub line_bytes: u32,
     /// Lines that several threads only loaded: these are in nobody's way.
     pub only_loaded_lines: u64,
-    /// Bytes that several threads access, and one stores to.
+    /// Other lines that several threads access and one stores to: they used them one after the other.
+    pub in_turn_lines: u64,
+    /// What is in these, most accesses first.
+    pub in_turn: Vec<NameRow>,
+    /// Bytes that one thread stores and another one then accesses, time and again.
     pub shared: Vec<SharedRow>,
-    /// Lines in which threads access bytes of their own.
+    /// Lines that threads take from each other for bytes of their own.
     pub falsely_shared: Vec<FalseRow>,
 }
 
-/// A variable, or a member of one.
+/// What a variable, or a member of one, is.
 #[derive(Clone, Debug, Serialize)]
-pub struct MemberRow {
+pub struct NameRow {
     /// The variable; none where it is not known.
     pub variable: Option<String>,
     /// Type and member, where they are known.
@@ -40,6 +44,14 @@ pub struct MemberRow {
     /// What it is.
     #[serde(flatten)]
     pub data: DataRow,
+}
+
+/// A variable, or a member of one, and who accesses it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemberRow {
+    /// What it is.
+    #[serde(flatten)]
+    pub name: NameRow,
     /// Accesses by thread, most first.
     pub threads: Vec<ThreadUses>,
     /// Lines of code that access it, most accesses first.
@@ -91,9 +103,9 @@ pub struct SharedRow {
     pub member: MemberRow,
     /// All accesses.
     pub total: UsesRow,
-    /// The thread with most accesses has less than twice as many as the next one.
+    /// Of most accesses, the thread that accesses the byte most does so less than twice as often as the next one.
     pub uniform: bool,
-    /// Threads that store.
+    /// Most threads that store to one byte.
     pub writers: u64,
     /// Lines of memory that it is in.
     pub lines: u64,
@@ -139,6 +151,8 @@ impl SharingReport {
             machine: machine.to_owned(),
             line_bytes,
             only_loaded_lines: lines.only_loaded(),
+            in_turn_lines: found.in_turn_lines,
+            in_turn: found.in_turn.iter().map(|member| name_row(*member, origins)).collect(),
             shared: found.shared.iter().map(|shared| shared_row(shared, origins)).collect(),
             falsely_shared: found.falsely.iter().map(|falsely| false_row(falsely, line_bytes, origins)).collect(),
         }
@@ -150,8 +164,12 @@ impl SharingReport {
     }
 }
 
-fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], origins: &Origins) -> MemberRow {
+fn name_row(member: Member, origins: &Origins) -> NameRow {
     let data = &origins.data()[member.0 as usize];
+    NameRow { variable: known(&data.name), field: known(origins.name(member.1)), data: data_row(data) }
+}
+
+fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], origins: &Origins) -> MemberRow {
     let thread = |&(thread, uses): &(u32, Uses)| {
         let thread = origins.threads()[thread as usize];
         ThreadUses { process: thread.process, tid: thread.tid, uses: uses.into() }
@@ -161,16 +179,14 @@ fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], ori
         CodeUses { file, line, uses: uses.into() }
     };
     MemberRow {
-        variable: known(&data.name),
-        field: known(origins.name(member.1)),
-        data: data_row(data),
+        name: name_row(member, origins),
         threads: threads.iter().map(thread).collect(),
         code: code.iter().map(code_uses).collect(),
     }
 }
 
 fn shared_row(shared: &SharedVariable, origins: &Origins) -> SharedRow {
-    let fix = match (shared.writers(), shared.is_uniform()) {
+    let fix = match (shared.writers, shared.is_uniform) {
         (1, _) => {
             "one thread stores and the others load: store it less often, or keep it apart from what is loaded often"
         }
@@ -180,8 +196,8 @@ fn shared_row(shared: &SharedVariable, origins: &Origins) -> SharedRow {
     SharedRow {
         member: member_row(shared.member, &shared.threads, &shared.code, origins),
         total: shared.uses().into(),
-        uniform: shared.is_uniform(),
-        writers: shared.writers() as u64,
+        uniform: shared.is_uniform,
+        writers: shared.writers,
         lines: shared.lines,
         fix: fix.to_owned(),
     }
@@ -193,7 +209,7 @@ fn false_row(falsely: &FalselyShared, line_bytes: u32, origins: &Origins) -> Fal
     let apart = falsely.apart_bytes;
     let is_one =
         |of: fn(&Member) -> u32| falsely.sides.windows(2).all(|pair| of(&pair[0].member) == of(&pair[1].member));
-    let name = |row: &MemberRow| match (&row.field, &row.variable) {
+    let name = |row: &MemberRow| match (&row.name.field, &row.name.variable) {
         (Some(field), _) => field.clone(),
         (None, Some(variable)) => variable.clone(),
         (None, None) => "what is at the other side".to_owned(),

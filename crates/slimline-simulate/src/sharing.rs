@@ -1,7 +1,8 @@
 //! Lines that several threads access: who accesses which bytes of them.
 //!
 //! In two passes over the same accesses, as most lines are of one thread and need no more than its number: [`LineFinder`]
-//! finds the others, [`SharedLines`] counts their accesses by place and key.
+//! finds the others, [`SharedLines`] counts their accesses by place and key, and how often two threads took a line from each
+//! other: who was the last to store what the other one then lacked, and whether that accessed just these bytes.
 
 use rustc_hash::FxHashMap;
 
@@ -78,7 +79,7 @@ impl LineFinder {
         for (page, owners) in &pages {
             for (place, owner) in (0..).zip(owners.iter()).filter(|(_, owner)| owner.is_shared()) {
                 match owner.is_stored() {
-                    true => drop(lines.insert(page * PAGE_LINES as u64 + place, FxHashMap::default())),
+                    true => drop(lines.insert(page * PAGE_LINES as u64 + place, Box::default())),
                     false => only_loaded += 1,
                 }
             }
@@ -166,12 +167,130 @@ impl Uses {
     }
 }
 
-/// The second pass: accesses to shared lines. Takes about 100 bytes for each part of a line that a key accesses.
+impl Part {
+    /// Its bytes as a mask; of longer lines than 64 bytes a bit is of several.
+    pub fn mask(&self, line_bytes: u32) -> u64 {
+        let shift = (line_bytes / 64).max(1).trailing_zeros();
+        let (first, last) = (self.offset >> shift, (self.offset + self.bytes.max(1) - 1) >> shift);
+        (u64::MAX >> (63 - (last - first).min(63))) << first.min(63)
+    }
+}
+
+/// What two threads took from each other in a line. Bytes are masks as [`Part::mask`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Between {
+    /// Times that one accessed what the other one had stored since it had the line.
+    pub truly: u64,
+    /// These bytes.
+    pub true_bytes: u64,
+    /// Times that the line was gone for one, as the other one had stored other bytes of it.
+    pub falsely: u64,
+    /// What the thread with the smaller number accessed then, or had stored; and the other one.
+    pub false_bytes: [u64; 2],
+}
+
+/// A line that several threads access, and one stores to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLine {
+    /// Its address, in lines.
+    pub number: u64,
+    /// Accesses, in the order of their parts.
+    pub parts: Vec<(Part, Uses)>,
+    /// By two threads, the one with the smaller number first, in order.
+    pub pairs: Vec<((u32, u32), Between)>,
+}
+
+/// A line in the second pass.
+#[derive(Debug)]
+struct Line {
+    parts: FxHashMap<Part, Uses>,
+    pairs: FxHashMap<(u32, u32), Between>,
+    /// By bit of a mask, who stored it last.
+    writers: [u32; 64],
+    /// Who stored last, and the last one before that is another.
+    last: [u32; 2],
+    /// By thread: what others have stored since its last access.
+    unseen: Vec<(u32, u64)>,
+}
+
+/// No thread.
+const NO_ONE: u32 = u32::MAX;
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            parts: FxHashMap::default(),
+            pairs: FxHashMap::default(),
+            writers: [NO_ONE; 64],
+            last: [NO_ONE; 2],
+            unseen: Vec::new(),
+        }
+    }
+}
+
+impl Line {
+    /// A thread accesses these bytes; the line was gone for it so many times, for their sake and for others'.
+    fn access(&mut self, thread: u32, bytes: u64, stores: bool, missed: [u64; 2]) {
+        let place = self.unseen.iter().position(|(of, _)| *of == thread).unwrap_or_else(|| {
+            self.unseen.push((thread, 0));
+            self.unseen.len() - 1
+        });
+        let unseen = std::mem::take(&mut self.unseen[place].1);
+        if missed != [0, 0] {
+            self.went(thread, bytes, unseen, missed);
+        }
+        if stores {
+            for (_, unseen) in self.unseen.iter_mut().filter(|(of, _)| *of != thread) {
+                *unseen |= bytes;
+            }
+            bits(bytes).for_each(|bit| self.writers[bit] = thread);
+            if self.last[0] != thread {
+                self.last = [thread, self.last[0]];
+            }
+        }
+    }
+
+    /// The line goes to a thread that had not seen these bytes.
+    fn went(&mut self, thread: u32, bytes: u64, unseen: u64, [truly, falsely]: [u64; 2]) {
+        let lacked = bytes & unseen;
+        let from = match bits(lacked).next() {
+            Some(bit) => self.writers[bit],
+            None => self.last[usize::from(self.last[0] == thread)],
+        };
+        if from == NO_ONE || from == thread {
+            return;
+        }
+        let stored = bits(unseen).filter(|&bit| self.writers[bit] == from).fold(0, |mask, bit| mask | 1 << bit);
+        let between = self.pairs.entry((thread.min(from), thread.max(from))).or_default();
+        between.truly += truly;
+        between.falsely += falsely;
+        if truly > 0 {
+            between.true_bytes |= lacked & stored;
+        }
+        if falsely > 0 {
+            let (own, other) = if thread < from { (0, 1) } else { (1, 0) };
+            between.false_bytes[own] |= bytes;
+            between.false_bytes[other] |= stored;
+        }
+    }
+}
+
+/// Places of the bits that are set.
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(bit)
+    })
+}
+
+/// The second pass: accesses to shared lines. Takes about 500 bytes for each of these, 100 for each part of one that a key
+/// accesses, and 60 for each two threads that took one from each other.
 #[derive(Debug)]
 pub struct SharedLines {
     line_shift: u32,
     simulation: Simulation,
-    lines: FxHashMap<u64, FxHashMap<Part, Uses>>,
+    lines: FxHashMap<u64, Box<Line>>,
     only_loaded: u64,
 }
 
@@ -183,11 +302,14 @@ impl Consumer for SharedLines {
                 let address = (line << self.line_shift) + u64::from(offset);
                 let cost = self.simulation.cost(&Access { address, bytes, ..*access });
                 let Some(line) = self.lines.get_mut(&line) else { continue };
-                let uses = line.entry(Part { offset, bytes, key, thread }).or_default();
+                let part = Part { offset, bytes, key, thread };
+                let uses = line.parts.entry(part).or_default();
                 uses.loads += u64::from(kind != AccessKind::Store);
                 uses.stores += u64::from(kind.stores());
                 uses.true_misses += cost.true_sharing;
                 uses.false_misses += cost.false_sharing;
+                let missed = [cost.true_sharing, cost.false_sharing];
+                line.access(thread, part.mask(1 << self.line_shift), kind.stores(), missed);
             }
         }
     }
@@ -204,18 +326,20 @@ impl SharedLines {
         self.only_loaded
     }
 
-    /// Lines in the order of their addresses, with their parts in order.
-    pub fn lines(&self) -> Vec<(u64, Vec<(Part, Uses)>)> {
+    /// Lines in the order of their addresses.
+    pub fn lines(&self) -> Vec<SharedLine> {
         let mut lines: Vec<_> = self
             .lines
             .iter()
-            .map(|(line, parts)| {
-                let mut parts: Vec<(Part, Uses)> = parts.iter().map(|(part, uses)| (*part, *uses)).collect();
+            .map(|(&number, line)| {
+                let mut parts: Vec<(Part, Uses)> = line.parts.iter().map(|(part, uses)| (*part, *uses)).collect();
                 parts.sort_unstable_by_key(|(part, _)| *part);
-                (*line, parts)
+                let mut pairs: Vec<_> = line.pairs.iter().map(|(pair, between)| (*pair, *between)).collect();
+                pairs.sort_unstable_by_key(|(pair, _)| *pair);
+                SharedLine { number, parts, pairs }
             })
             .collect();
-        lines.sort_unstable_by_key(|(line, _)| *line);
+        lines.sort_unstable_by_key(|line| line.number);
         lines
     }
 }
@@ -249,7 +373,55 @@ mod tests {
         // The first one lost the line to the second one three times, and never what it had read.
         let expected =
             vec![(part(0, 0), uses(4, 4, 0, 2)), (part(2, 0), uses(2, 0, 1, 0)), (part(1, 8), uses(2, 2, 0, 1))];
-        assert_eq!(shared.lines(), [(0, expected)]);
+        let [line] = &shared.lines()[..] else { panic!() };
+        assert_eq!((line.number, &line.parts), (0, &expected));
+        // In order: 1 stored at 8; 0 at 0, which 2 loads for the first time; 0 has the line again; 1 had lost it to 0; 0 to 1;
+        // 2 to 0.
+        let between = |truly, true_bytes, falsely, false_bytes| Between { truly, true_bytes, falsely, false_bytes };
+        let expected = [((0, 1), between(0, 0, 3, [0xff, 0xff00])), ((0, 2), between(1, 0xff, 0, [0, 0]))];
+        assert_eq!(line.pairs, expected);
+    }
+
+    type Pairs = Vec<(u64, (u32, u32), Between)>;
+
+    fn pairs_of(shared: &SharedLines) -> Pairs {
+        let lines = shared.lines().into_iter();
+        lines.flat_map(|line| line.pairs.into_iter().map(move |(pair, between)| (line.number, pair, between))).collect()
+    }
+
+    /// For each access to a line that its thread has accessed before: what others stored there since then, by a list of all
+    /// accesses. Caches hold all of it, so the line is gone where anybody stored.
+    fn by_looking_back(accesses: &[Access]) -> Pairs {
+        let mut found = std::collections::BTreeMap::<(u64, (u32, u32)), Between>::new();
+        let mut done: Vec<(u64, u32, Vec<u64>, bool)> = Vec::new();
+        let of_data = accesses.iter().filter(|access| access.kind != AccessKind::Fetch);
+        for (access, (line, first, count)) in
+            of_data.flat_map(|access| parts(access, 6).map(move |part| (access, part)))
+        {
+            let bytes: Vec<u64> = (first..first + count).map(u64::from).collect();
+            let before = done.iter().rposition(|(at, thread, ..)| *at == line && *thread == access.thread);
+            let since = before.map_or(&[][..], |before| &done[before + 1..]);
+            let stores: Vec<_> = since.iter().filter(|(at, .., stores)| *at == line && *stores).collect();
+            let last_of = |byte: u64| stores.iter().rev().find(|store| store.2.contains(&byte)).map(|store| store.1);
+            let by = |thread| move |byte: &u64| last_of(*byte) == Some(thread);
+            let mask = |bytes: Vec<u64>| bytes.into_iter().fold(0, |mask, byte| mask | 1_u64 << byte);
+            if let Some(last) = stores.last() {
+                let lacked = bytes.iter().find_map(|byte| last_of(*byte));
+                let from = lacked.unwrap_or(last.1);
+                let between = found.entry((line, (access.thread.min(from), access.thread.max(from)))).or_default();
+                if lacked.is_some() {
+                    between.truly += 1;
+                    between.true_bytes |= mask(bytes.iter().copied().filter(by(from)).collect());
+                } else {
+                    let own = usize::from(access.thread > from);
+                    between.falsely += 1;
+                    between.false_bytes[own] |= mask(bytes.clone());
+                    between.false_bytes[1 - own] |= mask((0..64).filter(by(from)).collect());
+                }
+            }
+            done.push((line, access.thread, bytes, access.kind.stores()));
+        }
+        found.into_iter().map(|((line, pair), between)| (line, pair, between)).collect()
     }
 
     proptest! {
@@ -285,14 +457,18 @@ mod tests {
                     only_loaded += 1;
                 }
             }
-            let found: Vec<_> = shared.lines().into_iter().map(|(line, parts)| {
+            let found: Vec<_> = shared.lines().into_iter().map(|line| {
                 let mut sum = Uses::default();
-                for (part, uses) in parts {
+                for (part, uses) in line.parts {
                     assert!(part.offset + part.bytes <= 64);
                     sum.add(uses);
                 }
-                (line, sum.loads, sum.stores)
+                let went = line.pairs.iter().map(|(_, between)| (between.truly, between.falsely));
+                let went = went.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+                assert_eq!(went, (sum.true_misses, sum.false_misses));
+                (line.number, sum.loads, sum.stores)
             }).collect();
+            prop_assert_eq!(pairs_of(&shared), by_looking_back(&accesses));
             prop_assert_eq!(found, expected);
             prop_assert_eq!(shared.only_loaded(), only_loaded);
         }

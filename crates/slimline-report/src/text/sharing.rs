@@ -9,7 +9,7 @@ use super::number::{count, plural};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, fold};
-use crate::sharing::{FalseRow, MemberRow, SharedRow, SharingReport, UsesRow};
+use crate::sharing::{FalseRow, MemberRow, NameRow, SharedRow, SharingReport, UsesRow};
 
 /// Threads, and lines of code, that are named.
 const MOST_NAMED: usize = 4;
@@ -30,8 +30,22 @@ pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt
     if report.only_loaded_lines > 0 {
         writeln!(out, "{} that several threads only loaded: no harm", lines(report.only_loaded_lines))?;
     }
+    if report.in_turn_lines > 0 {
+        let names: Vec<String> = report.in_turn.iter().take(MOST_NAMED).map(name).collect();
+        let others = if report.in_turn.len() > MOST_NAMED { ", …" } else { "" };
+        let used = lines(report.in_turn_lines);
+        fold(
+            out,
+            &format!("{used} that one thread used after the other: no harm ({}{others})", names.join(", ")),
+            0,
+            2,
+        )?;
+    }
     if report.shared.is_empty() && report.falsely_shared.is_empty() {
-        return writeln!(out, "Nothing that one thread stores is in a line that others use");
+        return match report.in_turn_lines {
+            0 => writeln!(out, "Nothing that one thread stores is in a line that others use"),
+            _ => writeln!(out, "No line went from thread to thread time and again"),
+        };
     }
     if !report.falsely_shared.is_empty() {
         writeln!(out, "\n{HEADING}False sharing: threads use other bytes of the same lines{HEADING:#}")?;
@@ -50,9 +64,9 @@ pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt
     Ok(())
 }
 
-fn name(member: &MemberRow) -> String {
-    let data = data_name(member.variable.as_deref(), &member.data);
-    match &member.field {
+fn name(row: &NameRow) -> String {
+    let data = data_name(row.variable.as_deref(), &row.data);
+    match &row.field {
         Some(field) => format!("{data}: {}", plain(field)),
         None => data,
     }
@@ -74,7 +88,7 @@ fn uses(total: &UsesRow, misses: Misses) -> String {
 }
 
 fn falsely(out: &mut impl Write, row: &FalseRow) -> fmt::Result {
-    let names: Vec<String> = row.sides.iter().map(name).collect();
+    let names: Vec<String> = row.sides.iter().map(|side| name(&side.name)).collect();
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}", names.join(" and "), plural(row.lines, "line"))?;
     writeln!(out, "  {}", uses(&row.total, OF_OTHER_BYTES))?;
     for side in &row.sides {
@@ -85,7 +99,7 @@ fn falsely(out: &mut impl Write, row: &FalseRow) -> fmt::Result {
 
 fn truly(out: &mut impl Write, row: &SharedRow) -> fmt::Result {
     let uniform = if row.uniform { "uniform" } else { "not uniform" };
-    writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}, {uniform}", name(&row.member), plural(row.lines, "line"))?;
+    writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}, {uniform}", name(&row.member.name), plural(row.lines, "line"))?;
     writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES))?;
     threads(out, &row.member, OF_THE_SAME_BYTES, false)?;
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
@@ -94,7 +108,7 @@ fn truly(out: &mut impl Write, row: &SharedRow) -> fmt::Result {
 /// Who does what, and where.
 fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: bool) -> fmt::Result {
     if is_named {
-        writeln!(out, "  {}", name(member))?;
+        writeln!(out, "  {}", name(&member.name))?;
     }
     let columns = [Column::Text("thread"), Column::Number("loads"), Column::Number("stores"), Column::Number("missed")];
     let mut rows = Rows::new(&columns, false);
@@ -118,7 +132,7 @@ fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: b
 #[cfg(test)]
 mod tests {
     use slimline_analyze::sharing::findings;
-    use slimline_simulate::access::Consumer as _;
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
     use slimline_simulate::sharing::LineFinder;
 
     use super::super::a_run;
@@ -127,10 +141,14 @@ mod tests {
     #[test]
     fn a_small_report() {
         let machine = a_run::machine();
+        // Behind all else two threads add to the same eight bytes, in turn.
+        let add =
+            |thread| Access { address: 0x20_0100, key: thread * 4 + 2, bytes: 8, thread, kind: AccessKind::Modify };
+        let accesses = [a_run::accesses(), [add(1), add(2)].repeat(9)].concat();
         let mut finder = LineFinder::new(machine.line_bytes());
-        finder.take(&a_run::accesses());
+        finder.take(&accesses);
         let mut lines = finder.finish(&machine, 3).unwrap();
-        lines.take(&a_run::accesses());
+        lines.take(&accesses);
         let origins = a_run::origins();
         let found = findings(&lines, &origins);
         let report = SharingReport::new(a_run::trace(), &machine.name, &lines, &found, &origins);

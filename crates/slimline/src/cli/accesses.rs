@@ -159,9 +159,11 @@ pub(crate) struct Reuse {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline share run.trace\n  \
         slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
-        Bytes that several threads use, and one stores to, are truly shared: uniformly where the thread with\n\
-        most accesses has less than twice as many as the next one. Where threads use other bytes of the same\n\
-        line, and one stores, the line is shared falsely.")]
+        Told are lines that two threads take from each other three times or more, and none of them in less than\n\
+        1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way.\n\
+        What one has stored and the other then accesses is truly shared: uniformly where the thread with most\n\
+        accesses to a byte has less than twice as many as the next one. Where the other one accesses different\n\
+        bytes of the line, it is shared falsely.")]
 pub(crate) struct Share {
     #[command(flatten)]
     pub(crate) input: AccessInput,

@@ -56,3 +56,31 @@ fn counters_in_one_line_are_falsely_shared_until_they_are_apart() {
     let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert_eq!((array(&report["shared"]).len(), array(&report["falsely_shared"]).len()), (0, 0), "{report}");
 }
+
+#[test]
+fn who_adds_up_at_the_end_shares_nothing() {
+    // A member for each of two threads; the third thread has none. Main clears both, and reads them when all have ended.
+    let source = by_three_threads(
+        "static struct { long a, b; } c __attribute__((aligned(64)));",
+        "*(volatile long *)(self == 0 ? &c.a : self == 1 ? &c.b : &self) += 1",
+    );
+    let read = "*(volatile long *)&c.a + *(volatile long *)&c.b > 0 ? 0 : 1";
+    let source = source
+        .replace("pthread_t threads[3];", "pthread_t threads[3]; *(volatile long *)&c.a = *(volatile long *)&c.b = 0;")
+        .replace("    return 0;\n", &format!("    return {read};\n"));
+    let directory = traced(&source);
+    let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    let of_c = |name: &str| {
+        let is_c = |row: &&Value| row.to_string().contains("program.c") && row.to_string().contains("\"c");
+        array(&report[name]).iter().filter(is_c).cloned().collect::<Vec<_>>()
+    };
+    assert!(of_c("shared").is_empty(), "{report}");
+    let [row] = &of_c("falsely_shared")[..] else { panic!("{report}") };
+    assert_eq!((&row["lines"], &row["apart_bytes"]), (&1.into(), &8.into()));
+    let threads: Vec<u64> = array(&row["sides"])
+        .iter()
+        .flat_map(|side| array(&side["threads"]))
+        .map(|thread| thread["stores"].as_u64().unwrap())
+        .collect();
+    assert_eq!(threads, [100_000, 100_000], "{row}");
+}
