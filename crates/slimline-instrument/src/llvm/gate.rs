@@ -317,12 +317,12 @@ impl Function<'_> {
 
 impl<'m> Gate<'m> {
     /// The function that gives the time stamp counter if the byte `offset` behind the gate is set, else `none`; to be inlined
-    /// everywhere. The counter is read once everything before it was.
+    /// everywhere. The counter is read once everything before it was, if `waits`; else it may be read before that.
     ///
     /// ```text
     /// i64 stamp() { if (gate[offset] == 0) return none; lfence(); return rdtsc(); }
     /// ```
-    pub fn add_stamp(self, offset: u64, none: u64) -> Stamp<'m> {
+    pub fn add_stamp(self, offset: u64, none: u64, waits: bool) -> Stamp<'m> {
         let module = self.0.module;
         let api = module.api();
         // SAFETY: everything is of this module and of the types that the functions ask for; the builder is ours.
@@ -350,7 +350,9 @@ impl<'m> Gate<'m> {
             (api.LLVMPositionBuilderAtEnd)(builder, alone);
             (api.LLVMBuildRet)(builder, module.constant(64, none));
             (api.LLVMPositionBuilderAtEnd)(builder, several);
-            (api.LLVMBuildCall2)(builder, fence_type, fence, null_mut(), 0, c"".as_ptr());
+            if waits {
+                (api.LLVMBuildCall2)(builder, fence_type, fence, null_mut(), 0, c"".as_ptr());
+            }
             let stamp = (api.LLVMBuildCall2)(builder, r#type, counter, null_mut(), 0, c"".as_ptr());
             (api.LLVMBuildRet)(builder, stamp);
             (api.LLVMDisposeBuilder)(builder);

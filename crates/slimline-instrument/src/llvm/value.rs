@@ -254,6 +254,15 @@ impl<'m> Value<'m> {
         }
     }
 
+    /// Whether other threads that see what it stores may see what this one did before: an atomic store, or a change that is
+    /// only that. What [acquires](Self::acquires) too, as most changes do, is told there.
+    pub fn releases(self) -> bool {
+        const ORDERS: [i32; 3] = [5, 6, 7]; // release, both, sequentially consistent
+        // SAFETY: those that have one ordering.
+        let has_order = || ORDERS.contains(&unsafe { (self.module.api().LLVMGetOrdering)(self.raw) });
+        self.does(&[Opcode::Store, Opcode::ReadModifyWrite]) && has_order() && !self.acquires()
+    }
+
     /// Inline assembly as it was written; empty where it is none.
     pub fn assembly(self) -> Cow<'m, str> {
         let mut bytes = 0;

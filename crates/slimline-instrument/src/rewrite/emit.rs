@@ -19,6 +19,8 @@ pub(super) struct Emitter<'m> {
     pub(super) room: Room<'m>,
     pub(super) gate: Gate<'m>,
     pub(super) stamp: Stamp<'m>,
+    /// The same that does not wait for what is before it.
+    pub(super) early_stamp: Stamp<'m>,
     /// What writes a record if the gate is open, by its number of words.
     pub(super) segments: RefCell<HashMap<usize, Segment<'m>>>,
 }
@@ -97,6 +99,7 @@ impl<'m> Emitter<'m> {
                 factors.into_iter().flatten().try_fold(unit, |product, factor| builder.product(product, factor))
             }
             Word::Stamp => Some(builder.call_stamp(self.stamp)),
+            Word::EarlyStamp => Some(builder.call_stamp(self.early_stamp)),
             Word::Frame => Some(builder.return_address_place()),
             Word::IfZero { status, place } => builder.pointer_if_zero(status, place),
         }

@@ -39,7 +39,7 @@ pub use own_allocators::{AllocatorRole, OwnAllocator, OwnAllocators};
 use plan::Planner;
 use rules::Rules;
 pub(crate) use rules::is_called_by_compiler;
-pub(crate) use synchronization::acquires;
+pub(crate) use synchronization::{acquires, releases};
 
 /// Thread-local: where the next word goes.
 pub const CURSOR: &CStr = c"__slimline_cursor";
@@ -208,8 +208,8 @@ fn insert(module: &Module<'_>, traced: &[Traced], told: &Told, origin: &Origin) 
     let cursor = module.add_thread_local_pointer(CURSOR);
     let room = module.add_room(NEXT_CHUNK, ROOM_BIT);
     let gate = module.add_gate(GATE);
-    let stamp = gate.add_stamp(SEVERAL_OFFSET as u64, NO_STAMP);
-    let emitter = Emitter { module, id, cursor, room, gate, stamp, segments: RefCell::default() };
+    let [stamp, early_stamp] = [true, false].map(|waits| gate.add_stamp(SEVERAL_OFFSET as u64, NO_STAMP, waits));
+    let emitter = Emitter { module, id, cursor, room, gate, stamp, early_stamp, segments: RefCell::default() };
     for plan in &plans {
         emitter.carry_out(plan);
     }

@@ -120,7 +120,7 @@ impl<'m, 't> Planner<'m, 't> {
     fn gather(&self, block: Block<'m>, gathered: &mut Gathered<'m>) {
         for instruction in block.instructions() {
             let deed = self.deed(instruction);
-            gathered.accesses += deed.before.len() + deed.after.len();
+            gathered.accesses += deed.before.len() + deed.after.len() + usize::from(deed.releases.is_some());
             gathered.calls |= deed.is_boundary;
             if instruction.is_call() {
                 gathered.returns_twice |= self.rules.returns_twice(instruction);
@@ -180,6 +180,12 @@ impl<'m, 't> Planner<'m, 't> {
             }
             let deed = self.deed(instruction);
             self.unlike.extend(deed.unlike.map(|name| written(&name).into_owned()));
+            if let Some(what) = &deed.releases {
+                // Time stamps are the first of their segments.
+                self.close(&mut segment, steps);
+                self.add(function, instruction, Touch::release(what), &mut segment, steps);
+                is_kept = false;
+            }
             for touch in deed.before {
                 self.add(function, instruction, touch, &mut segment, steps);
                 is_kept = false;
@@ -266,7 +272,12 @@ impl<'m, 't> Planner<'m, 't> {
         }
         let sites: Vec<_> = touches.iter().map(|touch| self.site(function, instruction, touch)).collect();
         let number = self.table.segment(sites);
-        let accesses = touches.into_iter().map(|touch| Access { at, words: touch.words }).collect();
+        let has_values = self.has_values;
+        let words = |touch: Touch<'m>| {
+            let value = touch.value.filter(|_| has_values).map(|(_, value)| Word::Bits(value));
+            touch.words.into_iter().chain(value).collect()
+        };
+        let accesses = touches.into_iter().map(|touch| Access { at, words: words(touch) }).collect();
         steps.push(Step::Segment { number, accesses });
     }
 

@@ -119,6 +119,58 @@ const FAMILIES: &[&str] = &[
     "_ZNSt3__117__assoc_sub_state",
 ];
 
+/// Functions behind which others may see what this thread did, beside those that wait for others: for these it is told by the same
+/// time where this thread's accesses ended.
+const GIVING: &[&str] = &[
+    "pthread_create",
+    "thrd_create",
+    "funlockfile",
+    "sem_post",
+    "write",
+    "writev",
+    "send",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "eventfd_write",
+    "mq_send",
+    "mq_timedsend",
+    "msgsnd",
+    "kill",
+    "tgkill",
+    "pthread_kill",
+    "__atomic_store",
+    "__cxa_guard_release",
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+    "__kmpc_end_critical",
+    "__kmpc_end_ordered",
+    "__kmpc_end_single",
+    "__kmpc_end_master",
+    "__kmpc_omp_task",
+    "omp_unset_lock",
+    "omp_unset_nest_lock",
+];
+
+/// How families of such functions begin.
+const GIVING_FAMILIES: &[&str] = &[
+    "pthread_mutex_unlock",
+    "pthread_rwlock_unlock",
+    "pthread_spin_unlock",
+    "pthread_cond_signal",
+    "pthread_cond_broadcast",
+    "mtx_unlock",
+    "cnd_signal",
+    "cnd_broadcast",
+    "__atomic_store_",
+    "__kmpc_end_reduce",
+    "_ZNSt18condition_variable10notify_",
+    "_ZNSt3__15mutex6unlockEv",
+];
+
+/// Of what acquires: what takes locks. A time before it would cost as much again, and what is done before a lock is mostly behind
+/// another one's end, which has a time.
+const LOCKS: &[&str] = &["lock", "__atomic_", "_once", "__cxa_guard", "__kmpc_critical", "__kmpc_dispatch_next"];
+
 /// Functions that call others in threads of their own, which wait in between where no instrumented code sees it.
 const BEGINNERS: &[&str] = &[
     "__kmpc_fork_call",
@@ -134,7 +186,13 @@ pub(crate) fn acquires(name: &str) -> bool {
     FUNCTIONS.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
-/// The same of inline assembly: it takes no lock without one of these instructions.
+/// Whether others may see behind the beginning of a function of this name what was done before it, or it waits for them.
+pub(crate) fn releases(name: &str) -> bool {
+    let waits = || acquires(name) && !LOCKS.iter().any(|part| name.contains(part));
+    GIVING.contains(&name) || GIVING_FAMILIES.iter().any(|family| name.starts_with(family)) || waits()
+}
+
+/// Whether inline assembly acquires: it takes no lock without one of these instructions.
 pub(super) fn assembly_acquires(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
     words.any(|word| word == "lock" || word.starts_with("xchg"))
@@ -166,6 +224,25 @@ mod tests {
         }
         for name in ["pthread_mutex_unlock", "pthread_create", "malloc", "reader", "__kmpc_end_critical", "sem_post"] {
             assert!(!acquires(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_release() {
+        for name in [
+            "pthread_mutex_unlock",
+            "pthread_barrier_wait",
+            "pthread_cond_wait",
+            "__atomic_store_8",
+            "sem_post",
+            "read",
+        ] {
+            assert!(releases(name), "{name}");
+        }
+        for name in
+            ["pthread_mutex_lock", "pthread_rwlock_rdlock", "malloc", "__atomic_load_8", "omp_set_lock", "unlocked"]
+        {
+            assert!(!releases(name), "{name}");
         }
     }
 

@@ -7,7 +7,7 @@ use slimline_trace::stream::sites::{SiteKind, ValueKind};
 
 use super::allocators::Allocator;
 use super::own_allocators::{AllocatorRole, OwnAllocator, OwnAllocators, OwnCall};
-use super::synchronization::{acquires, assembly_acquires};
+use super::synchronization::{acquires, assembly_acquires, releases};
 use crate::llvm::{Function, Module, Opcode, TypeKind, Value};
 
 /// A word of a record, as it is made of the program's values.
@@ -29,6 +29,8 @@ pub(super) enum Word<'m> {
     IfZero { status: Value<'m>, place: Value<'m> },
     /// The time, where any is needed.
     Stamp,
+    /// The same, or a bit earlier: before what is done here, but maybe before the end of what was done last.
+    EarlyStamp,
     /// What tells the function's call from all others that run: where its return address is.
     Frame,
 }
@@ -57,6 +59,8 @@ pub(super) struct Deed<'m> {
     pub(super) is_boundary: bool,
     /// What it returned and what may be seen now, told after it in one segment.
     pub(super) after: Vec<Touch<'m>>,
+    /// Others may see from it on what this thread did before, or it waits for others: what it is. The time is told before it.
+    pub(super) releases: Option<String>,
     /// The allocator of the program's own that it calls otherwise than its user tells, as that names it.
     pub(super) unlike: Option<String>,
 }
@@ -95,6 +99,12 @@ impl<'m> Touch<'m> {
     /// What others did before may be seen from here on.
     pub(super) fn acquire(what: &str) -> Self {
         Self::of_no_place(SiteKind::Acquire, vec![Word::Stamp], what)
+    }
+
+    /// Others may see from here on what was done before. What is done here is no earlier than the time; what was before may take
+    /// a bit longer, but not what others then see of it.
+    pub(super) fn release(what: &str) -> Self {
+        Self::of_no_place(SiteKind::Acquire, vec![Word::EarlyStamp], what)
     }
 
     /// A function is about to return.
@@ -161,7 +171,13 @@ impl<'m> Deed<'m> {
     pub(super) fn of(instruction: Value<'m>, attributes: &Attributes) -> Self {
         let mut deed = Self::to_memory(instruction, attributes);
         if instruction.acquires() {
-            deed.after.push(Touch::acquire(if deed.before.is_empty() { "fence" } else { "atomic" }));
+            // What it accesses comes behind the time, too: it may be what another thread had just stored.
+            let accesses = std::mem::take(&mut deed.before);
+            deed.after.push(Touch::acquire(if accesses.is_empty() { "fence" } else { "atomic" }));
+            deed.after.extend(accesses);
+        }
+        if instruction.releases() {
+            deed.releases = Some("atomic".to_owned());
         }
         deed
     }
@@ -237,8 +253,11 @@ impl<'m> Deed<'m> {
             && let Some(touch) = allocation_touch(call, allocator, &name)
         {
             deed.allocates(&name, allocator.resized().and_then(|block| call.operand(block)), touch);
-        } else if acquires(&name) {
-            deed.after.push(Touch::acquire(&name));
+        } else {
+            if acquires(&name) {
+                deed.after.push(Touch::acquire(&name));
+            }
+            deed.releases = releases(&name).then(|| name.to_string());
         }
         // Nothing can stand between a call that takes its function's place and the return; nor does a resize begin whose end
         // is not told.

@@ -1,7 +1,7 @@
 //! What several streams did, in one order.
 //!
 //! A record has no time of its own, but some have a time stamp (`SiteKind::Acquire`): those after which a thread may see
-//! what others did. Up to the next one a stream's records are a *stretch*, which knows nothing of others that is later than
+//! what others did, and those from which on others may see what it did. Up to the next one a stream's records are a *stretch*, which knows nothing of others that is later than
 //! its beginning. So stretches in the order in which they begin keep cause and effect in order: what a thread did before
 //! it gave a lock back is in a stretch that began before then, and who takes the lock begins one afterwards. The beginning
 //! of a chunk has a time stamp, too.

@@ -45,8 +45,9 @@ fn counters_in_one_line_are_falsely_shared_until_they_are_apart() {
         (&row["lines"], &row["apart_bytes"], &row["sides"][0]["variable"]),
         (&1.into(), &8.into(), &"packed".into())
     );
+    // In each of 100 rounds at least two of the three take the line from another one, however they are scheduled.
     let (true_misses, false_misses) = misses(row);
-    assert!(true_misses == 0 && false_misses > 1000, "{row}");
+    assert!(true_misses == 0 && false_misses > 150, "{row}");
     assert!(row["fix"].as_str().unwrap().contains("pad each to 64 bytes"), "{row}");
     let text = slimline(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
     assert!(text.contains("packed") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
@@ -83,4 +84,63 @@ fn who_adds_up_at_the_end_shares_nothing() {
         .map(|thread| thread["stores"].as_u64().unwrap())
         .collect();
     assert_eq!(threads, [100_000, 100_000], "{row}");
+}
+
+/// Two threads by turns; each loads first what the other one has stored, in one line, and stores its own then.
+const BY_TURNS: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+enum { TURNS = 3000 };
+static struct { volatile long own[2]; } pair __attribute__((aligned(64)));
+static struct { atomic_int of; int pad[15]; } turn __attribute__((aligned(64)));
+static pthread_mutex_t lock __attribute__((aligned(64))) = PTHREAD_MUTEX_INITIALIZER;
+static void step(long self) { pair.own[self] = pair.own[1 - self] + 1; }
+static void *begin(void *given) {
+    long self = (long)given;
+    for (int done = 0; done < TURNS; done++) {
+        ENTER
+        step(self);
+        LEAVE
+        for (volatile int work = 0; work < 20; work++);
+    }
+    return NULL;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, begin, (void *)i);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"#;
+
+#[test]
+fn what_is_handed_over_by_a_flag_or_a_lock_is_in_the_programs_order() {
+    let flag = [
+        "while (atomic_load_explicit(&turn.of, memory_order_acquire) != self) sched_yield();",
+        "atomic_store_explicit(&turn.of, 1 - self, memory_order_release);",
+    ];
+    let exchanged = [
+        "int want; while (want = self, !atomic_compare_exchange_strong(&turn.of, &want, 2)) sched_yield();",
+        "atomic_store(&turn.of, 1 - self);",
+    ];
+    let locked = ["pthread_mutex_lock(&lock);", "pthread_mutex_unlock(&lock); if (done % 16 == 0) sched_yield();"];
+    for (what, [enter, leave]) in [("flag", flag), ("exchanged", exchanged), ("locked", locked)] {
+        let directory = traced(&BY_TURNS.replace("ENTER", enter).replace("LEAVE", leave));
+        let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+        let of_pair = |name: &str| {
+            let is_it = |row: &&Value| row.to_string().contains("\"variable\":\"pair\"");
+            array(&report[name]).iter().find(is_it).cloned()
+        };
+        // Who comes next lacks what it loads first. One store or load in a wrong place would make the line be lost for the
+        // other eight bytes.
+        assert_eq!(of_pair("falsely_shared"), None, "{what}: {report}");
+        let row = of_pair("shared");
+        match what {
+            // How often it goes to the other one is up to the scheduler.
+            "locked" => assert!(row.is_none_or(|row| misses(&row).1 == 0), "{report}"),
+            // The first time of each is a first use.
+            _ => assert_eq!(misses(&row.unwrap()), (2 * 3000 - 2, 0), "{what}"),
+        }
+    }
 }

@@ -18,7 +18,9 @@ use slimline_trace::stream::hooks::module_of;
 use slimline_trace::stream::record::{MAX_SEGMENTS, SiteKind};
 use slimline_trace::wire::AllocatorRole;
 
-use crate::rewrite::{Allocator, INSTALL_HANDLERS, OwnAllocator, OwnAllocators, acquires, is_called_by_compiler};
+use crate::rewrite::{
+    Allocator, INSTALL_HANDLERS, OwnAllocator, OwnAllocators, acquires, is_called_by_compiler, releases,
+};
 use constants::Constants;
 use emit::{Asked, Emitter, Given, Record};
 
@@ -265,6 +267,10 @@ impl<'a> Unit<'a> {
                 "128" => 16,
                 _ => return None,
             };
+            // Others may see from it on what was done before.
+            if kind == SiteKind::Store {
+                self.acquire("an atomic operation");
+            }
             self.record(Record { is_atomic: true, ..Record::access(kind, bytes) });
         }
         self.emitter.line(&format!("call\t__slimline_atomic{name}@PLT"));
@@ -301,9 +307,14 @@ impl<'a> Unit<'a> {
                 self.record(Record { words: &copy, ..Record::of(SiteKind::Copy) });
             }
             "memset" | "__memset_chk" => self.record(Record { words: &fill, ..Record::of(SiteKind::Fill) }),
-            _ if acquires(name) => {
+            _ if acquires(name) || releases(name) => {
+                if releases(name) {
+                    self.acquire(name);
+                }
                 self.emitter.line(line.trim());
-                self.acquire(name);
+                if acquires(name) {
+                    self.acquire(name);
+                }
                 return true;
             }
             _ => {}
@@ -502,7 +513,9 @@ mod tests {
         assert_eq!(kinds(&[hook, "\tcall\tfree@PLT", "\tcall\tmemset"]), [(SiteKind::Free, 0), (SiteKind::Fill, 0)]);
         assert_eq!(kinds(&[hook, "\tcall\tpthread_mutex_lock@PLT"]), [(SiteKind::Acquire, 0)]);
         assert_eq!(kinds(&["\tcall\t__tsan_atomic32_fetch_add@PLT"]), [(SiteKind::Update, 4), (SiteKind::Acquire, 0)]);
-        assert_eq!(kinds(&["\tcall\t__tsan_atomic8_store@PLT"]), [(SiteKind::Store, 1)]);
+        assert_eq!(kinds(&["\tcall\t__tsan_atomic8_store@PLT"]), [(SiteKind::Acquire, 0), (SiteKind::Store, 1)]);
+        assert_eq!(kinds(&[hook, "\tcall\tpthread_mutex_unlock@PLT"]), [(SiteKind::Acquire, 0)]);
+        assert_eq!(kinds(&[hook, "\tcall\tpthread_barrier_wait"]), [(SiteKind::Acquire, 0), (SiteKind::Acquire, 0)]);
         let (code, _) = around(&[hook, "\tcall\tsigaction@PLT"]);
         assert!(code.iter().any(|line| line == "call\t__slimline_sigaction@PLT"));
         // A program's own assembly, and jumps, stay.
