@@ -9,7 +9,7 @@ use slimline_simulate::machine::Machine;
 use slimline_simulate::reuse::{EstimatedMisses, Histogram, MissRatios};
 
 use crate::full_trace::known;
-use crate::simulation::{AccessTrace, DataRow, data_row, file_and_line};
+use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line};
 
 /// Version of the JSON. 1: the first.
 pub const REUSE_SCHEMA: u32 = 1;
@@ -222,6 +222,36 @@ impl ReuseReport {
             total: exact_row(&sums.total, machine),
             data: sums.data.iter().map(|data| data_reuse(data, machine, origins)).collect(),
         }
+    }
+
+    /// As CSV: for each group of data a line of all of it (`data`), then one for each line of code with the one that used the
+    /// same before (`pair`; the latter is empty where there was none).
+    pub fn csv(&self) -> String {
+        fn number(number: Option<impl ToString>) -> String {
+            number.map_or_else(String::new, |number| number.to_string())
+        }
+        let mean = |mean: Option<f64>| mean.map_or_else(String::new, |mean| format!("{mean:.3}"));
+        let text = |text: &Option<String>| csv_cell(text.as_deref().unwrap_or_default());
+        let mut out = "row,data,type,use_file,use_line,reuse_file,reuse_line,count,distance,cycles_per_access,\
+                       numa_hit_ratio,cause,needed_bytes\n"
+            .to_owned();
+        for data in &self.data {
+            let name = format!("{},{}", text(&data.name), text(&data.data.type_name));
+            let ReuseRow { count, average_distance, needed_bytes, simulated, .. } = &data.reuse;
+            let cycles = mean(simulated.as_ref().map(|of| of.cycles_per_access));
+            let near = mean(simulated.as_ref().and_then(|of| of.numa_hit_ratio));
+            let cause = simulated.as_ref().and_then(|of| of.cause).unwrap_or_default();
+            let (distance, needed) = (mean(*average_distance), number(*needed_bytes));
+            out += &format!("data,{name},,,,,{count},{distance},{cycles},{near},{cause},{needed}\n");
+            for pair in &data.pairs {
+                let from = format!("{},{}", text(&pair.use_file), number(pair.use_line));
+                let to = format!("{},{}", text(&pair.file), number(pair.reuse_line));
+                let PairRow { distance, cycles_per_access, count, cause, .. } = pair;
+                let (distance, cause) = (mean(*distance), cause.unwrap_or_default());
+                out += &format!("pair,{name},{from},{to},{count},{distance},{cycles_per_access:.3},,{cause},\n");
+            }
+        }
+        out
     }
 
     /// As JSON, indented, with a line end.

@@ -6,7 +6,7 @@ use slimline_analyze::sharing::{FalselyShared, Member, SharedVariable, SharingFi
 use slimline_simulate::sharing::{SharedLines, Uses};
 
 use crate::full_trace::known;
-use crate::simulation::{AccessTrace, DataRow, data_row, file_and_line};
+use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line};
 
 /// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
 pub const SHARING_SCHEMA: u32 = 2;
@@ -156,6 +156,34 @@ impl SharingReport {
             shared: found.shared.iter().map(|shared| shared_row(shared, origins)).collect(),
             falsely_shared: found.falsely.iter().map(|falsely| false_row(falsely, line_bytes, origins)).collect(),
         }
+    }
+
+    /// As CSV, a line for each thread and what it shares. `number` is of what is shared together.
+    pub fn csv(&self) -> String {
+        let mut out =
+            "sharing,number,variable,field,process,thread,loads,stores,true_misses,false_misses,lines,writers,\
+                       uniform,apart_bytes,fix\n"
+                .to_owned();
+        let mut row =
+            |kind: &str, number: usize, member: &MemberRow, [lines, writers, uniform, apart]: [&str; 4], fix: &str| {
+                let name = |name: &Option<String>| csv_cell(name.as_deref().unwrap_or_default());
+                let (variable, field) = (name(&member.name.variable), name(&member.name.field));
+                for ThreadUses { process, tid, uses } in &member.threads {
+                    let UsesRow { loads, stores, true_misses, false_misses } = uses;
+                    out +=
+                        &format!("{kind},{number},{variable},{field},{process},{tid},{loads},{stores},{true_misses},");
+                    out += &format!("{false_misses},{lines},{writers},{uniform},{apart},{}\n", csv_cell(fix));
+                }
+            };
+        for (number, of) in (1..).zip(&self.falsely_shared) {
+            let told = [&of.lines.to_string(), "", "", &of.apart_bytes.to_string()];
+            of.sides.iter().for_each(|side| row("false", number, side, told, &of.fix));
+        }
+        for (number, of) in (1..).zip(&self.shared) {
+            let told = [&of.lines.to_string(), &of.writers.to_string(), &of.uniform.to_string(), ""];
+            row("true", number, &of.member, told, &of.fix);
+        }
+        out
     }
 
     /// As JSON, indented, with a line end.

@@ -141,6 +141,8 @@ pub struct RowCounts {
     pub served: Vec<u64>,
     /// Those that were not served by the memory near to the core.
     pub served_from_afar: u64,
+    /// Lines that its stores changed and that were written to memory.
+    pub memory_writes: u64,
     /// How much of the lines that it brought was used, where asked for.
     pub used: Option<UsedLines>,
 }
@@ -154,6 +156,8 @@ pub struct RowMisses {
     pub misses: u64,
     /// Why.
     pub classes: MissClasses,
+    /// Lines that these stores changed first and that it wrote farther: to a cache or to memory.
+    pub write_backs: u64,
 }
 
 /// Who misses.
@@ -169,6 +173,8 @@ pub struct Offender {
     pub accesses: u64,
     /// Misses of each cache that holds data, nearest first.
     pub misses: Vec<u64>,
+    /// Lines that each wrote farther after these stores had changed them.
+    pub write_backs: Vec<u64>,
 }
 
 /// What caches of a kind did, together.
@@ -272,20 +278,21 @@ impl SimulationReport {
         Self { schema: SIMULATION_SCHEMA, trace, machines: machines.collect() }
     }
 
-    /// Miss offenders as CSV, a line for each machine, variable, line of code and cache that missed.
+    /// Miss offenders as CSV, a line for each machine, variable, line of code and cache that missed, or wrote back what was changed.
     pub fn csv(&self) -> String {
-        let mut out = "machine,cache,variable,file,line,accesses,misses\n".to_owned();
+        let mut out = "machine,cache,variable,file,line,accesses,misses,write_backs\n".to_owned();
         for machine in &self.machines {
             let caches: Vec<&SimulatedCache> =
                 machine.caches.iter().filter(|cache| cache.holds != "instructions").collect();
             for offender in machine.by.iter().flat_map(|by| &by.offenders) {
-                let Offender { variable, file, line, accesses, misses } = offender;
+                let Offender { variable, file, line, accesses, misses, write_backs } = offender;
                 let texts = [variable, file].map(|text| csv_cell(text.as_deref().unwrap_or_default()));
                 let line = line.map_or_else(String::new, |line| line.to_string());
-                for (cache, misses) in caches.iter().zip(misses).filter(|(_, misses)| **misses > 0) {
+                let counts = caches.iter().zip(misses.iter().zip(write_backs));
+                for (cache, (misses, written)) in counts.filter(|(_, (misses, written))| **misses + **written > 0) {
                     let [variable, file] = &texts;
                     let [machine, cache] = [&machine.name, &cache.name].map(|name| csv_cell(name));
-                    out += &format!("{machine},{cache},{variable},{file},{line},{accesses},{misses}\n");
+                    out += &format!("{machine},{cache},{variable},{file},{line},{accesses},{misses},{written}\n");
                 }
             }
         }
@@ -400,8 +407,14 @@ fn breakdowns(outcome: &Outcome, origins: &Origins, asked: &Options) -> Breakdow
     let offenders = offenders(outcome, origins).into_iter().map(|row| {
         let (variable, line) = row.of;
         let (file, line) = file_and_line(origins.name(line));
-        let misses = path.iter().map(|&cache| row.counts.misses[cache].total()).collect();
-        Offender { variable: known(origins.name(variable)), file, line, accesses: row.counts.accesses(), misses }
+        Offender {
+            variable: known(origins.name(variable)),
+            file,
+            line,
+            accesses: row.counts.accesses(),
+            misses: path.iter().map(|&cache| row.counts.misses[cache].total()).collect(),
+            write_backs: path.iter().map(|&cache| row.counts.write_backs[cache]).collect(),
+        }
     });
     Breakdowns {
         data: data.collect(),
@@ -442,6 +455,7 @@ fn row_counts(outcome: &Outcome, counts: &Counts, total: &Counts, asked: &Option
             name: machine.caches[cache].name.clone(),
             misses: misses.total(),
             classes: miss_classes(misses, asked.classes),
+            write_backs: counts.write_backs[cache],
         }
     });
     RowCounts {
@@ -454,6 +468,7 @@ fn row_counts(outcome: &Outcome, counts: &Counts, total: &Counts, asked: &Option
         tlb_misses: counts.tlb_misses.clone(),
         served: counts.served_by_memory.clone(),
         served_from_afar: counts.served_from_afar,
+        memory_writes: counts.memory_writes,
         used: asked.used_bytes.then(|| UsedLines {
             lines: counts.fetched_lines,
             bytes: counts.fetched_lines * u64::from(machine.line_bytes()),

@@ -243,7 +243,9 @@ mod tests {
         let (found, origins) = (locality.finish().unwrap(), a_run::origins());
         let sums = findings(&found, &origins);
         let mut out = String::new();
-        reuse(&mut out, &ReuseReport::exact(a_run::trace(), &found, &sums, &origins), 3).unwrap();
+        let report = ReuseReport::exact(a_run::trace(), &found, &sums, &origins);
+        reuse(&mut out, &report, 3).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
+        insta::assert_snapshot!(report.csv());
     }
 }

@@ -155,5 +155,6 @@ mod tests {
         let mut out = String::new();
         sharing(&mut out, &report, 3).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
+        insta::assert_snapshot!(report.csv());
     }
 }

@@ -273,9 +273,11 @@ fn row_name(row: &SimulatedRow) -> String {
 
 fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[SimulatedRow], most: usize) -> fmt::Result {
     let Some(first) = all.first() else { return Ok(()) };
-    writeln!(out, "\n{HEADING}{title}: share of cycles; misses of each cache in 100 accesses{HEADING:#}")?;
+    let is_written = all.iter().any(|row| row.counts.memory_writes > 0);
+    let written = if is_written { ", lines written to memory" } else { "" };
+    writeln!(out, "\n{HEADING}{title}: share of cycles; misses of each cache{written} in 100 accesses{HEADING:#}")?;
     let has_callers = all.iter().filter_map(|row| row.data.as_ref()).any(|data| !data.callers.is_empty());
-    let numbers = first.counts.caches.len() + usize::from(first.counts.used.is_some());
+    let numbers = first.counts.caches.len() + usize::from(first.counts.used.is_some()) + usize::from(is_written);
     let mut columns = vec![
         Column::Shortened(column, if has_callers { with_callers(numbers) } else { ROW_COLUMNS }),
         Column::Number("share"),
@@ -285,6 +287,9 @@ fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[Simulat
     let names: Vec<String> = first.counts.caches.iter().map(|cache| plain(&cache.name)).collect();
     let has_used = first.counts.used.is_some();
     columns.extend(names.iter().map(|name| Column::Number(name)));
+    if is_written {
+        columns.push(Column::Number("written"));
+    }
     if has_used {
         columns.push(Column::Number("used"));
     }
@@ -299,6 +304,9 @@ fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[Simulat
             format!("{:.1}", counts.cycles as f64 / accesses),
         ];
         cells.extend(counts.caches.iter().map(|cache| percent(cache.misses as f64 / accesses)));
+        if is_written {
+            cells.push(percent(counts.memory_writes as f64 / accesses));
+        }
         if has_used {
             let used = counts.used.filter(|used| used.bytes > 0);
             cells.push(used.map_or_else(String::new, |used| percent(used.used_bytes as f64 / used.bytes as f64)));
@@ -318,16 +326,22 @@ fn why_by_data(
     most: usize,
 ) -> fmt::Result {
     let of = |row: &SimulatedRow| row.counts.caches[place].misses;
-    let mut all: Vec<&SimulatedRow> = data.iter().filter(|row| of(row) > 0).collect();
+    let is_told = |row: &&SimulatedRow| of(row) + row.counts.caches[place].write_backs > 0;
+    let mut all: Vec<&SimulatedRow> = data.iter().filter(is_told).collect();
     let Some(first) = all.first() else { return Ok(()) };
     let cache = plain(&first.counts.caches[place].name);
     all.sort_by_key(|row| std::cmp::Reverse(of(row)));
     writeln!(out, "\n{HEADING}Why {cache} missed, by data{HEADING:#}")?;
-    let columns = [&[Column::Shortened("data", ROW_COLUMNS), Column::Number("missed")], &classes(machine)[..]].concat();
+    let mut columns =
+        [&[Column::Shortened("data", ROW_COLUMNS), Column::Number("missed")], &classes(machine)[..]].concat();
+    let is_written = all.iter().any(|row| row.counts.caches[place].write_backs > 0);
+    columns.extend(is_written.then_some(Column::Number("written back")));
     let mut rows = Rows::new(&columns, false);
     for row in all.iter().take(most) {
         let cache = &row.counts.caches[place];
-        rows.push([vec![row_name(row), count(cache.misses)], class_cells(machine, &cache.classes)].concat());
+        let written = is_written.then(|| count(cache.write_backs));
+        let cells = vec![row_name(row), count(cache.misses)].into_iter();
+        rows.push(cells.chain(class_cells(machine, &cache.classes)).chain(written).collect());
     }
     rows.write(out, 2)?;
     more(out, all.len(), most)
@@ -387,6 +401,6 @@ mod tests {
         super::simulation(&mut out, &report, 3).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
         let csv = report.csv();
-        assert!(csv.contains("\ntwo nodes,L2,CDF,src/filter.c,280,128,16\n"), "{csv}");
+        assert!(csv.contains("\ntwo nodes,L1,counts,src/filter.c,301,80,40,39\n"), "{csv}");
     }
 }

@@ -204,21 +204,15 @@ impl Array {
     }
 
     /// That line is used again without anything to be told or done: it was used before, and a store to it is nobody else's
-    /// business.
+    /// business, nor the first that changes it.
     #[inline(always)]
-    pub(super) fn is_used_quietly(&mut self, at: u64, is_store: bool) -> bool {
+    pub(super) fn is_used_quietly(&self, at: u64, is_store: bool) -> bool {
         let newest = self.begin + self.sets.of(at);
         let word = self.word(newest);
         if word & !(DIRTY | QUIET) != packed(at) {
             return false;
         }
-        if is_store {
-            if word & QUIET == 0 {
-                return false;
-            }
-            self.set_word(newest, word | DIRTY);
-        }
-        true
+        !is_store || word & (DIRTY | QUIET) == DIRTY | QUIET
     }
 
     pub(super) fn flags(&self, place: usize) -> u64 {

@@ -91,6 +91,11 @@ pub struct Counts {
     pub served_by_memory: Vec<u64>,
     /// Those of them that were not served by the memory near to the core.
     pub served_from_afar: u64,
+    /// Changed lines that each cache wrote farther, in the machine's order: when they left, and when another core asked for them.
+    /// They are told of the store that changed them first.
+    pub write_backs: Vec<u64>,
+    /// Those that went to memory.
+    pub memory_writes: u64,
     /// Lines that came into first-level data caches and the bytes of them that were used while they were there, where
     /// that was asked for.
     pub fetched_lines: u64,
@@ -127,6 +132,8 @@ impl Counts {
             page_walks,
             served_by_memory,
             served_from_afar,
+            write_backs,
+            memory_writes,
             fetched_lines,
             used_bytes,
         } = self;
@@ -141,6 +148,8 @@ impl Counts {
         *page_walks += other.page_walks;
         served_by_memory.iter_mut().zip(&other.served_by_memory).for_each(|(sum, more)| *sum += more);
         *served_from_afar += other.served_from_afar;
+        write_backs.iter_mut().zip(&other.write_backs).for_each(|(sum, more)| *sum += more);
+        *memory_writes += other.memory_writes;
         *fetched_lines += other.fetched_lines;
         *used_bytes += other.used_bytes;
     }
@@ -183,7 +192,8 @@ pub(super) struct Counters {
     rows: Vec<Row>,
     /// By key, then cache.
     misses: Vec<Misses>,
-    /// By key: TLBs' misses, walks, each memory's lines, those from afar, lines fetched, bytes of them used.
+    /// By key: TLBs' misses, walks, each memory's lines, those from afar, lines fetched, bytes of them used, lines written
+    /// to memory, each cache's lines written back.
     rest: Vec<u64>,
     /// By [`Reference`]: cycles of a hit in the first level.
     hit_cycles: [u64; 3],
@@ -210,7 +220,7 @@ impl Counters {
     }
 
     fn width(&self) -> usize {
-        self.tlbs + self.memories + 4
+        self.tlbs + self.memories + 5 + self.caches
     }
 
     #[cold]
@@ -278,6 +288,14 @@ impl Counters {
         *self.rest(key, self.tlbs + self.memories + 3) += used_bytes;
     }
 
+    pub(super) fn memory_write(&mut self, key: u32) {
+        *self.rest(key, self.tlbs + self.memories + 4) += 1;
+    }
+
+    pub(super) fn write_back(&mut self, key: u32, cache: usize) {
+        *self.rest(key, self.tlbs + self.memories + 5 + cache) += 1;
+    }
+
     /// Where the counts of a key stand; `first` is the cache that all its accesses ask.
     pub(super) fn mark(&self, key: u32, first: Option<usize>) -> Mark {
         let Some(row) = self.rows.get(key as usize) else { return Mark::default() };
@@ -324,6 +342,7 @@ impl Counters {
             misses: vec![Misses::default(); self.caches],
             tlb_misses: vec![0; self.tlbs],
             served_by_memory: vec![0; self.memories],
+            write_backs: vec![0; self.caches],
             ..Counts::default()
         }
     }
@@ -354,6 +373,10 @@ impl Counters {
         counts.served_from_afar += last[0];
         counts.fetched_lines += last[1];
         counts.used_bytes += last[2];
+        counts.memory_writes += last[3];
+        for (sum, n) in counts.write_backs.iter_mut().zip(&last[4..]) {
+            *sum += n;
+        }
     }
 }
 

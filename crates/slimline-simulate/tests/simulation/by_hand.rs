@@ -50,6 +50,38 @@ fn a_counter_is_shared_truly() {
     assert_eq!((l1.total(), l1.cold, l1.coherence_true, l1.coherence_false), (20, 2, 18, 0));
 }
 
+/// What was changed is written back for who changed it first, not for who wants the room.
+#[test]
+fn who_changes_lines_has_them_written_back() {
+    let text = r#"
+        name = "small"
+        cache = [
+            { name = "L1", level = 1, holds = "data", size = 64, line = 64, ways = 1, latency = 1 },
+            { name = "L2", level = 2, size = 128, line = 64, ways = 2, latency = 10 },
+        ]
+        memory = [{ name = "DRAM", latency = 100 }]
+    "#;
+    let with_key = |key, kind, line: u64| Access { address: line * 64, bytes: 8, thread: 0, key, kind };
+    // 1 loads what 2 and then 3 store; 4 takes its place in the first level, 3 changes it again, 4 two more lines.
+    let accesses = [
+        with_key(1, Load, 0),
+        with_key(2, Store, 0),
+        with_key(3, Store, 0),
+        with_key(4, Load, 1),
+        with_key(3, Store, 0),
+        with_key(4, Load, 2),
+        with_key(4, Load, 3),
+    ];
+    let outcome = outcome(&Machine::parse(text).unwrap(), &Options::default(), &accesses);
+    let written = |key| {
+        let counts = outcome.of_key(key);
+        (counts.write_backs, counts.memory_writes)
+    };
+    // For 2 to the second level; for 3 there, and from there to memory.
+    assert_eq!([1, 2, 3, 4].map(written), [(vec![0, 0], 0), (vec![1, 0], 0), (vec![1, 1], 1), (vec![0, 0], 0),]);
+    assert_eq!((outcome.events()[0].write_backs, outcome.events()[1].write_backs), (2, 1));
+}
+
 /// Three lines in turn through a cache of two: all miss. In a cache of one way and two sets 0 and 2 push each other out,
 /// and a full associative one of two lines would keep them.
 #[test]

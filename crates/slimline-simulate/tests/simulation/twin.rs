@@ -125,6 +125,8 @@ pub(crate) struct Twin {
     homes: HashMap<u64, usize>,
     now: u64,
     pub(crate) counts: BTreeMap<u32, Counts>,
+    /// Whose store changed a line first.
+    changers: HashMap<u64, u32>,
     pub(crate) events: Vec<Events>,
     pub(crate) machine_events: MachineEvents,
 }
@@ -171,6 +173,7 @@ impl Twin {
             homes: HashMap::new(),
             now: 0,
             counts: BTreeMap::new(),
+            changers: HashMap::new(),
             events: vec![Events::default(); machine.caches.len()],
             machine_events: MachineEvents::default(),
             machine: machine.clone(),
@@ -198,6 +201,7 @@ impl Twin {
             misses: vec![Misses::default(); self.machine.caches.len()],
             tlb_misses: vec![0; self.machine.tlbs.len()],
             served_by_memory: vec![0; self.machine.memories.len()],
+            write_backs: vec![0; self.machine.caches.len()],
             ..Counts::default()
         };
         self.counts.entry(key).or_insert(none)
@@ -319,11 +323,11 @@ impl Twin {
             let way = self.caches[other].way(line).unwrap();
             if std::mem::take(&mut way.is_dirty) {
                 transferred = true;
-                self.events[self.caches[other].kind].write_backs += 1;
+                self.written_back(self.caches[other].kind, line);
                 let farther = self.farther(other);
                 match farther.into_iter().find(|&far| self.caches[far].holds(line)) {
                     Some(far) => self.caches[far].way(line).unwrap().is_dirty = true,
-                    None => self.machine_events.memory_writes += 1,
+                    None => self.written_to_memory(line),
                 }
             }
         }
@@ -432,7 +436,7 @@ impl Twin {
         }
         self.of_key(key).cycles += cycles;
         if is_store {
-            self.caches[way[0]].way(line).unwrap().is_dirty = true;
+            self.change(way[0], line, key);
         }
         if kind != AccessKind::Fetch
             && let Some((_, used)) = self.caches[way[0]].used.get_mut(&line)
@@ -455,7 +459,7 @@ impl Twin {
                 }
                 // A later line may have pushed it out again.
                 if step == 0 && kind == AccessKind::Store {
-                    self.caches[cache].way(line).unwrap().is_dirty = true;
+                    self.change(cache, line, key);
                 }
             }
             let Some(class) = first else {
@@ -549,7 +553,9 @@ impl Twin {
                 }
             }
         }
-        self.events[kind].write_backs += u64::from(is_dirty);
+        if is_dirty {
+            self.written_back(kind, line);
+        }
         for far in self.farther(cache) {
             if let Some(way) = self.caches[far].way(line) {
                 way.is_dirty |= is_dirty;
@@ -562,7 +568,29 @@ impl Twin {
                 return self.fill(far, line, is_dirty, false);
             }
         }
-        self.machine_events.memory_writes += u64::from(is_dirty);
+        if is_dirty {
+            self.written_to_memory(line);
+        }
+    }
+
+    /// A store changes a line in a first-level cache.
+    fn change(&mut self, cache: usize, line: u64, key: u32) {
+        let was_dirty = std::mem::replace(&mut self.caches[cache].way(line).unwrap().is_dirty, true);
+        if !was_dirty {
+            self.changers.insert(line, key);
+        }
+    }
+
+    fn written_back(&mut self, kind: usize, line: u64) {
+        self.events[kind].write_backs += 1;
+        let key = self.changers[&line];
+        self.of_key(key).write_backs[kind] += 1;
+    }
+
+    fn written_to_memory(&mut self, line: u64) {
+        self.machine_events.memory_writes += 1;
+        let key = self.changers[&line];
+        self.of_key(key).memory_writes += 1;
     }
 
     fn unasked(&mut self, core: usize, way: &[usize], step: usize, line: u64, key: u32, kind: AccessKind) {

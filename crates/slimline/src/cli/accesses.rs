@@ -132,7 +132,8 @@ fn size(text: &str) -> Result<NonZeroU64, String> {
         slimline trace -o run.trace -- ./program && slimline reuse run.trace\n  \
         slimline reuse run.trace --machine two-nodes.toml      near: share of accesses to the own node\n  \
         slimline reuse run.trace --sampled 10000               long runs, in bounded memory\n  \
-        slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n\n\
+        slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n  \
+        slimline reuse run.trace --format csv                  who reuses what: lines, distance, cycles\n\n\
         The distance of an access is the number of other lines accessed since the last access to its line, as\n\
         the cache that serves it has seen them: a fully associative cache of more lines than that keeps it.\n\
         Distances count lines of all data. Threads run on the machine's cores in turn.")]
@@ -147,8 +148,8 @@ pub(crate) struct Reuse {
     #[arg(long, value_name = "LINES", value_parser = sampled_lines)]
     pub(crate) sampled: Option<usize>,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    pub(crate) format: TableFormat,
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
@@ -171,8 +172,8 @@ pub(crate) struct Share {
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    pub(crate) format: TableFormat,
     /// Most of each sort of sharing
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,

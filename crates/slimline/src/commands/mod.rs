@@ -26,7 +26,7 @@ use slimline_instrument::driver::{HEADER, Language};
 use slimline_instrument::gcc::Compiler;
 use slimline_report::simulation::AccessTrace;
 
-use crate::cli::{Cli, Command, Format};
+use crate::cli::{Cli, Command, Format, TableFormat};
 use crate::say;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
@@ -74,6 +74,24 @@ fn show(
             let mut out = String::new();
             text(&mut out)?;
             print(&out)
+        }
+    }
+}
+
+/// The same with a table, which has no place for what is missing.
+fn show_table(
+    format: TableFormat,
+    trace: &AccessTrace,
+    json: impl FnOnce() -> String,
+    csv: impl FnOnce() -> String,
+    text: impl FnOnce(&mut String) -> fmt::Result,
+) -> anyhow::Result<()> {
+    match format {
+        TableFormat::Json => show(Format::Json, json, text),
+        TableFormat::Text => show(Format::Text, json, text),
+        TableFormat::Csv => {
+            say_missing(trace);
+            print(&csv())
         }
     }
 }

@@ -10,7 +10,7 @@ use slimline_report::text;
 use slimline_simulate::locality::Locality;
 use slimline_simulate::reuse::{SampledKey, SampledKeys};
 
-use super::show;
+use super::show_table;
 use crate::accesses;
 use crate::cli;
 use crate::machines::machine;
@@ -34,7 +34,8 @@ pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
             ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins)
         }
     };
-    show(options.format, || report.json(), |out| text::reuse(out, &report, options.rows))?;
+    let text = |out: &mut String| text::reuse(out, &report, options.rows);
+    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
     Ok(0)
 }
 

@@ -6,7 +6,7 @@ use slimline_report::sharing::SharingReport;
 use slimline_report::text;
 use slimline_simulate::sharing::LineFinder;
 
-use super::show;
+use super::show_table;
 use crate::accesses;
 use crate::cli;
 use crate::machines::machine;
@@ -23,6 +23,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let read = accesses::read(&options.input, &mut lines)?;
     let found = findings(&lines, &read.origins);
     let report = SharingReport::new(read.trace, &machine.name, &lines, &found, &read.origins);
-    show(options.format, || report.json(), |out| text::sharing(out, &report, options.rows))?;
+    let text = |out: &mut String| text::sharing(out, &report, options.rows);
+    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
     Ok(0)
 }

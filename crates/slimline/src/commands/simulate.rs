@@ -4,9 +4,9 @@ use slimline_report::simulation::SimulationReport;
 use slimline_report::text;
 use slimline_simulate::simulation::{LargePages, Options, Simulation};
 
-use super::{print, say_missing};
+use super::show_table;
 use crate::accesses;
-use crate::cli::{self, TableFormat};
+use crate::cli;
 use crate::machines::{machine, simulation};
 
 /// Passes a trace through machines, all in one go, and shows what became of it.
@@ -21,18 +21,7 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
     let read = accesses::read(&options.input, &mut simulations)?;
     let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
     let report = SimulationReport::new(read.trace, &outcomes, &read.origins, &simulated);
-    match options.format {
-        TableFormat::Json => print(&report.json())?,
-        TableFormat::Csv => {
-            // The table has no place for it.
-            say_missing(&report.trace);
-            print(&report.csv())?;
-        }
-        TableFormat::Text => {
-            let mut out = String::new();
-            text::simulation(&mut out, &report, options.rows)?;
-            print(&out)?;
-        }
-    }
+    let text = |out: &mut String| text::simulation(out, &report, options.rows);
+    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
     Ok(0)
 }

@@ -135,6 +135,9 @@ fn a_walk_by_columns_misses_as_its_closed_form_says() {
     // The line of a sum stays while a row is gone through, not while a column is.
     let sums = named(&by["data"], "sums");
     assert_eq!((&sums["kind"], &sums["stores"], misses(sums)), (&"heap".into(), &128.into(), vec![8 + 64, 8]));
+    // Stored to once by the rows, and once by the columns, whose last line stays; the second level has room for all of it.
+    assert_eq!((&sums["caches"][0]["write_backs"], &sums["memory_writes"]), (&(8 + 64 - 1).into(), &0.into()));
+    assert_eq!(grid["caches"][0]["write_backs"], 0);
     assert_eq!((&sums["allocated_at"]["line"], &sums["peak_bytes"]), (&22.into(), &512.into()));
     assert_eq!(misses(named(&by["functions"], "columns")), [4096 + 64, 0]);
     let line = by["lines"].as_array().unwrap().iter().find(|row| row["name"].as_str().unwrap().ends_with(":17"));
@@ -150,10 +153,10 @@ fn a_walk_by_columns_misses_as_its_closed_form_says() {
 
     let csv = slimline(directory.path(), &["simulate", "run.trace", "--machine", "full.toml", "--format", "csv"]);
     let rows: Vec<&str> = csv.lines().collect();
-    assert_eq!(rows[0], "machine,cache,variable,file,line,accesses,misses");
-    assert!(rows[1].starts_with("full,L1,grid,") && rows[1].ends_with("program.c,9,4096,512"), "{csv}");
-    assert!(rows[2].starts_with("full,L2,grid,") && rows[2].ends_with("program.c,9,4096,512"), "{csv}");
-    assert!(rows.iter().any(|row| row.ends_with("program.c,17,4096,4096")), "{csv}");
+    assert_eq!(rows[0], "machine,cache,variable,file,line,accesses,misses,write_backs");
+    assert!(rows[1].starts_with("full,L1,grid,") && rows[1].ends_with("program.c,9,4096,512,0"), "{csv}");
+    assert!(rows[2].starts_with("full,L2,grid,") && rows[2].ends_with("program.c,9,4096,512,0"), "{csv}");
+    assert!(rows.iter().any(|row| row.ends_with("program.c,17,4096,4096,0")), "{csv}");
     let text = slimline(directory.path(), &["simulate", "run.trace", "--machine", "full.toml", "--classes"]);
     assert!(text.contains("\nBy data: ") && text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }

@@ -88,6 +88,7 @@ impl Hierarchy {
             directory,
             homes: Homes::new(machine),
             used: used_bytes.then(UsedBytes::default),
+            changers: Vec::new(),
             line_shift: machine.line_bytes().trailing_zeros(),
             transfer_cycles: machine.transfer_cycles.map(u64::from),
             counters: Counters::new(machine),

@@ -57,7 +57,8 @@ impl Hierarchy {
             cache.array.mark(place, 0, DIRTY | QUIET);
             if was_dirty {
                 transferred = true;
-                self.events[cache.kind].write_backs += 1;
+                let kind = cache.kind;
+                self.written_back(kind, line);
                 self.write_back(other, line);
             }
         }
@@ -88,7 +89,7 @@ impl Hierarchy {
                 return;
             }
         }
-        self.machine_events.memory_writes += 1;
+        self.written_to_memory(line);
     }
 
     /// Nearer caches of the same cores that hold a line, into `found`.

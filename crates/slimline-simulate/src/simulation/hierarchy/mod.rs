@@ -88,6 +88,8 @@ pub(super) struct Hierarchy {
     directory: Directory,
     homes: Homes,
     used: Option<UsedBytes>,
+    /// By line: the key of the store that changed it first since it last came to a first level unchanged.
+    changers: Vec<u32>,
     line_shift: u32,
     transfer_cycles: Option<u64>,
     pub(super) counters: Counters,
@@ -112,6 +114,7 @@ impl Hierarchy {
     /// Entries are made wider where they have to be.
     #[cold]
     fn new_block(&mut self, line: Line) {
+        self.changers.resize(self.changers.len() + BLOCK_LINES as usize, 0);
         if !self.is_wide && line.number / BLOCK_LINES * BLOCK_LINES + BLOCK_LINES > MOST_NARROW {
             self.is_wide = true;
             self.caches.iter_mut().for_each(|cache| cache.array.widen());
@@ -138,9 +141,9 @@ impl Hierarchy {
 
     /// Whether nothing changes but a count: see [`Array::is_used_quietly`].
     #[inline(always)]
-    pub(super) fn is_used_quietly(&mut self, core: usize, at: u64, kind: Reference) -> bool {
+    pub(super) fn is_used_quietly(&self, core: usize, at: u64, kind: Reference) -> bool {
         let first = self.firsts[core][usize::from(kind == Reference::Fetch)];
-        let cache = &mut self.caches[first as usize];
+        let cache = &self.caches[first as usize];
         if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(at)) {
             return false;
         }
@@ -174,6 +177,10 @@ impl Hierarchy {
         let array = &self.caches[first as usize].array;
         let found = array.find(line);
         // Nobody else has to do with it where the first level has what is loaded, or may change it.
+        if is_store && found.is_some_and(|place| array.flags(place) & DIRTY == 0) {
+            self.changers[line.number as usize] = lookup.key;
+        }
+        let array = &self.caches[first as usize].array;
         let is_own = found.is_some_and(|place| !is_store || array.flags(place) & QUIET != 0);
         let (missed, was_unasked) = if is_own {
             let was_unasked = self.hit(first, line, found.unwrap_or_default(), if is_store { DIRTY } else { 0 });
@@ -209,6 +216,10 @@ impl Hierarchy {
             let mut missed = None;
             for line in [line, second] {
                 let is_shared = self.enter(core, line);
+                let array = &self.caches[number as usize].array;
+                if state & DIRTY != 0 && array.find(line).is_none_or(|place| array.flags(place) & DIRTY == 0) {
+                    self.changers[line.number as usize] = key;
+                }
                 if let Some(place) = self.caches[number as usize].array.find(line) {
                     self.hit(number, line, place, state & DIRTY);
                 } else {
@@ -296,11 +307,13 @@ impl Hierarchy {
         let Lookup { core, line, kind, key, .. } = *lookup;
         let server = self.way(lookup).get(missed).copied();
         let mut state = state;
+        let given = server.map_or(0, |server| self.give(server, line));
+        if kind == Reference::Store && given & DIRTY == 0 {
+            self.changers[line.number as usize] = key;
+        }
+        state |= given;
         let mut cycles = match server {
-            Some(server) => {
-                state |= self.give(server, line);
-                self.caches[server as usize].latency_cycles
-            }
+            Some(server) => self.caches[server as usize].latency_cycles,
             None => {
                 let (memory, cycles, is_near) = self.homes.serve(core, line.at << self.line_shift);
                 self.counters.memory(key, memory, is_near);
@@ -376,7 +389,9 @@ impl Hierarchy {
             }
             self.list = nearer;
         }
-        self.events[kind].write_backs += u64::from(is_dirty);
+        if is_dirty {
+            self.written_back(kind, line);
+        }
         if !is_dirty && !self.caches[number as usize].has_exclusive_behind {
             return;
         }
@@ -395,7 +410,21 @@ impl Hierarchy {
                 return;
             }
         }
-        self.machine_events.memory_writes += u64::from(is_dirty);
+        if is_dirty {
+            self.written_to_memory(line);
+        }
+    }
+
+    /// A cache of this kind wrote a changed line farther: for the store that changed it.
+    fn written_back(&mut self, kind: usize, line: Line) {
+        self.events[kind].write_backs += 1;
+        self.counters.write_back(self.changers[line.number as usize], kind);
+    }
+
+    /// A changed line was written to memory.
+    fn written_to_memory(&mut self, line: Line) {
+        self.machine_events.memory_writes += 1;
+        self.counters.memory_write(self.changers[line.number as usize]);
     }
 
     /// Takes a line out of a cache.
