@@ -66,6 +66,20 @@ impl LineFinder {
         Self { line_shift: line_bytes.trailing_zeros(), pages: FxHashMap::default() }
     }
 
+    /// A thread accesses a line. The thread that had it alone, where it is shared from now on.
+    fn is_shared_now(&mut self, line: u64, thread: u32, stores: bool) -> Option<u32> {
+        let page = self.pages.entry(line / PAGE_LINES as u64);
+        let owners = page.or_insert_with(|| Box::new([Owner::NOBODY; PAGE_LINES]));
+        let owner = &mut owners[(line % PAGE_LINES as u64) as usize];
+        let before = std::mem::replace(owner, owner.after(thread, stores));
+        (owner.is_shared() && !before.is_shared()).then_some(before.0 & !Owner::STORED)
+    }
+
+    fn owner(&self, line: u64) -> Owner {
+        let owners = self.pages.get(&(line / PAGE_LINES as u64));
+        owners.map_or(Owner::NOBODY, |owners| owners[(line % PAGE_LINES as u64) as usize])
+    }
+
     /// The second pass over what was found here: lines that several threads accessed, and one stored to. Each of so many
     /// threads has a core with a first level as the machine's for itself.
     ///
@@ -84,7 +98,7 @@ impl LineFinder {
                 }
             }
         }
-        Ok(SharedLines { line_shift, simulation, lines, only_loaded })
+        Ok(SharedLines { line_shift, simulation, lines, only_loaded, finder: None })
     }
 }
 
@@ -117,10 +131,7 @@ impl Consumer for LineFinder {
     fn take(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             for (line, ..) in parts(access, self.line_shift) {
-                let page = self.pages.entry(line / PAGE_LINES as u64);
-                let owners = page.or_insert_with(|| Box::new([Owner::NOBODY; PAGE_LINES]));
-                let owner = &mut owners[(line % PAGE_LINES as u64) as usize];
-                *owner = owner.after(access.thread, access.kind.stores());
+                self.is_shared_now(line, access.thread, access.kind.stores());
             }
         }
     }
@@ -292,7 +303,12 @@ pub struct SharedLines {
     simulation: Simulation,
     lines: FxHashMap<u64, Box<Line>>,
     only_loaded: u64,
+    /// Finds the lines itself.
+    finder: Option<LineFinder>,
 }
+
+/// Cores of a run whose threads are not known before: of more threads some have the same.
+const LIVE_CORES: u32 = 64;
 
 impl Consumer for SharedLines {
     fn take(&mut self, accesses: &[Access]) {
@@ -301,6 +317,12 @@ impl Consumer for SharedLines {
             for (line, offset, bytes) in parts(access, self.line_shift) {
                 let address = (line << self.line_shift) + u64::from(offset);
                 let cost = self.simulation.cost(&Access { address, bytes, ..*access });
+                if let Some(finder) = &mut self.finder
+                    && let Some(owner) = finder.is_shared_now(line, thread, kind.stores())
+                {
+                    // It has seen what there is.
+                    self.lines.insert(line, Box::new(Line { unseen: vec![(owner, 0)], ..Line::default() }));
+                }
                 let Some(line) = self.lines.get_mut(&line) else { continue };
                 let part = Part { offset, bytes, key, thread };
                 let uses = line.parts.entry(part).or_default();
@@ -316,6 +338,18 @@ impl Consumer for SharedLines {
 }
 
 impl SharedLines {
+    /// What is found in one pass, where there can be no second one: of each line what happens from when a second thread comes.
+    /// Lines that are only loaded are kept, too. Of more than [`LIVE_CORES`] threads several have one first level.
+    ///
+    /// # Errors
+    /// As [`Machine::check`].
+    pub fn in_one_pass(machine: &Machine) -> Result<Self, MachineError> {
+        let finder = LineFinder::new(machine.line_bytes());
+        let simulation = Simulation::new(&of_threads(machine, LIVE_CORES), &Options::default())?;
+        let lines = FxHashMap::default();
+        Ok(Self { line_shift: finder.line_shift, simulation, lines, only_loaded: 0, finder: Some(finder) })
+    }
+
     /// Bytes of a line.
     pub fn line_bytes(&self) -> u32 {
         1 << self.line_shift
@@ -323,7 +357,13 @@ impl SharedLines {
 
     /// Lines that several threads only loaded: these share them without harm.
     pub fn only_loaded(&self) -> u64 {
-        self.only_loaded
+        let all = self.finder.iter().flat_map(|finder| finder.pages.values()).flat_map(|owners| owners.iter());
+        self.only_loaded + all.filter(|owner| owner.is_shared() && !owner.is_stored()).count() as u64
+    }
+
+    /// Whether one stores to the line.
+    fn is_stored(&self, line: u64) -> bool {
+        self.finder.as_ref().is_none_or(|finder| finder.owner(line).is_stored())
     }
 
     /// Lines in the order of their addresses.
@@ -331,6 +371,7 @@ impl SharedLines {
         let mut lines: Vec<_> = self
             .lines
             .iter()
+            .filter(|(line, _)| self.is_stored(**line))
             .map(|(&number, line)| {
                 let mut parts: Vec<(Part, Uses)> = line.parts.iter().map(|(part, uses)| (*part, *uses)).collect();
                 parts.sort_unstable_by_key(|(part, _)| *part);
@@ -425,6 +466,36 @@ mod tests {
     }
 
     proptest! {
+        /// Of a line that two threads have accessed before, one pass tells of all that follows what two passes tell.
+        #[test]
+        fn one_pass_tells_the_same(
+            accesses in prop::collection::vec((0_u64..600, 1_u32..40, 0_u32..3, kinds()), 0..60),
+        ) {
+            let accesses: Vec<Access> = accesses.into_iter().map(|(address, bytes, thread, kind)| {
+                Access { address, bytes, thread, key: thread, kind }
+            }).collect();
+            let machine = Machine::named("valgrind").unwrap();
+            let mut finder = LineFinder::new(64);
+            finder.take(&accesses);
+            let mut two = finder.finish(&machine, 3).unwrap();
+            two.take(&accesses);
+            let mut one = SharedLines::in_one_pass(&machine).unwrap();
+            accesses.chunks(7).for_each(|part| one.take(part));
+            prop_assert_eq!(one.only_loaded(), two.only_loaded());
+            prop_assert_eq!(pairs_of(&one), pairs_of(&two));
+            let (one, two) = (one.lines(), two.lines());
+            prop_assert_eq!(one.len(), two.len());
+            for (one, two) in one.iter().zip(&two) {
+                let of = |line: &SharedLine, thread| {
+                    let parts = line.parts.iter().filter(move |(part, _)| part.thread == thread);
+                    parts.map(|(_, uses)| uses.count()).sum::<u64>()
+                };
+                // What is lacking is what one thread did alone.
+                let lacking = (0..3).filter(|&thread| of(one, thread) < of(two, thread)).count();
+                prop_assert!(one.number == two.number && lacking <= 1);
+            }
+        }
+
         /// As a list of all accesses tells.
         #[test]
         fn as_a_list_tells(

@@ -1,14 +1,17 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
+mod live;
+
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::origins::Origins;
-use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses};
+use slimline_collect::{AddressFormat, TraceOutcome, TracedAccess, TracedKind, read_addresses};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_simulate::interleave::Interleaver;
@@ -24,11 +27,26 @@ pub(crate) struct Accesses {
     pub(crate) trace: AccessTrace,
     /// What the accesses' keys stand for.
     pub(crate) origins: Origins,
+    pub(crate) ended: Ended,
+}
+
+/// How the program ended that ran for it.
+pub(crate) struct Ended(Option<TraceOutcome>);
+
+impl Ended {
+    /// The exit status; where a program ran for it, this process ends as that ended.
+    pub(crate) fn status(&self) -> u8 {
+        self.0.as_ref().map_or(0, |outcome| outcome.exit())
+    }
 }
 
 /// Reads all accesses, and hands them on in one order.
 pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
-    if input.trace.is_dir() { recorded(input, AttributedAccesses::new(), consumer) } else { addresses(input, consumer) }
+    if input.live || input.trace().is_dir() {
+        attributed(input, AttributedAccesses::new(), consumer)
+    } else {
+        addresses(input, consumer)
+    }
 }
 
 /// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
@@ -37,20 +55,31 @@ pub(crate) fn read_with_parts(
     bytes: NonZeroU64,
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
-    if !input.trace.is_dir() {
+    if !input.live && !input.trace().is_dir() {
         must_be_there(input)?;
-        bail!("{}: tells no data: wanted is what slimline trace -o wrote", input.trace.display());
+        bail!("{}: tells no data: wanted is what slimline trace -o wrote", input.trace().display());
     }
-    recorded(input, AttributedAccesses::with_parts(bytes), consumer)
+    attributed(input, AttributedAccesses::with_parts(bytes), consumer)
 }
 
-fn recorded(
+fn attributed(
     input: &AccessInput,
     accesses: AttributedAccesses,
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
-    let mut accesses = if input.callers { accesses.by_callers() } else { accesses };
-    let directory = &*input.trace;
+    let accesses = if input.callers { accesses.by_callers() } else { accesses };
+    if input.live {
+        live::read(&input.command, accesses, consumer)
+    } else {
+        recorded(input.trace(), accesses, consumer)
+    }
+}
+
+fn recorded(
+    directory: &Path,
+    mut accesses: AttributedAccesses,
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<Accesses> {
     let recording = Recording::open(directory)?;
     let mut trace = AccessTrace {
         file: directory.display().to_string(),
@@ -80,13 +109,20 @@ fn recorded(
         bail!("{}: holds no access: the program's instrumented code made none", directory.display());
     }
     trace.threads = Some(origins.threads().len() as u64);
-    Ok(Accesses { trace, origins })
+    Ok(Accesses { trace, origins, ended: Ended(None) })
 }
 
 /// What is missing of a recorded trace, in words.
 fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccesses) -> Vec<String> {
     let mut missing = not_recorded(recording);
     missing.extend(undecoded(decoder));
+    missing.extend(unknown(accesses));
+    missing
+}
+
+/// What is not known of the accesses, in words.
+fn unknown(accesses: &AttributedAccesses) -> Vec<String> {
+    let mut missing = Vec::new();
     for (count, what) in [
         (accesses.untraced(), "inline assembly and the like ran # times; what it accessed is not known"),
         (accesses.unknown_frees(), "# blocks were freed whose allocation was not traced"),
@@ -101,12 +137,12 @@ fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccess
 
 /// What is not there is told as such, and how to make it.
 fn must_be_there(input: &AccessInput) -> anyhow::Result<()> {
-    let file = input.trace.display();
-    match input.trace.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound && input.trace.as_os_str() != "-" => {
+    let file = input.trace().display();
+    match input.trace().metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound && input.trace().as_os_str() != "-" => {
             bail!("{file}: No such file or directory (write a trace with: slimline trace -o DIR -- COMMAND)")
         }
-        Err(error) if input.trace.as_os_str() != "-" => Err(error).with_context(|| file.to_string()),
+        Err(error) if input.trace().as_os_str() != "-" => Err(error).with_context(|| file.to_string()),
         _ => Ok(()),
     }
 }
@@ -115,7 +151,7 @@ fn must_be_there(input: &AccessInput) -> anyhow::Result<()> {
 fn addresses(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
     must_be_there(input)?;
     if input.callers {
-        bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace.display());
+        bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace().display());
     }
     let mut batch = Vec::new();
     let mut take = |accesses: &[TracedAccess]| {
@@ -127,12 +163,16 @@ fn addresses(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result
         TraceFormat::Lackey => AddressFormat::Lackey,
         TraceFormat::Din => AddressFormat::Din,
     });
-    let file = input.trace.display().to_string();
-    let format = match read_addresses(&input.trace, format, &mut take).with_context(|| file.clone())? {
+    let file = input.trace().display().to_string();
+    let format = match read_addresses(input.trace(), format, &mut take).with_context(|| file.clone())? {
         AddressFormat::Lackey => "lackey",
         AddressFormat::Din => "din",
     };
-    Ok(Accesses { trace: AccessTrace { file, format, ..AccessTrace::default() }, origins: Origins::default() })
+    Ok(Accesses {
+        trace: AccessTrace { file, format, ..AccessTrace::default() },
+        origins: Origins::default(),
+        ended: Ended(None),
+    })
 }
 
 fn access(traced: &TracedAccess) -> Access {

@@ -20,7 +20,8 @@ use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter};
 use slimline_trace::stream::sites::Module;
 
-use self::analyst::{Analyst, Analyzed, Parts, Work};
+pub(crate) use self::analyst::Parts;
+use self::analyst::{Analyst, Analyzed, Work};
 use crate::hooked::HookTables;
 
 /// Analyzes chunks as they come.
@@ -299,12 +300,12 @@ pub(crate) fn not_recorded(recording: &Recording) -> Vec<String> {
 }
 
 /// As it is told in reports.
-fn missing_of(pid: u32, what: &str) -> String {
+pub(crate) fn missing_of(pid: u32, what: &str) -> String {
     format!("process {pid}: {what}")
 }
 
 /// What is missing of a process, in words.
-fn lost(end: &ProcessEnd) -> Vec<String> {
+pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
     let mut missing = Vec::new();
     if let Some(failure) = &end.failure {
         missing.push(format!("it was not traced, or not all of it: {failure}"));

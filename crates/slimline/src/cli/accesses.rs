@@ -1,7 +1,8 @@
 //! The command line of what reads accesses: traces, and files of other tools.
 
+use std::ffi::OsString;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -11,6 +12,7 @@ use super::{Format, rows};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline simulate run.trace\n  \
+        slimline simulate --live -- ./program\n  \
         slimline simulate run.trace --machine host --machine big.toml --classes --used-bytes\n  \
         slimline simulate run.trace --format csv       who misses: variable, file, line\n  \
         valgrind --tool=lackey --trace-mem=yes --log-file=run.lackey ./program\n  \
@@ -45,6 +47,7 @@ pub(crate) struct Simulate {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline histogram run.trace\n  \
+        slimline histogram --live -- ./program\n  \
         slimline histogram run.trace --part 4K --data grid --data table.c:37\n  \
         slimline histogram run.trace --format svg > parts.svg\n\n\
         Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static\n\
@@ -75,6 +78,7 @@ pub(crate) struct Histogram {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline place run.trace --machine pena-sp\n  \
+        slimline place --machine pena-sp --live -- ./program\n  \
         slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n\n\
         The machine has a memory that is limited and faster than those near to its cores (docs/machines.md). What is\n\
         saved are the lines that the others served, times the difference of latencies: caches miss what they missed.\n\
@@ -130,6 +134,7 @@ fn size(text: &str) -> Result<NonZeroU64, String> {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline reuse run.trace\n  \
+        slimline reuse --live -- ./program\n  \
         slimline reuse run.trace --machine two-nodes.toml      near: share of accesses to the own node\n  \
         slimline reuse run.trace --sampled 10000               long runs, in bounded memory\n  \
         slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n  \
@@ -159,6 +164,7 @@ pub(crate) struct Reuse {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline share run.trace\n  \
+        slimline share --live -- ./program\n  \
         slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
         Told are lines that two threads take from each other three times or more, and none of them in less than\n\
         1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way.\n\
@@ -184,14 +190,33 @@ pub(crate) struct Share {
 pub(crate) struct AccessInput {
     /// Directory that `slimline trace -o` wrote, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard
     /// input
-    #[arg(value_name = "TRACE")]
-    pub(crate) trace: PathBuf,
+    #[arg(value_name = "TRACE", required_unless_present = "live")]
+    trace: Option<PathBuf>,
+    /// Run a program that was compiled with `slimline cc`, `gcc` or `cargo`, and take its accesses as they come: nothing is written
+    /// to disk, and memory grows with the data that is accessed, not with the run
+    #[arg(long, requires = "command", conflicts_with_all = ["trace", "from"])]
+    pub(crate) live: bool,
     /// How a file is written, where its first line does not tell
     #[arg(long, value_enum)]
     pub(crate) from: Option<TraceFormat>,
     /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates
     #[arg(long)]
     pub(crate) callers: bool,
+    /// With --live: program and its arguments
+    #[arg(last = true, conflicts_with = "trace", value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl AccessInput {
+    /// What `slimline trace -o` wrote.
+    pub(crate) fn written(trace: &Path, callers: bool) -> Self {
+        Self { trace: Some(trace.to_owned()), live: false, from: None, callers, command: Vec::new() }
+    }
+
+    /// What to read; nothing where a program is to be run.
+    pub(crate) fn trace(&self) -> &Path {
+        self.trace.as_deref().unwrap_or(Path::new(""))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -45,7 +45,7 @@ fn parquet(options: &cli::Export, output: &Path) -> anyhow::Result<()> {
     }
     // Addresses and names of the program are its owner's, as in the trace.
     fs::DirBuilder::new().mode(0o700).create(output).with_context(|| output.display().to_string())?;
-    let input = AccessInput { trace: options.from.clone(), from: None, callers: options.callers };
+    let input = AccessInput::written(&options.from, options.callers);
     let mut writer = Writer { directory: output.to_owned(), rows: TracedAccesses::default(), files: 0, failed: None };
     let written = accesses::read(&input, &mut writer).and_then(|accesses| {
         writer.flush();
@@ -56,7 +56,7 @@ fn parquet(options: &cli::Export, output: &Path) -> anyhow::Result<()> {
         Ok(accesses)
     });
     match written {
-        Ok(Accesses { origins, trace }) => {
+        Ok(Accesses { origins, trace, .. }) => {
             let all: u64 = origins.keys().iter().map(|key| key.accesses).sum();
             let keys = origins.keys().len();
             say(format_args!("slimline: {}: {all} accesses of {keys} keys", output.display()));

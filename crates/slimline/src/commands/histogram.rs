@@ -32,5 +32,5 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
         say_missing(&report.trace);
     }
     print(&out)?;
-    Ok(0)
+    Ok(read.ended.status())
 }

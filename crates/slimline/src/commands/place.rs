@@ -36,7 +36,7 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
     }
     let report = PlacementReport::new(read.trace, &outcome, &read.origins, memory, room);
     show(options.format, || report.json(), |out| text::placement(out, &report, options.rows))?;
-    Ok(0)
+    Ok(read.ended.status())
 }
 
 /// Which of the machine's memories: one that data can be placed in.

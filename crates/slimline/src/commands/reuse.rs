@@ -19,24 +19,24 @@ use crate::machines::machine;
 pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let wrong_machine = || format!("--machine {}", options.machine);
-    let report = match options.sampled {
+    let (report, ended) = match options.sampled {
         None => {
             let mut locality = Locality::new(&machine).with_context(wrong_machine)?;
             let read = accesses::read(&options.input, &mut locality)?;
             let found = locality.finish().context("too much memory is accessed: take --sampled")?;
             let sums = findings(&found, &read.origins);
-            ReuseReport::exact(read.trace, &found, &sums, &read.origins)
+            (ReuseReport::exact(read.trace, &found, &sums, &read.origins), read.ended)
         }
         Some(most_lines) => {
             let mut keys = SampledKeys::new(&machine, most_lines, 1.0).with_context(wrong_machine)?;
             let read = accesses::read(&options.input, &mut keys)?;
             let (total, data) = by_data(&keys, &read.origins);
-            ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins)
+            (ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins), read.ended)
         }
     };
     let text = |out: &mut String| text::reuse(out, &report, options.rows);
     show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
-    Ok(0)
+    Ok(ended.status())
 }
 
 /// All together, and by data, most accesses first.

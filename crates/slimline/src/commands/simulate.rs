@@ -23,5 +23,5 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
     let report = SimulationReport::new(read.trace, &outcomes, &read.origins, &simulated);
     let text = |out: &mut String| text::simulation(out, &report, options.rows);
     show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
-    Ok(0)
+    Ok(read.ended.status())
 }

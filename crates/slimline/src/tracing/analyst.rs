@@ -70,9 +70,9 @@ pub(super) enum Work {
 
 /// Parts of streams that are to be put in order.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(crate) struct Parts {
     /// Each with the time stamp of its chunk.
-    pub(super) waiting: BTreeMap<StreamKey, VecDeque<(u64, Piece)>>,
+    pub(crate) waiting: BTreeMap<StreamKey, VecDeque<(u64, Piece)>>,
     done: Vec<Piece>,
 }
 

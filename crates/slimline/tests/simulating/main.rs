@@ -2,6 +2,7 @@
 
 mod exported;
 mod histogram;
+mod live;
 mod papers;
 mod place;
 mod reused;

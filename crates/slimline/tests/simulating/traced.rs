@@ -101,7 +101,9 @@ pub(crate) fn failed(directory: &Path, arguments: &[&str]) -> String {
 }
 
 pub(crate) fn json(directory: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_str(&slimline(directory, &[arguments, &["--format", "json"]].concat())).unwrap()
+    // Before a command.
+    let (command, rest) = arguments.split_at(1);
+    serde_json::from_str(&slimline(directory, &[command, &["--format", "json"], rest].concat())).unwrap()
 }
 
 /// The row of this name.

@@ -1,0 +1,178 @@
+//! Accesses of a program while it runs: nothing is written to disk.
+//!
+//! Kept are the parts of its streams that wait to be put in order (as for `slimline trace --live`: a copy of 32 chunks of 256 KiB
+//! at most, and of one a stream), one stretch of each thread, and what whoever takes the accesses keeps. While these are taken the
+//! program waits, once its chunks are full.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use slimline_analyze::full_trace::TraceBatch;
+use slimline_analyze::full_trace::attributed::AttributedAccesses;
+use slimline_collect::{Event, TraceOutcome, TracePlan, TraceSink, is_instrumented};
+use slimline_report::simulation::AccessTrace;
+use slimline_simulate::access::{Access, Consumer};
+use slimline_simulate::interleave::Interleaver;
+use slimline_trace::stream::chunk::Chunk;
+use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::order::{Piece, StreamKey, in_order};
+
+use super::{Accesses, Ended, unknown};
+use crate::hooked::HookTables;
+use crate::say;
+use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
+
+/// Runs the program, and hands its accesses on.
+pub(super) fn read(
+    command: &[OsString],
+    accesses: AttributedAccesses,
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<Accesses> {
+    let mut live = Live {
+        taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new() },
+        program: Arc::default(),
+        decoder: Decoder::new(),
+        parts: BTreeMap::new(),
+        told_up_to: HashMap::new(),
+        pids: BTreeMap::new(),
+        hook_tables: HookTables::default(),
+        missing: Vec::new(),
+        stamps_back: 0,
+    };
+    let outcome = slimline_collect::trace(command, TracePlan::default(), &mut live)?;
+    let Live { taken, program, decoder, mut missing, stamps_back, .. } = live;
+    taken.interleaver.finish();
+    missing.extend(unordered(stamps_back));
+    missing.extend(undecoded(&decoder));
+    missing.extend(unknown(&taken.accesses));
+    let origins = taken.accesses.origins(&program);
+    if origins.is_empty() {
+        nothing(command, &outcome);
+    }
+    let words = command.iter().map(|word| word.to_string_lossy().into_owned());
+    let trace = AccessTrace {
+        file: "live".to_owned(),
+        format: "trace",
+        command: words.collect(),
+        threads: Some(origins.threads().len() as u64),
+        missing,
+    };
+    Ok(Accesses { trace, origins, ended: Ended(Some(outcome)) })
+}
+
+/// Says that there was nothing, and ends as the command ended.
+fn nothing(command: &[OsString], outcome: &TraceOutcome) -> ! {
+    say(match is_instrumented(command) {
+        false => {
+            "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc, gcc or cargo)"
+        }
+        true => "slimline: nothing was traced: the program's instrumented code made no access",
+    });
+    outcome.exit()
+}
+
+struct Live<'a> {
+    taken: Taken<'a>,
+    program: Arc<Program>,
+    decoder: Decoder,
+    /// To be put in order, by process.
+    parts: BTreeMap<u32, Parts>,
+    /// By stream whose chunk is still written: what was before that time was handed on.
+    told_up_to: HashMap<StreamKey, u64>,
+    pids: BTreeMap<u32, u32>,
+    hook_tables: HookTables,
+    missing: Vec<String>,
+    stamps_back: u64,
+}
+
+/// What becomes of records.
+struct Taken<'a> {
+    accesses: AttributedAccesses,
+    interleaver: Interleaver<'a>,
+    stretch: Vec<Access>,
+}
+
+impl Taken<'_> {
+    fn take(&mut self, program: &Program, stream: StreamKey, piece: &Piece, range: Range<usize>) {
+        for (since, until, range) in piece.stretches(range) {
+            self.accesses.update(program, &TraceBatch::of(stream, piece, range), &mut self.stretch);
+            self.interleaver.stretch(stream, since, until, &mut self.stretch);
+        }
+    }
+}
+
+impl Live<'_> {
+    /// Decodes a part; of one that is still written whole records of what began up to `now`. With it, when it began, and how many
+    /// words it has.
+    fn piece(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> (u64, Piece, usize) {
+        let stream = (chunk.process, chunk.stream);
+        let mut piece = Piece::default();
+        (piece.sequence, piece.tid) = (chunk.sequence, chunk.tid);
+        // What is told by now ended by now.
+        piece.ended = now.unwrap_or(chunk.ended);
+        piece.words.extend_from_slice(&chunk.words);
+        match now {
+            Some(now) => self.decoder.decode_growing(&self.program, &piece.words, now, &mut piece.visits),
+            None => self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits),
+        }
+        let before = match now {
+            Some(now) => self.told_up_to.insert(stream, now),
+            None => self.told_up_to.remove(&stream),
+        };
+        let began = before.map_or(chunk.began, |before| before.max(chunk.began));
+        self.stamps_back += piece.find_stretches(&self.program, began);
+        let words = self.program.records_end(&piece.visits);
+        (began, piece, words)
+    }
+
+    /// Keeps a part. How many words it has.
+    fn part(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> usize {
+        let (began, piece, words) = self.piece(chunk, now);
+        let waiting = &mut self.parts.entry(chunk.process).or_default().waiting;
+        waiting.entry((chunk.process, chunk.stream)).or_default().push_back((began, piece));
+        words
+    }
+
+    fn put_in_order(&mut self, process: u32) {
+        let Some(mut parts) = self.parts.remove(&process) else { return };
+        let streams: Vec<StreamKey> = parts.waiting.keys().copied().collect();
+        let Self { taken, program, .. } = self;
+        let Ok(()) = in_order(&mut parts, streams, |stream, piece, range| taken.take(program, stream, piece, range));
+    }
+}
+
+impl TraceSink for Live<'_> {
+    fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Begin(process) => drop(self.pids.insert(process.number, process.pid)),
+            Event::Object { path, section, .. } => {
+                let section = self.hook_tables.with_hooks(&path, section);
+                let added = add_object(&mut self.program, &path, section.as_deref().map_err(String::as_str));
+                self.missing.extend(added.err());
+            }
+            Event::Chunk(chunk) => {
+                let (_, piece, _) = self.piece(&chunk, None);
+                let Self { taken, program, .. } = self;
+                taken.take(program, (chunk.process, chunk.stream), &piece, 0..piece.visits.len());
+            }
+            Event::Part(chunk) => drop(self.part(&chunk, None)),
+            Event::PutInOrder { process } => self.put_in_order(process),
+            Event::End(end) => {
+                let pid = self.pids.get(&end.process).copied().unwrap_or(0);
+                self.missing.extend(lost(&end).iter().map(|what| missing_of(pid, what)));
+            }
+        }
+        Ok(())
+    }
+
+    fn needs_order(&self) -> bool {
+        true
+    }
+
+    fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
+        Ok(self.part(&chunk, Some(now)))
+    }
+}

@@ -1,0 +1,88 @@
+//! Programs simulated while they run: the same as of a trace that was written, and nothing on disk.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::traced::{GRID, by_three_threads, counters, json, slimline, traced};
+
+/// Without what tells one run from another.
+fn of_run(mut report: Value) -> Value {
+    report["trace"] = Value::Null;
+    // The kernel's numbers.
+    report.pointer_mut("/machines/0/by/threads").map(Value::take);
+    report
+}
+
+#[test]
+fn a_run_is_simulated_as_its_trace_is() {
+    let directory = traced(GRID);
+    let full = ["--machine", "full.toml"];
+    for command in [&["simulate", "--classes"][..], &["histogram"], &["reuse"], &["reuse", "--sampled", "1000"]] {
+        let written = json(directory.path(), &[command, &full, &["run.trace"]].concat());
+        let before = fs::read_dir(directory.path()).unwrap().count();
+        let live = json(directory.path(), &[command, &full, &["--live", "--", "./program"]].concat());
+        assert_eq!((&live["trace"]["format"], &live["trace"]["threads"]), (&"trace".into(), &1.into()));
+        assert_eq!(live["trace"]["missing"], Value::Array(Vec::new()));
+        assert_eq!(of_run(live), of_run(written), "{command:?}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), before);
+    }
+}
+
+#[test]
+fn threads_share_live_what_they_share_in_a_trace() {
+    let directory = traced(&counters());
+    let report = json(directory.path(), &["share", "--machine", "four.toml", "--live", "--", "./program"]);
+    let [row] = &report["falsely_shared"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!((&row["sides"][0]["variable"], &row["apart_bytes"]), (&"packed".into(), &8.into()));
+    let threads = row["sides"][0]["threads"].as_array().unwrap();
+    // What the first one did alone is not counted.
+    let stores: Vec<u64> = threads.iter().map(|thread| thread["stores"].as_u64().unwrap()).collect();
+    assert!(stores.len() == 3 && stores.iter().filter(|&&stores| stores == 100_000).count() >= 2, "{row}");
+    let directory = traced(&by_three_threads(
+        "#include <stdatomic.h>\nstatic struct { atomic_long hits; long pad[7]; } all __attribute__((aligned(64)));",
+        "all.hits += self",
+    ));
+    let report = json(directory.path(), &["share", "--machine", "four.toml", "--live", "--", "./program"]);
+    let [row] = &report["shared"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!((&row["writers"], &row["uniform"]), (&3.into(), &true.into()), "{report}");
+    assert_eq!(report["falsely_shared"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_program_keeps_its_streams_and_its_end() {
+    let directory = traced(
+        "#include <stdio.h>\nstatic volatile int counts[100];\n\
+         int main(int argc, char **argv) { counts[argc]++; if (argc > 1) puts(argv[1]); return argc > 1 ? 3 : 0; }",
+    );
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+        command.args(arguments).current_dir(directory.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let output = run(&["simulate", "--live", "--", "./program", "--rows"]);
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("--rows\nlive (./program --rows), 1 thread\n") && text.contains("counts"), "{text}");
+    let output = run(&["simulate", "--live", "--", "true"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(0) && said.starts_with("slimline: nothing was traced: no process of it"),
+        "{said}"
+    );
+    for (arguments, wanted) in [
+        (&["simulate", "run.trace", "--live", "--", "./program"][..], "cannot be used with"),
+        (&["simulate", "--live"], "required"),
+        (&["simulate", "run.trace", "--", "./program"], "cannot be used with"),
+        (&["simulate", "--", "./program"], "required"),
+        (&["share"], "required"),
+        (&["simulate", "--machine", "none.toml", "--live", "--", "./program"], "none.toml"),
+    ] {
+        let output = run(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(wanted), "{arguments:?}: {said}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    let text = slimline(directory.path(), &["histogram", "run.trace", "--part", "4K"]);
+    assert!(text.contains("counts"), "{text}");
+}
