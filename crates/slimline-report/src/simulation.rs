@@ -131,6 +131,8 @@ pub struct RowCounts {
     pub loads: u64,
     /// Stores.
     pub stores: u64,
+    /// Lines that the first level was asked for: a copy or fill is one access to many.
+    pub lines: u64,
     /// One after the other.
     pub cycles: u64,
     /// Of each cache that holds data, nearest first.
@@ -463,6 +465,7 @@ fn row_counts(outcome: &Outcome, counts: &Counts, total: &Counts, asked: &Option
         accesses: counts.loads + counts.stores,
         loads: counts.loads,
         stores: counts.stores,
+        lines: counts.loads + counts.stores + counts.further_lines,
         cycles: counts.cycles,
         caches: caches.collect(),
         tlb_misses: counts.tlb_misses.clone(),

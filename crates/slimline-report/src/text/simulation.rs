@@ -200,6 +200,8 @@ fn rest(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
 
 /// Columns of what a row is of.
 const ROW_COLUMNS: usize = 30;
+/// Where there are many other columns.
+const LEAST_COLUMNS: usize = 20;
 
 fn breakdowns(out: &mut impl Write, machine: &SimulatedMachine, by: &Breakdowns, most: usize) -> fmt::Result {
     table(out, "By data", "data", &by.data, most)?;
@@ -224,14 +226,14 @@ fn breakdowns(out: &mut impl Write, machine: &SimulatedMachine, by: &Breakdowns,
     offenders(out, &path, &by.offenders, most)
 }
 
-/// Columns of what is told with its callers, beside so many caches: those that shares and a number of accesses leave of the page.
-fn with_callers(caches: usize) -> usize {
+/// Columns beside those of so many caches that shares and a number of accesses leave of the page.
+fn left_beside(caches: usize) -> usize {
     const SHARE: usize = 9;
     const ACCESSES: usize = 15;
     const CYCLES_EACH: usize = 13;
     const INDENT: usize = 2;
     let others = INDENT + SHARE * (1 + caches) + ACCESSES + CYCLES_EACH + INDENT;
-    WIDTH.saturating_sub(others).max(ROW_COLUMNS)
+    WIDTH.saturating_sub(others)
 }
 
 /// Callers that are part of a name.
@@ -275,11 +277,18 @@ fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[Simulat
     let Some(first) = all.first() else { return Ok(()) };
     let is_written = all.iter().any(|row| row.counts.memory_writes > 0);
     let written = if is_written { ", lines written to memory" } else { "" };
-    writeln!(out, "\n{HEADING}{title}: share of cycles; misses of each cache{written} in 100 accesses{HEADING:#}")?;
+    writeln!(
+        out,
+        "\n{HEADING}{title}: share of cycles; misses of each cache{written} in 100 lines asked for{HEADING:#}"
+    )?;
     let has_callers = all.iter().filter_map(|row| row.data.as_ref()).any(|data| !data.callers.is_empty());
     let numbers = first.counts.caches.len() + usize::from(first.counts.used.is_some()) + usize::from(is_written);
+    let left = left_beside(numbers);
     let mut columns = vec![
-        Column::Shortened(column, if has_callers { with_callers(numbers) } else { ROW_COLUMNS }),
+        Column::Shortened(
+            column,
+            if has_callers { left.max(ROW_COLUMNS) } else { left.clamp(LEAST_COLUMNS, ROW_COLUMNS) },
+        ),
         Column::Number("share"),
         Column::Number("accesses"),
         Column::Number("cycles each"),
@@ -303,9 +312,10 @@ fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[Simulat
             count(counts.accesses),
             format!("{:.1}", counts.cycles as f64 / accesses),
         ];
-        cells.extend(counts.caches.iter().map(|cache| percent(cache.misses as f64 / accesses)));
+        let lines = counts.lines.max(1) as f64;
+        cells.extend(counts.caches.iter().map(|cache| percent(cache.misses as f64 / lines)));
         if is_written {
-            cells.push(percent(counts.memory_writes as f64 / accesses));
+            cells.push(percent(counts.memory_writes as f64 / lines));
         }
         if has_used {
             let used = counts.used.filter(|used| used.bytes > 0);
@@ -377,7 +387,8 @@ fn offenders(out: &mut impl Write, path: &[&str], all: &[Offender], most: usize)
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::Consumer as _;
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::machine::Machine;
     use slimline_simulate::simulation::{Options, Simulation};
 
     use super::super::a_run;
@@ -388,6 +399,26 @@ mod tests {
         let names = ["/w/src/main.rs", "main.rs", "alloc/src/raw_vec/mod.rs", "ptr/mod.rs", "mod.rs", "a/b/mod.rs.c"];
         let expected = ["main.rs", "main.rs", "raw_vec/mod.rs", "ptr/mod.rs", "mod.rs", "mod.rs.c"];
         assert_eq!(names.map(file_name), expected);
+    }
+
+    #[test]
+    fn a_fill_of_many_lines_misses_each_once() {
+        let machine = Machine::parse(
+            r#"name = "small"
+            cache = [{ name = "L1", level = 1, holds = "data", size = 128, line = 64, ways = 2, latency = 1 }]
+            memory = [{ name = "memory", latency = 100 }]"#,
+        );
+        let asked = Options::default();
+        let mut simulation = Simulation::new(&machine.unwrap(), &asked).unwrap();
+        // One store to 100 lines, of which all but the last two are written to memory.
+        simulation.take(&[Access { address: 0, key: 0, bytes: 6400, thread: 0, kind: AccessKind::Store }]);
+        let outcomes = [simulation.finish()];
+        let report = SimulationReport::new(a_run::trace(), &outcomes, &a_run::origins(), &asked);
+        let mut out = String::new();
+        super::simulation(&mut out, &report, 3).unwrap();
+        let row = a_run::unstyled(&out).lines().find(|line| line.starts_with("  CDF")).unwrap().to_owned();
+        let cells: Vec<&str> = row.split_whitespace().rev().take(4).collect();
+        assert_eq!(cells, ["%", "98.0", "%", "100.0"], "{row}");
     }
 
     #[test]
