@@ -1,0 +1,58 @@
+//! Any file as a trace of lackey's or in Dinero's format: its accesses, with whatever addresses and sizes, go through everything that
+//! takes accesses; or it is told in one line why not.
+#![no_main]
+
+use std::fs;
+
+use libfuzzer_sys::fuzz_target;
+use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses};
+use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_simulate::locality::Locality;
+use slimline_simulate::machine::Machine;
+use slimline_simulate::reuse::SampledKeys;
+use slimline_simulate::sharing::{LineFinder, SharedLines};
+use slimline_simulate::simulation::{Options, Simulation};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&how, text)) = input.split_first() else { return };
+    let format = [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)][usize::from(how) % 3];
+    let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    fs::write(file.path(), text).unwrap();
+    let mut accesses = Vec::new();
+    let mut take = |traced: &[TracedAccess]| {
+        let access = |(number, traced): (usize, &TracedAccess)| Access {
+            address: traced.address,
+            key: number as u32 % 5,
+            bytes: traced.bytes,
+            thread: number as u32 % 3,
+            kind: match traced.kind {
+                TracedKind::Load => AccessKind::Load,
+                TracedKind::Store => AccessKind::Store,
+                TracedKind::Modify => AccessKind::Modify,
+                TracedKind::Fetch => AccessKind::Fetch,
+            },
+        };
+        accesses.extend(traced.iter().enumerate().map(access));
+    };
+    if let Err(error) = read_addresses(file.path(), format, &mut take) {
+        return assert!(!error.to_string().contains('\n'), "{error}");
+    }
+    let machine = Machine::named("dinero-i5").unwrap();
+    let mut simulation = Simulation::new(&machine, &Options { classes: true, ..Options::default() }).unwrap();
+    simulation.take(&accesses);
+    assert!(
+        simulation.finish().total().accesses() > 0 || accesses.iter().all(|access| access.kind == AccessKind::Fetch)
+    );
+    let mut locality = Locality::new(&machine).unwrap();
+    locality.take(&accesses);
+    let _ = locality.finish();
+    let mut sampled = SampledKeys::new(&machine, 64, 1.0).unwrap();
+    sampled.take(&accesses);
+    let mut finder = LineFinder::new(64);
+    finder.take(&accesses);
+    let mut two = finder.finish(&machine, 3).unwrap();
+    two.take(&accesses);
+    let mut one = SharedLines::in_one_pass(&machine).unwrap();
+    one.take(&accesses);
+    assert_eq!((one.lines().len(), one.only_loaded()), (two.lines().len(), two.only_loaded()));
+});
