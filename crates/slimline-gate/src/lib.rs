@@ -5,8 +5,8 @@
 //! slimline trace --paused --live -- target/slimline/x86_64-unknown-linux-gnu/release/program
 //! ```
 //!
-//! What is called here holds for the process and all of its threads: functions that begin afterwards are traced, or not.
-//! In programs that are not traced, were not built by `slimline cargo`, or run elsewhere than on x86-64 Linux, it does
+//! What is called here holds for the process and all of its threads: functions that begin afterwards are traced, or not, and
+//! loops from the next time that they go round. In programs that are not traced, were not built by `slimline cargo`, or run elsewhere than on x86-64 Linux, it does
 //! nothing; nothing has to be linked. It is `slimline.h` (`slimline header`) for Rust.
 
 #![no_std]

@@ -1,4 +1,4 @@
-//! The byte that instrumented functions ask when they begin, and why it is closed.
+//! The byte that instrumented functions ask when they begin and in loops, and why it is closed.
 
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};

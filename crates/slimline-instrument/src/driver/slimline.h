@@ -4,7 +4,8 @@
  *     slimline trace --paused --live -- ./program
  *
  * Both functions hold for the calling process and all of its threads: functions that begin afterwards are traced, or
- * not. In programs that are not traced, or were not compiled by slimline cc, they do nothing; nothing has to be linked. */
+ * not, and loops from the next time that they go round. In programs that are not traced, or were not compiled by slimline
+ * cc, they do nothing; nothing has to be linked. */
 #ifndef SLIMLINE_H
 #define SLIMLINE_H
 

@@ -108,6 +108,7 @@ api! {
         LLVMGetNamedFunction(*mut ModuleRaw, *const c_char) -> Value;
         LLVMAddGlobal(*mut ModuleRaw, Type, *const c_char) -> Value;
         LLVMDeleteGlobal(Value);
+        LLVMDeleteFunction(Value);
         LLVMAddFunction(*mut ModuleRaw, *const c_char, Type) -> Value;
         LLVMGlobalGetValueType(Value) -> Type;
         LLVMIsFunctionVarArg(Type) -> Bool;
@@ -147,6 +148,9 @@ api! {
         LLVMGetFirstBasicBlock(Value) -> Block;
         LLVMGetNextBasicBlock(Block) -> Block;
         LLVMAppendBasicBlockInContext(*mut Context, Value, *const c_char) -> Block;
+        LLVMMoveBasicBlockBefore(Block, Block);
+        LLVMBasicBlockAsValue(Block) -> Value;
+        LLVMValueIsBasicBlock(Value) -> Bool;
         LLVMGetFirstInstruction(Block) -> Value;
         LLVMGetNextInstruction(Value) -> Value;
         LLVMGetBasicBlockParent(Block) -> Value;
@@ -171,6 +175,7 @@ api! {
         LLVMConstIntGetSExtValue(Value) -> i64;
         LLVMGetNumOperands(Value) -> c_int;
         LLVMGetOperand(Value, c_uint) -> Value;
+        LLVMSetOperand(Value, c_uint, Value);
         LLVMGetNumArgOperands(Value) -> c_uint;
         LLVMGetCalledValue(Value) -> Value;
         LLVMGetInlineAsmHasSideEffects(Value) -> Bool;
@@ -208,6 +213,8 @@ api! {
         LLVMFunctionType(Type, *mut Type, c_uint, Bool) -> Type;
         LLVMConstInt(Type, u64, Bool) -> Value;
         LLVMConstPointerNull(Type) -> Value;
+        LLVMGetInlineAsm(Type, *const c_char, usize, *const c_char, usize, Bool, Bool, c_int, Bool) -> Value;
+        LLVMGetPoison(Type) -> Value;
         LLVMConstStringInContext2(*mut Context, *const c_char, usize, Bool) -> Value;
         LLVMConstArray2(Type, *mut Value, u64) -> Value;
         LLVMGetEnumAttributeKindForName(*const c_char, usize) -> c_uint;
@@ -225,6 +232,7 @@ api! {
         LLVMCreateBuilderInContext(*mut Context) -> *mut BuilderRaw;
         LLVMDisposeBuilder(*mut BuilderRaw);
         LLVMPositionBuilderBefore(*mut BuilderRaw, Value);
+        LLVMPositionBuilderBeforeInstrAndDbgRecords(*mut BuilderRaw, Value);
         LLVMPositionBuilderAtEnd(*mut BuilderRaw, Block);
         LLVMSetCurrentDebugLocation2(*mut BuilderRaw, Metadata);
         LLVMBuildAlloca(*mut BuilderRaw, Type, *const c_char) -> Value;
@@ -233,6 +241,8 @@ api! {
         LLVMBuildInBoundsGEP2(*mut BuilderRaw, Type, Value, *mut Value, c_uint, *const c_char) -> Value;
         LLVMBuildCall2(*mut BuilderRaw, Type, Value, *mut Value, c_uint, *const c_char) -> Value;
         LLVMBuildPtrToInt(*mut BuilderRaw, Value, Type, *const c_char) -> Value;
+        LLVMBuildNot(*mut BuilderRaw, Value, *const c_char) -> Value;
+        LLVMBuildAdd(*mut BuilderRaw, Value, Value, *const c_char) -> Value;
         LLVMBuildAnd(*mut BuilderRaw, Value, Value, *const c_char) -> Value;
         LLVMBuildMul(*mut BuilderRaw, Value, Value, *const c_char) -> Value;
         LLVMBuildZExt(*mut BuilderRaw, Value, Type, *const c_char) -> Value;

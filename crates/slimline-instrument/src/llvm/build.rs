@@ -100,6 +100,14 @@ impl<'m> Builder<'m> {
         self.value(self.module.call(self.raw, room.function.0.raw, cursor.raw))
     }
 
+    /// What the function of another object returns that gives a cursor with room behind it.
+    pub fn call_next(&self, room: Room<'m>, cursor: Value<'m>) -> Value<'m> {
+        let call = self.module.call(self.raw, room.next.0.raw, cursor.raw);
+        // SAFETY: a call.
+        unsafe { (self.module.api().LLVMSetInstructionCallConv)(call, PRESERVE_ALL) };
+        self.value(call)
+    }
+
     /// A value as one word: pointers as they are, integers with zeros before them. None for anything else.
     pub fn word(&self, value: Value<'m>) -> Option<Value<'m>> {
         let api = self.module.api();
@@ -205,6 +213,8 @@ impl<'m> Builder<'m> {
 #[derive(Clone, Copy)]
 pub struct Room<'m> {
     pub(super) function: Function<'m>,
+    /// What gives one where there is none.
+    next: Function<'m>,
 }
 
 impl Module<'_> {
@@ -318,12 +328,13 @@ impl Module<'_> {
             (api.LLVMSetInstructionCallConv)(new, PRESERVE_ALL);
             (api.LLVMBuildRet)(builder, new);
             (api.LLVMDisposeBuilder)(builder);
-            Room { function: Function(Value::new(self, function)) }
+            let [function, next] = [function, next].map(|raw| Function(Value::new(self, raw)));
+            Room { function, next }
         }
     }
 
     /// Says that a conditional branch hardly ever goes the first way.
-    fn mark_unlikely(&self, branch: api::Value) {
+    pub(super) fn mark_unlikely(&self, branch: api::Value) {
         let api = self.api();
         let text = "branch_weights";
         // As LLVM weighs `__builtin_expect`.

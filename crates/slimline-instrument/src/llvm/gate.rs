@@ -11,6 +11,9 @@
 //! stays one, and calls ask the gate each time, also those that `f` makes of itself.
 //!
 //! Both calls take their function's place on the stack (`musttail`), but where structures are given by value.
+//!
+//! Where a function has loops that one version may enter while the other is in it ([`crossing`](super::crossing)), both are inlined
+//! and `f.traced` is gone.
 
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -43,6 +46,8 @@ pub struct Traced {
     pub function: String,
     /// It is the only one: the other calls it, whether the gate is open or not.
     pub is_alone: bool,
+    /// It is in the function itself, as is the other version.
+    pub is_within: bool,
 }
 
 /// A function that gives a time stamp if any is needed.
@@ -75,7 +80,8 @@ impl Module<'_> {
             // SAFETY: a whole module and a name.
             let raw = unsafe { (self.api().LLVMGetNamedFunction)(self.raw, function.as_ptr()) };
             if !raw.is_null() {
-                made.push((self.add_version(raw, &function, gate), name.clone()));
+                let is_within = Function(Value::new(self, raw)).has_crossings();
+                made.push((self.add_version(raw, &function, gate, is_within), name.clone(), is_within));
             }
         }
         if made.is_empty() {
@@ -83,17 +89,22 @@ impl Module<'_> {
         }
         self.verify()?;
         self.run_passes(c"always-inline")?;
-        let traced = made.into_iter().map(|(name, function)| {
-            // SAFETY: as above. It is called where the gate is open, so no pass has removed it.
+        let traced = made.into_iter().map(|(name, function, is_within)| {
+            // SAFETY: as above. No pass has removed it: it is called where the gate is open, or is about to go.
             let raw = unsafe { (self.api().LLVMGetNamedFunction)(self.raw, name.as_ptr()) };
-            let is_alone = Value::some(self, raw).is_some_and(|traced| traced.users().len() > 1);
-            Traced { name: name.to_string_lossy().into_owned(), function, is_alone }
+            let calls = Value::some(self, raw).map_or(0, |traced| traced.users().len());
+            if is_within && calls == 0 {
+                // SAFETY: a function of this module that nothing refers to, of which nobody has a handle.
+                unsafe { (self.api().LLVMDeleteFunction)(raw) };
+                return Traced { name: function.clone(), function, is_alone: false, is_within };
+            }
+            Traced { name: name.to_string_lossy().into_owned(), function, is_alone: calls > 1, is_within: false }
         });
         Ok(traced.collect())
     }
 
     /// Puts a new function in the place of `old`, which it calls by two ways; the new name of `old`.
-    fn add_version(&self, old: api::Value, name: &CStr, gate: &CStr) -> CString {
+    fn add_version(&self, old: api::Value, name: &CStr, gate: &CStr, is_within: bool) -> CString {
         let api = self.api();
         let gate = self.add_gate(gate).0.raw;
         // SAFETY: everything is of this module and of the kinds that the functions ask for; the builder is ours.
@@ -112,7 +123,7 @@ impl Module<'_> {
             (api.LLVMPositionBuilderAtEnd)(builder, entry);
             let is_open = self.is_open(builder, gate);
             (api.LLVMBuildCondBr)(builder, is_open, open, closed);
-            for (block, is_inlined) in [(closed, true), (open, false)] {
+            for (block, is_inlined) in [(closed, true), (open, is_within)] {
                 (api.LLVMPositionBuilderAtEnd)(builder, block);
                 let call = self.call_in_place(builder, old, new);
                 if is_inlined {
@@ -131,7 +142,7 @@ impl Module<'_> {
     /// # Safety
     ///
     /// The builder stands at the end of a block, and the gate is a pointer, both of this module.
-    unsafe fn is_open(&self, builder: *mut api::BuilderRaw, gate: api::Value) -> api::Value {
+    pub(super) unsafe fn is_open(&self, builder: *mut api::BuilderRaw, gate: api::Value) -> api::Value {
         let api = self.api();
         // SAFETY: promised by the caller.
         unsafe {

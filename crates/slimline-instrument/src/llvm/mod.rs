@@ -14,12 +14,16 @@
 mod api;
 mod build;
 mod code;
+mod crossing;
 mod find;
 mod gate;
 mod labels;
+mod loops;
 mod metadata;
 mod module;
+mod reaching;
 mod value;
+mod versions;
 
 use std::path::{Path, PathBuf};
 
@@ -32,6 +36,7 @@ pub use gate::{Gate, Segment, Stamp, Traced};
 pub use metadata::{Expressions, Metadata, MetadataKind, ToldVariable};
 pub use module::{Function, Module};
 pub use value::{Block, Opcode, Type, TypeKind, Value};
+pub use versions::{Versions, Ways};
 
 /// Versions of LLVM that this is written for.
 pub const SUPPORTED: std::ops::RangeInclusive<u32> = 19..=22;

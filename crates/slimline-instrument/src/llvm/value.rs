@@ -26,7 +26,7 @@ macro_rules! numbered {
 numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
-        Return = 1, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
+        Return = 1, Branch = 2, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
         BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 50, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
@@ -35,7 +35,8 @@ numbered! {
 numbered! {
     /// What sort of type it is.
     TypeKind {
-        Void = 0, Float = 2, Double = 3, Integer = 8, Struct = 10, Array = 11, Pointer = 12, Vector = 13, Metadata = 14, ScalableVector = 17,
+        Void = 0, Float = 2, Double = 3, Integer = 8, Struct = 10, Array = 11, Pointer = 12, Vector = 13, Metadata = 14, Token = 16, ScalableVector = 17,
+        MatrixTile = 19, TargetExtension = 20,
     }
 }
 
@@ -99,6 +100,21 @@ impl<'m> Value<'m> {
         let is_instruction = self.is(|api| api.LLVMIsAInstruction);
         // SAFETY: it is an instruction.
         is_instruction.then(|| Opcode::from_number(unsafe { (self.module.api().LLVMGetInstructionOpcode)(self.raw) }))
+    }
+
+    /// Whether two instructions do the same, to operands of their own.
+    pub(super) fn does_as(self, other: Self) -> bool {
+        let number = |value: Self| {
+            // SAFETY: it is an instruction.
+            value.opcode().map(|_| unsafe { (self.module.api().LLVMGetInstructionOpcode)(value.raw) })
+        };
+        number(self) == number(other)
+    }
+
+    /// Whether it is a block, as jumps have them as operands.
+    pub(super) fn is_block(self) -> bool {
+        // SAFETY: any value.
+        unsafe { (self.module.api().LLVMValueIsBasicBlock)(self.raw) != 0 }
     }
 
     /// What it does, as an instruction or as a constant expression.
@@ -479,6 +495,11 @@ impl<'m> Block<'m> {
         // SAFETY: a block.
         let first = unsafe { (self.module.api().LLVMGetFirstInstruction)(self.raw) };
         std::iter::successors(Value::some(self.module, first), |instruction| instruction.next()).collect()
+    }
+
+    /// The first instruction that is no phi.
+    pub(super) fn first_behind_phis(self) -> Option<Value<'m>> {
+        self.instructions().into_iter().find(|value| value.opcode() != Some(Opcode::Phi))
     }
 
     /// The first instruction that others may be put before.

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 use slimline_trace::stream::sites::{self, ModuleBuilder, Site, SiteKind, ValueKind};
 
-use crate::llvm::{Expressions, Metadata, MetadataKind, Module, Opcode, ToldVariable, TypeKind, Value};
+use crate::llvm::{
+    Block, Expressions, Function, Metadata, MetadataKind, Module, Opcode, ToldVariable, TypeKind, Value,
+};
 use layout::{Layouts, Member};
 use object::Told;
 use position::Positions;
@@ -47,6 +49,16 @@ impl<'m> Names<'m> {
         };
         names.read_variables(module);
         names
+    }
+
+    /// A function into which another was inlined as a version of it, with blocks of that version: what is in it was written in the
+    /// other.
+    pub(crate) fn is_version(&mut self, function: Function<'m>, blocks: &[Block<'m>]) {
+        let Some(described) = function.subprogram() else { return };
+        let mut locations = blocks.iter().flat_map(|block| block.instructions()).filter_map(Value::location);
+        if let Some(original) = locations.find_map(|location| Positions::inlined_into(location, described)) {
+            self.positions.is_version(described, original);
+        }
     }
 
     /// The directory that the unit was compiled in.
@@ -151,13 +163,11 @@ impl<'m> Names<'m> {
 
     /// Where an instruction was written; what the compiler put in is somewhere in its function.
     fn frame(&mut self, table: &mut ModuleBuilder, instruction: Value<'m>) -> Option<u32> {
-        match instruction.location() {
-            Some(location) => self.positions.frame(table, location),
-            None => {
-                let function = instruction.block()?.function().subprogram()?;
-                Some(self.positions.frame_of_function(table, function))
-            }
-        }
+        let written = instruction.location().and_then(|location| self.positions.frame(table, location));
+        written.or_else(|| {
+            let function = instruction.block()?.function().subprogram()?;
+            Some(self.positions.frame_of_function(table, function))
+        })
     }
 
     /// Adds a structure's declaration, unless there is one of that name; its index. `depth` is how many are around it.

@@ -16,13 +16,27 @@ const MAX_DEPTH: usize = 256;
 pub(super) struct Positions<'m> {
     directory: String,
     frames: HashMap<Metadata<'m>, Option<u32>>,
+    /// Functions that others were inlined into as versions of them, with those.
+    versions: HashMap<Metadata<'m>, Metadata<'m>>,
 }
 
 impl<'m> Positions<'m> {
     pub(super) fn new(module: &'m Module<'_>) -> Self {
         let file = module.named_metadata(c"llvm.dbg.cu").into_iter().find_map(Metadata::file);
         let directory = file.map(|(directory, _)| directory.into_owned()).unwrap_or_default();
-        Self { directory, frames: HashMap::new() }
+        Self { directory, frames: HashMap::new(), versions: HashMap::new() }
+    }
+
+    /// The function that this position is in, of those that were inlined into the described one.
+    pub(super) fn inlined_into(location: Metadata<'m>, described: Metadata<'m>) -> Option<Metadata<'m>> {
+        let chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_DEPTH);
+        let outermost = chain.take_while(|location| location.scope() != Some(described)).last()?;
+        subprogram_of(outermost.scope()?).filter(|subprogram| *subprogram != described)
+    }
+
+    /// Has what is in the described function be of the original, which was inlined into it.
+    pub(super) fn is_version(&mut self, described: Metadata<'m>, original: Metadata<'m>) {
+        self.versions.insert(described, original);
     }
 
     pub(super) fn directory(&self) -> &str {
@@ -31,7 +45,9 @@ impl<'m> Positions<'m> {
 
     /// The index of the frame of a position, with those of its callers before it.
     pub(super) fn frame(&mut self, table: &mut ModuleBuilder, location: Metadata<'m>) -> Option<u32> {
-        let chain: Vec<_> = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_DEPTH).collect();
+        let is_version = |location: &Metadata<'m>| location.scope().is_some_and(|it| self.versions.contains_key(&it));
+        let chain = std::iter::successors(Some(location), |inner| inner.inlined_at()).take(MAX_DEPTH);
+        let chain: Vec<_> = chain.take_while(|location| !is_version(location)).collect();
         let mut caller = None;
         for location in chain.into_iter().rev() {
             if let Some(known) = self.frames.get(&location) {
@@ -51,6 +67,7 @@ impl<'m> Positions<'m> {
 
     /// The index of the frame of what is in a function of this description, in no line of it.
     pub(super) fn frame_of_function(&mut self, table: &mut ModuleBuilder, function: Metadata<'m>) -> u32 {
+        let function = self.versions.get(&function).copied().unwrap_or(function);
         let (name, file) = (table.name(&function_of(function)), table.name(&self.file(function)));
         table.frame(Frame { function: name, file, ..Frame::default() })
     }
@@ -76,14 +93,18 @@ pub(crate) fn written(linked: &str) -> Cow<'_, str> {
     }
 }
 
+/// The function that a scope is in.
+fn subprogram_of(scope: Metadata<'_>) -> Option<Metadata<'_>> {
+    const SCOPE: usize = 1;
+    let mut scopes = std::iter::successors(Some(scope), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
+    scopes.find(|scope| scope.kind() == MetadataKind::Subprogram)
+}
+
 /// The name of the function that a scope is in.
 fn function_of(scope: Metadata<'_>) -> String {
-    const SCOPE: usize = 1;
     const NAME: usize = 2;
     const LINKED: usize = 3;
-    let mut scopes = std::iter::successors(Some(scope), |scope| scope.operand(SCOPE)).take(MAX_DEPTH);
-    let function = scopes.find(|scope| scope.kind() == MetadataKind::Subprogram);
-    let Some(function) = function else { return String::new() };
+    let Some(function) = subprogram_of(scope) else { return String::new() };
     let linked = function.operand_text(LINKED);
     if let Cow::Owned(written) = written(&linked) {
         return written;

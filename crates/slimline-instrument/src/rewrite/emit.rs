@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use slimline_trace::stream::record::Header;
+use slimline_trace::stream::record::{Header, RESUMES};
 use slimline_trace::stream::sites::ModuleId;
 
 use super::plan::{Access, Plan, Step};
@@ -28,12 +28,13 @@ pub(super) struct Emitter<'m> {
 impl<'m> Emitter<'m> {
     /// Carries out a plan. The cursor is a local variable, which a pass then makes a register.
     pub(super) fn carry_out(&self, plan: &Plan<'m>) {
-        let Some(entry) = plan.function.blocks().first().and_then(|entry| entry.first_insertion()) else { return };
-        let Some(builder) = Builder::new(self.module, entry) else { return };
+        let Some(first) = plan.function.blocks().first().and_then(|entry| entry.first_insertion()) else { return };
+        let Some(builder) = Builder::new(self.module, first) else { return };
         let place = if plan.is_in_memory {
             self.cursor
         } else {
             let local = builder.pointer_variable(c"slimline.cursor");
+            builder.before(plan.entry);
             builder.store(builder.load_pointer(self.cursor), local);
             local
         };
@@ -51,6 +52,18 @@ impl<'m> Emitter<'m> {
                 Step::Fetch(before) => {
                     builder.before(*before);
                     builder.store(builder.load_pointer(self.cursor), place);
+                }
+                Step::Resume { before, number, words } => {
+                    builder.before(*before);
+                    // What the thread wrote before may be where nobody reads.
+                    builder.store(builder.call_next(self.room, builder.load_pointer(self.cursor)), place);
+                    self.segment(&builder, place, *number, &[Access { at: *before, words: words.clone() }]);
+                }
+                Step::Pause { before } => {
+                    builder.before(*before);
+                    let cursor = builder.call_room(self.room, builder.load_pointer(place));
+                    builder.store(builder.constant(RESUMES.word()), cursor);
+                    builder.store(builder.offset(cursor, 8), self.cursor);
                 }
             }
         }

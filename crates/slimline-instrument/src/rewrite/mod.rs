@@ -31,7 +31,7 @@ use slimline_trace::stream::record::{MAX_SEGMENTS, NO_STAMP};
 use slimline_trace::stream::ring::SEVERAL_OFFSET;
 use slimline_trace::stream::sites::{ModuleBuilder, SECTION};
 
-use crate::llvm::{CodeLevel, Llvm, LlvmError, Module, Traced};
+use crate::llvm::{CodeLevel, Llvm, LlvmError, Module, Traced, Versions};
 use crate::naming::unit;
 pub(crate) use allocators::Allocator;
 use emit::Emitter;
@@ -159,16 +159,18 @@ fn rewritten<'l>(
         return Err(RewriteError::Twice(module.source()));
     }
     module.number_labels()?;
+    // First, so that headers of loops are behind plain jumps.
+    module.split_invoke_edges();
     let rules = Rules::new(&module, &told.allocators);
     let functions = module.defined_functions().into_iter().filter(|function| rules.has_two_versions(*function));
     let functions: Vec<String> = functions.map(|function| function.value().name().into_owned()).collect();
     let traced = module.put_behind(GATE, &functions)?;
     module.tell_variables_by_calls(true);
-    module.split_invoke_edges();
     for (name, instead) in INSTALL_HANDLERS {
         module.redirect(name, instead);
     }
-    let rewritten = insert(&module, &traced, told, origin)?;
+    let (rewritten, crossed) = insert(&module, &traced, told, origin)?;
+    crossed.into_iter().for_each(|versions| module.cross(versions, GATE));
     module.tell_variables_by_calls(false);
     if rewritten.segments > 0 {
         // Before the passes: what they would make of broken code is anybody's guess.
@@ -184,11 +186,17 @@ fn is_supported(target: &str) -> bool {
     parts.next() == Some("x86_64") && target.contains("-linux") && !target.ends_with("x32")
 }
 
-fn insert(module: &Module<'_>, traced: &[Traced], told: &Told, origin: &Origin) -> Result<Rewritten, RewriteError> {
+/// What was done, and functions whose versions are to cross.
+fn insert(
+    module: &Module<'_>,
+    traced: &[Traced],
+    told: &Told,
+    origin: &Origin,
+) -> Result<(Rewritten, Vec<Versions>), RewriteError> {
     let mut table = ModuleBuilder::new();
     let mut planner = Planner::new(module, traced, told, &mut table);
     let functions = module.defined_functions();
-    let plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
+    let mut plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
     let directory = planner.directory().to_owned();
     let unlike = planner.unlike();
     // rustc names its parts of a crate where clang names the source.
@@ -203,7 +211,7 @@ fn insert(module: &Module<'_>, traced: &[Traced], told: &Told, origin: &Origin) 
     module.add_section(SITES_SECTION, &blob);
     // Its table tells that it is instrumented, and what was left as it is.
     if plans.is_empty() {
-        return Ok(rewritten);
+        return Ok((rewritten, Vec::new()));
     }
     let cursor = module.add_thread_local_pointer(CURSOR);
     let room = module.add_room(NEXT_CHUNK, ROOM_BIT);
@@ -214,7 +222,7 @@ fn insert(module: &Module<'_>, traced: &[Traced], told: &Told, origin: &Origin) 
         emitter.carry_out(plan);
     }
     forget_memory_effects(module, &plans, traced);
-    Ok(rewritten)
+    Ok((rewritten, plans.iter_mut().filter_map(|plan| plan.versions.take()).collect()))
 }
 
 /// Functions that were said to write no memory do so now.

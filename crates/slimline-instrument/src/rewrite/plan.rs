@@ -10,7 +10,7 @@ use super::Told;
 use super::rules::Rules;
 use super::synchronization::called_by_threads;
 use super::touch::{Deed, Touch, Word};
-use crate::llvm::{Block, Function, Module, Opcode, Traced, Value};
+use crate::llvm::{Block, Function, Module, Opcode, Traced, Value, Versions};
 use crate::naming::{Names, written};
 
 /// Words to be written before an instruction.
@@ -27,11 +27,19 @@ pub(super) enum Step<'m> {
     Keep(Value<'m>),
     /// The cursor comes from its place before this instruction.
     Fetch(Value<'m>),
+    /// The untraced version goes on in the traced one before this instruction, which is told.
+    Resume { before: Value<'m>, number: u32, words: Vec<Word<'m>> },
+    /// And the other way round.
+    Pause { before: Value<'m> },
 }
 
 /// A function and what is done to it.
 pub(super) struct Plan<'m> {
     pub(super) function: Function<'m>,
+    /// The first instruction of what is traced.
+    pub(super) entry: Value<'m>,
+    /// Where this is one version of two in the function.
+    pub(super) versions: Option<Versions>,
     pub(super) steps: Vec<Step<'m>>,
     /// It is the function's only version: each segment asks the gate.
     pub(super) asks_gate: bool,
@@ -41,6 +49,7 @@ pub(super) struct Plan<'m> {
 
 /// Plans functions one after the other, and fills the site table.
 pub(super) struct Planner<'m, 't> {
+    module: &'m Module<'m>,
     table: &'t mut ModuleBuilder,
     /// What is loaded and stored is told, too.
     has_values: bool,
@@ -58,12 +67,13 @@ pub(super) struct Planner<'m, 't> {
 impl<'m, 't> Planner<'m, 't> {
     pub(super) fn new(module: &'m Module<'_>, traced: &'t [Traced], told: &Told, table: &'t mut ModuleBuilder) -> Self {
         Self {
+            module,
             table,
             has_values: told.values,
             names: Names::new(module),
             rules: Rules::new(module, &told.allocators),
             traced: traced.iter().map(|traced| (&*traced.name, traced)).collect(),
-            untraced: traced.iter().map(|traced| &*traced.function).collect(),
+            untraced: traced.iter().filter(|traced| !traced.is_within).map(|traced| &*traced.function).collect(),
             begun: called_by_threads(module),
             unlike: BTreeSet::new(),
         }
@@ -91,10 +101,19 @@ impl<'m, 't> Planner<'m, 't> {
             self.table.skip(&written(&name), reason);
             return None;
         }
-        let blocks = function.blocks();
+        let is_within = traced.is_some_and(|traced| traced.is_within);
+        let versions = if is_within { self.module.versions(function) } else { None };
+        let blocks = match &versions {
+            Some(versions) => versions.traced_blocks(self.module),
+            None => function.blocks(),
+        };
+        if is_within {
+            self.names.is_version(function, &blocks);
+        }
+        let ways = versions.as_ref().map(|versions| versions.ways(self.module)).unwrap_or_default();
         // What `-fno-optimize-sibling-calls` asks for.
         let keeps_frames = function.text_attribute("disable-tail-calls").is_some_and(|value| value == "true");
-        let mut gathered = Gathered { keeps_frames, ..Gathered::default() };
+        let mut gathered = Gathered { keeps_frames, goes_on: !ways.is_empty(), ..Gathered::default() };
         for block in &blocks {
             self.gather(*block, &mut gathered);
         }
@@ -102,18 +121,26 @@ impl<'m, 't> Planner<'m, 't> {
             return None;
         }
         let mut steps = Vec::new();
+        let entry = blocks.first().and_then(|entry| entry.first_insertion())?;
         let first = blocks.first().and_then(|entry| entry.first_behind_variables());
         if let Some(first) = first
             && self.begun.contains(&*name)
         {
             self.told_after(&name, first, vec![Touch::acquire("a thread of a library's")], first, &mut steps);
         }
-        let mut entry = first;
+        let mut beginning = first;
         for block in blocks {
-            self.block(&name, block, entry.take(), &mut gathered, &mut steps);
+            self.block(&name, block, beginning.take(), &mut gathered, &mut steps);
+        }
+        for way in ways {
+            let touch = Touch::goes_on();
+            let site = self.site(&name, way.header, &touch);
+            let number = self.table.segment([site]);
+            steps.push(Step::Resume { before: way.to_traced, number, words: touch.words });
+            steps.push(Step::Pause { before: way.from_traced });
         }
         let asks_gate = traced.is_none_or(|traced| traced.is_alone);
-        Some(Plan { function, steps, asks_gate, is_in_memory: gathered.returns_twice })
+        Some(Plan { function, entry, versions, steps, asks_gate, is_in_memory: gathered.returns_twice })
     }
 
     /// Looks at every instruction of a block once.

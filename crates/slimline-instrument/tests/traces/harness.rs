@@ -86,6 +86,9 @@ pub(crate) fn trace_with(sources: &[(&str, &str)], options: &[&str], own: Vec<Ow
     let expected = Command::new(&plain).output().unwrap();
     let closed = Command::new(&traced).env("UNTRACED", "").env("TRACE", place("untraced")).output().unwrap();
     assert_eq!((closed.status, &closed.stdout), (expected.status, &expected.stdout));
+    // Whoever opens and closes the gate meanwhile changes nothing but what is traced.
+    let flipped = Command::new(&traced).env("FLIP", "").env("TRACE", place("flipped")).output().unwrap();
+    assert_eq!((flipped.status, &flipped.stdout), (expected.status, &expected.stdout));
     let trace = run_traced(directory, &traced);
     assert!(!trace.directory.path().join("untraced.0").exists(), "nothing is written while the gate is closed");
     assert_eq!(trace.output.status, expected.status, "{}", String::from_utf8_lossy(&trace.output.stderr));
@@ -106,7 +109,8 @@ pub(crate) fn trace_cpp(source: &str, options: &[&str]) -> Trace {
 /// Runs a traced program and reads what it wrote.
 pub(crate) fn run_traced(directory: TempDir, program: &Path) -> Trace {
     let output = Command::new(program).env("TRACE", directory.path().join("trace")).output().unwrap();
-    let modules = tables(program);
+    let mut modules = tables(program);
+    modules.push(Module::of_runtime());
     let mut trace = Trace { modules, executions: Vec::new(), threads: 0, output, directory };
     while let Ok(bytes) = std::fs::read(trace.directory.path().join(format!("trace.{}", trace.threads))) {
         let words: Vec<_> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();

@@ -1,6 +1,7 @@
 //! Small programs that are compiled with tracing and run: what they did is known in closed form.
 
 mod calls;
+mod crossing;
 mod driving;
 mod gate;
 mod harness;

@@ -11,7 +11,8 @@
 #define CHUNK (1ul << 18)
 
 __thread char *__slimline_cursor __attribute__((tls_model("initial-exec")));
-/* Open unless UNTRACED is set; read when the program begins. With STAMPS set, records have time stamps. */
+/* Open unless UNTRACED is set; read when the program begins. With STAMPS set, records have time stamps; with FLIP set, it is
+ * closed and opened all the time. */
 char __slimline_gate[16];
 static __thread char *chunk;
 static __thread int file;
@@ -74,9 +75,19 @@ __asm__(
     "lea -80(%rbp), %rsp; pop %rbx; pop %rbx; pop %r11; pop %r10; pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx;"
     "pop %rbp; ret; .size __slimline_next_chunk, . - __slimline_next_chunk");
 
+static void *flip(void *unused) {
+    for (;;) {
+        __atomic_fetch_xor(&__slimline_gate[0], 1, __ATOMIC_RELAXED);
+        usleep(1);
+    }
+    return unused;
+}
+
 __attribute__((constructor(101))) static void process_begins(void) {
     if (getenv("UNTRACED")) __slimline_gate[0] = 1;
     if (getenv("STAMPS")) __slimline_gate[8] = 1;
+    pthread_t flipper;
+    if (getenv("FLIP")) pthread_create(&flipper, NULL, flip, NULL);
 }
 
 __attribute__((destructor)) static void process_ends(void) {

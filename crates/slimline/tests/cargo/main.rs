@@ -576,6 +576,43 @@ fn main() {
     assert_eq!([in_sum(&["--paused"]), in_sum(&[])], [110, 1000 + 110], "one sum of all is enough for two");
 }
 
+/// All of the program is one loop, which is left and entered at its header.
+#[test]
+fn a_loop_is_traced_in_part() {
+    let gate = Path::new(env!("CARGO_MANIFEST_DIR")).join("../slimline-gate").canonicalize().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+         [dependencies]\nslimline-gate = {{ path = \"{}\" }}\n",
+        gate.display()
+    );
+    let source = r#"
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+static TOUCHED: AtomicU64 = AtomicU64::new(0);
+fn main() {
+    let (mut sum, mut all) = (0, Vec::new());
+    for i in 0..1000 {
+        if i == 100 { slimline_gate::start(); }
+        if i == 300 { slimline_gate::stop(); }
+        TOUCHED.store(i, Relaxed);
+        sum += i;
+        all.push(sum.to_string());
+    }
+    println!("{} {sum} {}", all.concat().len(), TOUCHED.load(Relaxed));
+}
+"#;
+    let project = Project::of(&[("Cargo.toml", &manifest), ("src/main.rs", source)]);
+    succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
+    let program = project.place(PROGRAMS).join("release/app");
+    let stores = |options: &[&str]| {
+        let mut slimline = project.slimline(&["trace", "--live", "--format", "json", "--variable", "TOUCHED"]);
+        let output = succeeds(slimline.args(options).arg("--").arg(&program));
+        let report = text(&output.stdout).strip_prefix("5349 499500 999\n").unwrap();
+        serde_json::from_str::<Value>(report).unwrap()["total"]["stores"].as_u64().unwrap()
+    };
+    // The round that starts is the last one that is not traced.
+    assert_eq!([stores(&[]), stores(&["--paused"])], [300, 199]);
+}
+
 /// Linkers may take long, and know nothing of what is beside them.
 #[test]
 fn callers_are_known_after_panics() {

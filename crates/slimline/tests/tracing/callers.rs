@@ -210,3 +210,30 @@ int main() { one(); other(); return 0; }
         }
     }
 }
+
+/// A function that goes on in the middle is the one that began; of one that does not, nobody knows whether it runs.
+#[test]
+fn in_loops_that_are_left_and_entered() {
+    const SOURCE: &str = r#"
+OWN void within(int n) {
+    for (int i = 0; i < n; i++) {
+        if (i == 3) slimline_stop();
+        if (i == 6) slimline_start();
+        take(i < 6 ? 16 : i == 6 ? 5 : 64);
+    }
+}
+OWN void left(int bytes) { for (int i = 0; i < 4; i++) { if (i == 2) slimline_stop(); take(bytes); } }
+int main(void) {
+    within(10);
+    for (int i = 0; i < 3; i++) { slimline_start(); left(256 << 2 * i); take(7); }
+    return 0;
+}
+"#;
+    let expected = [
+        (5, "(unknown)"),
+        (3 * 16 + 3 * 64, "within < main"),
+        (2 * 256, "left < main"),
+        (2 * 1024 + 2 * 4096, "left < (unknown)"),
+    ];
+    check(Language::C, SOURCE, &expected);
+}

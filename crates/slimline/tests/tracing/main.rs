@@ -5,6 +5,7 @@ mod compiled;
 mod fields;
 mod handlers;
 mod order;
+mod windows;
 
 use std::fs;
 use std::io::Read;
