@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use slimline_collect::{Event, TracePlan, TraceSink, trace};
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::decode::{Decoder, Program, Visits};
+use slimline_trace::stream::decode::{Decoder, Program, SegmentId, Visits};
 use slimline_trace::stream::sites::Module;
 
 fn main() -> ExitCode {
@@ -64,7 +64,8 @@ struct Counter {
 
 impl Counter {
     fn total(&self) -> u64 {
-        self.program.segments().iter().zip(&self.times).map(|(segment, times)| u64::from(segment.sites) * times).sum()
+        let sites = |segment| self.program.sites_of(SegmentId(segment)).count() as u64;
+        (0..).zip(&self.times).map(|(segment, times)| sites(segment) * times).sum()
     }
 }
 

@@ -100,8 +100,8 @@ impl Accessing for Keying<'_> {
         self.keys.columns.collect(visits, (self.accesses.len() - before) as u32);
         for at in visits.places(words) {
             let words = &batch.words[at..at + words as usize];
-            self.accesses.extend(accesses.iter().map(|&PlannedAccess { word, bytes, kind, .. }| {
-                let address = words[word as usize] ^ space;
+            self.accesses.extend(accesses.iter().map(|&PlannedAccess { told, bytes, kind }| {
+                let address = told.address(words[told.word as usize]) ^ space;
                 Access { address, key: NO_KEY, bytes, thread, kind }
             }));
         }
@@ -112,7 +112,7 @@ impl Accessing for Keying<'_> {
         let (thread, accesses) = (self.thread, &mut self.accesses[self.before..]);
         columns.take_each(by, batch.words, |access, (index, all), runs, column| {
             let mut numbers = runs.iter().flat_map(|run| run.numbers(index, all));
-            accessed.column(memory, (thread, access.site), column, |key, range| {
+            accessed.column(memory, (thread, access.told.site.0), column, |key, range| {
                 *of_number(counts, key) += range.len() as u64;
                 for number in numbers.by_ref().take(range.len()) {
                     accesses[number].key = key;
@@ -372,7 +372,7 @@ fn each_access(site: &Site, own: &[u64], mut access: impl FnMut(AccessKind, u64,
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use slimline_trace::stream::sites::ModuleBuilder;
+    use slimline_trace::stream::sites::{ModuleBuilder, Relative};
 
     use super::super::heap::HeapAccesses;
     use super::super::tests::{program_of, visits_of};
@@ -586,7 +586,7 @@ mod tests {
         /// Whatever is collected until a block begins or ends: each access is whose it is found to be by a list of the living, as if
         /// they were gone through one by one; and the heap's counts are of the same.
         #[test]
-        fn in_columns_as_one_by_one(steps in proptest::collection::vec((0..6_u32, 0..6_u64, 0..80_u64), 1..120)) {
+        fn in_columns_as_one_by_one(steps in proptest::collection::vec((0..7_u32, 0..6_u64, 0..80_u64), 1..120)) {
             use SiteKind::*;
             let load = Site::new(Load, 8);
             let segments: [&[Site]; 6] = [
@@ -597,20 +597,31 @@ mod tests {
                 &[load, Site::new(Allocate, 0), load],
                 &[Site::new(Fill, 0), load],
             ];
-            let program = program_of(&segments);
+            let mut builder = ModuleBuilder::new();
+            for segment in segments {
+                builder.segment(segment.iter().copied());
+            }
+            let relative = Some(Relative { word: 1, bytes: -64 });
+            builder.segment_behind(Some(3), [Site { relative, ..load }]);
+            let module = builder.finish("a.c", "a.o", "/", "test");
+            let mut program = Program::new();
+            program.add(module.encode().0, module);
             let (mut run, mut living, mut expected) = (Vec::new(), Vec::<(u64, u32)>::new(), Vec::new());
             // Blocks of 64 bytes, 128 bytes apart.
             for (segment, block, offset) in steps {
                 let (start, address) = (0x1000 + block * 128, 0x1000 + block * 128 + offset);
-                let first = program.segments()[segment as usize].first_site.0;
-                let owner = |living: &[(u64, u32)]| {
+                let sites: Vec<u32> = program.sites_of(SegmentId(segment)).map(|(told, _)| told.site.0).collect();
+                let owner = |living: &[(u64, u32)], address: u64| {
                     let holder = living.iter().find(|(start, _)| (*start..start + 64).contains(&address));
                     holder.map(|(_, site)| *site)
                 };
-                let mut access = |site: u32, living: &[(u64, u32)]| expected.push((first + site, address, owner(living)));
-                let begin = |site: u32, living: &mut Vec<(u64, u32)>| {
+                let mut accessed = |site: usize, address: u64, living: &[(u64, u32)]| {
+                    expected.push((sites[site], address, owner(living, address)));
+                };
+                let mut access = |site: usize, living: &[(u64, u32)]| accessed(site, address, living);
+                let begin = |site: usize, living: &mut Vec<(u64, u32)>| {
                     living.retain(|(there, _)| *there != start);
-                    living.push((start, first + site));
+                    living.push((start, sites[site]));
                 };
                 let words = match segment {
                     0 => { begin(0, &mut living); vec![start, 64] }
@@ -623,7 +634,13 @@ mod tests {
                         access(2, &living);
                         vec![address, start, 64, address]
                     }
-                    _ => { access(0, &living); access(1, &living); vec![address, 1, address] }
+                    5 => { access(0, &living); access(1, &living); vec![address, 1, address] }
+                    _ => {
+                        access(0, &living);
+                        access(1, &living);
+                        accessed(2, address - 64, &living);
+                        vec![address, address]
+                    }
                 };
                 run.push((segment, words));
             }

@@ -83,8 +83,8 @@ fn is_beyond_doubt(program: &Program, batch: &TraceBatch<'_>) -> bool {
 }
 
 fn address_words(program: &Program, segment: SegmentId) -> u64 {
-    let (mut bits, mut at) = (0, 0);
-    for (_, site) in program.sites_of(segment) {
+    let mut bits = 0;
+    for (told, site) in program.sites_of(segment) {
         let own: u64 = match site.kind {
             SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire | SiteKind::Resumes => 0,
             // Lanes that are left out may have any address.
@@ -92,8 +92,7 @@ fn address_words(program: &Program, segment: SegmentId) -> u64 {
             SiteKind::Copy => 0b11,
             _ => 1,
         };
-        bits |= own.checked_shl(at).unwrap_or(0);
-        at += site.words() as u32;
+        bits |= own.checked_shl(told.word).unwrap_or(0);
     }
     bits
 }

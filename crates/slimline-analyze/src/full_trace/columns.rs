@@ -97,10 +97,13 @@ fn gather(words: &[u64], visit_words: u32, runs: &[Run], access: &PlannedAccess,
     column.clear();
     let step = 1 + visit_words as usize;
     for run in runs {
-        let from = run.at as usize + access.word as usize;
+        let from = run.at as usize + access.told.word as usize;
         match run.times {
-            1 => column.push(words[from]),
-            times => column.extend(words[from..].iter().step_by(step).take(times as usize)),
+            1 => column.push(access.told.address(words[from])),
+            times => {
+                let words = words[from..].iter().step_by(step).take(times as usize);
+                column.extend(words.map(|word| access.told.address(*word)));
+            }
         }
     }
 }
@@ -108,6 +111,7 @@ fn gather(words: &[u64], visit_words: u32, runs: &[Run], access: &PlannedAccess,
 #[cfg(test)]
 mod tests {
     use slimline_simulate::access::AccessKind;
+    use slimline_trace::stream::decode::{SiteId, Told};
 
     use super::*;
 
@@ -126,14 +130,17 @@ mod tests {
             columns.take(|segment, runs, column| {
                 let visit_words = if segment.0 == 2 { 2 } else { 1 };
                 for word in 0..visit_words {
-                    let access = PlannedAccess { site: 0, word, bytes: 8, kind: AccessKind::Load };
+                    // That of segment 0 is told by one 3 bytes before it.
+                    let distance = (segment.0 == 0).then_some(3);
+                    let told = Told { site: SiteId(0), word, distance };
+                    let access = PlannedAccess { told, bytes: 8, kind: AccessKind::Load };
                     gather(&words, visit_words, runs, &access, column);
                     let numbers = runs.iter().flat_map(|run| run.numbers(word as usize, visit_words as usize));
                     found.push((segment.0, column.clone(), numbers.collect::<Vec<_>>()));
                 }
             });
             let expected =
-                [(2, vec![10, 12, 14], vec![0, 2, 5]), (2, vec![11, 13, 15], vec![1, 3, 6]), (0, vec![20], vec![4])];
+                [(2, vec![10, 12, 14], vec![0, 2, 5]), (2, vec![11, 13, 15], vec![1, 3, 6]), (0, vec![23], vec![4])];
             assert_eq!(found, expected);
         }
         columns.take(|_, _, _| panic!("nothing was collected"));

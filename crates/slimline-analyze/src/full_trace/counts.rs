@@ -76,12 +76,11 @@ impl SiteCounts {
                 continue;
             }
             for words in batch.words_of_each(*visits, program.segments()[index].words) {
-                let mut at = 0;
-                for (id, site) in program.sites_of(visits.segment) {
+                for (told, site) in program.sites_of(visits.segment) {
                     if !is_fixed(site.kind) {
-                        self.varying[id.0 as usize].add(accesses(site, words.get(at..).unwrap_or(&[])));
+                        let own = words.get(told.word as usize..).unwrap_or(&[]);
+                        self.varying[told.site.0 as usize].add(accesses(site, own));
                     }
-                    at += site.words();
                 }
             }
         }
@@ -104,15 +103,22 @@ impl SiteCounts {
 
     /// Sites that ran, with the times, and what they accessed.
     pub fn sites<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, u64, Accesses)> {
-        let ran = (0..).zip(&self.visits).filter(|(_, visits)| **visits > 0);
-        ran.flat_map(move |(segment, &visits)| {
-            program.sites_of(SegmentId(segment)).map(move |(id, site)| {
-                let accesses = match is_fixed(site.kind) {
-                    true => accesses(site, &[]).times(visits),
-                    false => self.varying[id.0 as usize],
-                };
-                (id, visits, accesses)
-            })
+        // A site is in all segments that continue its own.
+        let mut times = vec![0_u64; program.site_count()];
+        for (segment, &visits) in (0..).zip(&self.visits).filter(|(_, visits)| **visits > 0) {
+            for (told, _) in program.sites_of(SegmentId(segment)) {
+                let times = &mut times[told.site.0 as usize];
+                *times = times.saturating_add(visits);
+            }
+        }
+        let ran = (0..).map(SiteId).zip(times).filter(|(_, times)| *times > 0);
+        ran.map(move |(id, times)| {
+            let (_, site) = program.site(id);
+            let accesses = match is_fixed(site.kind) {
+                true => accesses(site, &[]).times(times),
+                false => self.varying[id.0 as usize],
+            };
+            (id, times, accesses)
         })
     }
 }

@@ -68,7 +68,7 @@ impl Accessing for Accessed {
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
         let Self { columns, spots, sums, .. } = self;
         columns.take_each(by, batch.words, |access, _, _, column| {
-            spots.column(memory, (ACTOR, access.site), column, |number, range| {
+            spots.column(memory, (ACTOR, access.told.site.0), column, |number, range| {
                 of_number(sums, number).times += range.len() as u64;
             });
         });

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use slimline_simulate::access::AccessKind;
-use slimline_trace::stream::decode::{Program, SegmentId};
+use slimline_trace::stream::decode::{Program, SegmentId, Told};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::calls::is_of_calls;
@@ -41,11 +41,11 @@ pub(super) enum Plan<'a> {
     },
 }
 
-/// A load or store: which of its segment's words is the address.
+/// A load or store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedAccess {
-    pub(super) site: u32,
-    pub(super) word: u32,
+    /// Which one, and where in its record its address is.
+    pub(super) told: Told,
     pub(super) bytes: u32,
     pub(super) kind: AccessKind,
 }
@@ -76,11 +76,10 @@ impl Plans {
 
     fn plan(&mut self, program: &Program, segment: SegmentId, blocks: &Blocks) -> Kept {
         let first = self.loads_and_stores.len();
-        let mut word = 0;
-        for (id, site) in program.sites_of(segment) {
+        for (told, site) in program.sites_of(segment) {
             match (plain_kind(site.kind), site.kind) {
                 (Some(kind), _) => {
-                    self.loads_and_stores.push(PlannedAccess { site: id.0, word, bytes: site.size_bytes, kind });
+                    self.loads_and_stores.push(PlannedAccess { told, bytes: site.size_bytes, kind });
                 }
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}
                 (None, kind) if is_of_calls(kind) && !blocks.follows_calls() => {}
@@ -90,7 +89,6 @@ impl Plans {
                     return Kept::Sites { changes_blocks };
                 }
             }
-            word += site.words() as u32;
         }
         match self.loads_and_stores.len() {
             none if none == first => Kept::Skip,

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told};
 use slimline_trace::stream::sites::ValueKind;
 
 use super::TraceBatch;
@@ -203,16 +203,14 @@ impl SiteValues {
     }
 
     fn make_room(&mut self, program: &Program) {
+        self.sites.resize(program.site_count(), None);
         for segment in self.segments.len()..program.segments().len() {
-            let mut word = 0;
             let mut places = Vec::new();
-            for (site, known) in program.sites_of(SegmentId(segment as u32)) {
-                word += known.words();
-                self.sites.resize(site.0 as usize + 1, None);
+            for (Told { site, word, .. }, known) in program.sites_of(SegmentId(segment as u32)) {
                 if let Some(kind) = known.value {
                     // The last of its words.
-                    places.push(Place { site, word: word - 1 });
-                    self.sites[site.0 as usize] = Some(Box::new(Values::new(kind, known.size_bytes)));
+                    places.push(Place { site, word: word as usize + known.words() - 1 });
+                    self.sites[site.0 as usize].get_or_insert_with(|| Box::new(Values::new(kind, known.size_bytes)));
                 }
             }
             self.is_told |= !places.is_empty();

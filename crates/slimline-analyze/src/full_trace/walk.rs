@@ -42,8 +42,8 @@ pub(super) fn go_through(
                 }
                 for words in batch.words_of_each(*visits, words) {
                     for (id, site, own) in program.sites_with_words(visits.segment, words) {
-                        if !allocations.follow(memory.live, memory.elements, batch, id, site.kind, own) {
-                            accessing.site(memory, id, site, own);
+                        if !allocations.follow(memory.live, memory.elements, batch, id, site.kind, &own) {
+                            accessing.site(memory, id, site, &own);
                         }
                     }
                 }

@@ -322,6 +322,8 @@ api! {
         LLVMTargetMachineEmitToFile(*mut TargetMachine, *mut ModuleRaw, *const c_char, c_int, *mut *mut c_char) -> Bool;
     }
     optional {
+        // From LLVM 18 on.
+        LLVMGetIsDisjoint(Value) -> Bool;
         // Up to LLVM 20: variables are told by calls or by records, and this changes one into the other.
         LLVMSetIsNewDbgInfoFormat(*mut ModuleRaw, Bool);
         // From LLVM 22 on there are only records.

@@ -59,6 +59,11 @@ impl<'m> Builder<'m> {
         self.value(self.module.constant(64, number))
     }
 
+    /// A 32-bit constant.
+    pub fn half_constant(&self, number: u32) -> Value<'m> {
+        self.value(self.module.constant(32, number.into()))
+    }
+
     /// A local variable for a pointer.
     pub fn pointer_variable(&self, name: &CStr) -> Value<'m> {
         // SAFETY: the builder stands somewhere; a type and a name.

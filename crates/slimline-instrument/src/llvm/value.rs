@@ -26,7 +26,7 @@ macro_rules! numbered {
 numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
-        Return = 1, Branch = 2, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
+        Return = 1, Branch = 2, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, Add = 8, ShiftLeft = 20, Or = 24, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
         BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 50, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
@@ -237,6 +237,13 @@ impl<'m> Value<'m> {
         // SAFETY: a call instruction.
         let kind = self.does(&[Opcode::Call]).then(|| unsafe { (self.module.api().LLVMGetTailCallKind)(self.raw) });
         kind == Some(TAIL) || self.is_must_tail()
+    }
+
+    /// Whether it is an `or` of numbers without a common bit, as which sums are written.
+    pub fn is_disjoint(self) -> bool {
+        let told = self.module.api().LLVMGetIsDisjoint.filter(|_| self.does(&[Opcode::Or]));
+        // SAFETY: an `or`.
+        told.is_some_and(|told| unsafe { told(self.raw) } != 0)
     }
 
     /// Whether it is a volatile access.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use slimline_trace::stream::record::{Header, RESUMES};
 use slimline_trace::stream::sites::ModuleId;
 
-use super::plan::{Access, Plan, Step};
+use super::plan::{Access, Place, Plan, Step};
 use super::touch::Word;
 use crate::llvm::{Builder, Gate, Module, Room, Segment, Stamp, Value};
 
@@ -38,12 +38,25 @@ impl<'m> Emitter<'m> {
             builder.store(builder.load_pointer(self.cursor), local);
             local
         };
+        // Where records begin, by their numbers.
+        let mut records = Vec::new();
         for step in &plan.steps {
             match step {
-                Step::Segment { number, accesses } if plan.asks_gate => {
+                Step::Segment { number, accesses, .. } if plan.asks_gate => {
                     self.segment_if_open(&builder, place, *number, accesses);
                 }
-                Step::Segment { number, accesses } => self.segment(&builder, place, *number, accesses),
+                Step::Segment { number, at: Place::New, accesses } => {
+                    records.push(self.record(&builder, place, *number, accesses));
+                }
+                Step::Segment { number, at: Place::Behind { record, words }, accesses } => {
+                    let (start, words): (_, usize) = (records[*record], *words);
+                    if let Some(first) = accesses.first() {
+                        builder.before(first.at);
+                        // All that differs between the headers of a module.
+                        builder.store(builder.half_constant(Header::new(self.id, *number).word() as u32), start);
+                    }
+                    self.words(&builder, place, start, words, accesses);
+                }
                 Step::Keep(_) | Step::Fetch(_) if plan.is_in_memory => {}
                 Step::Keep(before) => {
                     builder.before(*before);
@@ -57,7 +70,7 @@ impl<'m> Emitter<'m> {
                     builder.before(*before);
                     // What the thread wrote before may be where nobody reads.
                     builder.store(builder.call_next(self.room, builder.load_pointer(self.cursor)), place);
-                    self.segment(&builder, place, *number, &[Access { at: *before, words: words.clone() }]);
+                    self.record(&builder, place, *number, &[Access { at: *before, words: words.clone() }]);
                 }
                 Step::Pause { before } => {
                     builder.before(*before);
@@ -69,22 +82,30 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    fn segment(&self, builder: &Builder<'m>, place: Value<'m>, number: u32, accesses: &[Access<'m>]) {
-        let Some(first) = accesses.first() else { return };
-        builder.before(first.at);
-        let cursor = builder.call_room(self.room, builder.load_pointer(place));
-        builder.store(builder.constant(Header::new(self.id, number).word()), cursor);
-        let mut bytes = 8;
+    /// Begins a record before its first access, and writes all that is known of it; where it begins.
+    fn record(&self, builder: &Builder<'m>, place: Value<'m>, number: u32, accesses: &[Access<'m>]) -> Value<'m> {
+        if let Some(first) = accesses.first() {
+            builder.before(first.at);
+        }
+        let start = builder.call_room(self.room, builder.load_pointer(place));
+        builder.store(builder.constant(Header::new(self.id, number).word()), start);
+        self.words(builder, place, start, 0, accesses);
+        start
+    }
+
+    /// Writes the words of accesses behind so many of a record, and keeps where they end.
+    fn words(&self, builder: &Builder<'m>, place: Value<'m>, start: Value<'m>, before: usize, accesses: &[Access<'m>]) {
+        let mut bytes = 8 * (1 + before as u64);
         for access in accesses {
             builder.before(access.at);
             for word in &access.words {
                 // A word that can't be made would shift all that follow: zero keeps the record readable.
                 let value = self.word(builder, *word).unwrap_or_else(|| builder.constant(0));
-                builder.store(value, builder.offset(cursor, bytes));
+                builder.store(value, builder.offset(start, bytes));
                 bytes += 8;
             }
         }
-        builder.store(builder.offset(cursor, bytes), place);
+        builder.store(builder.offset(start, bytes), place);
     }
 
     /// Writes all words at once, at the last access.

@@ -11,12 +11,16 @@
 //!   add   cursor, bytes
 //! ```
 //!
+//! Where the record of the block before goes on, all but the accesses is `mov dword [start], segment`.
+//!
 //! The cursor lies in the thread-local `__slimline_cursor` wherever other code may run: it goes there before calls and
 //! returns and comes from there when the function begins and after calls.
 
 mod allocators;
+mod distances;
 mod emit;
 mod own_allocators;
+mod paths;
 mod plan;
 mod rules;
 mod synchronization;

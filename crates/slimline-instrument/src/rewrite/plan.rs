@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
-use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
+use slimline_trace::stream::record::{MAX_RECORD_SITES, MAX_SEGMENT_WORDS};
+use slimline_trace::stream::sites::{ModuleBuilder, Relative, Site, SiteKind};
 
 use super::Told;
+use super::distances::Sum;
+use super::paths::Paths;
 use super::rules::Rules;
 use super::synchronization::called_by_threads;
 use super::touch::{Deed, Touch, Word};
@@ -19,10 +21,19 @@ pub(super) struct Access<'m> {
     pub(super) words: Vec<Word<'m>>,
 }
 
-/// What is inserted, in the order of the program.
+/// Where a segment's words go.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    /// Into a record of its own: room is asked for before its first access.
+    New,
+    /// Behind so many words of a record, by its number: how many new ones the function's steps have before it.
+    Behind { record: usize, words: usize },
+}
+
+/// What is inserted. A record's beginning stands before what is put behind it.
 pub(super) enum Step<'m> {
-    /// A record: its room is asked for before its first access.
-    Segment { number: u32, accesses: Vec<Access<'m>> },
+    /// A record, or more of one.
+    Segment { number: u32, at: Place, accesses: Vec<Access<'m>> },
     /// The cursor goes to its place before this instruction.
     Keep(Value<'m>),
     /// The cursor comes from its place before this instruction.
@@ -90,6 +101,7 @@ impl<'m, 't> Planner<'m, 't> {
     }
 
     /// What to do to this function; nothing if it accesses no memory or must stay as it is.
+    #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
     pub(super) fn plan(&mut self, function: Function<'m>) -> Option<Plan<'m>> {
         let name = function.value().name();
         if self.untraced.contains(&*name) {
@@ -120,7 +132,7 @@ impl<'m, 't> Planner<'m, 't> {
         if gathered.accesses == 0 && !gathered.calls {
             return None;
         }
-        let mut steps = Vec::new();
+        let mut steps = Steps::default();
         let entry = blocks.first().and_then(|entry| entry.first_insertion())?;
         let first = blocks.first().and_then(|entry| entry.first_behind_variables());
         if let Some(first) = first
@@ -128,19 +140,28 @@ impl<'m, 't> Planner<'m, 't> {
         {
             self.told_after(&name, first, vec![Touch::acquire("a thread of a library's")], first, &mut steps);
         }
+        let asks_gate = traced.is_none_or(|traced| traced.is_alone);
+        let paths = Paths::of(&blocks);
         let mut beginning = first;
-        for block in blocks {
-            self.block(&name, block, beginning.take(), &mut gathered, &mut steps);
+        // How records ended, by blocks that others follow.
+        let mut ends = HashMap::new();
+        for &block in &paths.order {
+            let before = paths.before(block).and_then(|before| ends.get(&before)).cloned();
+            let end = self.block(&name, block, beginning.take(), (before, &mut gathered), &mut steps);
+            // What asks the gate writes all of a record at once.
+            if let Some(end) = end.filter(|_| !asks_gate && paths.leads(block)) {
+                ends.insert(block, end);
+            }
         }
         for way in ways {
             let touch = Touch::goes_on();
             let site = self.site(&name, way.header, &touch);
             let number = self.table.segment([site]);
-            steps.push(Step::Resume { before: way.to_traced, number, words: touch.words });
-            steps.push(Step::Pause { before: way.from_traced });
+            steps.all.push(Step::Resume { before: way.to_traced, number, words: touch.words });
+            steps.all.push(Step::Pause { before: way.from_traced });
         }
-        let asks_gate = traced.is_none_or(|traced| traced.is_alone);
-        Some(Plan { function, entry, versions, steps, asks_gate, is_in_memory: gathered.returns_twice })
+        let is_in_memory = gathered.returns_twice;
+        Some(Plan { function, entry, versions, steps: steps.all, asks_gate, is_in_memory })
     }
 
     /// Looks at every instruction of a block once.
@@ -176,27 +197,28 @@ impl<'m, 't> Planner<'m, 't> {
         deed
     }
 
-    /// Plans a block. The first one is given the instruction that the function begins with.
+    /// Plans a block, and gives how its last record ended. The first one is given the instruction that the function begins with, others
+    /// the end of the record that may go on.
     fn block(
         &mut self,
         function: &str,
         block: Block<'m>,
         entry: Option<Value<'m>>,
-        gathered: &mut Gathered<'m>,
-        steps: &mut Vec<Step<'m>>,
-    ) {
+        (before, gathered): (Option<End<'m>>, &mut Gathered<'m>),
+        steps: &mut Steps<'m>,
+    ) -> Option<End<'m>> {
         let instructions = block.instructions();
         if let Some(head) = gathered.heads.remove(&block)
             && let Some(first) = block.first_insertion()
         {
             if head.fetch {
-                steps.push(Step::Fetch(first));
+                steps.all.push(Step::Fetch(first));
             }
             if let Some((call, touches)) = head.told {
                 self.told_after(function, call, touches, first, steps);
             }
         }
-        let mut segment = Open::default();
+        let mut segment = Open::behind(before);
         // Whether the cursor's place holds what the register does.
         let mut is_kept = false;
         // Whether the function's end was told.
@@ -249,18 +271,18 @@ impl<'m, 't> Planner<'m, 't> {
             }
             self.close(&mut segment, steps);
             if !is_kept {
-                steps.push(Step::Keep(instruction));
+                steps.all.push(Step::Keep(instruction));
             }
             is_kept = deed.is_boundary;
             if !deed.is_boundary || is_last || instruction.invoke_ends().is_some() {
                 continue;
             }
             let Some(&next) = rest.first() else { continue };
-            steps.push(Step::Fetch(next));
+            steps.all.push(Step::Fetch(next));
             is_kept &= deed.after.is_empty();
             self.told_after(function, instruction, deed.after, next, steps);
         }
-        self.close(&mut segment, steps);
+        self.close(&mut segment, steps)
     }
 
     /// Adds an access to the open segment, or to the next where that is full.
@@ -270,16 +292,26 @@ impl<'m, 't> Planner<'m, 't> {
         instruction: Value<'m>,
         touch: Touch<'m>,
         segment: &mut Open<'m>,
-        steps: &mut Vec<Step<'m>>,
+        steps: &mut Steps<'m>,
     ) {
-        let site = self.site(function, instruction, &touch);
+        let mut site = self.site(function, instruction, &touch);
         let value = touch.value.filter(|_| self.has_values);
+        if segment.before.as_ref().is_some_and(|before| before.sites + segment.sites.len() >= MAX_RECORD_SITES) {
+            self.close(segment, steps);
+        }
+        let sum = match touch.words[..] {
+            [Word::Value(pointer)] if site.kind.is_plain() && value.is_none() => Some(Sum::of(pointer)),
+            _ => None,
+        };
+        site.relative = sum.as_ref().and_then(|sum| segment.relative(sum));
         if segment.words + site.words() > MAX_SEGMENT_WORDS {
             self.close(segment, steps);
         }
+        let words = if site.relative.is_some() { Vec::new() } else { touch.words };
+        segment.addresses.extend(sum.filter(|_| site.relative.is_none()).map(|sum| (sum, segment.words as u32)));
         segment.words += site.words();
         segment.sites.push(site);
-        segment.accesses.push(Access { at: instruction, words: touch.words });
+        segment.accesses.push(Access { at: instruction, words });
         // What is loaded is known behind the load only, which is never the last of its block.
         let at = if touch.kind == SiteKind::Load { instruction.next().unwrap_or(instruction) } else { instruction };
         segment.accesses.extend(value.map(|(_, value)| Access { at, words: vec![Word::Bits(value)] }));
@@ -292,7 +324,7 @@ impl<'m, 't> Planner<'m, 't> {
         instruction: Value<'m>,
         touches: Vec<Touch<'m>>,
         at: Value<'m>,
-        steps: &mut Vec<Step<'m>>,
+        steps: &mut Steps<'m>,
     ) {
         if touches.is_empty() {
             return;
@@ -305,14 +337,25 @@ impl<'m, 't> Planner<'m, 't> {
             touch.words.into_iter().chain(value).collect()
         };
         let accesses = touches.into_iter().map(|touch| Access { at, words: words(touch) }).collect();
-        steps.push(Step::Segment { number, accesses });
+        steps.record(number, accesses);
     }
 
-    fn close(&mut self, segment: &mut Open<'m>, steps: &mut Vec<Step<'m>>) {
-        let Open { sites, accesses, .. } = std::mem::take(segment);
-        if !accesses.is_empty() {
-            steps.push(Step::Segment { number: self.table.segment(sites), accesses });
+    /// Ends a segment, and gives how its record ended.
+    fn close(&mut self, segment: &mut Open<'m>, steps: &mut Steps<'m>) -> Option<End<'m>> {
+        let Open { before, sites, accesses, words, addresses } = std::mem::take(segment);
+        if accesses.is_empty() {
+            return before.map(|before| End { addresses, ..before });
         }
+        let own = sites.len();
+        let number = self.table.segment_behind(before.as_ref().map(|before| before.segment), sites);
+        let (record, before) = match before {
+            None => (steps.record(number, accesses), 0),
+            Some(End { record, words, sites, .. }) => {
+                steps.all.push(Step::Segment { number, at: Place::Behind { record, words }, accesses });
+                (record, sites)
+            }
+        };
+        Some(End { record, segment: number, words, sites: before + own, addresses })
     }
 
     fn site(&mut self, function: &str, instruction: Value<'m>, touch: &Touch<'m>) -> Site {
@@ -338,12 +381,57 @@ fn is_remark(instruction: Value<'_>) -> bool {
     instruction.called().is_some_and(|called| called.name().starts_with("llvm.dbg."))
 }
 
+/// What is inserted, so far.
+#[derive(Default)]
+struct Steps<'m> {
+    all: Vec<Step<'m>>,
+    records: usize,
+}
+
+impl<'m> Steps<'m> {
+    /// Adds a record, and gives its number.
+    fn record(&mut self, number: u32, accesses: Vec<Access<'m>>) -> usize {
+        self.all.push(Step::Segment { number, at: Place::New, accesses });
+        self.records += 1;
+        self.records - 1
+    }
+}
+
 /// A segment that goes on.
 #[derive(Default)]
 struct Open<'m> {
-    words: usize,
+    /// The end of the record that it makes longer.
+    before: Option<End<'m>>,
     sites: Vec<Site>,
     accesses: Vec<Access<'m>>,
+    /// Of the whole record.
+    words: usize,
+    /// Those that words of the record are, by their indexes.
+    addresses: Vec<(Sum<'m>, u32)>,
+}
+
+/// How a record ended: other blocks may make it longer.
+#[derive(Clone)]
+struct End<'m> {
+    record: usize,
+    segment: u32,
+    words: usize,
+    sites: usize,
+    addresses: Vec<(Sum<'m>, u32)>,
+}
+
+impl<'m> Open<'m> {
+    fn behind(mut before: Option<End<'m>>) -> Self {
+        let (words, addresses) =
+            before.as_mut().map(|end| (end.words, std::mem::take(&mut end.addresses))).unwrap_or_default();
+        Self { before, words, addresses, ..Self::default() }
+    }
+
+    /// A word that also tells this address.
+    fn relative(&self, sum: &Sum<'m>) -> Option<Relative> {
+        let told = |(known, word): &(Sum<'m>, u32)| Some(Relative { word: *word, bytes: sum.distance_from(known)? });
+        self.addresses.iter().find_map(told)
+    }
 }
 
 /// What a block begins with.

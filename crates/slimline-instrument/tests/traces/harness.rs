@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection as _};
 use slimline_instrument::driver::{self, Language};
 use slimline_instrument::rewrite::{OwnAllocator, OwnAllocators};
 use slimline_trace::stream::record::Header;
-use slimline_trace::stream::sites::{Module, ModuleId, SECTION, Site, SiteKind};
+use slimline_trace::stream::sites::{Module, ModuleId, SECTION, Segment, Site, SiteKind};
 use tempfile::TempDir;
 
 /// One site's execution: its words.
@@ -135,11 +135,19 @@ impl Trace {
             let module = self.modules.iter().position(|(id, _)| *id == header.module()).expect("a known module");
             let table = &self.modules[module].1;
             let segment = table.segments[header.segment() as usize];
-            let (mut own, rest) = rest.split_at(segment.words as usize);
-            for site in segment.first_site..segment.first_site + segment.sites {
-                let (of_site, others) = own.split_at(table.sites[site as usize].words());
-                self.executions.push(Execution { module, site: site as usize, words: of_site.to_vec() });
-                own = others;
+            let (own, rest) = rest.split_at(segment.words as usize);
+            let before = |segment: &Segment| segment.continues.map(|number| table.segments[number as usize]);
+            let mut path: Vec<_> = std::iter::successors(Some(segment), before).collect();
+            path.reverse();
+            let mut at = 0;
+            for site in path.iter().flat_map(|segment| segment.first_site..segment.first_site + segment.sites) {
+                let known = &table.sites[site as usize];
+                let words = match known.relative {
+                    Some(relative) => vec![own[relative.word as usize].wrapping_add_signed(relative.bytes.into())],
+                    None => own[at..at + known.words()].to_vec(),
+                };
+                at += known.words();
+                self.executions.push(Execution { module, site: site as usize, words });
             }
             words = rest;
         }

@@ -8,6 +8,7 @@ mod harness;
 mod names;
 mod newer;
 mod own_allocators;
+mod paths;
 mod twin;
 mod vectors;
 

@@ -14,8 +14,19 @@
 //!  └────────────────────────────────────────────┘
 //! ```
 //!
-//! How many words follow, and what they are, is said by the site table of the module (`stream::sites`) alone. Addresses
-//! have bit 63 clear. Numbers of bytes and masks may have it set, so a record can't be found by looking for headers:
+//! How many words follow, and what they are, is said by the site table of the module (`stream::sites`) alone. An address that
+//! is always as far from another one of the record has no word.
+//!
+//! Where a block is left for another one that nothing else leads to, the record goes on: the other block's words come behind
+//! those that there are, and its segment, which *continues* the first one, takes the place of that in the header. So a record
+//! tells a path, and its header may change as long as no other record follows it:
+//!
+//! ```text
+//!   if (p->kind == LEAF)        A   [A] &p->kind
+//!       sum += p->value;        B   [B] &p->kind, &sum        p->value is 8 bytes behind p->kind
+//! ```
+//!
+//! Addresses have bit 63 clear. Numbers of bytes and masks may have it set, so a record can't be found by looking for headers:
 //! a reader walks from the first word of a chunk.
 
 /// Bit that every header has and no address.
@@ -28,6 +39,8 @@ pub const MODULE_BITS: u32 = 63 - SEGMENT_BITS;
 pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 /// Most words of a segment, its header not counted.
 pub const MAX_SEGMENT_WORDS: usize = 60;
+/// Most sites of a record that goes on from block to block; within one block there may be any number without words.
+pub const MAX_RECORD_SITES: usize = 64;
 /// Most lanes of a masked, gathering or scattering access: as many as its mask has bits.
 pub const MAX_LANES: u16 = 64;
 
@@ -215,6 +228,11 @@ impl SiteKind {
             Self::Gather | Self::Scatter => 1 + lanes as usize,
         };
         own + has_value as usize
+    }
+
+    /// Whether its address is all that it tells, but for a value.
+    pub const fn is_plain(self) -> bool {
+        matches!(self, Self::Load | Self::Store | Self::Update)
     }
 
     /// Whether it reads memory that the program names.

@@ -115,11 +115,14 @@ pub struct Member {
 /// The accesses of one basic block between two calls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Segment {
+    /// The segment that always ran right before it, whose record goes on in its own: a lower number.
+    pub continues: Option<u32>,
     /// Index of its first site in [`Module::sites`].
     pub first_site: u32,
     /// How many sites it has.
     pub sites: u32,
-    /// Words of its record, the header not counted; at most [`MAX_SEGMENT_WORDS`](super::record::MAX_SEGMENT_WORDS).
+    /// Words of its record, the header not counted, with those of what it continues; at most
+    /// [`MAX_SEGMENT_WORDS`](super::record::MAX_SEGMENT_WORDS).
     pub words: u32,
 }
 
@@ -150,10 +153,21 @@ pub struct Site {
     pub field: Name,
     /// Offset of the access from the structure's beginning.
     pub offset_bytes: Option<u32>,
+    /// Where its address is told by another site's; none where it has a word of its own.
+    pub relative: Option<Relative>,
     /// Another structure that it may access: its pointer comes from several places, of which the first gives the names.
     pub other_structure: Name,
     /// Of an allocation the function that was called, of what is not traced why not.
     pub detail: Name,
+}
+
+/// An address that is always as far from another one of the same record: of loads, stores and updates without values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Relative {
+    /// Which of the record's words is the other one.
+    pub word: u32,
+    /// From that address to this one.
+    pub bytes: i32,
 }
 
 impl Site {
@@ -172,6 +186,7 @@ impl Site {
             structure: Name::NONE,
             field: Name::NONE,
             offset_bytes: None,
+            relative: None,
             other_structure: Name::NONE,
             detail: Name::NONE,
         }
@@ -179,7 +194,7 @@ impl Site {
 
     /// Words that it writes.
     pub const fn words(&self) -> usize {
-        self.kind.words(self.lanes, self.value.is_some())
+        self.kind.words(self.lanes, self.value.is_some()) - self.relative.is_some() as usize
     }
 }
 
@@ -205,7 +220,7 @@ impl Module {
         self.names.get(name.0 as usize).map_or("", String::as_str)
     }
 
-    /// The sites of a segment; none where the module does not have it.
+    /// The sites of a segment, without those of what it continues; none where the module does not have it.
     pub fn sites_of(&self, segment: u32) -> &[Site] {
         let Some(segment) = self.segments.get(segment as usize) else { return &[] };
         let first = segment.first_site as usize;

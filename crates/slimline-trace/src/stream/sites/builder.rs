@@ -71,11 +71,17 @@ impl ModuleBuilder {
 
     /// Adds a segment of these sites and gives its number.
     pub fn segment(&mut self, sites: impl IntoIterator<Item = Site>) -> u32 {
+        self.segment_behind(None, sites)
+    }
+
+    /// The same of one whose record goes on where that of a segment that was added before ends.
+    pub fn segment_behind(&mut self, continues: Option<u32>, sites: impl IntoIterator<Item = Site>) -> u32 {
         let first = self.module.sites.len();
         self.module.sites.extend(sites);
         let own = &self.module.sites[first..];
-        let words = own.iter().map(Site::words).sum::<usize>() as u32;
-        self.module.segments.push(Segment { first_site: first as u32, sites: own.len() as u32, words });
+        let before = continues.map_or(0, |segment| self.module.segments[segment as usize].words);
+        let words = before + own.iter().map(Site::words).sum::<usize>() as u32;
+        self.module.segments.push(Segment { continues, first_site: first as u32, sites: own.len() as u32, words });
         self.module.segments.len() as u32 - 1
     }
 
@@ -126,7 +132,7 @@ mod tests {
         assert_eq!(builder.segment([copy, Site::new(SiteKind::Load, 8)]), 0);
         assert_eq!(builder.segment([Site::new(SiteKind::Fill, 0)]), 1);
         let module = builder.finish("a.c", "a.o", "/", "clang");
-        assert_eq!(module.segments[1], Segment { first_site: 2, sites: 1, words: 2 });
+        assert_eq!(module.segments[1], Segment { continues: None, first_site: 2, sites: 1, words: 2 });
         assert_eq!(module.segments[0].words, 4);
         assert_eq!(module.structures, [node, nameless.clone(), nameless]);
         assert_eq!(Module::read_section(&module.encode().1).unwrap()[0].1, module);

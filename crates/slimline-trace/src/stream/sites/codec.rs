@@ -2,8 +2,8 @@
 
 use twox_hash::XxHash64;
 
-use super::{Frame, Member, Module, ModuleId, Name, Segment, Site, SiteKind, Skipped, Structure, ValueKind};
-use crate::stream::record::{MAX_LANES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
+use super::{Frame, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind, Skipped, Structure, ValueKind};
+use crate::stream::record::{MAX_LANES, MAX_RECORD_SITES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 
 /// Name of the section that holds the blobs.
 pub const SECTION: &str = "slimline_sites";
@@ -11,8 +11,9 @@ pub const SECTION: &str = "slimline_sites";
 const MAGIC: [u8; 8] = *b"slimsite";
 /// Version of the blob and of the records that it describes. Version 1: the first. 2: structures. 3: time
 /// stamps, and `realloc` in two records. 4: what values are. 5: what members are made of, whether integers have a sign, and
-/// other structures that a site may access. 6: frames of functions that go on, and gaps.
-pub const VERSION: u32 = 6;
+/// other structures that a site may access. 6: frames of functions that go on, and gaps. 7: records that go on in
+/// other blocks, and addresses that follow from others.
+pub const VERSION: u32 = 7;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -25,6 +26,7 @@ const VALUE: u8 = 1 << 3;
 const FRAME: u8 = 1 << 4;
 const OFFSET: u8 = 1 << 5;
 const OTHER: u8 = 1 << 6;
+const RELATIVE: u8 = 1 << 7;
 
 /// Why a section holds no site tables that can be read. Positions are bytes from the section's beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -103,6 +105,7 @@ impl Module {
         out.count(self.segments.len());
         for segment in &self.segments {
             out.number(segment.sites);
+            out.number(segment.continues.map_or(0, |segment| segment + 1));
         }
         out.count(self.skipped.len());
         for skipped in &self.skipped {
@@ -198,7 +201,8 @@ impl Writer {
             | flag(site.value.is_some(), VALUE)
             | flag(site.frame.is_some(), FRAME)
             | flag(site.offset_bytes.is_some(), OFFSET)
-            | flag(!site.other_structure.is_none(), OTHER);
+            | flag(!site.other_structure.is_none(), OTHER)
+            | flag(site.relative.is_some(), RELATIVE);
         self.0.extend_from_slice(&[site.kind as u8, flags]);
         self.number(site.size_bytes);
         for name in [site.function, site.variable, site.structure, site.field, site.detail] {
@@ -215,6 +219,10 @@ impl Writer {
         }
         if !site.other_structure.is_none() {
             self.number(site.other_structure.0);
+        }
+        if let Some(Relative { word, bytes }) = site.relative {
+            self.number(word);
+            self.number((bytes << 1 ^ bytes >> 31).cast_unsigned());
         }
     }
 }
@@ -282,20 +290,37 @@ impl<'a> Reader<'a> {
     }
 
     fn segments(&mut self, sites: &[Site]) -> Option<Vec<Segment>> {
-        let count = self.count(1)?;
+        let count = self.count(2)?;
         if count > MAX_SEGMENTS {
             return None;
         }
-        let mut segments = Vec::with_capacity(count);
+        let mut segments: Vec<Segment> = Vec::with_capacity(count);
+        // Sites of the whole record, by segment.
+        let mut of_records: Vec<usize> = Vec::with_capacity(count);
         let mut first = 0_usize;
         for _ in 0..count {
-            let number = self.number()?;
-            let of_it = sites.get(first..first.checked_add(number as usize)?)?;
-            let words: usize = of_it.iter().map(Site::words).sum();
+            let [number, continues] = self.numbers()?;
+            let own = sites.get(first..first.checked_add(number as usize)?)?;
+            let continues = continues.checked_sub(1);
+            let (mut words, mut all) = (0, own.len());
+            if let Some(before) = continues {
+                words = segments.get(before as usize)?.words as usize;
+                all += of_records[before as usize];
+                if own.is_empty() || all > MAX_RECORD_SITES {
+                    return None;
+                }
+            }
+            for site in own {
+                if site.relative.is_some_and(|relative| relative.word as usize >= words) {
+                    return None;
+                }
+                words += site.words();
+            }
             if words > MAX_SEGMENT_WORDS {
                 return None;
             }
-            segments.push(Segment { first_site: first as u32, sites: number, words: words as u32 });
+            segments.push(Segment { continues, first_site: first as u32, sites: number, words: words as u32 });
+            of_records.push(all);
             first += number as usize;
         }
         (first == sites.len()).then_some(segments)
@@ -317,9 +342,6 @@ impl<'a> Reader<'a> {
     fn site(&mut self) -> Option<Site> {
         let &[kind, flags, ref rest @ ..] = self.0 else { return None };
         self.0 = rest;
-        if flags & !(ATOMIC | VOLATILE | LANES | VALUE | FRAME | OFFSET | OTHER) != 0 {
-            return None;
-        }
         let mut site = Site::new(SiteKind::from_number(kind)?, self.number()?);
         site.is_atomic = flags & ATOMIC != 0;
         site.is_volatile = flags & VOLATILE != 0;
@@ -335,6 +357,13 @@ impl<'a> Reader<'a> {
         site.offset_bytes = number_if(OFFSET)?;
         // None, if it is there, would not be written.
         site.other_structure = number_if(OTHER)?.map_or(Some(Name::NONE), |name| (name != 0).then_some(Name(name)))?;
+        if flags & RELATIVE != 0 {
+            let [word, bytes] = self.numbers()?;
+            site.relative = Some(Relative { word, bytes: (bytes >> 1).cast_signed() ^ -(bytes & 1).cast_signed() });
+            if !site.kind.is_plain() || site.value.is_some() {
+                return None;
+            }
+        }
         Some(site)
     }
 
@@ -400,6 +429,8 @@ mod tests {
             ..Site::new(SiteKind::Load, 4)
         };
         let untraced = Site { function: Name(6), detail: Name(10), ..Site::new(SiteKind::Untraced, 0) };
+        let relative = Some(Relative { word: 0, bytes: -24 });
+        let store = Site { relative, ..Site::new(SiteKind::Store, 8) };
         let gather = Site { lanes: 4, value: Some(ValueKind::Float), ..Site::new(SiteKind::Gather, 4) };
         Module {
             names: names.map(str::to_owned).to_vec(),
@@ -422,10 +453,11 @@ mod tests {
                 ],
             }],
             segments: vec![
-                Segment { first_site: 0, sites: 2, words: 1 },
-                Segment { first_site: 2, sites: 1, words: 6 },
+                Segment { continues: None, first_site: 0, sites: 2, words: 1 },
+                Segment { continues: None, first_site: 2, sites: 1, words: 6 },
+                Segment { continues: Some(0), first_site: 3, sites: 1, words: 1 },
             ],
-            sites: vec![untraced, load, gather],
+            sites: vec![untraced, load, gather, store],
             skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
         }
     }
@@ -440,7 +472,8 @@ mod tests {
         let lines: Vec<_> = module.frames_of(&module.sites_of(0)[1]).map(|frame| frame.line).collect();
         assert_eq!(lines, [7, 20]);
         assert_eq!(module.name(module.sites[1].field), "price");
-        assert!(module.sites_of(2).is_empty());
+        assert_eq!(module.sites_of(2)[0].relative, Some(Relative { word: 0, bytes: -24 }));
+        assert!(module.sites_of(3).is_empty());
     }
 
     #[test]
@@ -520,6 +553,11 @@ mod tests {
         damaged(&|module| module.sites[2].lanes = 60);
         damaged(&|module| module.segments[1].sites = 2);
         damaged(&|module| module.segments.truncate(1));
+        damaged(&|module| module.segments[2].continues = Some(2));
+        damaged(&|module| module.sites[3].relative = Some(Relative { word: 1, bytes: 0 }));
+        damaged(&|module| module.sites[3].kind = SiteKind::Fill);
+        damaged(&|module| module.sites[3].value = Some(ValueKind::Integer));
+        damaged(&|module| (module.segments[1].sites, module.segments[2].sites) = (2, 0));
         damaged(&|module| module.skipped[0].reason = Name(11));
         // Names: a count that no file could hold.
         assert_eq!(
@@ -532,7 +570,8 @@ mod tests {
         let names = prop::collection::vec(".{0,9}", 1..6);
         let frames = prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..6);
         let site = (0..SiteKind::ALL.len() as u8, any::<[u32; 9]>(), any::<[bool; 4]>(), 1..=20_u16, 0..6_u32);
-        let segments = prop::collection::vec(prop::collection::vec(site, 0..2), 0..6);
+        let segment = (any::<u32>(), prop::collection::vec(site, 0..3), any::<(u32, i32)>());
+        let segments = prop::collection::vec(segment, 0..6);
         let structure = (any::<(u32, bool, u32)>(), prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..4));
         let structures = prop::collection::vec(structure, 0..4);
         (names, frames, segments, structures).prop_map(|(mut names, frames, segments, structures)| {
@@ -561,7 +600,7 @@ mod tests {
                 });
             }
             let frames = module.frames.len() as u32;
-            for of_segment in segments {
+            for (index, (continues, of_segment, (word, bytes))) in (0..).zip(segments) {
                 let first_site = module.sites.len() as u32;
                 for (kind, n, [is_atomic, is_volatile, has_frame, has_offset], lanes, value) in of_segment {
                     let mut site = Site::new(SiteKind::from_number(kind).unwrap(), n[0]);
@@ -574,9 +613,19 @@ mod tests {
                     site.other_structure = name(n[8]);
                     module.sites.push(site);
                 }
-                let own = &module.sites[first_site as usize..];
-                let words = own.iter().map(Site::words).sum::<usize>() as u32;
-                module.segments.push(Segment { first_site, sites: own.len() as u32, words });
+                let own = &mut module.sites[first_site as usize..];
+                let before = |segment: u32| module.segments[segment as usize].words;
+                let most = own.iter().map(Site::words).sum::<usize>();
+                let is_possible = |segment: &u32| before(*segment) as usize + most <= MAX_SEGMENT_WORDS;
+                let continues = continues.checked_rem(index).filter(|_| most > 0).filter(is_possible);
+                let mut words = continues.map_or(0, before);
+                for site in &mut *own {
+                    if site.kind.is_plain() && site.value.is_none() {
+                        site.relative = word.checked_rem(words).map(|word| Relative { word, bytes });
+                    }
+                    words += site.words() as u32;
+                }
+                module.segments.push(Segment { continues, first_site, sites: own.len() as u32, words });
             }
             module.names = names;
             module
