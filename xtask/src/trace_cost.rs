@@ -116,6 +116,8 @@ enum Way {
     Counted,
     /// `slimline trace --live`: all that a report says, splits included.
     Live,
+    /// The same with `--keep-up`: blocks are looked up as far as there is time for it.
+    KeepingUp,
     /// `slimline trace -o`.
     Recorded,
     /// Valgrind's own price.
@@ -125,12 +127,13 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Untraced,
         Self::Paused,
         Self::Discarded,
         Self::Counted,
         Self::Live,
+        Self::KeepingUp,
         Self::Recorded,
         Self::ValgrindNone,
         Self::Cachegrind,
@@ -144,6 +147,7 @@ impl Way {
             Self::Discarded => "discarded",
             Self::Counted => "counted",
             Self::Live => "live",
+            Self::KeepingUp => "keeping up",
             Self::Recorded => "recorded",
             Self::ValgrindNone => "Valgrind none",
             Self::Cachegrind => "cachegrind",
@@ -162,7 +166,7 @@ impl Way {
     }
 
     fn prints_a_report(self) -> bool {
-        matches!(self, Self::Paused | Self::Live)
+        matches!(self, Self::Paused | Self::Live | Self::KeepingUp)
     }
 }
 
@@ -180,6 +184,7 @@ const GOALS: &[Goal] = &[
     Goal { what: "gate off", ways: &[Way::Untraced, Way::Paused], at_most: 1.1, kinds: EVERY_KIND },
     Goal { what: "discarded, real programs", ways: &[Way::Discarded], at_most: 2.5, kinds: &[Kind::Real] },
     Goal { what: "live, with splits", ways: &[Way::Live], at_most: 8.0, kinds: EVERY_KIND },
+    Goal { what: "live, keeping up", ways: &[Way::KeepingUp], at_most: 8.0, kinds: EVERY_KIND },
     Goal { what: "recorded", ways: &[Way::Recorded], at_most: 6.0, kinds: EVERY_KIND },
 ];
 
@@ -324,6 +329,7 @@ impl Bench {
             Way::Discarded => reader(&[]),
             Way::Counted => reader(&["--count"]),
             Way::Live => trace(&["--live".as_ref()]),
+            Way::KeepingUp => trace(&["--live".as_ref(), "--keep-up".as_ref()]),
             Way::Recorded => trace(&["-o".as_ref(), session.as_os_str()]),
             Way::ValgrindNone => valgrind(&["--tool=none"]),
             Way::Cachegrind => valgrind(&["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]),

@@ -17,7 +17,8 @@ fn main() -> ExitCode {
     let is_counting = command.first().is_some_and(|first| first == "--count");
     command.drain(..usize::from(is_counting));
     let mut counter = Counter::default();
-    let sink: &mut dyn TraceSink = if is_counting { &mut counter } else { &mut Discard };
+    let mut discard = Discard::default();
+    let sink: &mut dyn TraceSink = if is_counting { &mut counter } else { &mut discard };
     match trace(&command, TracePlan::default(), sink) {
         Ok(outcome) => {
             if outcome.processes == 0 {
@@ -36,11 +37,20 @@ fn main() -> ExitCode {
     }
 }
 
-struct Discard;
+/// Keeps the memory of chunks only.
+#[derive(Default)]
+struct Discard(Vec<u64>);
 
 impl TraceSink for Discard {
-    fn take(&mut self, _: Event<'_>) -> io::Result<()> {
+    fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+        if let Event::Chunk(chunk) | Event::Part(chunk) = event {
+            self.0 = chunk.words.into_owned();
+        }
         Ok(())
+    }
+
+    fn spare(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.0)
     }
 
     fn needs_order(&self) -> bool {
@@ -60,6 +70,8 @@ struct Counter {
     visits: Vec<Visits>,
     /// By segment.
     times: Vec<u64>,
+    /// Of the last chunk, for its memory.
+    words: Vec<u64>,
 }
 
 impl Counter {
@@ -79,13 +91,18 @@ impl TraceSink for Counter {
                 self.times.resize(self.program.segments().len(), 0);
             }
             Event::Chunk(chunk) | Event::Part(chunk) => {
-                let Self { program, decoder, visits, times } = self;
+                let Self { program, decoder, visits, times, words } = self;
                 decoder.decode(program, &chunk.words, chunk.is_open, visits);
                 visits.iter().for_each(|visit| times[visit.segment.0 as usize] += u64::from(visit.times));
+                *words = chunk.words.into_owned();
             }
             Event::Begin(_) | Event::PutInOrder { .. } | Event::End(_) => {}
         }
         Ok(())
+    }
+
+    fn spare(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.words)
     }
 
     fn needs_order(&self) -> bool {

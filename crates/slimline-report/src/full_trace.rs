@@ -1,12 +1,17 @@
 //! What a full trace says, as `slimline trace` shows it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use slimline_analyze::full_trace::Accesses;
 use slimline_analyze::full_trace::checks::Violations;
 use slimline_analyze::full_trace::findings::{HeapRow, NameRow, Place, SiteRow, TraceFindings};
+use slimline_analyze::full_trace::sampling::LookedUp;
 use slimline_analyze::full_trace::splitting::{StructureFindings, Verdict};
 use slimline_analyze::full_trace::values::{Range, Values};
 use slimline_trace::stream::sites::ValueKind;
+
+use crate::text::number::plural;
 
 /// Version of the JSON. 1: the first.
 pub const TRACE_SCHEMA: u32 = 1;
@@ -26,6 +31,9 @@ pub struct TraceReport {
     pub total: Counts,
     /// Those to blocks of the heap.
     pub heap_total: Counts,
+    /// How much was looked up, where not all was: then blocks, and fields that follow from them, are estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked_up: Option<Sampled>,
     /// By allocation site.
     pub heap: Vec<HeapGroup>,
     /// By variable.
@@ -42,6 +50,25 @@ pub struct TraceReport {
     pub sites: Vec<SiteCount>,
     /// What was loaded and stored, where the program tells; most values first.
     pub values: Vec<NamedValues>,
+}
+
+/// How much of a run was looked up.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Sampled {
+    /// Accesses of which it was looked up whose they are.
+    pub accesses: u64,
+    /// Of all of these.
+    pub of: u64,
+    /// Accesses of instructions of which none was looked up.
+    pub unseen: u64,
+    /// Parts of the run that were looked up.
+    pub batches: u64,
+}
+
+impl From<LookedUp> for Sampled {
+    fn from(LookedUp { accesses, of, unseen, batches }: LookedUp) -> Self {
+        Self { accesses, of, unseen, batches }
+    }
 }
 
 /// What was loaded and stored under one name, of one size.
@@ -240,6 +267,9 @@ pub struct HeapGroup {
     /// Accesses to them.
     #[serde(flatten)]
     pub counts: Counts,
+    /// Half the width of the interval (95 %) of their share of all accesses, where it is an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_error: Option<f64>,
     /// By type and field.
     pub fields: Vec<Named>,
 }
@@ -258,12 +288,12 @@ impl TraceReport {
                 missing.push(what.replace('#', &count.to_string()));
             }
         };
-        add(findings.untraced_instructions, "inline assembly and the like ran # times; what it accessed is not known");
         add(findings.skipped_functions, "# functions were left as they were by the compiler");
         add(findings.unknown_frees, "# blocks were freed whose allocation was not traced");
         add(violations.bad_addresses, "# addresses that no program has: the trace is damaged");
         add(violations.sequence_gaps, "# gaps in the order of chunks: the trace is damaged");
         add(violations.short_records, "# records without all of their words: the trace is damaged");
+        missing.extend(untraced(&findings.untraced));
         Self {
             schema: TRACE_SCHEMA,
             command,
@@ -271,6 +301,7 @@ impl TraceReport {
             missing,
             total: findings.total.into(),
             heap_total: findings.heap_total.into(),
+            looked_up: findings.looked_up.map(Sampled::from),
             heap: findings.heap.iter().map(HeapGroup::from).collect(),
             variables: named(&findings.variables),
             fields: named(&findings.fields),
@@ -292,6 +323,16 @@ impl TraceReport {
     pub fn json(&self) -> String {
         crate::pretty(self)
     }
+}
+
+/// What ran that may access memory, nobody knows where, each with how often: in words, if there is any.
+pub fn untraced(times: &BTreeMap<String, u64>) -> Option<String> {
+    let each = times.iter().map(|(what, times)| {
+        let what = if what.is_empty() { "something" } else { what };
+        format!("{what} ran {}", plural(*times, "time"))
+    });
+    let each: Vec<_> = each.collect();
+    (!each.is_empty()).then(|| format!("{}: what that accessed is not known", each.join(", ")))
 }
 
 fn named(rows: &[NameRow]) -> Vec<Named> {
@@ -375,6 +416,7 @@ impl From<&HeapRow> for HeapGroup {
             allocated_bytes: row.bytes,
             peak_bytes: row.peak_bytes,
             counts: row.accesses.into(),
+            share_error: row.share_error,
             fields: named(&row.fields),
         }
     }

@@ -118,7 +118,7 @@ fn measure(name: &str, program: &Arc<Program>, blob: &[u8], chunks: Vec<Vec<u64>
         })
         .collect();
     let start = Instant::now();
-    recorded.iter().for_each(|chunk| writer.chunk(program, chunk).unwrap());
+    recorded.iter().for_each(|chunk| writer.chunk(program, chunk.clone()).unwrap());
     let (totals, all) = writer.finish(true);
     all.unwrap();
     let written = start.elapsed();

@@ -12,6 +12,7 @@ use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::origins::Origins;
 use slimline_collect::{AddressFormat, TraceOutcome, TracedAccess, TracedKind, read_addresses};
+use slimline_report::full_trace::untraced;
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_simulate::interleave::Interleaver;
@@ -103,7 +104,7 @@ fn recorded(
     })?;
     interleaver.finish();
     trace.missing.extend(unordered(pieces.stamps_back()));
-    trace.missing.extend(missing(&recording, &decoder, &accesses));
+    trace.missing.extend(missing(&recording, (&program, &decoder), &accesses));
     let origins = accesses.origins(&program);
     if origins.is_empty() {
         bail!("{}: holds no access: the program's instrumented code made none", directory.display());
@@ -113,18 +114,21 @@ fn recorded(
 }
 
 /// What is missing of a recorded trace, in words.
-fn missing(recording: &Recording, decoder: &Decoder, accesses: &AttributedAccesses) -> Vec<String> {
+fn missing(
+    recording: &Recording,
+    (program, decoder): (&Program, &Decoder),
+    accesses: &AttributedAccesses,
+) -> Vec<String> {
     let mut missing = not_recorded(recording);
     missing.extend(undecoded(decoder));
-    missing.extend(unknown(accesses));
+    missing.extend(unknown(program, accesses));
     missing
 }
 
 /// What is not known of the accesses, in words.
-fn unknown(accesses: &AttributedAccesses) -> Vec<String> {
-    let mut missing = Vec::new();
+fn unknown(program: &Program, accesses: &AttributedAccesses) -> Vec<String> {
+    let mut missing = Vec::from_iter(untraced(&accesses.untraced(program)));
     for (count, what) in [
-        (accesses.untraced(), "inline assembly and the like ran # times; what it accessed is not known"),
         (accesses.unknown_frees(), "# blocks were freed whose allocation was not traced"),
         (accesses.oversized(), "# copies and fills of more than 64 GiB: the trace is damaged"),
     ] {

@@ -260,6 +260,7 @@ pub(crate) struct Cargo {
     after_help = "Examples:\n  \
         slimline trace --live -- ./program arguments\n  \
         slimline trace --live --format json -- ./program | jq '.heap[0].fields'\n  \
+        slimline trace --live --keep-up -- ./program  far faster; what blocks are accessed is sampled\n  \
         slimline trace -o run.trace -- ./program     each access, in order, on disk\n  \
         slimline trace --replay run.trace            the same report of it\n\n\
         The program keeps its streams, directory, limits and exit status; the report goes to standard output when\n\
@@ -270,6 +271,10 @@ pub(crate) struct Trace {
     /// Analyze while the program runs; nothing is written to disk
     #[arg(long)]
     pub(crate) live: bool,
+    /// Look up only as many accesses as keeps up with the program, which else waits for it. Counts by instruction, function and
+    /// line are of all; blocks of the heap, and fields that follow from them, are estimates
+    #[arg(long, requires = "live")]
+    pub(crate) keep_up: bool,
     /// Write the trace to this directory; what it is asked for (filters, --callers) is told when it is shown: --replay DIR
     /// --callers
     #[arg(short, long, value_name = "DIR")]

@@ -31,6 +31,8 @@ pub(crate) struct Live {
     hook_tables: HookTables,
     decoder: Decoder,
     analyst: Analyst,
+    /// What is left of one that was analyzed, for its memory.
+    spare: Piece,
     /// To be put in order, by process.
     parts: BTreeMap<u32, Parts>,
     processes: BTreeMap<u32, Traced>,
@@ -52,6 +54,11 @@ impl Live {
         Self { analyst: Analyst::of(analysis), ..Self::default() }
     }
 
+    /// Has as much of what it sees looked up as keeps up with the program.
+    pub(crate) fn keeping_up(analysis: TraceAnalysis) -> Self {
+        Self { analyst: Analyst::keeping_up(analysis), ..Self::default() }
+    }
+
     fn begin(&mut self, process: &ProcessInfo) {
         let traced = Traced { pid: process.pid, program: process.program.clone(), waited_ns: process.waited_ns };
         self.processes.insert(process.number, traced);
@@ -63,25 +70,35 @@ impl Live {
     }
 
     /// What was written to a stream, after all that it can know of.
-    fn chunk(&mut self, chunk: &Chunk<'_>) {
-        let mut piece = piece_of(&mut self.analyst, chunk);
-        self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits);
-        self.analyst.hand_on(&self.program, Work::Piece((chunk.process, chunk.stream), piece));
+    fn chunk(&mut self, chunk: Chunk<'_>) {
+        let (process, stream, is_open) = (chunk.process, chunk.stream, chunk.is_open);
+        let mut piece = self.piece_of(chunk);
+        piece.is_plain = self.decoder.decode(&self.program, &piece.words, is_open, &mut piece.visits);
+        self.analyst.hand_on(&self.program, Work::Piece((process, stream), piece));
     }
 
     /// Keeps a part; of one that is still written whole records of what began up to `now`. How many words that are.
-    fn part(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> usize {
-        let Self { program, decoder, analyst, parts, stamps_back, .. } = self;
-        let mut piece = piece_of(analyst, chunk);
+    fn part(&mut self, chunk: Chunk<'_>, now: Option<u64>) -> usize {
+        let (process, stream, is_open, began) = (chunk.process, chunk.stream, chunk.is_open, chunk.began);
+        let mut piece = self.piece_of(chunk);
+        let Self { program, decoder, parts, stamps_back, .. } = self;
         match now {
             Some(now) => decoder.decode_growing(program, &piece.words, now, &mut piece.visits),
-            None => decoder.decode(program, &piece.words, chunk.is_open, &mut piece.visits),
+            None => piece.is_plain = decoder.decode(program, &piece.words, is_open, &mut piece.visits),
         }
-        *stamps_back += piece.find_stretches(program, chunk.began);
+        *stamps_back += piece.find_stretches(program, began);
         let words = program.records_end(&piece.visits);
-        let waiting = &mut parts.entry(chunk.process).or_default().waiting;
-        waiting.entry((chunk.process, chunk.stream)).or_default().push_back((chunk.began, piece));
+        let waiting = &mut parts.entry(process).or_default().waiting;
+        waiting.entry((process, stream)).or_default().push_back((began, piece));
         words
+    }
+
+    /// A chunk's words, nothing of which is decoded.
+    fn piece_of(&mut self, chunk: Chunk<'_>) -> Piece {
+        let mut piece = std::mem::take(&mut self.spare);
+        (piece.sequence, piece.tid, piece.ended, piece.is_plain) = (chunk.sequence, chunk.tid, chunk.ended, false);
+        piece.words = chunk.words.into_owned();
+        piece
     }
 
     fn put_in_order(&mut self, process: u32) {
@@ -99,7 +116,7 @@ impl Live {
         let analyzed = analyst.finished();
         let mut pieces = recording.pieces(program, decoder)?;
         in_order(&mut pieces, recording.streams(), |stream, piece, range| {
-            analyzed.update(program, &TraceBatch::of(stream, piece, range));
+            analyzed.update(program, &TraceBatch::of(stream, piece, range), 0);
         })?;
         *stamps_back += pieces.stamps_back();
         Ok(())
@@ -113,8 +130,8 @@ impl Live {
                 let section = self.hook_tables.with_hooks(&path, section);
                 self.object(&path, section.as_deref().map_err(String::as_str));
             }
-            Event::Chunk(chunk) => self.chunk(&chunk),
-            Event::Part(chunk) => drop(self.part(&chunk, None)),
+            Event::Chunk(chunk) => self.chunk(chunk),
+            Event::Part(chunk) => drop(self.part(chunk, None)),
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
@@ -146,7 +163,7 @@ impl Live {
     /// What was found.
     pub(crate) fn report(mut self, command: Vec<String>, rules: &SplitRules) -> TraceReport {
         self.missing.extend(undecoded(&self.decoder));
-        let Analyzed { analysis, seen } = self.analyst.finished();
+        let Analyzed { analysis, seen, .. } = self.analyst.finished();
         let found = findings(&self.program, analysis, rules);
         if !analysis.filter().is_empty() {
             let unwanted = found.unwanted.count();
@@ -196,10 +213,14 @@ impl TraceSink for Recorder {
                 let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
-            Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, &chunk),
+            Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, chunk),
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => self.writer.end(end.process, end.losses.waited_ns, lost(&end)),
         }
+    }
+
+    fn spare(&mut self) -> Vec<u64> {
+        self.writer.spare()
     }
 
     /// Each stream has a file of its own.
@@ -218,22 +239,18 @@ impl TraceSink for Live {
         Ok(())
     }
 
+    fn spare(&mut self) -> Vec<u64> {
+        self.spare = self.analyst.spare();
+        std::mem::take(&mut self.spare.words)
+    }
+
     fn needs_order(&self) -> bool {
         true
     }
 
     fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
-        Ok(self.part(&chunk, Some(now)))
+        Ok(self.part(chunk, Some(now)))
     }
-}
-
-/// A chunk's words, nothing of which is decoded.
-fn piece_of(analyst: &mut Analyst, chunk: &Chunk<'_>) -> Piece {
-    let mut piece = analyst.spare();
-    (piece.sequence, piece.tid, piece.ended) = (chunk.sequence, chunk.tid, chunk.ended);
-    piece.words.clear();
-    piece.words.extend_from_slice(&chunk.words);
-    piece
 }
 
 /// What was not understood of the chunks, in words.

@@ -8,11 +8,12 @@
 //! A key costs comparisons where an instruction accesses the block, and its part, that it accessed last, or again none; else
 //! look-ups.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
-use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told, Visits};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
@@ -54,9 +55,8 @@ pub struct AttributedAccesses {
     /// None where nobody asked.
     parts: Option<Parts>,
     oversized: u64,
-    untraced: u64,
-    /// By segment: how many of its sites access memory that nobody knows.
-    untraced_sites: Vec<u32>,
+    /// By segment: visits of those with sites that access memory nobody knows where.
+    untraced: Vec<Option<u64>>,
 }
 
 /// Of an access whose key is not known yet.
@@ -169,9 +169,11 @@ impl AttributedAccesses {
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, accesses: &mut Vec<Access>) {
         let thread = self.make_room(program, batch);
         let Self { blocks, plans, keys, parts, oversized, .. } = self;
-        let untraced =
-            |visits: &Visits| u64::from(self.untraced_sites[visits.segment.0 as usize]) * u64::from(visits.times);
-        self.untraced += batch.visits.iter().map(untraced).sum::<u64>();
+        for visits in batch.visits {
+            if let Some(times) = &mut self.untraced[visits.segment.0 as usize] {
+                *times += u64::from(visits.times);
+            }
+        }
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = u64::from(batch.process) << ADDRESS_BITS;
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
@@ -183,10 +185,9 @@ impl AttributedAccesses {
     /// The number of the batch's thread.
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
         self.plans.make_room(program, &self.blocks);
-        for segment in self.untraced_sites.len()..program.segments().len() {
-            let untraced =
-                program.sites_of(SegmentId(segment as u32)).filter(|(_, site)| site.kind == SiteKind::Untraced);
-            self.untraced_sites.push(untraced.count() as u32);
+        for segment in self.untraced.len()..program.segments().len() {
+            let is_untraced = |(_, site): (Told, &Site)| site.kind == SiteKind::Untraced;
+            self.untraced.push(program.sites_of(SegmentId(segment as u32)).any(is_untraced).then_some(0));
         }
         self.blocks.make_room(program);
         if let Some(parts) = &mut self.parts {
@@ -207,9 +208,18 @@ impl AttributedAccesses {
         self.oversized
     }
 
-    /// Times that something ran which may access memory, nobody knows where.
-    pub fn untraced(&self) -> u64 {
-        self.untraced
+    /// What ran that may access memory, nobody knows where: what it is, and how often.
+    pub fn untraced(&self, program: &Program) -> BTreeMap<String, u64> {
+        let mut untraced = BTreeMap::new();
+        let ran = (0..).zip(&self.untraced).filter_map(|(segment, times)| Some((SegmentId(segment), (*times)?)));
+        for (segment, times) in ran.filter(|(_, times)| *times > 0) {
+            let sites = program.sites_of(segment).filter(|(_, site)| site.kind == SiteKind::Untraced);
+            for (told, site) in sites {
+                let what = program.site(told.site).0.name(site.detail);
+                *untraced.entry(what.to_owned()).or_default() += times;
+            }
+        }
+        untraced
     }
 
     /// Blocks that were freed or resized but not known.
@@ -393,7 +403,8 @@ mod tests {
         for (process, tid, segment, own) in run {
             let (words, visits) = visits_of(program, &[(*segment, own.clone())]);
             let (process, tid) = (*process, *tid);
-            let batch = TraceBatch { process, stream: tid, tid, sequence: 0, visits: &visits, words: &words };
+            let batch =
+                TraceBatch { process, stream: tid, tid, visits: &visits, words: &words, ..TraceBatch::default() };
             made.update(program, &batch, &mut accesses);
         }
         (accesses, made)
@@ -420,7 +431,7 @@ mod tests {
         // Lanes 2 and 3; lane 8 is none.
         expected.extend([(AccessKind::Store, 0x408, 8), (AccessKind::Load, 0x500, 8), (AccessKind::Load, 0x600, 8)]);
         assert_eq!(found, expected);
-        assert_eq!((made.untraced(), made.oversized()), (1, 0));
+        assert_eq!((made.untraced(&program), made.oversized()), (BTreeMap::from([(String::new(), 1)]), 0));
         let (_, made) = seen(&program, &[(0, 7, 1, vec![1, 2, 0, 3, u64::MAX, 4, 0, 0, 0, 0, 0])]);
         assert_eq!(made.oversized(), 1);
     }
@@ -645,7 +656,7 @@ mod tests {
                 run.push((segment, words));
             }
             let (words, visits) = visits_of(&program, &run);
-            let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
+            let batch = TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() };
             let (mut made, mut accesses) = (AttributedAccesses::new(), Vec::new());
             made.update(&program, &batch, &mut accesses);
             let site_of = |group: Group| (group != NO_GROUP).then(|| made.blocks.site_of(group).0);
@@ -661,8 +672,8 @@ mod tests {
             let mut heap = HeapAccesses::default();
             heap.update(&program, &batch);
             let in_blocks = expected.iter().filter(|(.., owner)| owner.is_some()).count() as u64;
-            prop_assert_eq!(heap.accesses(&program).map(|(.., sum)| sum.count()).sum::<u64>(), in_blocks);
-            for (site, spot, sum) in heap.accesses(&program) {
+            prop_assert_eq!(heap.accesses(&program, None).map(|(.., sum)| sum.count()).sum::<u64>(), in_blocks);
+            for (site, spot, sum) in heap.accesses(&program, None) {
                 let owner = Some(heap.blocks().site_of(spot.group).0);
                 let same = |(by, _, whose): &&(u32, u64, Option<u32>)| (*by, *whose) == (site.0, owner);
                 prop_assert_eq!(sum.count(), expected.iter().filter(same).count() as u64);

@@ -2,12 +2,10 @@
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SegmentId};
+use slimline_trace::stream::record::ADDRESSES_END;
 use slimline_trace::stream::sites::SiteKind;
 
 use super::TraceBatch;
-
-/// Addresses of programs are below this on x86-64, with five levels of page tables.
-const ADDRESSES_END: u64 = 1 << 56;
 
 /// What was found wrong, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +44,7 @@ impl Checks {
         let next = self.next.entry((batch.process, batch.stream)).or_insert(0);
         self.violations.sequence_gaps += u64::from(![*next, next.wrapping_sub(1)].contains(&batch.sequence));
         *next = batch.sequence.wrapping_add(1);
-        if is_beyond_doubt(program, batch) {
+        if batch.is_plain || is_beyond_doubt(program, batch) {
             return;
         }
         for visits in batch.visits {

@@ -11,9 +11,10 @@
 //!
 //! To bring them together costs less than to have each instruction's state at hand one access after the other.
 
-use slimline_trace::stream::decode::{Program, SegmentId, Visits};
+use slimline_trace::stream::decode::{Program, SegmentId, Told, Visits};
 
 use super::plans::{Plan, PlannedAccess, Plans};
+use super::spots::Column;
 
 /// Runs of a segment that room is kept for, beyond four times what was needed last.
 const MANY: usize = 1 << 12;
@@ -25,7 +26,8 @@ pub(super) struct Columns {
     runs: Vec<Vec<Run>>,
     /// Those that have any, in the order in which they were first there.
     segments: Vec<SegmentId>,
-    addresses: Vec<u64>,
+    /// By the word of the records of one segment: those of all visits. Addresses that other words tell have none.
+    words: Vec<Vec<u64>>,
 }
 
 /// Visits of one segment that follow each other.
@@ -67,23 +69,26 @@ impl Columns {
         &mut self,
         (program, plans): (&Program, &Plans),
         words: &[u64],
-        mut each: impl FnMut(&PlannedAccess, (usize, usize), &[Run], &[u64]),
+        mut each: impl FnMut(&PlannedAccess, (usize, usize), &[Run], Column<'_>),
     ) {
-        self.take(|segment, runs, column| {
+        self.take(|segment, runs, columns| {
             let visit_words = program.segments()[segment.0 as usize].words;
             let Plan::LoadsAndStores(accesses) = plans.of(segment) else { return };
+            columns.iter_mut().for_each(Vec::clear);
             for (index, access) in accesses.iter().enumerate() {
-                gather(words, visit_words, runs, access, column);
-                each(access, (index, accesses.len()), runs, column);
+                let Told { word, distance, .. } = access.told;
+                let column = column(words, visit_words, runs, word, columns);
+                let distance = i64::from(distance.unwrap_or(0)).cast_unsigned();
+                each(access, (index, accesses.len()), runs, Column { words: column, distance });
             }
         });
     }
 
     /// Forgets what was collected, and hands on the runs of each segment.
-    fn take(&mut self, mut each: impl FnMut(SegmentId, &[Run], &mut Vec<u64>)) {
+    fn take(&mut self, mut each: impl FnMut(SegmentId, &[Run], &mut Vec<Vec<u64>>)) {
         for segment in self.segments.drain(..) {
             let runs = &mut self.runs[segment.0 as usize];
-            each(segment, runs, &mut self.addresses);
+            each(segment, runs, &mut self.words);
             if runs.capacity() > MANY.max(4 * runs.len()) {
                 *runs = Vec::new();
             }
@@ -92,27 +97,28 @@ impl Columns {
     }
 }
 
-/// Makes `column` the addresses of a load or store in all visits of its segment, of which each has so many words.
-fn gather(words: &[u64], visit_words: u32, runs: &[Run], access: &PlannedAccess, column: &mut Vec<u64>) {
-    column.clear();
-    let step = 1 + visit_words as usize;
-    for run in runs {
-        let from = run.at as usize + access.told.word as usize;
-        match run.times {
-            1 => column.push(access.told.address(words[from])),
-            times => {
-                let words = words[from..].iter().step_by(step).take(times as usize);
-                column.extend(words.map(|word| access.told.address(*word)));
+/// One of the words of all visits of a segment, of which each has so many. Put together once: `columns` has those that were.
+fn column<'a>(words: &[u64], visit_words: u32, runs: &[Run], word: u32, columns: &'a mut Vec<Vec<u64>>) -> &'a [u64] {
+    let word = word as usize;
+    if columns.len() <= word {
+        columns.resize_with(word + 1, Vec::new);
+    }
+    let column = &mut columns[word];
+    if column.is_empty() {
+        let step = 1 + visit_words as usize;
+        for run in runs {
+            let from = run.at as usize + word;
+            match run.times {
+                1 => column.push(words[from]),
+                times => column.extend((0..times as usize).map(|visit| words[from + visit * step])),
             }
         }
     }
+    column
 }
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::AccessKind;
-    use slimline_trace::stream::decode::{SiteId, Told};
-
     use super::*;
 
     #[test]
@@ -127,20 +133,17 @@ mod tests {
             columns.collect(visit(0, 7, 1), 4);
             columns.collect(visit(2, 9, 1), 5);
             let mut found = Vec::new();
-            columns.take(|segment, runs, column| {
+            columns.take(|segment, runs, columns| {
                 let visit_words = if segment.0 == 2 { 2 } else { 1 };
+                columns.iter_mut().for_each(Vec::clear);
                 for word in 0..visit_words {
-                    // That of segment 0 is told by one 3 bytes before it.
-                    let distance = (segment.0 == 0).then_some(3);
-                    let told = Told { site: SiteId(0), word, distance };
-                    let access = PlannedAccess { told, bytes: 8, kind: AccessKind::Load };
-                    gather(&words, visit_words, runs, &access, column);
                     let numbers = runs.iter().flat_map(|run| run.numbers(word as usize, visit_words as usize));
-                    found.push((segment.0, column.clone(), numbers.collect::<Vec<_>>()));
+                    let column = column(&words, visit_words, runs, word, columns);
+                    found.push((segment.0, column.to_vec(), numbers.collect::<Vec<_>>()));
                 }
             });
             let expected =
-                [(2, vec![10, 12, 14], vec![0, 2, 5]), (2, vec![11, 13, 15], vec![1, 3, 6]), (0, vec![23], vec![4])];
+                [(2, vec![10, 12, 14], vec![0, 2, 5]), (2, vec![11, 13, 15], vec![1, 3, 6]), (0, vec![20], vec![4])];
             assert_eq!(found, expected);
         }
         columns.take(|_, _, _| panic!("nothing was collected"));

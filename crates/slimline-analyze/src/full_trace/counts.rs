@@ -11,12 +11,18 @@ use super::{Accesses, TraceBatch};
 /// Counts of one run.
 #[derive(Debug, Default)]
 pub struct SiteCounts {
-    /// Times that each segment ran.
-    visits: Vec<u64>,
-    /// Whether it has sites whose words say how much they access.
-    varies: Vec<bool>,
-    /// Of such sites: what they accessed.
+    /// By segment.
+    segments: Vec<Counted>,
+    /// By site, for such sites: what they accessed.
     varying: Vec<Accesses>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// Times that it ran.
+    visits: u64,
+    /// It has sites whose words say how much they access.
+    varies: bool,
 }
 
 /// Whether a visit of the site always accesses the same number of bytes.
@@ -71,8 +77,9 @@ impl SiteCounts {
         self.make_room(program);
         for visits in batch.visits {
             let index = visits.segment.0 as usize;
-            self.visits[index] += u64::from(visits.times);
-            if !self.varies[index] {
+            let counted = &mut self.segments[index];
+            counted.visits += u64::from(visits.times);
+            if !counted.varies {
                 continue;
             }
             for words in batch.words_of_each(*visits, program.segments()[index].words) {
@@ -88,24 +95,23 @@ impl SiteCounts {
 
     fn make_room(&mut self, program: &Program) {
         let segments = program.segments().len();
-        for segment in self.visits.len()..segments {
+        for segment in self.segments.len()..segments {
             let varies = program.sites_of(SegmentId(segment as u32)).any(|(_, site)| !is_fixed(site.kind));
-            self.varies.push(varies);
+            self.segments.push(Counted { visits: 0, varies });
         }
-        self.visits.resize(segments, 0);
         self.varying.resize(program.site_count(), Accesses::default());
     }
 
     /// Times that a segment ran.
     pub fn visits(&self, segment: SegmentId) -> u64 {
-        self.visits.get(segment.0 as usize).copied().unwrap_or(0)
+        self.segments.get(segment.0 as usize).map_or(0, |counted| counted.visits)
     }
 
     /// Sites that ran, with the times, and what they accessed.
     pub fn sites<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, u64, Accesses)> {
         // A site is in all segments that continue its own.
         let mut times = vec![0_u64; program.site_count()];
-        for (segment, &visits) in (0..).zip(&self.visits).filter(|(_, visits)| **visits > 0) {
+        for (segment, &Counted { visits, .. }) in (0..).zip(&self.segments).filter(|(_, counted)| counted.visits > 0) {
             for (told, _) in program.sites_of(SegmentId(segment)) {
                 let times = &mut times[told.site.0 as usize];
                 *times = times.saturating_add(visits);

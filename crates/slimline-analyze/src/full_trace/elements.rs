@@ -20,6 +20,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, SiteKind};
 
 use super::heap::live_blocks::Addresses;
+use super::spots::Column;
 use layout::{Declaration, Leaf, MAX_DEPTH, Span, declaration};
 pub(super) use layout::{Element, Part, is_rusts};
 
@@ -247,13 +248,16 @@ impl Elements {
 
     /// How many addresses from the first on are some of these, and of this leaf, as their site sees the block.
     #[inline]
-    pub(super) fn count_same(&self, view: &View, leaf: LeafId, within: Addresses, addresses: &[u64]) -> usize {
-        let there = |address: &&u64| within.contain(**address);
+    pub(super) fn count_same(&self, view: &View, leaf: LeafId, within: Addresses, column: Column<'_>) -> usize {
+        let Column { words, distance } = column;
+        let within = within.before(distance);
+        let there = |word: &&u64| within.contain(**word);
         if view.extent == 0 {
-            return addresses.iter().take_while(there).count();
+            return words.iter().take_while(there).count();
         }
         let element = &self.all[view.element as usize];
-        addresses.iter().take_while(|address| there(address) && element.leaf_at(view, **address) == leaf).count()
+        let is_same = |word: &&u64| there(word) && element.leaf_at(view, word.wrapping_add(distance)) == leaf;
+        words.iter().take_while(is_same).count()
     }
 
     /// The leaf of an access of so many bytes, or the span of those that it covers.

@@ -11,8 +11,8 @@ use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
+use super::sampling::{BySpot, LookedUp, by_spot, looked_up, share_errors};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
-use super::spots::Spot;
 use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
 
@@ -61,7 +61,7 @@ pub struct NameRow {
 }
 
 /// What was allocated at one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HeapRow {
     /// Where: of what was inlined from headers of the system the function that it was inlined into.
     pub place: Place,
@@ -80,6 +80,8 @@ pub struct HeapRow {
     pub peak_bytes: u64,
     /// Accesses to the blocks.
     pub accesses: Accesses,
+    /// Half the width of the interval (95 %) of their share of all accesses; none where it is no estimate, or of too little.
+    pub share_error: Option<f64>,
     /// The same by type and field, most first.
     pub fields: Vec<NameRow>,
 }
@@ -95,6 +97,8 @@ pub struct TraceFindings {
     pub unwanted: Accesses,
     /// Those of them that fell into blocks of the heap.
     pub heap_total: Accesses,
+    /// How much was looked up, where not all was: blocks and what lies in them are estimates then.
+    pub looked_up: Option<LookedUp>,
     /// By site.
     pub sites: Vec<SiteRow>,
     /// By variable.
@@ -111,8 +115,8 @@ pub struct TraceFindings {
     pub lines: Vec<NameRow>,
     /// By allocation site.
     pub heap: Vec<HeapRow>,
-    /// Times that something ran which may access memory, nobody knows where.
-    pub untraced_instructions: u64,
+    /// What ran that may access memory, nobody knows where: what it is, and how often.
+    pub untraced: BTreeMap<String, u64>,
     /// Functions that are not instrumented in any way.
     pub skipped_functions: u64,
     /// Blocks freed that were not known.
@@ -124,13 +128,13 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     let mut findings = TraceFindings::default();
     let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
     let elements = analysis.heap().elements();
-    let by_spot = by_spot(program, analysis);
+    let by_spot = by_spot(program, analysis, None);
     let mut structures = Structures::new(elements);
     let names = function_names(program, analysis);
     for (id, visits, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
-            findings.untraced_instructions += visits;
+            *findings.untraced.entry(module.name(site.detail).to_owned()).or_default() += visits;
         }
         if is_beginning(site) && analysis.filter().wants(module, site) {
             let function = names.name(&function_of(program, id));
@@ -195,8 +199,10 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.structures = structures.judged(rules);
     findings.functions = functions.rows();
     findings.lines = lines.rows();
-    findings.heap = heap(program, analysis, &by_spot);
+    let errors = share_errors(program, analysis, findings.total.count());
+    findings.heap = heap(program, analysis, &by_spot, &errors);
     findings.values = values(program, analysis);
+    findings.looked_up = looked_up(program, analysis);
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
     findings.unknown_frees = analysis.heap().unknown_frees();
@@ -230,18 +236,6 @@ fn values(program: &Program, analysis: &TraceAnalysis) -> Vec<(String, Values)> 
         }
     }
     named.rows()
-}
-
-/// Accesses to blocks, by their site.
-type BySpot = BTreeMap<SiteId, Vec<(Spot, Accesses)>>;
-
-fn by_spot(program: &Program, analysis: &TraceAnalysis) -> BySpot {
-    let mut by_spot = BySpot::new();
-    for (site, spot, sum) in analysis.heap().accesses(program) {
-        by_spot.entry(site).or_default().push((spot, sum));
-    }
-    by_spot.values_mut().for_each(|spots| spots.sort_by_key(|(spot, _)| *spot));
-    by_spot
 }
 
 /// Bytes of each of these accesses, which are of one site.
@@ -315,7 +309,7 @@ fn add_unsure(structures: &mut Structures<'_>, program: &Program, analysis: &Tra
     }
 }
 
-fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<HeapRow> {
+fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot, errors: &BTreeMap<Group, f64>) -> Vec<HeapRow> {
     let elements = analysis.heap().elements();
     let blocks = analysis.heap().blocks();
     let mut accesses: BTreeMap<Group, (Accesses, Sums)> = BTreeMap::new();
@@ -350,6 +344,7 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> Vec<He
             bytes: allocated.bytes,
             peak_bytes: allocated.peak_bytes,
             accesses,
+            share_error: errors.get(&group).copied(),
             fields: fields.rows(),
         }
     };
@@ -539,7 +534,7 @@ mod tests {
         let words = [(1, vec![0x1000, 64]), (0, vec![0x1000, 0x1008, 0x2000]), (0, vec![0x1010, 0x2008, 0x2000])];
         let (words, visits) = visits_of(&program, &words);
         let mut analysis = TraceAnalysis::new();
-        let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
+        let batch = TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() };
         analysis.update(&program, &batch);
         let found = findings(&program, &analysis, &SplitRules::default());
 
@@ -552,7 +547,7 @@ mod tests {
         assert_eq!(found.functions, [row("walk", 4, 2)]);
         assert_eq!(found.lines, [row("list.c:7", 4, 0), row("list.c:8", 0, 2)]);
         assert_eq!(found.sites.len(), 3);
-        assert_eq!(found.untraced_instructions, 1);
+        assert_eq!(found.untraced, BTreeMap::from([(String::new(), 1)]));
         let [heap] = found.heap.as_slice() else { panic!("{:?}", found.heap) };
         assert_eq!((heap.allocator.as_str(), heap.blocks, heap.bytes, heap.peak_bytes), ("malloc", 1, 64, 64));
         assert_eq!(heap.fields, [row("node.next", 2, 0), row("node.key", 0, 1)]);

@@ -15,6 +15,7 @@ use super::columns::Columns;
 use super::counts::{accesses, span_of_lanes};
 use super::elements::Elements;
 use super::plans::{PlannedAccess, Plans};
+use super::sampling::{GROUPS, Sampling};
 use super::spots::{AccessedSpots, Memory, Spot, of_number};
 use super::walk::{Accessing, go_through};
 use super::{Accesses, TraceBatch};
@@ -25,6 +26,8 @@ pub struct HeapAccesses {
     blocks: Blocks,
     plans: Plans,
     accessed: Accessed,
+    /// None where all batches are looked up.
+    sampling: Option<Sampling>,
 }
 
 /// What was accessed how often.
@@ -34,8 +37,25 @@ struct Accessed {
     /// The process that was seen last.
     process: u32,
     spots: AccessedSpots,
-    /// How often each spot was accessed, by its number.
-    sums: Vec<Sum>,
+    /// By part of what was looked up: how often each spot was accessed, by its number.
+    sums: [Vec<Sum>; GROUPS],
+    /// The part of what is looked up now.
+    group: usize,
+}
+
+/// Nobody asks whose accesses are.
+struct Passing;
+
+impl Accessing for Passing {
+    fn is_asking(&self) -> bool {
+        false
+    }
+
+    fn collect(&mut self, _: &TraceBatch<'_>, _: Visits, _: u32, _: &[PlannedAccess]) {}
+
+    fn settle(&mut self, _: (&Program, &Plans), _: &TraceBatch<'_>, _: &mut Memory<'_>) {}
+
+    fn site(&mut self, _: &mut Memory<'_>, _: SiteId, _: &Site, _: &[u64]) {}
 }
 
 /// All threads: they are not told apart.
@@ -66,7 +86,8 @@ impl Accessing for Accessed {
     }
 
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
-        let Self { columns, spots, sums, .. } = self;
+        let Self { columns, spots, sums, group, .. } = self;
+        let sums = &mut sums[*group];
         columns.take_each(by, batch.words, |access, _, _, column| {
             spots.column(memory, (ACTOR, access.told.site.0), column, |number, range| {
                 of_number(sums, number).times += range.len() as u64;
@@ -77,7 +98,7 @@ impl Accessing for Accessed {
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let mut access = |address: u64, bytes: u64, accesses: Accesses| {
             let (number, _) = self.spots.span(memory, (ACTOR, id.0), address, bytes);
-            of_number(&mut self.sums, number).varying.add(accesses);
+            of_number(&mut self.sums[self.group], number).varying.add(accesses);
         };
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
@@ -103,15 +124,36 @@ impl Accessing for Accessed {
     }
 }
 
+fn follow(
+    (blocks, plans): (&mut Blocks, &mut Plans),
+    program: &Program,
+    batch: &TraceBatch<'_>,
+    accessing: &mut impl Accessing,
+) {
+    plans.make_room(program, blocks);
+    blocks.make_room(program);
+    let (live, allocations, elements) = blocks.of_process(batch.process);
+    let mut memory = Memory { process: batch.process, live, elements, parts: None };
+    go_through((program, plans), batch, allocations, &mut memory, accessing);
+}
+
 impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        self.plans.make_room(program, &self.blocks);
-        self.blocks.make_room(program);
-        self.accessed.make_room(program, batch.process);
-        let Self { blocks, plans, accessed } = self;
-        let (live, allocations, elements) = blocks.of_process(batch.process);
-        let mut memory = Memory { process: batch.process, live, elements, parts: None };
-        go_through((program, plans), batch, allocations, &mut memory, accessed);
+        let Self { blocks, plans, accessed, sampling } = self;
+        accessed.make_room(program, batch.process);
+        accessed.group = sampling.as_mut().map_or(0, |sampling| sampling.begin(program, batch));
+        follow((blocks, plans), program, batch, accessed);
+    }
+
+    /// Follows blocks only.
+    pub(super) fn pass_over(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        self.sampling.get_or_insert_default().pass_over();
+        follow((&mut self.blocks, &mut self.plans), program, batch, &mut Passing);
+    }
+
+    /// Some batches are going to be passed over.
+    pub(super) fn sample(&mut self) {
+        self.sampling = Some(Sampling::default());
     }
 
     /// Has groups of one site told apart by who called for their blocks.
@@ -124,14 +166,28 @@ impl HeapAccesses {
         &self.blocks
     }
 
-    /// Accesses to blocks: the accessing site, the spot, and how many.
-    pub(super) fn accesses<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, Spot, Accesses)> {
-        let heap =
-            self.accessed.spots.all().iter().zip(&self.accessed.sums).filter(|(of, _)| of.spot.group != NO_GROUP);
-        heap.map(move |(of, &Sum { times, varying })| {
-            let mut sum = accesses(program.site(SiteId(of.site)).1, &[]).times(times);
-            sum.add(varying);
-            (SiteId(of.site), of.spot, sum)
+    /// What was looked up; none where all was.
+    pub(super) fn sampling(&self) -> Option<&Sampling> {
+        self.sampling.as_ref().filter(|sampling| !sampling.is_all())
+    }
+
+    /// Accesses to blocks that were looked up, but for those of one part: the accessing site, the spot, and how many.
+    pub(super) fn accesses<'a>(
+        &'a self,
+        program: &'a Program,
+        without: Option<usize>,
+    ) -> impl Iterator<Item = (SiteId, Spot, Accesses)> {
+        let Accessed { spots, sums, .. } = &self.accessed;
+        let heap = spots.all().iter().enumerate().filter(|(_, of)| of.spot.group != NO_GROUP);
+        heap.map(move |(number, of)| {
+            let one = accesses(program.site(SiteId(of.site)).1, &[]);
+            let mut all = Accesses::default();
+            let parts = sums.iter().enumerate().filter(|(part, _)| Some(*part) != without);
+            for &Sum { times, varying } in parts.filter_map(|(_, sums)| sums.get(number)) {
+                all.add(one.times(times));
+                all.add(varying);
+            }
+            (SiteId(of.site), of.spot, all)
         })
     }
 
@@ -177,7 +233,7 @@ mod tests {
         let mut heap = HeapAccesses::default();
         heap.update(run.program(), &run.batch());
         let loads = heap
-            .accesses(run.program())
+            .accesses(run.program(), None)
             .filter(|(site, ..)| *site == LOAD)
             .map(|(_, spot, sum)| (heap.blocks.site_of(spot.group).0, sum.loads));
         let mut loads: Vec<_> = loads.collect();
@@ -212,7 +268,7 @@ mod tests {
         let mut heap = HeapAccesses::default();
         heap.update(run.program(), &run.batch());
         let stores: Vec<_> = heap
-            .accesses(run.program())
+            .accesses(run.program(), None)
             .map(|(_, spot, sum)| (heap.blocks.site_of(spot.group).0, sum.stores))
             .collect();
         assert_eq!(stores, [(0, 1)]);
@@ -278,10 +334,7 @@ mod tests {
         ];
         let (words, visits) = visits_of(&program, &run);
         let mut heap = HeapAccesses::default();
-        heap.update(
-            &program,
-            &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
-        );
+        heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
         let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 128, peak_bytes: 128 };
         assert_eq!(allocated(&heap), [(SiteId(1), blocks)]);
         assert_eq!(heap.unknown_frees(), 0);
@@ -307,10 +360,7 @@ mod tests {
         let unknown = |run: &[(u32, Vec<u64>)]| {
             let (words, visits) = visits_of(&program, run);
             let mut heap = HeapAccesses::default();
-            heap.update(
-                &program,
-                &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
-            );
+            heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
             (allocated(&heap), heap.unknown_frees())
         };
         let mut run = vec![
@@ -378,14 +428,11 @@ mod tests {
         run.extend([(2, vec![0x9000, 48, 0x9000]), (3, vec![0x9000, 40, 0x9008])]);
         let (words, visits) = visits_of(&program, &run);
         let mut heap = HeapAccesses::default();
-        heap.update(
-            &program,
-            &TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words },
-        );
+        heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
         let blocks: Vec<_> = allocated(&heap).into_iter().map(|(site, of)| (site.0, of.blocks, of.bytes)).collect();
         assert_eq!(blocks, [(0, 2, 4096 + 16), (2, 12, 12 * 64), (6, 1, 40)]);
         let mut loads: Vec<_> = heap
-            .accesses(&program)
+            .accesses(&program, None)
             .map(|(site, spot, sum)| (heap.blocks.site_of(spot.group).0, site.0, sum.loads))
             .collect();
         loads.sort_unstable();
@@ -416,7 +463,7 @@ mod tests {
         ];
         let (words, visits) = visits_of(&program, &run);
         let mut heap = HeapAccesses::default();
-        let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
+        let batch = TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() };
         heap.update(&program, &batch);
         let live: Vec<_> = allocated(&heap).into_iter().map(|(site, of)| (site.0, of.blocks, of.live_bytes)).collect();
         assert_eq!(live, [(0, 1, 0), (1, 3, 0)]);

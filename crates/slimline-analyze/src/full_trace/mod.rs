@@ -25,6 +25,7 @@ mod function_names;
 pub mod heap;
 mod parts;
 mod plans;
+pub mod sampling;
 pub mod splitting;
 mod spots;
 pub mod values;
@@ -42,7 +43,7 @@ use self::heap::HeapAccesses;
 use self::values::SiteValues;
 
 /// What a thread or its signal handlers did, a chunk of it or less.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TraceBatch<'a> {
     /// Number of the process.
     pub process: u32,
@@ -56,6 +57,8 @@ pub struct TraceBatch<'a> {
     pub visits: &'a [Visits],
     /// What [`Visits::at`] are indexes of.
     pub words: &'a [u64],
+    /// See [`Piece::is_plain`].
+    pub is_plain: bool,
 }
 
 impl<'a> TraceBatch<'a> {
@@ -65,8 +68,8 @@ impl<'a> TraceBatch<'a> {
     ///
     /// If the piece does not have that many visits.
     pub fn of((process, stream): StreamKey, piece: &'a Piece, range: Range<usize>) -> Self {
-        let &Piece { sequence, tid, ref visits, ref words, .. } = piece;
-        Self { process, stream, tid, sequence, visits: &visits[range], words }
+        let &Piece { sequence, tid, is_plain, ref visits, ref words, .. } = piece;
+        Self { process, stream, tid, sequence, visits: &visits[range], words, is_plain }
     }
 
     /// The words of each visit, of which its segment has so many; none where some are missing.
@@ -159,11 +162,26 @@ impl TraceAnalysis {
         self
     }
 
+    /// Has [`Self::pass_over`] estimate what is not looked up.
+    pub fn sampled(mut self) -> Self {
+        self.heap.sample();
+        self
+    }
+
     /// Takes in a batch, after all that it can know of.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.checks.update(program, batch);
         self.counts.update(program, batch);
         self.heap.update(program, batch);
+        self.values.update(program, batch);
+    }
+
+    /// Takes in a batch without looking up whose its accesses are: that is estimated from the batches that [`Self::update`] took in,
+    /// of an analysis that is [`Self::sampled`].
+    pub fn pass_over(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        self.checks.update(program, batch);
+        self.counts.update(program, batch);
+        self.heap.pass_over(program, batch);
         self.values.update(program, batch);
     }
 
@@ -245,7 +263,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn batch(&self) -> TraceBatch<'_> {
-            TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &self.visits, words: &self.words }
+            TraceBatch { tid: 7, visits: &self.visits, words: &self.words, ..TraceBatch::default() }
         }
     }
 

@@ -408,7 +408,7 @@ mod tests {
         program.add(module.encode().0, module);
         let (words, visits) = visits_of(&program, &words);
         let mut analysis = TraceAnalysis::new();
-        let batch = TraceBatch { process: 0, stream: 0, tid: 7, sequence: 0, visits: &visits, words: &words };
+        let batch = TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() };
         analysis.update(&program, &batch);
         findings(&program, &analysis, &SplitRules::default()).structures
     }

@@ -25,6 +25,14 @@ pub(super) struct Spot {
     pub(super) leaf: LeafId,
 }
 
+/// Addresses of one instruction: words of its records, and how far behind them they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column<'a> {
+    pub(super) words: &'a [u64],
+    /// Modulo 2⁶⁴.
+    pub(super) distance: u64,
+}
+
 /// Who accesses what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct AccessedSpot {
@@ -140,7 +148,7 @@ impl AccessedSpots {
         &mut self,
         memory: &mut Memory<'_>,
         (actor, site): (u32, u32),
-        addresses: &[u64],
+        column: Column<'_>,
         mut each: impl FnMut(u32, Range<usize>),
     ) {
         let Self { numbers, recent } = self;
@@ -149,11 +157,13 @@ impl AccessedSpots {
             recent.reach = Reach::default();
         }
         let mut at = 0;
-        while at < addresses.len() {
+        while at < column.words.len() {
             let from = at;
-            at += memory.elements.count_same(&recent.view, recent.leaf, recent.reach.addresses, &addresses[at..]);
+            let rest = Column { words: &column.words[at..], ..column };
+            at += memory.elements.count_same(&recent.view, recent.leaf, recent.reach.addresses, rest);
             if at == from {
-                recent.look_up(memory, numbers, (actor, site), addresses[at]);
+                let address = column.words[at].wrapping_add(column.distance);
+                recent.look_up(memory, numbers, (actor, site), address);
                 at += 1;
             }
             each(recent.number, from..at);
@@ -170,7 +180,8 @@ impl AccessedSpots {
         bytes: u64,
     ) -> (u32, u64) {
         let mut number = 0;
-        self.column(memory, (actor, site), &[address], |found, _| number = found);
+        let column = Column { words: &[address], distance: 0 };
+        self.column(memory, (actor, site), column, |found, _| number = found);
         let Recent { leaf, group, view, reach, .. } = self.recent[actor as usize][site as usize];
         let span = memory.elements.span(&view, address, bytes);
         let of_first = self.numbers.all[number as usize];

@@ -10,6 +10,11 @@ use super::spots::Memory;
 
 /// Who wants to know whose accesses are.
 pub(super) trait Accessing {
+    /// Whether it wants to know at all.
+    fn is_asking(&self) -> bool {
+        true
+    }
+
     /// A segment that loads and stores only, whose words are all there, so many a visit. Whose its accesses are is asked later, up to
     /// [`Self::settle`].
     fn collect(&mut self, batch: &TraceBatch<'_>, visits: Visits, words: u32, accesses: &[PlannedAccess]);
@@ -30,17 +35,18 @@ pub(super) fn go_through(
     accessing: &mut impl Accessing,
 ) {
     for visits in batch.visits {
-        let words = program.segments()[visits.segment.0 as usize].words;
+        let words = || program.segments()[visits.segment.0 as usize].words;
         match plans.of(visits.segment) {
             Plan::Skip => {}
-            Plan::LoadsAndStores(accesses) if visits.end(words) <= batch.words.len() => {
-                accessing.collect(batch, *visits, words, accesses);
+            Plan::LoadsAndStores(_) if !accessing.is_asking() => {}
+            Plan::LoadsAndStores(accesses) if visits.end(words()) <= batch.words.len() => {
+                accessing.collect(batch, *visits, words(), accesses);
             }
             plan @ (Plan::LoadsAndStores(_) | Plan::Sites { .. }) => {
                 if let Plan::Sites { changes_blocks: true } = plan {
                     accessing.settle((program, plans), batch, memory);
                 }
-                for words in batch.words_of_each(*visits, words) {
+                for words in batch.words_of_each(*visits, words()) {
                     for (id, site, own) in program.sites_with_words(visits.segment, words) {
                         if !allocations.follow(memory.live, memory.elements, batch, id, site.kind, &own) {
                             accessing.site(memory, id, site, &own);

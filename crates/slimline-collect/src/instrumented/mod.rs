@@ -144,6 +144,11 @@ pub trait TraceSink {
     /// Nothing more can be taken, as no room is left on a disk. Then the run goes on untraced.
     fn take(&mut self, event: Event<'_>) -> io::Result<()>;
 
+    /// Memory for the words of the next chunk, if there is any to spare: chunks come as vectors of their own, for the sink to keep.
+    fn spare(&mut self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Whether it matters in which order several streams are handed on. Where it does, chunks are also handed on while their
     /// threads still write them ([`Self::take_growing`]): threads that wait may never fill theirs.
     fn needs_order(&self) -> bool;

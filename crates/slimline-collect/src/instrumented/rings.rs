@@ -33,7 +33,6 @@ pub(super) struct Rings {
     programs: HashMap<u64, String>,
     last_look_ns: u64,
     /// The chunk that is handed on.
-    words: Vec<u64>,
     /// Since when all gates are closed, where they are.
     closed_since_ns: Option<u64>,
     /// Words of processes that have ended.
@@ -99,7 +98,6 @@ impl Rings {
             started: (pid, program.to_string_lossy().into_owned()),
             programs: HashMap::new(),
             last_look_ns: 0,
-            words: Vec::new(),
             closed_since_ns: None,
             ended_words: 0,
         }
@@ -134,7 +132,7 @@ impl Rings {
         for (index, running) in self.running.iter_mut().enumerate() {
             // Asked before draining: what an ended process wrote is then drained.
             let is_over = looks && (!running.numbers.may_live() || running.ring.is_cut());
-            any |= running.drain(&mut self.words, sink)?;
+            any |= running.drain(sink)?;
             if is_over {
                 over.push(index);
             }
@@ -153,7 +151,7 @@ impl Rings {
             any = true;
             let mut running = self.running.remove(index);
             self.ended_words += running.taken_words;
-            let is_removed = running.end(&mut self.words, true, sink)?;
+            let is_removed = running.end(true, sink)?;
             // The next process of that number, as of the next container, calls its own the same.
             if is_removed && let Some(name) = running.path.file_name().and_then(|name| name.to_str()) {
                 self.known.remove(name);
@@ -175,7 +173,7 @@ impl Rings {
         self.running.iter().for_each(|running| running.ring.stop());
         for mut running in std::mem::take(&mut self.running) {
             let is_gone = !running.numbers.may_live();
-            running.end(&mut self.words, is_gone, sink)?;
+            running.end(is_gone, sink)?;
         }
         Ok(())
     }
@@ -300,7 +298,7 @@ impl Running {
     }
 
     /// Hands on all full chunks, those of one stream in their order. Whether there were any.
-    fn drain(&mut self, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> io::Result<bool> {
+    fn drain(&mut self, sink: &mut dyn TraceSink) -> io::Result<bool> {
         if !self.ring.has_full() {
             return Ok(false);
         }
@@ -314,12 +312,12 @@ impl Running {
                 // What was handed on by `now` of all streams is all that was written by then: what was published later is taken
                 // up to then, as is what is still written.
                 if chunk.is_full && !(is_put_in_order && chunk.ended > now) {
-                    self.hand_on(chunk, is_put_in_order, words, sink)?;
+                    self.hand_on(chunk, is_put_in_order, sink)?;
                     any = true;
                     continue;
                 }
                 if is_put_in_order {
-                    self.hand_on_growing(chunk, now, words, sink)?;
+                    self.hand_on_growing(chunk, now, sink)?;
                 }
                 break;
             }
@@ -340,19 +338,21 @@ impl Running {
         *next
     }
 
-    fn hand_on(&mut self, head: &ChunkHead, is_part: bool, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
+    fn hand_on(&mut self, head: &ChunkHead, is_part: bool, sink: &mut dyn TraceSink) -> Taken {
         let next = self.next(head);
         self.next.insert(head.stream, Next { sequence: next.sequence.wrapping_add(1), words: 0 });
-        self.ring.take(head, next.words, words);
+        let mut words = sink.spare();
+        self.ring.take(head, next.words, &mut words);
         self.taken_words += words.len() as u64;
         self.tell_objects(sink)?;
         let chunk = self.chunk(head, words, head.words.is_none());
         sink.take(if is_part { Event::Part(chunk) } else { Event::Chunk(chunk) })
     }
 
-    fn hand_on_growing(&mut self, head: &ChunkHead, now: u64, words: &mut Vec<u64>, sink: &mut dyn TraceSink) -> Taken {
+    fn hand_on_growing(&mut self, head: &ChunkHead, now: u64, sink: &mut dyn TraceSink) -> Taken {
         let next = self.next(head);
-        self.ring.peek_growing(head, next.words, words);
+        let mut words = sink.spare();
+        self.ring.peek_growing(head, next.words, &mut words);
         self.tell_objects(sink)?;
         let taken = sink.take_growing(self.chunk(head, words, true), now)?;
         self.taken_words += taken as u64;
@@ -360,19 +360,20 @@ impl Running {
         Ok(())
     }
 
-    fn chunk<'a>(&self, head: &ChunkHead, words: &'a [u64], is_open: bool) -> Chunk<'a> {
+    fn chunk(&self, head: &ChunkHead, words: Vec<u64>, is_open: bool) -> Chunk<'static> {
         let &ChunkHead { stream, tid, sequence, began, ended, .. } = head;
         Chunk { process: self.number, stream, tid, sequence, began, ended, words: words.into(), is_open }
     }
 
     /// Hands on what is left, also of chunks that were not published. Whether the file is removed.
-    fn end(&mut self, words: &mut Vec<u64>, is_gone: bool, sink: &mut dyn TraceSink) -> io::Result<bool> {
+    fn end(&mut self, is_gone: bool, sink: &mut dyn TraceSink) -> io::Result<bool> {
         for head in self.ring.chunks(u64::MAX) {
             if head.is_full {
-                self.hand_on(&head, true, words, sink)?;
+                self.hand_on(&head, true, sink)?;
             } else {
                 let next = self.next(&head);
-                self.ring.peek(&head, next.words, words);
+                let mut words = sink.spare();
+                self.ring.peek(&head, next.words, &mut words);
                 self.tell_objects(sink)?;
                 sink.take(Event::Part(self.chunk(&head, words, true)))?;
             }

@@ -9,7 +9,8 @@ use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten_callers, shorten_path};
 use super::{HEADING, STRONG, WIDTH};
 use crate::full_trace::{
-    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, SiteCount, StructureCounts, TraceReport,
+    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, Sampled, SiteCount, StructureCounts,
+    TraceReport,
 };
 
 /// Columns of a position.
@@ -58,12 +59,31 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
         let share = percent(share(report.heap_total.accesses, total.accesses));
         writeln!(out, "{share} of them to blocks of the heap whose allocation was traced")?;
     }
+    if let Some(looked_up) = &report.looked_up {
+        sampled(out, looked_up)?;
+    }
     let waited_ns: u64 = report.processes.iter().map(|process| process.waited_ns).sum();
     if waited_ns > 0 {
         writeln!(out, "Threads waited {} for the analysis, together", duration(waited_ns))?;
     }
     for missing in &report.missing {
         writeln!(out, "Missing: {}", plain(missing))?;
+    }
+    Ok(())
+}
+
+/// Says what is an estimate.
+fn sampled(out: &mut impl Write, looked_up: &Sampled) -> fmt::Result {
+    let part = percent(share(looked_up.accesses, looked_up.of));
+    writeln!(
+        out,
+        "Sampled: to keep up, {part} of the accesses were looked up, in {}; what blocks they are to, and fields that\n\
+         follow from blocks, are estimates (± of shares: 95 %). Counts by function, line and instruction are exact",
+        plural_of(looked_up.batches, "part", "parts")
+    )?;
+    if looked_up.unseen > 0 {
+        let unseen = percent(share(looked_up.unseen, looked_up.of));
+        writeln!(out, "{unseen} are by instructions of which none was looked up: whether to the heap is not known")?;
     }
     Ok(())
 }
@@ -81,10 +101,10 @@ fn numbers(counts: &Counts, total: &Counts) -> [String; 4] {
 const NUMBERS: [Column; 4] =
     [Column::Number("share"), Column::Number("loads"), Column::Number("stores"), Column::Number("bytes")];
 
-fn position(position: &Position) -> String {
+fn position(position: &Position, columns: usize) -> String {
     let Position { function, file, line, .. } = position;
     match (file, line) {
-        (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), POSITION_COLUMNS),
+        (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), columns),
         _ => function.as_deref().map_or_else(|| "(not known)".to_owned(), plain),
     }
 }
@@ -257,8 +277,8 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
 
 /// What heap groups are called: by their lines; those that share one also by their columns, then by who calls them, and where
 /// that is the same, too, by a number.
-fn titles(groups: &[HeapGroup]) -> Vec<String> {
-    let mut titles: Vec<String> = groups.iter().map(|group| position(&group.position)).collect();
+fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
+    let mut titles: Vec<String> = groups.iter().map(|group| position(&group.position, columns)).collect();
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
     for more in 0..=most + 1 {
         let mut seen = BTreeMap::<String, u32>::new();
@@ -302,14 +322,19 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         return Ok(());
     }
     writeln!(out, "\n{HEADING}Heap, by allocation site{HEADING:#}")?;
+    // Room for one more column.
+    let of_position = if report.looked_up.is_some() { POSITION_COLUMNS - 9 } else { POSITION_COLUMNS };
     let columns = [
-        Column::Shortened("allocated at", POSITION_COLUMNS),
+        Column::Shortened("allocated at", of_position),
         Column::Shortened("type", 16),
         Column::Number("blocks"),
         Column::Number("peak"),
     ];
-    let mut rows = Rows::new(&[&columns[..], &NUMBERS[..3]].concat(), false);
-    let titles = titles(&report.heap);
+    let [share, loads, stores, _] = NUMBERS;
+    let error = report.looked_up.map(|_| Column::Number("±"));
+    let columns: Vec<_> = columns.into_iter().chain([share]).chain(error).chain([loads, stores]).collect();
+    let mut rows = Rows::new(&columns, false);
+    let titles = titles(&report.heap, of_position);
     for (group, title) in report.heap.iter().zip(&titles).take(most) {
         let own = [
             title.clone(),
@@ -317,7 +342,9 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
             count(group.blocks),
             bytes(group.peak_bytes),
         ];
-        rows.push([&own[..], &numbers(&group.counts, &report.total)[..3]].concat());
+        let [share, loads, stores, _] = numbers(&group.counts, &report.total);
+        let error = report.looked_up.map(|_| group.share_error.map_or_else(|| "?".to_owned(), percent));
+        rows.push(own.into_iter().chain([share]).chain(error).chain([loads, stores]).collect());
     }
     rows.write(out, 2)?;
     more(out, report.heap.len(), most)?;
@@ -384,7 +411,7 @@ fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result
     for site in report.sites.iter().take(most) {
         let SiteCount { variable, field, .. } = site;
         rows.push(vec![
-            position(&site.position),
+            position(&site.position, POSITION_COLUMNS),
             site.kind.to_owned(),
             field.as_deref().or(variable.as_deref()).map_or_else(String::new, plain),
             percent(share(site.counts.accesses, report.total.accesses)),
@@ -443,6 +470,7 @@ mod tests {
                 allocated_bytes: 64_000,
                 peak_bytes: 64_000,
                 counts: counts(1_000_000, 0),
+                share_error: None,
                 fields: vec![named("node.next", 900_000, 0), named("", 100_000, 0)],
             }],
             structures: vec![StructureCounts {
@@ -469,6 +497,14 @@ mod tests {
         let mut out = String::new();
         trace(&mut out, &report, 1).unwrap();
         insta::assert_snapshot!(unstyled(&out));
+        // The same where only some was looked up.
+        let looked_up = Some(Sampled { accesses: 250_000, of: 2_000_000, unseen: 10_000, batches: 9 });
+        let share_error = Some(0.0042);
+        let heap = report.heap.iter().map(|group| HeapGroup { share_error, ..group.clone() }).collect();
+        let mut out = String::new();
+        trace(&mut out, &TraceReport { looked_up, heap, ..report }, 1).unwrap();
+        let text = unstyled(&out);
+        insta::assert_snapshot!("an_estimate", text.split("\n\n").take(2).collect::<Vec<_>>().join("\n\n"));
     }
 
     #[test]
@@ -502,6 +538,7 @@ mod tests {
             allocated_bytes: 8,
             peak_bytes: 8,
             counts: counts(1, 0),
+            share_error: None,
             fields: Vec::new(),
         };
         let groups = [
@@ -513,7 +550,7 @@ mod tests {
             group(3, 1, &[5]),
         ];
         let expected = ["list.c:1", "list.c:2:1", "list.c:2:9 < main:7", "list.c:2:9 < main:8", "list.c:3 < main:5"];
-        let titles = titles(&groups);
+        let titles = titles(&groups, POSITION_COLUMNS);
         assert_eq!(titles[..5], expected);
         assert_eq!(titles[5], "list.c:3 < main:5 #2");
     }

@@ -49,7 +49,7 @@ pub(crate) fn duration(ns: u64) -> String {
 }
 
 /// `1 thread`, `2 threads`.
-pub(super) fn plural(n: u64, noun: &str) -> String {
+pub(crate) fn plural(n: u64, noun: &str) -> String {
     plural_of(n, noun, &format!("{noun}s"))
 }
 

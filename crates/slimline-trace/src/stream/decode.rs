@@ -10,7 +10,7 @@ mod marks;
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use super::record::{HEADER_MARK, Header, ModuleId};
+use super::record::{ADDRESSES_END, HEADER_MARK, Header, ModuleId};
 use super::sites::{Module, Site, SiteKind};
 
 /// A segment of any module that is known, by a number of our own, from 0.
@@ -306,20 +306,23 @@ impl Decoder {
     }
 
     /// Puts the segments that ran into `visits` (cleared first), in order. Where a chunk is open it ends at the first word of
-    /// 0 in a header's place.
-    pub fn decode(&mut self, program: &Program, words: &[u64], is_open: bool, visits: &mut Vec<Visits>) {
+    /// 0 in a header's place. Whether it came out that all words but headers are below [`ADDRESSES_END`].
+    pub fn decode(&mut self, program: &Program, words: &[u64], is_open: bool, visits: &mut Vec<Visits>) -> bool {
         if is_open {
             self.decode_up_to(Until::Zero, program, words, visits);
             self.drop_unfinished(program, words, visits);
-            return;
+            return false;
         }
         self.walks = self.walks.saturating_sub(1);
-        if self.walks == 0 && self.decode_by_marks(program, words, visits) {
-            return;
+        if self.walks == 0 {
+            if let Some(highest) = self.decode_by_marks(program, words, visits) {
+                return highest < ADDRESSES_END;
+            }
+            // A program that has such words once mostly has them always.
+            self.walks = WALKS;
         }
-        // A program that has such words once mostly has them always.
-        self.walks = if self.walks == 0 { WALKS } else { self.walks };
         self.decode_up_to(Until::End, program, words, visits);
+        false
     }
 
     /// The segment with this header; none where it is no header that is known.

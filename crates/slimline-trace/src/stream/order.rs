@@ -31,6 +31,8 @@ pub struct Piece {
     pub words: Vec<u64>,
     /// What ran.
     pub visits: Vec<Visits>,
+    /// It is known that all words but headers are below [`ADDRESSES_END`](super::record::ADDRESSES_END).
+    pub is_plain: bool,
     stretches: Vec<Stretch>,
     /// How many of them were handed on.
     done: usize,

@@ -31,6 +31,8 @@
 
 /// Bit that every header has and no address.
 pub const HEADER_MARK: u64 = 1 << 63;
+/// Addresses of programs are below this on x86-64, with five levels of page tables.
+pub const ADDRESSES_END: u64 = 1 << 56;
 /// Bits of a header that number the segment.
 pub const SEGMENT_BITS: u32 = 24;
 /// Bits of a header that name the module.

@@ -35,6 +35,7 @@ pub(super) fn read(
         taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new() },
         program: Arc::default(),
         decoder: Decoder::new(),
+        spare: Piece::default(),
         parts: BTreeMap::new(),
         told_up_to: HashMap::new(),
         pids: BTreeMap::new(),
@@ -47,7 +48,7 @@ pub(super) fn read(
     taken.interleaver.finish();
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(&decoder));
-    missing.extend(unknown(&taken.accesses));
+    missing.extend(unknown(&program, &taken.accesses));
     let origins = taken.accesses.origins(&program);
     if origins.is_empty() {
         nothing(command, &outcome);
@@ -78,6 +79,8 @@ struct Live<'a> {
     taken: Taken<'a>,
     program: Arc<Program>,
     decoder: Decoder,
+    /// What is left of one that was handed on, for its memory.
+    spare: Piece,
     /// To be put in order, by process.
     parts: BTreeMap<u32, Parts>,
     /// By stream whose chunk is still written: what was before that time was handed on.
@@ -107,16 +110,18 @@ impl Taken<'_> {
 impl Live<'_> {
     /// Decodes a part; of one that is still written whole records of what began up to `now`. With it, when it began, and how many
     /// words it has.
-    fn piece(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> (u64, Piece, usize) {
+    fn piece(&mut self, chunk: Chunk<'_>, now: Option<u64>) -> (u64, Piece, usize) {
         let stream = (chunk.process, chunk.stream);
-        let mut piece = Piece::default();
-        (piece.sequence, piece.tid) = (chunk.sequence, chunk.tid);
+        let mut piece = std::mem::take(&mut self.spare);
+        (piece.sequence, piece.tid, piece.is_plain) = (chunk.sequence, chunk.tid, false);
         // What is told by now ended by now.
         piece.ended = now.unwrap_or(chunk.ended);
-        piece.words.extend_from_slice(&chunk.words);
+        piece.words = chunk.words.into_owned();
         match now {
             Some(now) => self.decoder.decode_growing(&self.program, &piece.words, now, &mut piece.visits),
-            None => self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits),
+            None => {
+                piece.is_plain = self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits);
+            }
         }
         let before = match now {
             Some(now) => self.told_up_to.insert(stream, now),
@@ -129,10 +134,11 @@ impl Live<'_> {
     }
 
     /// Keeps a part. How many words it has.
-    fn part(&mut self, chunk: &Chunk<'_>, now: Option<u64>) -> usize {
+    fn part(&mut self, chunk: Chunk<'_>, now: Option<u64>) -> usize {
+        let stream @ (process, _) = (chunk.process, chunk.stream);
         let (began, piece, words) = self.piece(chunk, now);
-        let waiting = &mut self.parts.entry(chunk.process).or_default().waiting;
-        waiting.entry((chunk.process, chunk.stream)).or_default().push_back((began, piece));
+        let waiting = &mut self.parts.entry(process).or_default().waiting;
+        waiting.entry(stream).or_default().push_back((began, piece));
         words
     }
 
@@ -154,11 +160,13 @@ impl TraceSink for Live<'_> {
                 self.missing.extend(added.err());
             }
             Event::Chunk(chunk) => {
-                let (_, piece, _) = self.piece(&chunk, None);
+                let stream = (chunk.process, chunk.stream);
+                let (_, piece, _) = self.piece(chunk, None);
                 let Self { taken, program, .. } = self;
-                taken.take(program, (chunk.process, chunk.stream), &piece, 0..piece.visits.len());
+                taken.take(program, stream, &piece, 0..piece.visits.len());
+                self.spare = piece;
             }
-            Event::Part(chunk) => drop(self.part(&chunk, None)),
+            Event::Part(chunk) => drop(self.part(chunk, None)),
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);
@@ -168,11 +176,15 @@ impl TraceSink for Live<'_> {
         Ok(())
     }
 
+    fn spare(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.spare.words)
+    }
+
     fn needs_order(&self) -> bool {
         true
     }
 
     fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
-        Ok(self.part(&chunk, Some(now)))
+        Ok(self.part(chunk, Some(now)))
     }
 }

@@ -51,7 +51,8 @@ fn analysis(options: &cli::Trace) -> TraceAnalysis {
 }
 
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
-    let mut live = Live::of(analysis(options));
+    let analysis = analysis(options);
+    let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
     if has_any(options, &outcome) {
         if in_vain(&mut live) {

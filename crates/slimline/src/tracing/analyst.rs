@@ -2,12 +2,14 @@
 //! whose the accesses of this one are take about as long.
 //!
 //! One piece, or one set of pieces that are to be put in order, may wait for it while it has another. Who hands on more waits too, and
-//! so, at last, does the program.
+//! so, at last, does the program. Where it is to keep up with the program instead, more may wait, and of what is behind only blocks are
+//! followed and instructions counted ([`TraceAnalysis::pass_over`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -17,6 +19,8 @@ use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
 /// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had.
 const MOST_WAITING: usize = 1;
+/// The same where the analysis is to keep up: as many as are written while one is looked up.
+const MOST_BEHIND: usize = 16;
 
 /// What was found by now.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub(super) struct Analyzed {
     pub(super) analysis: TraceAnalysis,
     /// By the process's number.
     pub(super) seen: BTreeMap<u32, Seen>,
+    /// What waits is not looked up.
+    keeps_up: bool,
 }
 
 /// What was seen of a process.
@@ -34,24 +40,28 @@ pub(super) struct Seen {
 }
 
 impl Analyzed {
-    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+    /// Takes in a batch, which is looked up unless others wait behind it and this is to keep up.
+    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, waiting: usize) {
         let seen = self.seen.entry(batch.process).or_default();
         seen.threads.insert(batch.tid);
         let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
         seen.words += program.records_end(batch.visits).saturating_sub(first) as u64;
-        self.analysis.update(program, batch);
+        match self.keeps_up && waiting > 0 {
+            true => self.analysis.pass_over(program, batch),
+            false => self.analysis.update(program, batch),
+        }
     }
 
-    fn take(&mut self, program: &Program, work: Work, spare: &mut Vec<Piece>) {
+    fn take(&mut self, program: &Program, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
         match work {
             Work::Piece(stream, piece) => {
-                self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
+                self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()), waiting);
                 spare.push(piece);
             }
             Work::Parts(mut parts) => {
                 let streams: Vec<StreamKey> = parts.waiting.keys().copied().collect();
                 let Ok(()) = in_order(&mut parts, streams, |stream, piece, range| {
-                    self.update(program, &TraceBatch::of(stream, piece, range));
+                    self.update(program, &TraceBatch::of(stream, piece, range), waiting);
                 });
                 spare.append(&mut parts.done);
             }
@@ -99,6 +109,8 @@ pub(super) enum Analyst {
     Idle(Box<Analyzed>, Vec<Piece>),
     Working {
         work: SyncSender<(Arc<Program>, Work)>,
+        /// How much of it there is.
+        waiting: Arc<AtomicUsize>,
         /// Pieces that it is done with, for their memory.
         spare: Receiver<Piece>,
         thread: JoinHandle<Box<Analyzed>>,
@@ -114,6 +126,12 @@ impl Default for Analyst {
 impl Analyst {
     pub(super) fn of(analysis: TraceAnalysis) -> Self {
         Self::Idle(Box::new(Analyzed { analysis, ..Analyzed::default() }), Vec::new())
+    }
+
+    /// One that keeps up with the program.
+    pub(super) fn keeping_up(analysis: TraceAnalysis) -> Self {
+        let analyzed = Analyzed { analysis: analysis.sampled(), keeps_up: true, ..Analyzed::default() };
+        Self::Idle(Box::new(analyzed), Vec::new())
     }
 
     /// A piece that was analyzed, or an empty one.
@@ -134,8 +152,9 @@ impl Analyst {
             }
         }
         match self {
-            Self::Idle(analyzed, spare) => analyzed.take(program, work, spare),
-            Self::Working { work: queue, .. } => {
+            Self::Idle(analyzed, spare) => analyzed.take(program, work, 0, spare),
+            Self::Working { work: queue, waiting, .. } => {
+                waiting.fetch_add(1, Ordering::Relaxed);
                 if queue.send((Arc::clone(program), work)).is_err() {
                     // It panicked.
                     self.finished();
@@ -162,14 +181,16 @@ impl Analyst {
 
 /// Begins a thread; what was found by then comes back where there can be none.
 fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
-    let (work, works) = sync_channel(MOST_WAITING);
+    let (work, works) = sync_channel(if analyzed.keeps_up { MOST_BEHIND } else { MOST_WAITING });
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let behind = Arc::clone(&waiting);
     let (done, spare) = channel();
     // Not moved into the thread at once: it would be lost with it.
     let (first, begins) = channel();
-    match thread::Builder::new().name("analysis".to_owned()).spawn(move || run(&begins, &works, &done)) {
+    match thread::Builder::new().name("analysis".to_owned()).spawn(move || run(&begins, &works, &behind, &done)) {
         Ok(thread) => {
             let _ = first.send(analyzed);
-            Ok(Analyst::Working { work, spare, thread })
+            Ok(Analyst::Working { work, waiting, spare, thread })
         }
         Err(_) => Err(analyzed),
     }
@@ -178,12 +199,14 @@ fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
 fn run(
     begins: &Receiver<Box<Analyzed>>,
     works: &Receiver<(Arc<Program>, Work)>,
+    waiting: &AtomicUsize,
     done: &Sender<Piece>,
 ) -> Box<Analyzed> {
     let Ok(mut analyzed) = begins.recv() else { unreachable!("it is sent once the thread runs") };
     let mut spare = Vec::new();
     for (program, work) in works {
-        analyzed.take(&program, work, &mut spare);
+        let behind = waiting.fetch_sub(1, Ordering::Relaxed) - 1;
+        analyzed.take(&program, work, behind, &mut spare);
         // Nobody wants them any more at the end.
         spare.drain(..).for_each(|piece| drop(done.send(piece)));
     }
@@ -199,6 +222,12 @@ mod tests {
 
     #[test]
     fn all_is_analyzed_whatever_waits() {
+        is_analyzed(Analyst::default());
+        is_analyzed(Analyst::keeping_up(TraceAnalysis::default()));
+    }
+
+    /// Hands fifty pieces on, ten that are to be put in order, and one more after the end: all is counted.
+    fn is_analyzed(mut analyst: Analyst) {
         let mut builder = ModuleBuilder::new();
         builder.segment([Site::new(SiteKind::Load, 8)]);
         let module = builder.finish("a.c", "a.o", "/", "test");
@@ -206,7 +235,6 @@ mod tests {
         program.add(module.encode().0, module);
         let program = Arc::new(program);
         let header = program.segments()[0].header;
-        let mut analyst = Analyst::default();
         let piece = |analyst: &mut Analyst, sequence| {
             let mut piece = analyst.spare();
             (piece.sequence, piece.tid) = (sequence, 7);
@@ -226,7 +254,7 @@ mod tests {
             parts.waiting.insert((4, stream), pieces);
         }
         analyst.hand_on(&program, Work::Parts(parts));
-        let Analyzed { analysis, seen } = analyst.finished();
+        let Analyzed { analysis, seen, .. } = analyst.finished();
         assert_eq!(analysis.counts().visits(slimline_trace::stream::decode::SegmentId(0)), 600);
         assert_eq!((seen[&3].words, seen[&4].words, seen[&3].threads.len()), (1000, 200, 1));
         assert_eq!(analysis.checks().violations().count(), 0);

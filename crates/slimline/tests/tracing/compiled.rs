@@ -51,6 +51,59 @@ pub(super) fn named(rows: &Value, name: &str) -> (u64, u64) {
     row.map_or((0, 0), |row| (row["loads"].as_u64().unwrap(), row["stores"].as_u64().unwrap()))
 }
 
+/// What is estimated is so near what is counted, and what is counted is the same.
+#[test]
+fn who_keeps_up_estimates_blocks_only() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct item { long key, value; };
+__attribute__((noinline)) static struct item *make(long n) { return malloc(n * sizeof(struct item)); }
+__attribute__((noinline)) static long *numbers(long n) { return malloc(n * sizeof(long)); }
+__attribute__((noinline)) static long add(const long *a, const long *b) { return *a + *b; }
+int main(void) {
+    enum { N = 1000, TIMES = 3000 };
+    struct item *items = make(N);
+    long *all = numbers(N), sum = 0;
+    for (long i = 0; i < N; i++) { items[i] = (struct item){ i, -i }; all[i] = i; }
+    for (long t = 0; t < TIMES; t++)
+        for (long i = 0; i < N; i++) sum += add(&items[i].key, &all[i]) + add(&all[i], &items[i].value);
+    printf("%ld\n", sum);
+}
+"#;
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, SOURCE);
+    let trace = |options: &[&str]| {
+        let output = slimline().args(["trace", "--format", "json"]).args(options).arg(&program).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        report(&output)
+    };
+    let (exact, kept_up) = (trace(&["--live", "--"]), trace(&["--live", "--keep-up", "--"]));
+    assert!(exact["looked_up"].is_null());
+    for rows in ["total", "functions", "lines", "variables"] {
+        assert_eq!(exact[rows], kept_up[rows], "{rows}");
+    }
+    let shares = |report: &Value| {
+        let share = |row: &Value| {
+            let share = row["accesses"].as_f64().unwrap() / report["total"]["accesses"].as_f64().unwrap();
+            (row["function"].as_str().unwrap().to_owned(), share)
+        };
+        report["heap"].as_array().unwrap().iter().map(share).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (exact_shares, shares) = (shares(&exact), shares(&kept_up));
+    assert_eq!(exact_shares.keys().collect::<Vec<_>>(), ["make", "numbers"]);
+    for (function, share) in exact_shares {
+        assert!((shares[&function] - share).abs() < 0.02, "{function}: {share}, {kept_up}");
+    }
+    // On a machine with time for it all of it was looked up.
+    let looked_up = &kept_up["looked_up"];
+    if !looked_up.is_null() {
+        let number = |name: &str| looked_up[name].as_u64().unwrap();
+        assert_eq!(number("of"), kept_up["total"]["accesses"].as_u64().unwrap());
+        assert!(number("accesses") > 0 && number("accesses") < number("of"), "{looked_up}");
+    }
+}
+
 const LOOPS: &str = include_str!("../loop_nest.c");
 
 #[test]

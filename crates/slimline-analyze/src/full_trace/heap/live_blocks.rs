@@ -76,6 +76,11 @@ impl Addresses {
         address.wrapping_sub(self.from) < self.bytes
     }
 
+    /// Those that are so many bytes before these.
+    pub(in crate::full_trace) fn before(self, bytes: u64) -> Self {
+        Self { from: self.from.wrapping_sub(bytes), ..self }
+    }
+
     /// How many there are from this one on.
     pub(in crate::full_trace) fn left_from(self, address: u64) -> u64 {
         self.bytes.saturating_sub(address.wrapping_sub(self.from))

@@ -10,23 +10,22 @@ use super::{Decoder, Program, Visits};
 const GROUP: usize = 64;
 
 impl Decoder {
-    /// Puts the segments that ran into `visits`; false, and nothing in `visits`, where that takes a walk.
-    pub(super) fn decode_by_marks(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visits>) -> bool {
+    /// Puts the segments that ran into `visits`, and gives all bits that words without a mark have together. None where it takes a walk;
+    /// then what is in `visits` means nothing.
+    pub(super) fn decode_by_marks(
+        &mut self,
+        program: &Program,
+        words: &[u64],
+        visits: &mut Vec<Visits>,
+    ) -> Option<u64> {
         visits.clear();
-        let is_whole = self.find_by_marks(program, words, visits).is_some();
-        if !is_whole {
-            visits.clear();
-        }
-        is_whole
-    }
-
-    fn find_by_marks(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visits>) -> Option<()> {
-        let mut end = 0;
+        let (mut end, mut others) = (0, 0);
         let (groups, rest) = words.as_chunks::<GROUP>();
         let mut last = [0; GROUP];
         last[..rest.len()].copy_from_slice(rest);
         for (group, part) in groups.iter().chain([&last]).enumerate() {
-            let mut marks = marks(part);
+            let (mut marks, unmarked) = marks(part);
+            others |= unmarked;
             while marks != 0 {
                 let bit = marks.trailing_zeros() as usize;
                 marks &= marks - 1;
@@ -42,18 +41,19 @@ impl Decoder {
                 }
             }
         }
-        (end == words.len()).then_some(())
+        (end == words.len()).then_some(others)
     }
 }
 
-/// Which words have the mark, a bit each. By eights, as compilers then do several at a time.
-fn marks(words: &[u64; GROUP]) -> u64 {
-    let mut marks = 0;
+/// Which words have the mark, a bit each, and all bits of the others. By eights, as compilers then do several at a time.
+fn marks(words: &[u64; GROUP]) -> (u64, u64) {
+    let (mut marks, mut others) = (0, 0);
     for (at, eight) in (0..).step_by(8).zip(words.as_chunks::<8>().0) {
         let of_eight = eight.iter().enumerate().fold(0, |marks, (at, word)| marks | (word >> 63) << at);
         marks |= of_eight << at;
+        others |= eight.iter().fold(0, |others, word| others | word & (word >> 63).wrapping_sub(1));
     }
-    marks
+    (marks, others)
 }
 
 #[cfg(test)]
@@ -67,7 +67,8 @@ mod tests {
         fn marks_are_those_of_each_word(words in proptest::collection::vec(any::<u64>(), GROUP)) {
             let words: [u64; GROUP] = words.try_into().unwrap();
             let expected = (0..GROUP).filter(|at| words[*at] >> 63 != 0).map(|at| 1 << at).sum::<u64>();
-            prop_assert_eq!(marks(&words), expected);
+            let others = words.iter().filter(|word| *word >> 63 == 0).fold(0, |others, word| others | word);
+            prop_assert_eq!(marks(&words), (expected, others));
         }
     }
 }

@@ -129,12 +129,8 @@ impl Encoders {
         self.order.len() >= self.workers.len() * MOST_WAITING
     }
 
-    pub(super) fn begin(&mut self, program: &Arc<Program>, chunk: &Chunk<'_>) {
-        let mut words = self.words.pop().unwrap_or_default();
-        words.clear();
-        words.extend_from_slice(&chunk.words);
-        let &Chunk { process, stream, tid, sequence, began, ended, is_open, .. } = chunk;
-        let chunk = Chunk { process, stream, tid, sequence, began, ended, words: words.into(), is_open };
+    pub(super) fn begin(&mut self, program: &Arc<Program>, chunk: Chunk<'_>) {
+        let chunk = Chunk { words: chunk.words.into_owned().into(), ..chunk };
         let frame = self.frames.pop().unwrap_or_default();
         // Turn by turn: chunks take about as long as each other.
         self.order.push_back(self.next);
@@ -150,6 +146,11 @@ impl Encoders {
         let Ok((encoded, words)) = self.workers[worker].done.recv() else { self.lost(worker) };
         self.words.push(words);
         Some(encoded)
+    }
+
+    /// Words of a chunk that is finished, for their memory.
+    pub(super) fn spare(&mut self) -> Vec<u64> {
+        self.words.pop().unwrap_or_default()
     }
 
     /// Takes a frame's memory back.

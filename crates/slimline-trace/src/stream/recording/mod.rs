@@ -198,7 +198,7 @@ mod tests {
         writer.begin(ProcessInfo { number: 0, pid: 7, ..ProcessInfo::default() }).unwrap();
         writer.object(0, "/a", &sites()).unwrap();
         let program = Arc::new(program());
-        chunks.iter().for_each(|chunk| writer.chunk(&program, chunk).unwrap());
+        chunks.iter().for_each(|chunk| writer.chunk(&program, chunk.clone()).unwrap());
         let (totals, written) = writer.finish(true);
         written.unwrap();
         totals
@@ -256,7 +256,7 @@ mod tests {
         let (program, h) = (Arc::new(program()), headers());
         let in_the_way = directory.join(chunk_file(0, 0));
         fs::create_dir(&in_the_way).unwrap();
-        let failed = (0..100).find(|&sequence| writer.chunk(&program, &chunk(0, sequence, 1, &[h[0], 8])).is_err());
+        let failed = (0..100).find(|&sequence| writer.chunk(&program, chunk(0, sequence, 1, &[h[0], 8])).is_err());
         assert!(failed.is_some());
         fs::remove_dir(&in_the_way).unwrap();
         assert_eq!(writer.finish(true).0, RecordedTotals::default());

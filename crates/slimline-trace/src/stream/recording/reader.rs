@@ -233,6 +233,7 @@ impl Pieces for RecordedPieces<'_> {
     /// A file is damaged, or was changed since it was opened.
     fn next(&mut self, key: StreamKey) -> Result<Piece, RecordingError> {
         let mut piece = self.spare.pop().unwrap_or_default();
+        piece.is_plain = false;
         let next = self.next.entry(key).or_insert(0);
         let found = self.streams.get(&key).and_then(|stream| Some((&stream.path, stream.chunks.get(*next)?)));
         let Some((path, place)) = found else { return Ok(Piece::default()) };
@@ -256,7 +257,7 @@ impl Pieces for RecordedPieces<'_> {
             }
             FrameKind::Words => {
                 let is_chunk = read_words(content, &mut piece.words).is_some();
-                self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
+                piece.is_plain = self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
                 is_chunk
             }
             FrameKind::Object => false,

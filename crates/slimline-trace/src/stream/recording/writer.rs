@@ -97,12 +97,17 @@ impl RecordingWriter {
     }
 
     /// A stream's next chunk, written by the objects of `program`. What is wrong with writing it a later call may tell.
-    pub fn chunk(&mut self, program: &Arc<Program>, chunk: &Chunk<'_>) -> io::Result<()> {
+    pub fn chunk(&mut self, program: &Arc<Program>, chunk: Chunk<'_>) -> io::Result<()> {
         if self.encoders.is_full() {
             self.write_next()?;
         }
         self.encoders.begin(program, chunk);
         Ok(())
+    }
+
+    /// Memory of a chunk that was written, or of none.
+    pub fn spare(&mut self) -> Vec<u64> {
+        self.encoders.spare()
     }
 
     /// Writes the chunk that has waited longest; false where none does.

@@ -1,0 +1,238 @@
+//! Accesses of which only some are looked up.
+//!
+//! How often an instruction ran is counted in the whole of a run; whose blocks it accessed is asked in some batches only, where the analysis
+//! is to keep up with the program. What it accessed in the others is taken to be divided as it was there: an estimate of its own for each
+//! instruction. One that ran in none of these batches has none: nobody knows whose its accesses are.
+//!
+//! How far shares may be off is told by leaving out a part of what was asked (the jackknife, grouped): batches belong to one of
+//! [`GROUPS`] parts in turn, and how much estimates without one of them differ from each other says how much others would.
+
+use std::collections::BTreeMap;
+
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
+
+use super::heap::live_blocks::Group;
+use super::spots::Spot;
+use super::{Accesses, TraceAnalysis, TraceBatch};
+
+/// Parts of what was looked up.
+pub(super) const GROUPS: usize = 8;
+/// Student's t of `GROUPS - 1` degrees of freedom for 95 %.
+const T_95: f64 = 2.365;
+
+/// How much of a trace was looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookedUp {
+    /// Accesses that were.
+    pub accesses: u64,
+    /// Of all of these.
+    pub of: u64,
+    /// Accesses of instructions of which none was.
+    pub unseen: u64,
+    /// Parts of the run that were.
+    pub batches: u64,
+}
+
+/// What was looked up.
+#[derive(Debug, Default)]
+pub(super) struct Sampling {
+    /// By segment, then part: visits.
+    visits: Vec<[u64; GROUPS]>,
+    batches: u64,
+    passed_over: u64,
+}
+
+impl Sampling {
+    /// The part of the batch that is looked up now.
+    pub(super) fn begin(&mut self, program: &Program, batch: &TraceBatch<'_>) -> usize {
+        self.visits.resize(program.segments().len(), [0; GROUPS]);
+        let group = (self.batches % GROUPS as u64) as usize;
+        for visits in batch.visits {
+            self.visits[visits.segment.0 as usize][group] += u64::from(visits.times);
+        }
+        self.batches += 1;
+        group
+    }
+
+    /// A batch is not looked up.
+    pub(super) fn pass_over(&mut self) {
+        self.passed_over += 1;
+    }
+
+    /// Whether all batches were.
+    pub(super) fn is_all(&self) -> bool {
+        self.passed_over == 0
+    }
+
+    /// By site: visits that were looked up, but for those of one part.
+    fn by_site(&self, program: &Program, without: Option<usize>) -> Vec<u64> {
+        let mut by_site = vec![0_u64; program.site_count()];
+        for (segment, parts) in (0..).zip(&self.visits) {
+            let parts = parts.iter().enumerate().filter(|(part, _)| Some(*part) != without);
+            let visits: u64 = parts.map(|(_, visits)| *visits).sum();
+            if visits > 0 {
+                program.sites_of(SegmentId(segment)).for_each(|(told, _)| by_site[told.site.0 as usize] += visits);
+            }
+        }
+        by_site
+    }
+}
+
+/// Accesses to blocks, by their site.
+pub(super) type BySpot = BTreeMap<SiteId, Vec<(Spot, Accesses)>>;
+
+/// Those that there were, or an estimate of them, and then maybe without a part of what was looked up.
+pub(super) fn by_spot(program: &Program, analysis: &TraceAnalysis, without: Option<usize>) -> BySpot {
+    let mut by_spot = BySpot::new();
+    for (site, spot, sum) in analysis.heap().accesses(program, without) {
+        by_spot.entry(site).or_default().push((spot, sum));
+    }
+    if let Some(sampling) = analysis.heap().sampling() {
+        let looked_up = sampling.by_site(program, without);
+        for (site, visits, _) in analysis.counts().sites(program) {
+            for (_, sum) in by_spot.get_mut(&site).into_iter().flatten() {
+                *sum = scaled(*sum, looked_up[site.0 as usize], visits);
+            }
+        }
+    }
+    by_spot.values_mut().for_each(|spots| spots.sort_by_key(|(spot, _)| *spot));
+    by_spot
+}
+
+/// How much was looked up; none where all was.
+pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<LookedUp> {
+    let sampling = analysis.heap().sampling()?;
+    let by_site = sampling.by_site(program, None);
+    let mut found = LookedUp { batches: sampling.batches, ..LookedUp::default() };
+    for (site, visits, accesses) in analysis.counts().sites(program) {
+        let count = accesses.count();
+        found.of = found.of.saturating_add(count);
+        let looked_up = by_site[site.0 as usize];
+        if looked_up == 0 {
+            found.unseen = found.unseen.saturating_add(count);
+        }
+        let part = u128::from(count) * u128::from(looked_up) / u128::from(visits.max(1));
+        found.accesses = found.accesses.saturating_add(part as u64);
+    }
+    Some(found)
+}
+
+/// Of each group half the width of the interval (95 %) of its share of so many accesses; of none where all was looked up, or too little.
+pub(super) fn share_errors(program: &Program, analysis: &TraceAnalysis, all: u64) -> BTreeMap<Group, f64> {
+    let is_enough = |sampling: &&Sampling| sampling.batches >= GROUPS as u64;
+    if analysis.heap().sampling().filter(is_enough).is_none() {
+        return BTreeMap::new();
+    }
+    let mut shares: BTreeMap<Group, [f64; GROUPS]> = BTreeMap::new();
+    for part in 0..GROUPS {
+        for (site, spots) in by_spot(program, analysis, Some(part)) {
+            let (module, site) = program.site(site);
+            if analysis.filter().wants(module, site) {
+                for (spot, sum) in spots {
+                    shares.entry(spot.group).or_default()[part] += sum.count() as f64 / all.max(1) as f64;
+                }
+            }
+        }
+    }
+    shares.into_iter().map(|(group, without_each)| (group, half_width(&without_each))).collect()
+}
+
+/// So many of `all`, of which `part` were looked up with these accesses.
+fn scaled(accesses: Accesses, part: u64, all: u64) -> Accesses {
+    let scale = |number: u64| {
+        let product = u128::from(number) * u128::from(all) + u128::from(part / 2);
+        u64::try_from(product / u128::from(part.max(1))).unwrap_or(u64::MAX)
+    };
+    Accesses {
+        loads: scale(accesses.loads),
+        stores: scale(accesses.stores),
+        loaded_bytes: scale(accesses.loaded_bytes),
+        stored_bytes: scale(accesses.stored_bytes),
+    }
+}
+
+/// Half the width of a share's interval of 95 %, of its estimates without each part.
+fn half_width(without_each: &[f64; GROUPS]) -> f64 {
+    let count = GROUPS as f64;
+    let mean = without_each.iter().sum::<f64>() / count;
+    let squares: f64 = without_each.iter().map(|share| (share - mean).powi(2)).sum();
+    T_95 * ((count - 1.0) / count * squares).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::sites::{Site, SiteKind};
+
+    use super::super::findings::findings;
+    use super::super::splitting::SplitRules;
+    use super::super::tests::{program_of, visits_of};
+    use super::*;
+
+    /// What loads as many times in batches that are looked up, and others, makes of blocks: each batch is told by whether it is looked up
+    /// and the addresses that segments 1 and 2 load.
+    fn run(batches: &[(bool, Vec<(u32, u64)>)]) -> super::super::findings::TraceFindings {
+        let [allocate, load] = [SiteKind::Allocate, SiteKind::Load].map(|kind| Site::new(kind, 8));
+        let program = program_of(&[&[allocate], &[load], &[load]]);
+        let mut analysis = TraceAnalysis::new().sampled();
+        let mut sequence = 0;
+        let mut take = |run: &[(u32, Vec<u64>)], is_looked_up: bool| {
+            let (words, visits) = visits_of(&program, run);
+            let batch = TraceBatch { tid: 7, sequence, visits: &visits, words: &words, ..TraceBatch::default() };
+            match is_looked_up {
+                true => analysis.update(&program, &batch),
+                false => analysis.pass_over(&program, &batch),
+            }
+            sequence += 1;
+        };
+        take(&[(0, vec![0x1000, 64])], false);
+        for (is_looked_up, loads) in batches {
+            let run: Vec<_> = loads.iter().map(|(segment, address)| (*segment, vec![*address])).collect();
+            take(&run, *is_looked_up);
+        }
+        findings(&program, &analysis, &SplitRules::default())
+    }
+
+    #[test]
+    fn blocks_are_followed_where_nothing_is_looked_up() {
+        let (inside, outside) = (0x1008, 0x2000);
+        let looked_up = vec![(1, inside), (1, inside), (1, inside), (1, outside)];
+        let found = run(&[(true, looked_up), (false, vec![(1, outside); 8]), (false, vec![(2, inside); 3])]);
+        assert_eq!(found.total.loads, 15, "all are counted");
+        // Three of four of twelve; of the second instruction nobody knows.
+        assert_eq!((found.heap[0].blocks, found.heap[0].accesses.loads), (1, 9));
+        assert_eq!(found.looked_up, Some(LookedUp { accesses: 4, of: 15, unseen: 3, batches: 1 }));
+        assert_eq!(found.heap[0].share_error, None, "one part says nothing of others");
+    }
+
+    #[test]
+    fn what_is_all_alike_has_no_error() {
+        let alike = |is_looked_up| (is_looked_up, vec![(1, 0x1000), (1, 0x2000)]);
+        let batches: Vec<_> = (0..24).map(|batch| alike(batch % 3 == 0)).collect();
+        let found = run(&batches);
+        assert_eq!((found.heap[0].accesses.loads, found.heap[0].share_error), (24, Some(0.0)));
+        // Half of the parts are all inside, half are all outside.
+        let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 })]);
+        let found = run(&(0..8).map(one_way).collect::<Vec<_>>());
+        let error = found.heap[0].share_error.unwrap();
+        // Without each: 3/7 or 4/7, which is 1/14 from the mean; 2.365 × √(7/8 × 8 / 196).
+        assert!((error - 2.365 * (7.0_f64 / 196.0).sqrt()).abs() < 1e-9, "{error}");
+    }
+
+    #[test]
+    fn what_was_not_looked_up_is_as_what_was() {
+        let found = Accesses { loads: 3, stores: 1, loaded_bytes: 24, stored_bytes: 8 };
+        let expected = Accesses { loads: 8, stores: 3, loaded_bytes: 60, stored_bytes: 20 };
+        assert_eq!(scaled(found, 4, 10), expected, "7.5 and 2.5 are rounded up");
+        assert_eq!(scaled(found, 4, 4), found);
+        let most = Accesses { loads: u64::MAX, ..found };
+        assert_eq!(scaled(most, 1, u64::MAX).loads, u64::MAX);
+    }
+
+    #[test]
+    fn intervals_are_of_what_parts_differ_by() {
+        assert_eq!(half_width(&[0.25; GROUPS]), 0.0);
+        // Each is 0.01 from their mean: 2.365 × √(7/8 × 8 × 0.0001).
+        let shares = std::array::from_fn(|part| if part % 2 == 0 { 0.49 } else { 0.51 });
+        assert!((half_width(&shares) - 2.365 * 0.026_457_5).abs() < 1e-6);
+    }
+}
