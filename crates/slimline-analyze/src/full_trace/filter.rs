@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use slimline_trace::stream::sites::{Module, Name, Site};
+use slimline_trace::stream::sites::{Frame, Module, Name, Site};
 
 /// Names that are told where a filter matches none.
 const MOST_NEAR: usize = 6;
@@ -62,7 +62,14 @@ impl Filter {
         let names = sort.names(module, site);
         match sort {
             Sort::File => any(self.patterns(sort), names.into_iter().flat_map(ends)),
-            Sort::Function => any(self.patterns(sort), names.into_iter().flat_map(|name| [name, last_of(name)])),
+            Sort::Function => {
+                let patterns = self.patterns(sort);
+                // As functions of one name are told apart.
+                let with_files = || module.frames_of(site).flat_map(|frame| in_files(module, frame));
+                let of_one_file = patterns.iter().filter(|pattern| pattern.ends_with(')'));
+                any(patterns, names.into_iter().flat_map(|name| [name, last_of(name)]))
+                    || of_one_file.into_iter().any(|pattern| with_files().any(|name| is_match(pattern, &name)))
+            }
             Sort::Type | Sort::Variable => any(self.patterns(sort), names),
         }
     }
@@ -167,6 +174,12 @@ fn last_of(path: &str) -> &str {
     path.get(start..end).unwrap_or(path)
 }
 
+/// A function with its file: `step (a.c)`, and so with all ends of the path.
+fn in_files<'m>(module: &'m Module, frame: &Frame) -> impl Iterator<Item = String> + use<'m> {
+    let function = module.name(frame.function);
+    ends(module.name(frame.file)).map(move |file| format!("{function} ({file})"))
+}
+
 /// A path, and what is left of it behind each `/`.
 fn ends(path: &str) -> impl Iterator<Item = &str> {
     std::iter::once(path).chain(path.match_indices('/').map(|(at, _)| &path[at + 1..]))
@@ -209,7 +222,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use slimline_trace::stream::sites::{Frame, ModuleBuilder, SiteKind};
+    use slimline_trace::stream::sites::{ModuleBuilder, SiteKind};
 
     use super::*;
 
@@ -273,6 +286,13 @@ mod tests {
         }
         for left in [["wal", "", "", ""], ["walk", "ist.c", "", ""], ["walk", "", "nodes", ""], ["", "", "", "list"]] {
             assert!(!wants(left), "{left:?}");
+        }
+        // As functions of one name are told.
+        let of = |function: &str| Filter { functions: vec![function.to_owned()], ..Filter::default() };
+        for (function, is_wanted) in
+            [("walk (/src/lib/list.c)", true), ("walk (list.c)", true), ("walk (tree.c)", false)]
+        {
+            assert_eq!(of(function).wants(&module, &site), is_wanted, "{function}");
         }
         // What has no name is wanted by no pattern.
         let unnamed = Filter { types: vec!["*".to_owned()], ..Filter::default() };
