@@ -210,8 +210,8 @@ mod tests {
         let batches: Vec<_> = (0..24).map(|batch| alike(batch % 3 == 0)).collect();
         let found = run(&batches);
         assert_eq!((found.heap[0].accesses.loads, found.heap[0].share_error), (24, Some(0.0)));
-        // Half of the parts are all inside, half are all outside.
-        let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 })]);
+        // Half of the parts are all inside, half are all outside. Seven in each, so that nothing is rounded.
+        let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 }); 7]);
         let found = run(&(0..8).map(one_way).collect::<Vec<_>>());
         let error = found.heap[0].share_error.unwrap();
         // Without each: 3/7 or 4/7, which is 1/14 from the mean; 2.365 × √(7/8 × 8 / 196).
