@@ -77,8 +77,9 @@ fn sampled(out: &mut impl Write, looked_up: &Sampled) -> fmt::Result {
     let part = percent(share(looked_up.accesses, looked_up.of));
     writeln!(
         out,
-        "Sampled: to keep up, {part} of the accesses were looked up, in {}; what blocks they are to, and fields that\n\
-         follow from blocks, are estimates (± of shares: 95 %). Counts by function, line and instruction are exact",
+        "Sampled: to keep up, {part} of the accesses were looked up, in {}.\n\
+         What blocks they are to, and fields that follow from blocks, is estimated (± of shares: 95 %);\n\
+         counts by function, line and instruction are exact",
         plural_of(looked_up.batches, "part", "parts")
     )?;
     if looked_up.unseen > 0 {
