@@ -61,13 +61,13 @@ pub struct Sampled {
     pub of: u64,
     /// Accesses of instructions of which none was looked up.
     pub unseen: u64,
-    /// Parts of the run that were looked up.
-    pub batches: u64,
+    /// Parts of the run that were looked up: a chunk each, or what all threads wrote between two looks.
+    pub parts: u64,
 }
 
 impl From<LookedUp> for Sampled {
-    fn from(LookedUp { accesses, of, unseen, batches }: LookedUp) -> Self {
-        Self { accesses, of, unseen, batches }
+    fn from(LookedUp { accesses, of, unseen, parts }: LookedUp) -> Self {
+        Self { accesses, of, unseen, parts }
     }
 }
 

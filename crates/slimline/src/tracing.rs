@@ -83,10 +83,10 @@ impl Live {
         let mut piece = self.piece_of(chunk);
         let Self { program, decoder, parts, stamps_back, .. } = self;
         match now {
-            Some(now) => decoder.decode_growing(program, &piece.words, now, &mut piece.visits),
+            Some(now) => drop(decoder.decode_growing(program, &piece.words, now, &mut piece.visits)),
             None => piece.is_plain = decoder.decode(program, &piece.words, is_open, &mut piece.visits),
         }
-        *stamps_back += piece.find_stretches(program, began);
+        *stamps_back += piece.find_stretches(program, began, 0);
         let words = program.records_end(&piece.visits);
         let waiting = &mut parts.entry(process).or_default().waiting;
         waiting.entry((process, stream)).or_default().push_back((began, piece));
@@ -116,7 +116,7 @@ impl Live {
         let analyzed = analyst.finished();
         let mut pieces = recording.pieces(program, decoder)?;
         in_order(&mut pieces, recording.streams(), |stream, piece, range| {
-            analyzed.update(program, &TraceBatch::of(stream, piece, range), 0);
+            analyzed.update(program, &TraceBatch::of(stream, piece, range));
         })?;
         *stamps_back += pieces.stamps_back();
         Ok(())

@@ -37,9 +37,9 @@ struct Accessed {
     /// The process that was seen last.
     process: u32,
     spots: AccessedSpots,
-    /// By part of what was looked up: how often each spot was accessed, by its number.
+    /// By group of what was looked up: how often each spot was accessed, by its number.
     sums: [Vec<Sum>; GROUPS],
-    /// The part of what is looked up now.
+    /// Of what is looked up now.
     group: usize,
 }
 
@@ -141,7 +141,7 @@ impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         let Self { blocks, plans, accessed, sampling } = self;
         accessed.make_room(program, batch.process);
-        accessed.group = sampling.as_mut().map_or(0, |sampling| sampling.begin(program, batch));
+        accessed.group = sampling.as_mut().map_or(0, |sampling| sampling.look_up(program, batch));
         follow((blocks, plans), program, batch, accessed);
     }
 
@@ -149,6 +149,13 @@ impl HeapAccesses {
     pub(super) fn pass_over(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.sampling.get_or_insert_default().pass_over();
         follow((&mut self.blocks, &mut self.plans), program, batch, &mut Passing);
+    }
+
+    /// What is looked up from now on was written at another time.
+    pub(super) fn begin_part(&mut self) {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.begin_part();
+        }
     }
 
     /// Some batches are going to be passed over.
@@ -171,7 +178,7 @@ impl HeapAccesses {
         self.sampling.as_ref().filter(|sampling| !sampling.is_all())
     }
 
-    /// Accesses to blocks that were looked up, but for those of one part: the accessing site, the spot, and how many.
+    /// Accesses to blocks that were looked up, but for those of one group: the accessing site, the spot, and how many.
     pub(super) fn accesses<'a>(
         &'a self,
         program: &'a Program,

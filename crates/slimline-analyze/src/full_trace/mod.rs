@@ -168,6 +168,12 @@ impl TraceAnalysis {
         self
     }
 
+    /// Tells that the batches to come were written at another time than those before: shares of samples differ from one such part to
+    /// the next.
+    pub fn begin_part(&mut self) {
+        self.heap.begin_part();
+    }
+
     /// Takes in a batch, after all that it can know of.
     pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         self.checks.update(program, batch);

@@ -4,8 +4,9 @@
 //! is to keep up with the program. What it accessed in the others is taken to be divided as it was there: an estimate of its own for each
 //! instruction. One that ran in none of these batches has none: nobody knows whose its accesses are.
 //!
-//! How far shares may be off is told by leaving out a part of what was asked (the jackknife, grouped): batches belong to one of
-//! [`GROUPS`] parts in turn, and how much estimates without one of them differ from each other says how much others would.
+//! How far shares may be off is told by leaving out a part of what was asked (the jackknife, grouped): what was asked at a time, a chunk
+//! or what all threads had written by then, belongs to one of [`GROUPS`] groups in turn, and how much estimates without one of them
+//! differ from each other says how much others would.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::heap::live_blocks::Group;
 use super::spots::Spot;
 use super::{Accesses, TraceAnalysis, TraceBatch};
 
-/// Parts of what was looked up.
+/// Groups of parts that were looked up.
 pub(super) const GROUPS: usize = 8;
 /// Student's t of `GROUPS - 1` degrees of freedom for 95 %.
 const T_95: f64 = 2.365;
@@ -30,27 +31,32 @@ pub struct LookedUp {
     /// Accesses of instructions of which none was.
     pub unseen: u64,
     /// Parts of the run that were.
-    pub batches: u64,
+    pub parts: u64,
 }
 
 /// What was looked up.
 #[derive(Debug, Default)]
 pub(super) struct Sampling {
-    /// By segment, then part: visits.
+    /// By segment, then group: visits.
     visits: Vec<[u64; GROUPS]>,
-    batches: u64,
+    /// Begun.
+    parts: u64,
     passed_over: u64,
 }
 
 impl Sampling {
-    /// The part of the batch that is looked up now.
-    pub(super) fn begin(&mut self, program: &Program, batch: &TraceBatch<'_>) -> usize {
+    /// What is looked up from now on was written at another time.
+    pub(super) fn begin_part(&mut self) {
+        self.parts += 1;
+    }
+
+    /// A batch is looked up; its group.
+    pub(super) fn look_up(&mut self, program: &Program, batch: &TraceBatch<'_>) -> usize {
         self.visits.resize(program.segments().len(), [0; GROUPS]);
-        let group = (self.batches % GROUPS as u64) as usize;
+        let group = (self.parts % GROUPS as u64) as usize;
         for visits in batch.visits {
             self.visits[visits.segment.0 as usize][group] += u64::from(visits.times);
         }
-        self.batches += 1;
         group
     }
 
@@ -64,11 +70,11 @@ impl Sampling {
         self.passed_over == 0
     }
 
-    /// By site: visits that were looked up, but for those of one part.
+    /// By site: visits that were looked up, but for those of one group.
     fn by_site(&self, program: &Program, without: Option<usize>) -> Vec<u64> {
         let mut by_site = vec![0_u64; program.site_count()];
         for (segment, parts) in (0..).zip(&self.visits) {
-            let parts = parts.iter().enumerate().filter(|(part, _)| Some(*part) != without);
+            let parts = parts.iter().enumerate().filter(|(group, _)| Some(*group) != without);
             let visits: u64 = parts.map(|(_, visits)| *visits).sum();
             if visits > 0 {
                 program.sites_of(SegmentId(segment)).for_each(|(told, _)| by_site[told.site.0 as usize] += visits);
@@ -81,7 +87,7 @@ impl Sampling {
 /// Accesses to blocks, by their site.
 pub(super) type BySpot = BTreeMap<SiteId, Vec<(Spot, Accesses)>>;
 
-/// Those that there were, or an estimate of them, and then maybe without a part of what was looked up.
+/// Those that there were, or an estimate of them, and then maybe without a group of what was looked up.
 pub(super) fn by_spot(program: &Program, analysis: &TraceAnalysis, without: Option<usize>) -> BySpot {
     let mut by_spot = BySpot::new();
     for (site, spot, sum) in analysis.heap().accesses(program, without) {
@@ -103,7 +109,7 @@ pub(super) fn by_spot(program: &Program, analysis: &TraceAnalysis, without: Opti
 pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<LookedUp> {
     let sampling = analysis.heap().sampling()?;
     let by_site = sampling.by_site(program, None);
-    let mut found = LookedUp { batches: sampling.batches, ..LookedUp::default() };
+    let mut found = LookedUp { parts: sampling.parts, ..LookedUp::default() };
     for (site, visits, accesses) in analysis.counts().sites(program) {
         let count = accesses.count();
         found.of = found.of.saturating_add(count);
@@ -119,7 +125,7 @@ pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<L
 
 /// Of each group half the width of the interval (95 %) of its share of so many accesses; of none where all was looked up, or too little.
 pub(super) fn share_errors(program: &Program, analysis: &TraceAnalysis, all: u64) -> BTreeMap<Group, f64> {
-    let is_enough = |sampling: &&Sampling| sampling.batches >= GROUPS as u64;
+    let is_enough = |sampling: &&Sampling| sampling.parts >= GROUPS as u64;
     if analysis.heap().sampling().filter(is_enough).is_none() {
         return BTreeMap::new();
     }
@@ -179,7 +185,10 @@ mod tests {
             let (words, visits) = visits_of(&program, run);
             let batch = TraceBatch { tid: 7, sequence, visits: &visits, words: &words, ..TraceBatch::default() };
             match is_looked_up {
-                true => analysis.update(&program, &batch),
+                true => {
+                    analysis.begin_part();
+                    analysis.update(&program, &batch);
+                }
                 false => analysis.pass_over(&program, &batch),
             }
             sequence += 1;
@@ -200,7 +209,7 @@ mod tests {
         assert_eq!(found.total.loads, 15, "all are counted");
         // Three of four of twelve; of the second instruction nobody knows.
         assert_eq!((found.heap[0].blocks, found.heap[0].accesses.loads), (1, 9));
-        assert_eq!(found.looked_up, Some(LookedUp { accesses: 4, of: 15, unseen: 3, batches: 1 }));
+        assert_eq!(found.looked_up, Some(LookedUp { accesses: 4, of: 15, unseen: 3, parts: 1 }));
         assert_eq!(found.heap[0].share_error, None, "one part says nothing of others");
     }
 

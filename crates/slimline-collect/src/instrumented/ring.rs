@@ -265,8 +265,8 @@ impl RingFile {
         copy(self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]), words);
     }
 
-    /// Copies what there is of a chunk that its thread goes on writing. Threads write upwards: of the words below one that is
-    /// not 0 none was written later than those that are copied.
+    /// Copies what there is of a chunk that its thread goes on writing, from its end down: a thread is done with a record before it writes
+    /// the next one, so whatever is copied before a record's words and header they are as they stay.
     pub(super) fn peek_growing(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
         let source = self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]);
         // More zeros than a record has.

@@ -32,7 +32,6 @@ pub(super) struct Rings {
     /// Path of each program by [`RingFile::image`], which forked children share.
     programs: HashMap<u64, String>,
     last_look_ns: u64,
-    /// The chunk that is handed on.
     /// Since when all gates are closed, where they are.
     closed_since_ns: Option<u64>,
     /// Words of processes that have ended.

@@ -281,9 +281,15 @@ impl<'m> Value<'m> {
     /// only that. What [acquires](Self::acquires) too, as most changes do, is told there.
     pub fn releases(self) -> bool {
         const ORDERS: [i32; 3] = [5, 6, 7]; // release, both, sequentially consistent
-        // SAFETY: those that have one ordering.
-        let has_order = || ORDERS.contains(&unsafe { (self.module.api().LLVMGetOrdering)(self.raw) });
-        self.does(&[Opcode::Store, Opcode::ReadModifyWrite]) && has_order() && !self.acquires()
+        let api = self.module.api();
+        let order = match self.opcode() {
+            // SAFETY: those that have one ordering.
+            Some(Opcode::Store | Opcode::ReadModifyWrite) => unsafe { (api.LLVMGetOrdering)(self.raw) },
+            // SAFETY: the one that has two.
+            Some(Opcode::CompareExchange) => unsafe { (api.LLVMGetCmpXchgSuccessOrdering)(self.raw) },
+            _ => return false,
+        };
+        ORDERS.contains(&order) && !self.acquires()
     }
 
     /// Inline assembly as it was written; empty where it is none.

@@ -169,7 +169,25 @@ const GIVING_FAMILIES: &[&str] = &[
 
 /// Of what acquires: what takes locks. A time before it would cost as much again, and what is done before a lock is mostly behind
 /// another one's end, which has a time.
-const LOCKS: &[&str] = &["lock", "__atomic_", "_once", "__cxa_guard", "__kmpc_critical", "__kmpc_dispatch_next"];
+const LOCKS: &[&str] = &[
+    "pthread_mutex_",
+    "pthread_rwlock_",
+    "pthread_spin_",
+    "pthread_once",
+    "mtx_",
+    "call_once",
+    "flockfile",
+    "ftrylockfile",
+    "omp_set_",
+    "omp_test_",
+    "__atomic_",
+    "__cxa_guard_acquire",
+    "__kmpc_critical",
+    "__kmpc_dispatch_next",
+];
+/// How methods of libc++'s mutexes that do so are called.
+const LOCKING: &[&str] =
+    &["4lockEv", "8try_lock", "12try_lock_for", "14try_lock_until", "11lock_shared", "15try_lock_shared"];
 
 /// Functions that call others in threads of their own, which wait in between where no instrumented code sees it.
 const BEGINNERS: &[&str] = &[
@@ -188,7 +206,11 @@ pub(crate) fn acquires(name: &str) -> bool {
 
 /// Whether others may see behind the beginning of a function of this name what was done before it, or it waits for them.
 pub(crate) fn releases(name: &str) -> bool {
-    let waits = || acquires(name) && !LOCKS.iter().any(|part| name.contains(part));
+    let locks = || {
+        LOCKS.iter().any(|lock| name.starts_with(lock))
+            || name.starts_with("_ZNSt3__1") && LOCKING.iter().any(|method| name.contains(method))
+    };
+    let waits = || acquires(name) && !locks();
     GIVING.contains(&name) || GIVING_FAMILIES.iter().any(|family| name.starts_with(family)) || waits()
 }
 
@@ -236,12 +258,28 @@ mod tests {
             "__atomic_store_8",
             "sem_post",
             "read",
+            "pthread_cond_clockwait",
+            "sem_clockwait",
+            "pthread_clockjoin_np",
+            "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
+            "_ZNSt3__118condition_variable4waitERNS_11unique_lockINS_5mutexEEE",
+            "_ZNSt3__15mutex6unlockEv",
+            "_ZNSt3__115recursive_mutex6unlockEv",
+            "_ZNSt3__119__shared_mutex_base13unlock_sharedEv",
         ] {
             assert!(releases(name), "{name}");
         }
-        for name in
-            ["pthread_mutex_lock", "pthread_rwlock_rdlock", "malloc", "__atomic_load_8", "omp_set_lock", "unlocked"]
-        {
+        for name in [
+            "pthread_mutex_lock",
+            "pthread_rwlock_rdlock",
+            "malloc",
+            "__atomic_load_8",
+            "omp_set_lock",
+            "unlocked",
+            "_ZNSt3__15mutex4lockEv",
+            "_ZNSt3__115recursive_mutex8try_lockEv",
+            "_ZNSt3__119__shared_mutex_base11lock_sharedEv",
+        ] {
             assert!(!releases(name), "{name}");
         }
     }

@@ -80,7 +80,7 @@ fn sampled(out: &mut impl Write, looked_up: &Sampled) -> fmt::Result {
         "Sampled: to keep up, {part} of the accesses were looked up, in {}.\n\
          What blocks they are to, and fields that follow from blocks, is estimated (± of shares: 95 %);\n\
          counts by function, line and instruction are exact",
-        plural_of(looked_up.batches, "part", "parts")
+        plural_of(looked_up.parts, "part", "parts")
     )?;
     if looked_up.unseen > 0 {
         let unseen = percent(share(looked_up.unseen, looked_up.of));
@@ -499,7 +499,7 @@ mod tests {
         trace(&mut out, &report, 1).unwrap();
         insta::assert_snapshot!(unstyled(&out));
         // The same where only some was looked up.
-        let looked_up = Some(Sampled { accesses: 250_000, of: 2_000_000, unseen: 10_000, batches: 9 });
+        let looked_up = Some(Sampled { accesses: 250_000, of: 2_000_000, unseen: 10_000, parts: 9 });
         let share_error = Some(0.0042);
         let heap = report.heap.iter().map(|group| HeapGroup { share_error, ..group.clone() }).collect();
         let mut out = String::new();

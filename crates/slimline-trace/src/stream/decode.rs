@@ -10,7 +10,7 @@ mod marks;
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use super::record::{ADDRESSES_END, HEADER_MARK, Header, ModuleId};
+use super::record::{ADDRESSES_END, HEADER_MARK, Header, ModuleId, NO_STAMP};
 use super::sites::{Module, Site, SiteKind};
 
 /// A segment of any module that is known, by a number of our own, from 0.
@@ -32,6 +32,8 @@ pub struct KnownSegment {
     pub module: u32,
     /// Its first word is a time stamp.
     pub is_stamped: bool,
+    /// The one whose record its own goes on from.
+    pub continues: Option<SegmentId>,
     /// Another one continues it: its record may become that one's.
     pub may_go_on: bool,
     /// Where in [`Program::told`] its sites are.
@@ -129,6 +131,7 @@ impl Program {
                 words: segment.words,
                 module: index,
                 is_stamped: self.told.get(first_told).is_some_and(|told| self.is_stamp(told.site)),
+                continues: segment.continues.map(|before| SegmentId(first_segment as u32 + before)),
                 may_go_on: false,
                 first_told: first_told as u32,
                 sites: (self.told.len() - first_told) as u32,
@@ -296,13 +299,14 @@ impl Decoder {
 
     /// Decodes the words that there are of a chunk whose thread goes on writing, up to the last record that is certainly
     /// whole, before the first one with a time stamp after `now`, and before what is not understood, which counts as that only
-    /// once the thread is done with it.
-    pub fn decode_growing(&mut self, program: &Program, words: &[u64], now: u64, visits: &mut Vec<Visits>) {
+    /// once the thread is done with it. Gives the time up to which that is all: `now`, or when the record began that is left out.
+    pub fn decode_growing(&mut self, program: &Program, words: &[u64], now: u64, visits: &mut Vec<Visits>) -> u64 {
         let before = self.undecoded;
         self.decode_up_to(Until::Stranger, program, words, visits);
         self.undecoded = before;
-        drop_doubtful(program, words, visits);
+        let left_out = drop_doubtful(program, words, visits);
         drop_later(program, words, now, visits);
+        left_out.map_or(now, |stamp| stamp.min(now))
     }
 
     /// Puts the segments that ran into `visits` (cleared first), in order. Where a chunk is open it ends at the first word of
@@ -375,31 +379,41 @@ impl Decoder {
     }
 
     /// The last record of a thread that was killed may not have all of its words: those that it lacks are 0. No access
-    /// is at address 0.
+    /// is at address 0. What it goes on from is whole.
     fn drop_unfinished(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visits>) {
         let Some(last) = visits.last_mut() else { return };
         let length = program.segments[last.segment.0 as usize].words;
         let first = last.end(length) - length as usize;
-        let is_unfinished = program.sites_of(last.segment).any(|(told, site)| {
-            site.kind.is_plain() && words.get(first + told.word as usize).is_none_or(|word| *word == 0)
-        });
-        if is_unfinished {
-            last.times -= 1;
-            visits.pop_if(|last| last.times == 0);
-            self.undecoded.cut_records += 1;
+        let is_unfinished = |segment: &SegmentId| {
+            program.sites_of(*segment).any(|(told, site)| {
+                site.kind.is_plain() && words.get(first + told.word as usize).is_none_or(|word| *word == 0)
+            })
+        };
+        if !is_unfinished(&last.segment) {
+            return;
         }
+        let before = |segment: &SegmentId| program.segments[segment.0 as usize].continues;
+        let whole = std::iter::successors(before(&last.segment), before).find(|segment| !is_unfinished(segment));
+        last.times -= 1;
+        visits.pop_if(|last| last.times == 0);
+        visits.extend(whole.map(|segment| Visits { segment, at: first as u32, times: 1 }));
+        self.undecoded.cut_records += 1;
     }
 }
 
 /// Leaves out the last record, unless none of its words is 0 and nothing continues it: its thread may not have written all of it.
-fn drop_doubtful(program: &Program, words: &[u64], visits: &mut Vec<Visits>) {
+/// Its time stamp, if it has one.
+fn drop_doubtful(program: &Program, words: &[u64], visits: &mut Vec<Visits>) -> Option<u64> {
     let end = program.records_end(visits);
-    let Some(last) = visits.last_mut() else { return };
-    let &KnownSegment { words: length, may_go_on, .. } = &program.segments[last.segment.0 as usize];
-    if may_go_on || words[end - length as usize..end].contains(&0) {
-        last.times -= 1;
-        visits.pop_if(|last| last.times == 0);
+    let last = visits.last_mut()?;
+    let &KnownSegment { words: length, may_go_on, is_stamped, .. } = &program.segments[last.segment.0 as usize];
+    let own = &words[end - length as usize..end];
+    if !may_go_on && !own.contains(&0) {
+        return None;
     }
+    last.times -= 1;
+    visits.pop_if(|last| last.times == 0);
+    own.first().copied().filter(|stamp| is_stamped && *stamp > NO_STAMP)
 }
 
 /// Leaves out what has a time stamp after `now`, and all that follows it.
@@ -553,6 +567,41 @@ mod tests {
         assert_eq!(told(0, &[16]), [(0, vec![16]), (1, vec![8])]);
         assert_eq!(told(2, &[24, 32, 5]), [(0, vec![24]), (1, vec![16]), (2, vec![32, 5]), (3, vec![36])]);
         assert_eq!(told(2, &[4]), [(0, vec![4]), (1, vec![u64::MAX - 3])], "what it lacks is left out");
+    }
+
+    #[test]
+    fn of_a_record_that_was_cut_what_it_goes_on_from_is_whole() {
+        let mut builder = ModuleBuilder::new();
+        let load = Site::new(SiteKind::Load, 8);
+        builder.segment([load]);
+        builder.segment_behind(Some(0), [load]);
+        builder.segment_behind(Some(1), [load, load]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let h: Vec<_> = program.segments().iter().map(|segment| segment.header).collect();
+        let cut = Undecoded { cut_records: 1, ..Undecoded::default() };
+        for (last, expected) in [([8, 16, 24, 0], (1, 6)), ([8, 0, 0, 0], (0, 6))] {
+            let words = [&[h[2], 8, 16, 24, 32, h[2]], &last[..], &[0, 0]].concat();
+            assert_eq!(decode(&program, &words, true), (vec![(2, 1), expected], cut), "{last:?}");
+        }
+        assert_eq!(decode(&program, &[h[0], 8, h[2], 0, 0, 0, 0], true), (vec![(0, 1)], cut));
+    }
+
+    #[test]
+    fn a_stamped_record_that_is_left_out_limits_what_is_told() {
+        let mut builder = ModuleBuilder::new();
+        builder.segment([Site::new(SiteKind::Acquire, 0), Site::new(SiteKind::Load, 8)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let header = program.segments()[0].header;
+        let mut visits = Vec::new();
+        let mut told = |words: &[u64]| Decoder::new().decode_growing(&program, words, 20, &mut visits);
+        assert_eq!(
+            [told(&[header, 5, 8]), told(&[header, 5, 0]), told(&[header, 25, 0]), told(&[header, 0, 0])],
+            [20, 5, 20, 20]
+        );
     }
 
     #[test]

@@ -47,12 +47,12 @@ struct Stretch {
 }
 
 impl Piece {
-    /// Finds the stretches in the visits, the first of which begins when the chunk did. Gives how many stamps are earlier
+    /// Finds the stretches in the visits, the first of which begins when the chunk did, or at `after` if that is later. Gives how many stamps are earlier
     /// than the one before them, as those of a clock that can't be relied on: their stretches begin with the one before.
-    pub fn find_stretches(&mut self, program: &Program, began: u64) -> u64 {
+    pub fn find_stretches(&mut self, program: &Program, began: u64, after: u64) -> u64 {
         self.done = 0;
         self.stretches.clear();
-        self.stretches.push(Stretch { since: began, first: 0 });
+        self.stretches.push(Stretch { since: began.max(after), first: 0 });
         let mut back = 0;
         let is_stamped = |visits: &Visits| program.segments()[visits.segment.0 as usize].is_stamped;
         if !self.visits.iter().any(is_stamped) {
@@ -60,7 +60,7 @@ impl Piece {
         }
         // Runs end at stamps.
         let mut split = Vec::with_capacity(self.visits.len());
-        let (mut since, mut last) = (began, began);
+        let (mut since, mut last) = (began.max(after), began);
         for visits in &self.visits {
             if !is_stamped(visits) {
                 split.push(*visits);

@@ -26,8 +26,8 @@
 //!       sum += p->value;        B   [B] &p->kind, &sum        p->value is 8 bytes behind p->kind
 //! ```
 //!
-//! Addresses have bit 63 clear. Numbers of bytes and masks may have it set, so a record can't be found by looking for headers:
-//! a reader walks from the first word of a chunk.
+//! Addresses have bit 63 clear. Numbers of bytes and masks may have it set, so what looks like a header is one only if the record
+//! before it ends there: a reader walks from the first word of a chunk, or checks that a walk would come to the same.
 
 /// Bit that every header has and no address.
 pub const HEADER_MARK: u64 = 1 << 63;
@@ -41,8 +41,9 @@ pub const MODULE_BITS: u32 = 63 - SEGMENT_BITS;
 pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 /// Most words of a segment, its header not counted.
 pub const MAX_SEGMENT_WORDS: usize = 60;
-/// Most sites of a record that goes on from block to block; within one block there may be any number without words.
-pub const MAX_RECORD_SITES: usize = 64;
+/// Most sites of a record that goes on from block to block: whoever knows a segment's sites has those of all that it continues.
+/// Within one block there may be any number without words.
+pub const MAX_RECORD_SITES: usize = 16;
 /// Most lanes of a masked, gathering or scattering access: as many as its mask has bits.
 pub const MAX_LANES: u16 = 64;
 

@@ -26,7 +26,8 @@
 //! A slot is taken by a thread ([`SlotState::Owned`]), filled, published ([`SlotState::Full`]), read, and made free again
 //! by the reader, which leaves zeros in it. As each record begins with a word that is not zero, what a killed process left
 //! in a slot that it owned ends where a record would have to begin and there is a zero. Likewise a reader may take what is
-//! in a slot while its thread goes on writing: a record is whole if another one begins behind it, or none of its words is 0.
+//! in a slot while its thread goes on writing: a record is whole if another one begins behind it, or if none of its words is 0
+//! and it is not of those that may go on.
 //!
 //! Time stamps are the processor's time stamp counter, of which Linux sees to that all cores have the same.
 //!

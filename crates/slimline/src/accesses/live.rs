@@ -114,23 +114,23 @@ impl Live<'_> {
         let stream = (chunk.process, chunk.stream);
         let mut piece = std::mem::take(&mut self.spare);
         (piece.sequence, piece.tid, piece.is_plain) = (chunk.sequence, chunk.tid, false);
-        // What is told by now ended by now.
-        piece.ended = now.unwrap_or(chunk.ended);
         piece.words = chunk.words.into_owned();
-        match now {
-            Some(now) => self.decoder.decode_growing(&self.program, &piece.words, now, &mut piece.visits),
-            None => {
-                piece.is_plain = self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits);
-            }
-        }
         let before = match now {
-            Some(now) => self.told_up_to.insert(stream, now),
-            None => self.told_up_to.remove(&stream),
+            Some(now) => {
+                // What is told by then ended by then.
+                piece.ended = self.decoder.decode_growing(&self.program, &piece.words, now, &mut piece.visits);
+                self.told_up_to.insert(stream, piece.ended)
+            }
+            None => {
+                piece.ended = chunk.ended;
+                piece.is_plain = self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits);
+                self.told_up_to.remove(&stream)
+            }
         };
-        let began = before.map_or(chunk.began, |before| before.max(chunk.began));
-        self.stamps_back += piece.find_stretches(&self.program, began);
+        let after = before.unwrap_or(0);
+        self.stamps_back += piece.find_stretches(&self.program, chunk.began, after);
         let words = self.program.records_end(&piece.visits);
-        (began, piece, words)
+        (chunk.began.max(after), piece, words)
     }
 
     /// Keeps a part. How many words it has.

@@ -19,8 +19,9 @@ use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
 /// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had.
 const MOST_WAITING: usize = 1;
-/// The same where the analysis is to keep up: as many as are written while one is looked up.
-const MOST_BEHIND: usize = 16;
+/// The same where the analysis is to keep up: as many as are written while one is looked up. Of a process with several threads
+/// each is a set of up to 32 chunks and what was not read yet of each chunk that is written; the memory of the largest ones is kept.
+const MOST_BEHIND: usize = 8;
 
 /// What was found by now.
 #[derive(Debug, Default)]
@@ -28,8 +29,10 @@ pub(super) struct Analyzed {
     pub(super) analysis: TraceAnalysis,
     /// By the process's number.
     pub(super) seen: BTreeMap<u32, Seen>,
-    /// What waits is not looked up.
+    /// What others wait behind is not looked up.
     keeps_up: bool,
+    /// Others wait behind what is taken now.
+    is_behind: bool,
 }
 
 /// What was seen of a process.
@@ -40,28 +43,32 @@ pub(super) struct Seen {
 }
 
 impl Analyzed {
-    /// Takes in a batch, which is looked up unless others wait behind it and this is to keep up.
-    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, waiting: usize) {
+    pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         let seen = self.seen.entry(batch.process).or_default();
         seen.threads.insert(batch.tid);
         let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
         seen.words += program.records_end(batch.visits).saturating_sub(first) as u64;
-        match self.keeps_up && waiting > 0 {
+        match self.is_behind {
             true => self.analysis.pass_over(program, batch),
             false => self.analysis.update(program, batch),
         }
     }
 
+    /// Takes what there is to do, behind which so much waits.
     fn take(&mut self, program: &Program, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
+        self.is_behind = self.keeps_up && waiting > 0;
+        if !self.is_behind {
+            self.analysis.begin_part();
+        }
         match work {
             Work::Piece(stream, piece) => {
-                self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()), waiting);
+                self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
                 spare.push(piece);
             }
             Work::Parts(mut parts) => {
                 let streams: Vec<StreamKey> = parts.waiting.keys().copied().collect();
                 let Ok(()) = in_order(&mut parts, streams, |stream, piece, range| {
-                    self.update(program, &TraceBatch::of(stream, piece, range), waiting);
+                    self.update(program, &TraceBatch::of(stream, piece, range));
                 });
                 spare.append(&mut parts.done);
             }
@@ -240,7 +247,7 @@ mod tests {
             (piece.sequence, piece.tid) = (sequence, 7);
             piece.words = [header, 0x1000].repeat(10);
             Decoder::new().decode(&program, &piece.words, false, &mut piece.visits);
-            piece.find_stretches(&program, 1 + sequence);
+            piece.find_stretches(&program, 1 + sequence, 0);
             piece
         };
         for sequence in 0..50 {

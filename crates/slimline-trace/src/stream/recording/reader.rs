@@ -270,7 +270,7 @@ impl Pieces for RecordedPieces<'_> {
             });
         }
         (piece.tid, piece.sequence, piece.ended) = (tid, sequence, ended);
-        self.stamps_back += piece.find_stretches(self.program, place.began);
+        self.stamps_back += piece.find_stretches(self.program, place.began, 0);
         Ok(piece)
     }
 
