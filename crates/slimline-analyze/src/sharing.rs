@@ -69,6 +69,20 @@ pub struct FalselyShared {
     pub lines: u64,
     /// Least bytes from what one thread accesses to what another one does.
     pub apart_bytes: u32,
+    /// Where, in most of the lines.
+    pub cut: Cut,
+}
+
+/// Where a line is to be cut so that no thread is on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cut {
+    /// Before this.
+    Before(Member),
+    /// Between two elements of an array: the same is on both sides.
+    Elements,
+    /// No cut does.
+    #[default]
+    Nowhere,
 }
 
 /// One side of false sharing.
@@ -144,6 +158,8 @@ struct FalseCounts {
     sides: BTreeMap<Member, Counts>,
     lines: u64,
     apart_bytes: Option<u32>,
+    /// With how many lines.
+    cuts: BTreeMap<Cut, u64>,
 }
 
 /// Tells what is shared truly and falsely.
@@ -189,6 +205,7 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
             let side = counts.sides.entry(member(part)).or_default();
             side.add(part.thread, origins.of(part.key).line, **uses);
         }
+        *counts.cuts.entry(cut(&sides, member)).or_default() += 1;
         let apart = apart_bytes(&sides);
         counts.apart_bytes = counts.apart_bytes.into_iter().chain(apart).min();
     }
@@ -210,6 +227,7 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
             sides: counts.sides.into_iter().map(side).collect(),
             lines: counts.lines,
             apart_bytes: counts.apart_bytes.unwrap_or(0),
+            cut: counts.cuts.into_iter().max_by_key(|(_, lines)| *lines).map(|(cut, _)| cut).unwrap_or_default(),
         }
     });
     let mut in_turn: Vec<(Member, u64)> = in_turn.into_iter().collect();
@@ -250,6 +268,23 @@ fn apart_bytes(sides: &[(&Part, &Uses, u64)]) -> Option<u32> {
         last.insert(part.thread, part.offset);
     }
     least
+}
+
+/// The first place where what is before it is of other threads than what is behind it. `sides` are in the order of their offsets.
+fn cut(sides: &[(&Part, &Uses, u64)], member: impl Fn(&Part) -> Member) -> Cut {
+    for at in 1..sides.len() {
+        let (left, right) = sides.split_at(at);
+        let is_inside = left[at - 1].0.offset == right[0].0.offset;
+        let has = |some: &[(&Part, &Uses, u64)], is_meant: &dyn Fn(&Part) -> bool| {
+            some.iter().any(|(part, ..)| is_meant(part))
+        };
+        if is_inside || has(left, &|one| has(right, &|other| one.thread == other.thread)) {
+            continue;
+        }
+        let is_alike = has(left, &|one| has(right, &|other| member(one) == member(other)));
+        return if is_alike { Cut::Elements } else { Cut::Before(member(right[0].0)) };
+    }
+    Cut::Nowhere
 }
 
 /// Which bytes of a line are shared, by thread that shares them.
@@ -443,6 +478,25 @@ mod tests {
         let sides: Vec<_> = row.sides.iter().map(|side| (side.member.0, told(&side.threads))).collect();
         assert_eq!(sides, [(0, vec![(1, 0, 5)]), (1, vec![(2, 5, 0)])]);
         assert_eq!(row.apart_bytes, 16);
+    }
+
+    #[test]
+    fn a_line_is_cut_where_threads_part() {
+        let member = |part: &Part| (part.key, 0);
+        let cut_of = |parts: &[(u32, u32, u32)]| {
+            let uses = Uses::default();
+            let parts: Vec<Part> =
+                parts.iter().map(|&(offset, key, thread)| Part { offset, bytes: 8, key, thread }).collect();
+            cut(&parts.iter().map(|part| (part, &uses, 0)).collect::<Vec<_>>(), member)
+        };
+        // What is called 1 stands before 0: it is cut before what comes second.
+        assert_eq!(cut_of(&[(0, 1, 7), (8, 0, 8)]), Cut::Before((0, 0)));
+        assert_eq!(cut_of(&[(0, 5, 7), (8, 6, 7), (16, 7, 8), (24, 8, 9)]), Cut::Before((7, 0)));
+        // Elements of two members each.
+        assert_eq!(cut_of(&[(0, 1, 7), (8, 2, 7), (16, 1, 8), (24, 2, 8)]), Cut::Elements);
+        // Both threads use the first one; two threads one place.
+        assert_eq!(cut_of(&[(0, 1, 7), (0, 1, 8), (8, 2, 7), (16, 3, 8)]), Cut::Nowhere);
+        assert_eq!(cut_of(&[(8, 1, 7), (8, 1, 8)]), Cut::Nowhere);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use slimline_analyze::origins::Origins;
-use slimline_analyze::sharing::{FalselyShared, Member, SharedVariable, SharingFindings, Side};
+use slimline_analyze::sharing::{Cut, FalselyShared, Member, SharedVariable, SharingFindings, Side};
 use slimline_simulate::sharing::{SharedLines, Uses};
 
 use crate::full_trace::known;
@@ -242,15 +242,24 @@ fn false_row(falsely: &FalselyShared, line_bytes: u32, origins: &Origins) -> Fal
         (None, Some(variable)) => variable.clone(),
         (None, None) => "what is at the other side".to_owned(),
     };
-    let last = sides.last().map(name).unwrap_or_default();
-    let fix = match (sides.len(), is_one(|member| member.0)) {
-        (1, _) => format!(
+    let before = |member: Member| sides.iter().zip(&falsely.sides).find(|(_, side)| side.member == member);
+    let fix = match falsely.cut {
+        Cut::Before(member) => {
+            let behind = before(member).map(|(row, _)| name(row)).unwrap_or_default();
+            match is_one(|member| member.0) {
+                true => format!(
+                    "alignas({line_bytes}) before {behind}: what one thread stores and others use on lines of their own"
+                ),
+                false => format!("alignas({line_bytes}) on {behind}, and nothing behind it in its line"),
+            }
+        }
+        Cut::Nowhere if sides.len() > 1 => {
+            let names = sides.iter().map(name).collect::<Vec<_>>().join(", ");
+            format!("what one thread stores and others use on lines of their own: of {names}")
+        }
+        Cut::Elements | Cut::Nowhere => format!(
             "threads' elements are {apart} bytes apart: pad each to {line_bytes} bytes (alignas({line_bytes}) on its type)"
         ),
-        (_, true) => {
-            format!("alignas({line_bytes}) before {last}: what one thread stores and others use on lines of their own")
-        }
-        (_, false) => format!("alignas({line_bytes}) on {last}, and nothing behind it in its line"),
     };
     FalseRow { sides, total: falsely.uses().into(), lines: falsely.lines, apart_bytes: apart, fix }
 }

@@ -39,8 +39,9 @@ struct Accessed {
     spots: AccessedSpots,
     /// By group of what was looked up: how often each spot was accessed, by its number.
     sums: [Vec<Sum>; GROUPS],
-    /// Of what is looked up now.
+    /// Of what is looked up now, and how often it counts.
     group: usize,
+    weight: u64,
 }
 
 /// Nobody asks whose accesses are.
@@ -86,11 +87,11 @@ impl Accessing for Accessed {
     }
 
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
-        let Self { columns, spots, sums, group, .. } = self;
-        let sums = &mut sums[*group];
+        let Self { columns, spots, sums, group, weight, .. } = self;
+        let (sums, weight) = (&mut sums[*group], *weight);
         columns.take_each(by, batch.words, |access, _, _, column| {
             spots.column(memory, (ACTOR, access.told.site.0), column, |number, range| {
-                of_number(sums, number).times += range.len() as u64;
+                of_number(sums, number).times += range.len() as u64 * weight;
             });
         });
     }
@@ -98,7 +99,7 @@ impl Accessing for Accessed {
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let mut access = |address: u64, bytes: u64, accesses: Accesses| {
             let (number, _) = self.spots.span(memory, (ACTOR, id.0), address, bytes);
-            of_number(&mut self.sums[self.group], number).varying.add(accesses);
+            of_number(&mut self.sums[self.group], number).varying.add(accesses.times(self.weight));
         };
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
@@ -141,20 +142,20 @@ impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
         let Self { blocks, plans, accessed, sampling } = self;
         accessed.make_room(program, batch.process);
-        accessed.group = sampling.as_mut().map_or(0, |sampling| sampling.look_up(program, batch));
+        (accessed.group, accessed.weight) =
+            sampling.as_mut().map_or((0, 1), |sampling| sampling.look_up(program, batch));
         follow((blocks, plans), program, batch, accessed);
     }
 
     /// Follows blocks only.
     pub(super) fn pass_over(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        self.sampling.get_or_insert_default().pass_over();
         follow((&mut self.blocks, &mut self.plans), program, batch, &mut Passing);
     }
 
-    /// What is looked up from now on was written at another time.
-    pub(super) fn begin_part(&mut self) {
+    /// What comes was written at another time, and is looked up or not.
+    pub(super) fn begin_part(&mut self, is_looked_up: bool) {
         if let Some(sampling) = &mut self.sampling {
-            sampling.begin_part();
+            sampling.begin_part(is_looked_up);
         }
     }
 

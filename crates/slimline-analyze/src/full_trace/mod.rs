@@ -168,10 +168,10 @@ impl TraceAnalysis {
         self
     }
 
-    /// Tells that the batches to come were written at another time than those before: shares of samples differ from one such part to
-    /// the next.
-    pub fn begin_part(&mut self) {
-        self.heap.begin_part();
+    /// Tells that the batches to come, all of which are looked up or none, were written at another time than those before: shares of
+    /// samples differ from one such part to the next.
+    pub fn begin_part(&mut self, is_looked_up: bool) {
+        self.heap.begin_part(is_looked_up);
     }
 
     /// Takes in a batch, after all that it can know of.

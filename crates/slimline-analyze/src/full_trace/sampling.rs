@@ -4,6 +4,9 @@
 //! is to keep up with the program. What it accessed in the others is taken to be divided as it was there: an estimate of its own for each
 //! instruction. One that ran in none of these batches has none: nobody knows whose its accesses are.
 //!
+//! Parts are not chosen by chance, but where there was time. So each stands for those that were passed over right before it, too: a
+//! phase of the run counts by its length, however much of it was looked up.
+//!
 //! How far shares may be off is told by leaving out a part of what was asked (the jackknife, grouped): what was asked at a time, a chunk
 //! or what all threads had written by then, belongs to one of [`GROUPS`] groups in turn, and how much estimates without one of them
 //! differ from each other says how much others would.
@@ -37,32 +40,42 @@ pub struct LookedUp {
 /// What was looked up.
 #[derive(Debug, Default)]
 pub(super) struct Sampling {
-    /// By segment, then group: visits.
+    /// By segment, then group: visits, each as often as its part counts.
     visits: Vec<[u64; GROUPS]>,
+    /// By segment: visits.
+    looked_up: Vec<u64>,
     /// Begun.
     parts: u64,
+    /// Parts that the one that was begun last stands for, itself counted.
+    weight: u64,
+    /// Parts since then that were passed over, and all of these.
+    since: u64,
     passed_over: u64,
 }
 
 impl Sampling {
-    /// What is looked up from now on was written at another time.
-    pub(super) fn begin_part(&mut self) {
-        self.parts += 1;
-    }
-
-    /// A batch is looked up; its group.
-    pub(super) fn look_up(&mut self, program: &Program, batch: &TraceBatch<'_>) -> usize {
-        self.visits.resize(program.segments().len(), [0; GROUPS]);
-        let group = (self.parts % GROUPS as u64) as usize;
-        for visits in batch.visits {
-            self.visits[visits.segment.0 as usize][group] += u64::from(visits.times);
+    /// What comes was written at another time, and is looked up or not.
+    pub(super) fn begin_part(&mut self, is_looked_up: bool) {
+        if is_looked_up {
+            self.parts += 1;
+            (self.weight, self.since) = (self.since + 1, 0);
+        } else {
+            self.since += 1;
+            self.passed_over += 1;
         }
-        group
     }
 
-    /// A batch is not looked up.
-    pub(super) fn pass_over(&mut self) {
-        self.passed_over += 1;
+    /// A batch is looked up; its group, and how often it counts.
+    pub(super) fn look_up(&mut self, program: &Program, batch: &TraceBatch<'_>) -> (usize, u64) {
+        self.visits.resize(program.segments().len(), [0; GROUPS]);
+        self.looked_up.resize(program.segments().len(), 0);
+        let (group, weight) = ((self.parts % GROUPS as u64) as usize, self.weight.max(1));
+        for visits in batch.visits {
+            let segment = visits.segment.0 as usize;
+            self.looked_up[segment] += u64::from(visits.times);
+            self.visits[segment][group] += u64::from(visits.times) * weight;
+        }
+        (group, weight)
     }
 
     /// Whether all batches were.
@@ -70,7 +83,16 @@ impl Sampling {
         self.passed_over == 0
     }
 
-    /// By site: visits that were looked up, but for those of one group.
+    /// By site: visits that were looked up.
+    fn looked_up(&self, program: &Program) -> Vec<u64> {
+        let mut by_site = vec![0_u64; program.site_count()];
+        for (segment, &visits) in (0..).zip(&self.looked_up) {
+            program.sites_of(SegmentId(segment)).for_each(|(told, _)| by_site[told.site.0 as usize] += visits);
+        }
+        by_site
+    }
+
+    /// By site: visits as often as they count, but for those of one group.
     fn by_site(&self, program: &Program, without: Option<usize>) -> Vec<u64> {
         let mut by_site = vec![0_u64; program.site_count()];
         for (segment, parts) in (0..).zip(&self.visits) {
@@ -108,7 +130,7 @@ pub(super) fn by_spot(program: &Program, analysis: &TraceAnalysis, without: Opti
 /// How much was looked up; none where all was.
 pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<LookedUp> {
     let sampling = analysis.heap().sampling()?;
-    let by_site = sampling.by_site(program, None);
+    let by_site = sampling.looked_up(program);
     let mut found = LookedUp { parts: sampling.parts, ..LookedUp::default() };
     for (site, visits, accesses) in analysis.counts().sites(program) {
         let count = accesses.count();
@@ -123,7 +145,8 @@ pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<L
     Some(found)
 }
 
-/// Of each group half the width of the interval (95 %) of its share of so many accesses; of none where all was looked up, or too little.
+/// Of each group of blocks half the width of the interval (95 %) of its share of so many accesses, with all that may be its and nobody
+/// looked up; of none where all was looked up, or too little.
 pub(super) fn share_errors(program: &Program, analysis: &TraceAnalysis, all: u64) -> BTreeMap<Group, f64> {
     let is_enough = |sampling: &&Sampling| sampling.parts >= GROUPS as u64;
     if analysis.heap().sampling().filter(is_enough).is_none() {
@@ -140,7 +163,8 @@ pub(super) fn share_errors(program: &Program, analysis: &TraceAnalysis, all: u64
             }
         }
     }
-    shares.into_iter().map(|(group, without_each)| (group, half_width(&without_each))).collect()
+    let unseen = looked_up(program, analysis).map_or(0, |looked_up| looked_up.unseen) as f64 / all.max(1) as f64;
+    shares.into_iter().map(|(group, without_each)| (group, half_width(&without_each) + unseen)).collect()
 }
 
 /// So many of `all`, of which `part` were looked up with these accesses.
@@ -184,11 +208,9 @@ mod tests {
         let mut take = |run: &[(u32, Vec<u64>)], is_looked_up: bool| {
             let (words, visits) = visits_of(&program, run);
             let batch = TraceBatch { tid: 7, sequence, visits: &visits, words: &words, ..TraceBatch::default() };
+            analysis.begin_part(is_looked_up);
             match is_looked_up {
-                true => {
-                    analysis.begin_part();
-                    analysis.update(&program, &batch);
-                }
+                true => analysis.update(&program, &batch),
                 false => analysis.pass_over(&program, &batch),
             }
             sequence += 1;
@@ -214,17 +236,34 @@ mod tests {
     }
 
     #[test]
+    fn phases_count_by_their_length() {
+        // Three parts inside, of which one was looked up; one outside, which was.
+        let [inside, outside] = [vec![(1, 0x1000); 4], vec![(1, 0x2000); 4]];
+        let found = run(&[(false, inside.clone()), (false, inside.clone()), (true, inside), (true, outside)]);
+        assert_eq!(
+            (found.total.loads, found.heap[0].accesses.loads),
+            (16, 13),
+            "4 of 5: the allocation's part counts, too"
+        );
+    }
+
+    #[test]
     fn what_is_all_alike_has_no_error() {
         let alike = |is_looked_up| (is_looked_up, vec![(1, 0x1000), (1, 0x2000)]);
         let batches: Vec<_> = (0..24).map(|batch| alike(batch % 3 == 0)).collect();
         let found = run(&batches);
         assert_eq!((found.heap[0].accesses.loads, found.heap[0].share_error), (24, Some(0.0)));
-        // Half of the parts are all inside, half are all outside. Seven in each, so that nothing is rounded.
-        let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 }); 7]);
+        // Half of the parts are all inside, half are all outside. The first one counts twice: it stands for the allocation's, too.
+        let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 }); 700]);
         let found = run(&(0..8).map(one_way).collect::<Vec<_>>());
+        let without: [f64; GROUPS] = std::array::from_fn(|left_out| {
+            let counts = |batch: &usize| if *batch == 0 { 2.0 } else { 1.0 };
+            let others = || (0..8).filter(|batch| *batch != left_out);
+            let inside: f64 = others().filter(|batch| batch % 2 == 0).map(|batch| counts(&batch)).sum();
+            inside / others().map(|batch| counts(&batch)).sum::<f64>()
+        });
         let error = found.heap[0].share_error.unwrap();
-        // Without each: 3/7 or 4/7, which is 1/14 from the mean; 2.365 × √(7/8 × 8 / 196).
-        assert!((error - 2.365 * (7.0_f64 / 196.0).sqrt()).abs() < 1e-9, "{error}");
+        assert!((error - half_width(&without)).abs() < 1e-3, "{error}");
     }
 
     #[test]

@@ -56,7 +56,10 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
         plural(threads, "thread"),
     )?;
     if report.heap_total.accesses > 0 {
-        let share = percent(share(report.heap_total.accesses, total.accesses));
+        let unseen = report.looked_up.map_or(0, |looked_up| looked_up.unseen);
+        let most = percent(share(report.heap_total.accesses.saturating_add(unseen), total.accesses));
+        let least = percent(share(report.heap_total.accesses, total.accesses));
+        let share = if most == least { least } else { format!("{least} to {most}") };
         writeln!(out, "{share} of them to blocks of the heap whose allocation was traced")?;
     }
     if let Some(looked_up) = &report.looked_up {

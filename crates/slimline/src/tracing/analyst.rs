@@ -57,9 +57,7 @@ impl Analyzed {
     /// Takes what there is to do, behind which so much waits.
     fn take(&mut self, program: &Program, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
         self.is_behind = self.keeps_up && waiting > 0;
-        if !self.is_behind {
-            self.analysis.begin_part();
-        }
+        self.analysis.begin_part(!self.is_behind);
         match work {
             Work::Piece(stream, piece) => {
                 self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
