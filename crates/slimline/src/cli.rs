@@ -273,7 +273,7 @@ pub(crate) struct Trace {
     pub(crate) live: bool,
     /// Look up only as many accesses as keeps up with the program, which else waits for it. Counts by instruction, function and
     /// line are of all; blocks of the heap, and fields that follow from them, are estimates
-    #[arg(long, requires = "live")]
+    #[arg(long, requires = "live", conflicts_with_all = ["output", "replay"])]
     pub(crate) keep_up: bool,
     /// Write the trace to this directory; what it is asked for (filters, --callers) is told when it is shown: --replay DIR
     /// --callers

@@ -77,6 +77,12 @@ int main(void) {
         assert!(output.status.success(), "{}", text(&output.stderr));
         report(&output)
     };
+    // Nothing that is written or read is a matter of time.
+    for way in ["--output", "--replay"] {
+        let output = slimline().args(["trace", "--keep-up", way, "run.trace"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("cannot be used with"), "{said}");
+    }
     let (exact, kept_up) = (trace(&["--live", "--"]), trace(&["--live", "--keep-up", "--"]));
     assert!(exact["looked_up"].is_null());
     for rows in ["total", "functions", "lines", "variables"] {
