@@ -23,9 +23,9 @@ fuzz_target!(init: std::panic::set_hook(Box::new(|panic| eprintln!("{panic}"))),
     let words: Vec<u64> = rest.as_chunks::<8>().0.iter().map(|bytes| header(u64::from_le_bytes(*bytes))).collect();
     let (mut decoder, mut visits) = (Decoder::new(), Vec::new());
     for is_open in [false, true] {
-        decoder.decode(&program, &words, is_open, &mut visits);
+        let is_plain = decoder.decode(&program, &words, is_open, &mut visits);
         assert!(program.records_end(&visits) <= words.len());
-        let batch = TraceBatch { process: 0, stream: 0, tid: 1, sequence: 0, visits: &visits, words: &words };
+        let batch = TraceBatch { tid: 1, visits: &visits, words: &words, is_plain, ..TraceBatch::default() };
         for mut analysis in [TraceAnalysis::new(), TraceAnalysis::new().by_callers()] {
             analysis.update(&program, &batch);
             let found = findings(&program, &analysis, &SplitRules::default());
