@@ -1,4 +1,4 @@
-//! What reading a full trace costs, and what it takes on disk: of a loop nest and of a walk along a list.
+//! What reading a full trace costs, and what it takes on disk: of a loop nest, of a walk along a list, and of what an interpreter does.
 //!
 //! `cargo bench -p slimline-trace --bench stream`. Times depend on the machine: beside each is how often the sum of the
 //! chunk's words fits into it.
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::in_order;
+use slimline_trace::stream::record::HEADER_MARK;
 use slimline_trace::stream::recording::{Recording, RecordingWriter};
 use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
@@ -17,6 +18,8 @@ use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 const CHUNK_WORDS: usize = 32_768;
 const CHUNKS: u64 = 64;
 const ROUNDS: u32 = 20;
+/// What the interpreter knows.
+const INSTRUCTIONS: u64 = 280;
 /// Chunks that are in the caches, as those are that were just drained of a ring.
 const WARM: usize = 2;
 
@@ -28,6 +31,8 @@ fn main() {
     builder.segment([site(SiteKind::Load), site(SiteKind::Store)]);
     // sum += node->key; node = node->next
     builder.segment([site(SiteKind::Load), site(SiteKind::Load)]);
+    // An interpreter's instructions.
+    (0..INSTRUCTIONS).for_each(|number| _ = builder.segment(vec![site(SiteKind::Load); words_of(number)]));
     let (_, blob) = builder.finish("bench.c", "bench.o", "/", "bench").encode();
     let mut program = Program::new();
     for (id, module) in Module::read_section(&blob).unwrap() {
@@ -41,6 +46,29 @@ fn main() {
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     measure("loop nest", &program, &blob, loop_nest(&headers));
     measure("pointer chase", &program, &blob, pointer_chase(&headers));
+    measure("interpreter", &program, &blob, interpreter(&headers[3..]));
+}
+
+/// Words behind an instruction's header: 1 to 7, four in the mean.
+fn words_of(number: u64) -> usize {
+    1 + (number % 7) as usize
+}
+
+/// Runs instructions of a program that nobody could foresee, over the same small stack.
+fn interpreter(headers: &[u64]) -> Vec<Vec<u64>> {
+    let mut state = 1_u64;
+    let mut chunk = || {
+        let mut words = Vec::new();
+        while words.len() + 8 <= CHUNK_WORDS {
+            // Knuth's MMIX.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = (state >> 33) % INSTRUCTIONS;
+            words.push(headers[number as usize]);
+            words.extend((0..words_of(number) as u64).map(|word| 0x5555_0000_0000 + 16 * (number % 32) + 8 * word));
+        }
+        words
+    };
+    (0..CHUNKS).map(|_| chunk()).collect()
 }
 
 /// Multiplies matrices of 300 × 300.
@@ -82,9 +110,11 @@ fn chunks(words: &[u64]) -> Vec<Vec<u64>> {
 }
 
 fn measure(name: &str, program: &Arc<Program>, blob: &[u8], chunks: Vec<Vec<u64>>) {
-    let accesses = chunks.iter().map(|chunk| chunk.len() / 3 * 2).sum::<usize>() as f64;
+    let is_address = |word: &&u64| **word & HEADER_MARK == 0;
+    let accesses_of = |chunks: &[Vec<u64>]| chunks.iter().flatten().filter(is_address).count() as f64;
+    let accesses = accesses_of(&chunks);
     let per_access = |time: Duration| time.as_nanos() as f64 / accesses;
-    let warm_accesses = chunks[..WARM].iter().map(|chunk| chunk.len() / 3 * 2).sum::<usize>() as f64;
+    let warm_accesses = accesses_of(&chunks[..WARM]);
     let per_warm_access = |time: Duration| time.as_nanos() as f64 / warm_accesses;
     let sum = best(|| {
         for chunk in &chunks[..WARM] {

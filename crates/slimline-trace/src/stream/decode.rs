@@ -332,13 +332,17 @@ impl Decoder {
     /// The segment with this header; none where it is no header that is known.
     #[inline]
     fn known(&mut self, program: &Program, word: u64) -> Option<Cached> {
-        let cached = &mut self.cache[place_of(word)];
-        if cached.header != word || word == 0 {
-            let segment = *program.by_header.get(&word)?;
-            let length = program.segments[segment.0 as usize].words + 1;
-            *cached = Cached { header: word, length, segment };
-        }
-        Some(*cached)
+        let cached = self.cache[place_of(word)];
+        if cached.header == word && word != 0 { Some(cached) } else { self.search(program, word) }
+    }
+
+    #[cold]
+    fn search(&mut self, program: &Program, word: u64) -> Option<Cached> {
+        let segment = *program.by_header.get(&word)?;
+        let length = program.segments[segment.0 as usize].words + 1;
+        let found = Cached { header: word, length, segment };
+        self.cache[place_of(word)] = found;
+        Some(found)
     }
 
     fn decode_up_to(&mut self, until: Until, program: &Program, words: &[u64], visits: &mut Vec<Visits>) {
