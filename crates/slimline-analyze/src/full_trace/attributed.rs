@@ -13,11 +13,11 @@ use std::num::NonZeroU64;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
+use slimline_trace::stream::columns::Columns;
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told, Visits};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
-use super::columns::Columns;
 use super::counts::span_of_lanes;
 use super::elements::{NO_LEAF, is_rusts};
 use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
@@ -26,7 +26,7 @@ use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Group, NO_GROUP};
 use super::parts::Parts;
-use super::plans::{PlannedAccess, Plans, plain_kind};
+use super::plans::{PlannedAccess, Plans, plain_kind, take_each};
 use super::spots::{AccessedSpot, AccessedSpots, Memory, Spot, of_number};
 use super::walk::{Accessing, go_through};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
@@ -110,7 +110,7 @@ impl Accessing for Keying<'_> {
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
         let Keys { columns, accessed, counts } = &mut *self.keys;
         let (thread, accesses) = (self.thread, &mut self.accesses[self.before..]);
-        columns.take_each(by, batch.words, |access, (index, all), runs, column| {
+        take_each(columns, by, batch.words, |access, (index, all), runs, column| {
             let mut numbers = runs.iter().flat_map(|run| run.numbers(index, all));
             accessed.column(memory, (thread, access.told.site.0), column, |key, range| {
                 *of_number(counts, key) += range.len() as u64;

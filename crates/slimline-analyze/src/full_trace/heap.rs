@@ -5,16 +5,16 @@
 pub(super) mod blocks;
 pub(super) mod live_blocks;
 
+use slimline_trace::stream::columns::Columns;
 use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
 pub use self::blocks::GroupBlocks;
 use self::live_blocks::NO_GROUP;
-use super::columns::Columns;
 use super::counts::{accesses, span_of_lanes};
 use super::elements::Elements;
-use super::plans::{PlannedAccess, Plans};
+use super::plans::{PlannedAccess, Plans, take_each};
 use super::sampling::{GROUPS, Sampling};
 use super::spots::{AccessedSpots, Memory, Spot, of_number};
 use super::walk::{Accessing, go_through};
@@ -89,7 +89,7 @@ impl Accessing for Accessed {
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
         let Self { columns, spots, sums, group, weight, .. } = self;
         let (sums, weight) = (&mut sums[*group], *weight);
-        columns.take_each(by, batch.words, |access, _, _, column| {
+        take_each(columns, by, batch.words, |access, _, _, column| {
             spots.column(memory, (ACTOR, access.told.site.0), column, |number, range| {
                 of_number(sums, number).times += range.len() as u64 * weight;
             });

@@ -16,7 +16,6 @@
 pub mod attributed;
 mod calls;
 pub mod checks;
-mod columns;
 pub mod counts;
 mod elements;
 pub mod filter;

@@ -1,18 +1,26 @@
 //! How visits of segments are gone through: decided once for each segment.
+//!
+//! As long as no block begins or ends it is the same in which order it is asked whose accesses are, but for what an access tells of
+//! what is in its block ([`Elements::learned`](super::elements::Elements::learned)): that is known of those that are asked later. So
+//! visits of segments that only load and store are collected, up to one that does more to blocks, and asked by columns.
 
 use std::ops::Range;
 
 use slimline_simulate::access::AccessKind;
+use slimline_trace::stream::columns::{Columns, Run};
 use slimline_trace::stream::decode::{Program, SegmentId, Told};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::calls::is_of_calls;
 use super::heap::blocks::Blocks;
+use super::spots::Column;
 
 /// Plans of all segments.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     segments: Vec<Kept>,
+    /// By segment: whether it is gone through site by site.
+    is_by_site: Vec<bool>,
     /// Of the segments' sites.
     loads_and_stores: Vec<PlannedAccess>,
 }
@@ -70,6 +78,7 @@ impl Plans {
     pub(super) fn make_room(&mut self, program: &Program, blocks: &Blocks) {
         for segment in self.segments.len()..program.segments().len() {
             let kept = self.plan(program, SegmentId(segment as u32), blocks);
+            self.is_by_site.push(matches!(kept, Kept::Sites { .. }));
             self.segments.push(kept);
         }
     }
@@ -107,4 +116,30 @@ impl Plans {
             Kept::Sites { changes_blocks } => Plan::Sites { changes_blocks: *changes_blocks },
         }
     }
+
+    /// Whether the plan of a segment that there is room for is [`Plan::Sites`].
+    #[inline]
+    pub(super) fn is_by_site(&self, segment: SegmentId) -> bool {
+        self.is_by_site[segment.0 as usize]
+    }
+}
+
+/// Forgets what was collected, and hands on each load and store of it: its index among those of its segment and how many these are, the
+/// segment's runs, and the column of its addresses.
+#[inline]
+pub(super) fn take_each(
+    columns: &mut Columns,
+    (program, plans): (&Program, &Plans),
+    words: &[u64],
+    mut each: impl FnMut(&PlannedAccess, (usize, usize), &[Run], Column<'_>),
+) {
+    columns.take(program, words, |segment, of_segment| {
+        let Plan::LoadsAndStores(accesses) = plans.of(segment) else { return };
+        for (index, access) in accesses.iter().enumerate() {
+            let Told { word, distance, .. } = access.told;
+            let (words, runs) = of_segment.column(word as usize);
+            let distance = i64::from(distance.unwrap_or(0)).cast_unsigned();
+            each(access, (index, accesses.len()), runs, Column { words, distance });
+        }
+    });
 }

@@ -34,11 +34,14 @@ pub(super) fn go_through(
     memory: &mut Memory<'_>,
     accessing: &mut impl Accessing,
 ) {
+    let is_asking = accessing.is_asking();
     for visits in batch.visits {
+        if !is_asking && !plans.is_by_site(visits.segment) {
+            continue;
+        }
         let words = || program.segments()[visits.segment.0 as usize].words;
         match plans.of(visits.segment) {
             Plan::Skip => {}
-            Plan::LoadsAndStores(_) if !accessing.is_asking() => {}
             Plan::LoadsAndStores(accesses) if visits.end(words()) <= batch.words.len() => {
                 accessing.collect(batch, *visits, words(), accesses);
             }

@@ -5,12 +5,15 @@
 //! - `sites` (with the feature `session`): what those words mean, a table that the compiler left in the object.
 //! - `chunk` (likewise): a part of it that one thread wrote.
 //! - `decode` (likewise): from words to the segments that ran.
+//! - `columns` (likewise): what one place of their records holds, brought together.
 //! - `order` (likewise): what several streams did, put in one order.
 //! - `recording` (likewise): a trace on disk.
 //! - `hooks` (likewise): where code without such a table writes records.
 
 #[cfg(feature = "session")]
 pub mod chunk;
+#[cfg(feature = "session")]
+pub mod columns;
 #[cfg(feature = "session")]
 pub mod decode;
 #[cfg(feature = "session")]

@@ -6,8 +6,9 @@
 #![allow(unsafe_code)] // instructions that not every processor has
 
 use std::arch::x86_64::{
-    _mm_extract_epi64, _mm_or_si128, _mm256_andnot_si256, _mm256_castsi256_pd, _mm256_castsi256_si128, _mm256_cmpgt_epi64,
-    _mm256_extracti128_si256, _mm256_movemask_pd, _mm256_or_si256, _mm256_set_epi64x, _mm256_setzero_si256,
+    _mm_extract_epi64, _mm_or_si128, _mm256_andnot_si256, _mm256_castsi256_pd, _mm256_castsi256_si128,
+    _mm256_cmpgt_epi64, _mm256_extracti128_si256, _mm256_movemask_pd, _mm256_or_si256, _mm256_set_epi64x,
+    _mm256_setzero_si256,
 };
 
 use super::{Decoder, Program, Visits};

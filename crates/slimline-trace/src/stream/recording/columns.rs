@@ -11,8 +11,9 @@
 //!   the difference from the prediction, zigzag
 //! ```
 //!
-//! A column is predicted in the way that makes samples of it shortest ([`Prediction`]).
+//! A column is predicted in the way that makes samples of it shortest ([`Prediction`]), or as it was the last time, if that was short.
 
+use crate::stream::columns::Columns;
 use crate::stream::decode::{KnownSegment, Program, SegmentId, Visits};
 use crate::stream::record::HEADER_MARK;
 
@@ -57,72 +58,62 @@ const SHORT: usize = 8;
 const BLOCK: usize = 64;
 /// Numbers that a prediction is chosen by: so many at the beginning, in the middle and at the end of a column.
 const SAMPLE: usize = 16;
+/// Bytes of a short column, beside a byte and a quarter for each word: how it is predicted, and the first two words.
+const SHORT_BYTES: usize = 1 + 2 * 9;
 
 /// Makes columns of chunks. Keeps its buffers.
 #[derive(Debug, Default)]
 pub(super) struct ColumnEncoder {
-    /// By segment of the program: 1 + its index in `segments`; 0 if it did not run.
-    index_of: Vec<u32>,
-    /// Those that ran, with their runs. Only the first `count` mean anything.
-    segments: Vec<(u32, Vec<Visits>)>,
-    count: usize,
-    column: Vec<u64>,
-    neighbors: Vec<u64>,
+    columns: Columns,
+    /// By segment that ran: its index among those.
+    index_of: Vec<u64>,
+    /// By segment, then word: how its column was predicted the last time, if that made it short.
+    predictions: Vec<Vec<Option<Prediction>>>,
+    numbers: Vec<u64>,
 }
 
 impl ColumnEncoder {
     /// Appends the columns of these visits to `out`.
     pub(super) fn encode(&mut self, program: &Program, words: &[u64], visits: &[Visits], out: &mut Vec<u8>) {
-        self.sort(program, visits);
-        let segments = &self.segments[..self.count];
-        push_number(out, segments.len() as u64);
-        for (segment, _) in segments {
-            push_number(out, program.segments()[*segment as usize].header & !HEADER_MARK);
+        let Self { columns, index_of, predictions, numbers } = self;
+        columns.make_room(program.segments().len());
+        index_of.resize(program.segments().len(), 0);
+        predictions.resize_with(program.segments().len(), Vec::new);
+        visits.iter().for_each(|visits| columns.collect(*visits, 0));
+        push_number(out, columns.segments().len() as u64);
+        for (index, segment) in (0..).zip(columns.segments()) {
+            index_of[segment.0 as usize] = index;
+            push_number(out, program.segments()[segment.0 as usize].header & !HEADER_MARK);
         }
         push_number(out, visits.len() as u64);
-        let index_of = |visits: &Visits| u64::from(self.index_of[visits.segment.0 as usize] - 1);
-        push_numbers(out, visits.len(), |run| index_of(&visits[run]));
-        push_numbers(out, visits.len(), |run| u64::from(visits[run].times - 1));
-        for (segment, runs) in segments {
-            let length = program.segments()[*segment as usize].words as usize;
-            self.column.clear();
-            for word in 0..length {
-                std::mem::swap(&mut self.column, &mut self.neighbors);
-                self.column.clear();
-                for run in runs {
-                    let first = run.at as usize + word;
-                    let column = words[first..].iter().step_by(1 + length);
-                    self.column.extend(column.take(run.times as usize));
-                }
-                push_column(&self.column, (word > 0).then_some(&self.neighbors), out);
+        numbers.clear();
+        numbers.extend(visits.iter().map(|visits| index_of[visits.segment.0 as usize]));
+        push_numbers(out, numbers);
+        numbers.clear();
+        numbers.extend(visits.iter().map(|visits| u64::from(visits.times - 1)));
+        push_numbers(out, numbers);
+        columns.take(program, words, |segment, of_segment| {
+            let columns = of_segment.all();
+            let predictions = &mut predictions[segment.0 as usize];
+            predictions.resize(columns.len(), None);
+            for (word, (column, prediction)) in columns.iter().zip(predictions).enumerate() {
+                let neighbors = word.checked_sub(1).map(|before| columns[before].as_slice());
+                let chosen = prediction.unwrap_or_else(|| best(column, neighbors));
+                let before = out.len();
+                out.push(chosen as u8);
+                differences(chosen, column, neighbors, numbers);
+                // The first two are of nothing before them, and long.
+                let (first, rest) = numbers.split_at(numbers.len().min(2));
+                first.iter().for_each(|number| push_number(out, *number));
+                push_numbers(out, rest);
+                *prediction = (out.len() - before <= SHORT_BYTES + column.len() * 5 / 4).then_some(chosen);
             }
-            self.index_of[*segment as usize] = 0;
-        }
-    }
-
-    /// Puts the runs of each segment together.
-    fn sort(&mut self, program: &Program, visits: &[Visits]) {
-        self.index_of.resize(program.segments().len(), 0);
-        self.count = 0;
-        for run in visits {
-            let index = &mut self.index_of[run.segment.0 as usize];
-            if *index == 0 {
-                if self.count == self.segments.len() {
-                    self.segments.push((0, Vec::new()));
-                }
-                let (segment, runs) = &mut self.segments[self.count];
-                *segment = run.segment.0;
-                runs.clear();
-                self.count += 1;
-                *index = self.count as u32;
-            }
-            self.segments[*index as usize - 1].1.push(*run);
-        }
+        });
     }
 }
 
-/// Appends a column; `neighbors` are the words before those of the column in their records.
-fn push_column(column: &[u64], neighbors: Option<&Vec<u64>>, out: &mut Vec<u8>) {
+/// The prediction that makes samples of a column shortest; `neighbors` are the words before those of the column in their records.
+fn best(column: &[u64], neighbors: Option<&[u64]>) -> Prediction {
     let last = |at: usize| if at == 0 { 0 } else { column[at - 1] };
     let stride = |at: usize| match at {
         0 | 1 => last(at),
@@ -140,39 +131,44 @@ fn push_column(column: &[u64], neighbors: Option<&Vec<u64>>, out: &mut Vec<u8>) 
         });
         lengths.sum()
     };
-    let best = PREDICTIONS.into_iter().min_by_key(bytes).unwrap_or(Prediction::Last);
-    out.push(best as u8);
-    match best {
-        Prediction::Last => push_numbers(out, end, |at| difference(at, last(at))),
-        Prediction::Stride => push_numbers(out, end, |at| difference(at, stride(at))),
-        Prediction::Neighbor => push_numbers(out, end, |at| difference(at, neighbor(at))),
+    PREDICTIONS.into_iter().min_by_key(bytes).unwrap_or(Prediction::Last)
+}
+
+/// Puts how far a column is from its prediction into `out` (cleared first).
+fn differences(prediction: Prediction, column: &[u64], neighbors: Option<&[u64]>, out: &mut Vec<u64>) {
+    out.clear();
+    let from_last = |pair: &[u64; 2]| zigzag(pair[1].wrapping_sub(pair[0]));
+    match (prediction, neighbors) {
+        (Prediction::Neighbor, Some(neighbors)) => {
+            out.extend(column.iter().zip(neighbors).map(|(word, neighbor)| zigzag(word.wrapping_sub(*neighbor))));
+        }
+        (Prediction::Neighbor, None) => out.extend(column.iter().map(|word| zigzag(*word))),
+        (Prediction::Last, _) => {
+            out.extend(column.first().map(|first| zigzag(*first)));
+            out.extend(column.array_windows().map(from_last));
+        }
+        (Prediction::Stride, _) => {
+            out.extend(column.first().map(|first| zigzag(*first)));
+            out.extend(column.array_windows().take(1).map(from_last));
+            out.extend(column.array_windows().map(|[first, second, third]| {
+                zigzag(third.wrapping_sub(*second).wrapping_sub(second.wrapping_sub(*first)))
+            }));
+        }
     }
 }
 
-/// Appends so many numbers, those of an index each.
-fn push_numbers(out: &mut Vec<u8>, count: usize, number: impl Fn(usize) -> u64) {
-    let mut numbers = [0; BLOCK];
+/// Appends numbers.
+fn push_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     // A number has up to 10 bytes; short ones are written by eight.
     let mut bytes = [0; BLOCK * 10 + 8];
-    let mut first = 0;
-    while first < count {
-        let numbers = &mut numbers[..BLOCK.min(count - first)];
-        let mut all = 0;
-        for (number_at, at) in numbers.iter_mut().zip(first..) {
-            *number_at = number(at);
-            all |= *number_at;
-        }
-        first += numbers.len();
+    for numbers in numbers.chunks(BLOCK) {
         // Most blocks have small numbers only.
-        if all < 0x80 {
-            for (byte, number) in bytes.iter_mut().zip(&*numbers) {
-                *byte = *number as u8;
-            }
-            out.extend_from_slice(&bytes[..numbers.len()]);
+        if numbers.iter().fold(0, |all, number| all | number) < 0x80 {
+            out.extend(numbers.iter().map(|number| *number as u8));
             continue;
         }
         let mut end = 0;
-        for number in &*numbers {
+        for number in numbers {
             end += put_number(&mut bytes[end..], *number);
         }
         out.extend_from_slice(&bytes[..end]);
@@ -392,7 +388,7 @@ mod tests {
             let powers = [(1_u64 << shift) - 1, 1 << shift, (1 << shift) + 1];
             let (mut singly, mut together) = (Vec::new(), Vec::new());
             powers.iter().for_each(|power| push_number(&mut singly, *power));
-            push_numbers(&mut together, 3, |at| powers[at]);
+            push_numbers(&mut together, &powers);
             assert_eq!(singly, together, "{powers:?}");
         }
     }
