@@ -104,7 +104,9 @@ impl ColumnEncoder {
                 differences(chosen, column, neighbors, numbers);
                 // The first two are of nothing before them, and long.
                 let (first, rest) = numbers.split_at(numbers.len().min(2));
-                first.iter().for_each(|number| push_number(out, *number));
+                let mut bytes = [0; 2 * 10 + 8];
+                let end = first.iter().fold(0, |end, number| end + put_number(&mut bytes[end..], *number));
+                out.extend_from_slice(&bytes[..end]);
                 push_numbers(out, rest);
                 *prediction = (out.len() - before <= SHORT_BYTES + column.len() * 5 / 4).then_some(chosen);
             }
@@ -159,20 +161,25 @@ fn differences(prediction: Prediction, column: &[u64], neighbors: Option<&[u64]>
 
 /// Appends numbers.
 fn push_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
-    // A number has up to 10 bytes; short ones are written by eight.
-    let mut bytes = [0; BLOCK * 10 + 8];
     for numbers in numbers.chunks(BLOCK) {
         // Most blocks have small numbers only.
         if numbers.iter().fold(0, |all, number| all | number) < 0x80 {
             out.extend(numbers.iter().map(|number| *number as u8));
-            continue;
+        } else {
+            push_long_numbers(out, numbers);
         }
-        let mut end = 0;
-        for number in numbers {
-            end += put_number(&mut bytes[end..], *number);
-        }
-        out.extend_from_slice(&bytes[..end]);
     }
+}
+
+/// Appends up to [`BLOCK`] numbers of any length.
+fn push_long_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    // A number has up to 10 bytes; short ones are written by eight.
+    let mut bytes = [0; BLOCK * 10 + 8];
+    let mut end = 0;
+    for number in numbers {
+        end += put_number(&mut bytes[end..], *number);
+    }
+    out.extend_from_slice(&bytes[..end]);
 }
 
 /// Writes a number to the beginning of `bytes`, which must be 10 or more; how many it takes.
