@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Compile and link C++ as clang++ does, for `slimline trace`
     #[command(name = "c++", disable_help_flag = true)]
     CompileCPlusPlus(Compile),
+    /// Compile and link Fortran as flang does, for `slimline trace`
+    #[command(disable_help_flag = true)]
+    Flang(Compile),
     /// Compile and link C as gcc does, for `slimline trace`: where clang can't; slower
     #[command(name = "gcc", disable_help_flag = true)]
     Gcc(Gcc),
@@ -187,14 +190,15 @@ Options of slimline's own:
 #[command(before_help = COMPILE_OPTIONS, after_help = "Examples:\n  \
         make CC='slimline cc' CXX='slimline c++'\n  \
         slimline c++ -O2 -o program program.cpp && slimline trace --live -- ./program\n  \
-        make CC='slimline cc --slimline-values'\n\n\
-        The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG names the clang to\n\
-        use, of version 19 to 22 with its libLLVM; else the newest in PATH is taken. Ends with clang's status, or\n\
-        with 2 where the code can't be traced.\n\n\
+        make CC='slimline cc --slimline-values'\n  \
+        slimline flang -O2 -o program program.f90 && slimline trace --live -- ./program\n\n\
+        The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG and SLIMLINE_FLANG name\n\
+        the compilers to use, of version 19 to 22 with their libLLVM; else the newest in PATH are taken. Ends with the\n\
+        compiler's status, or with 2 where the code can't be traced.\n\n\
         Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of\n\
         the file that SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Compile {
-    /// As clang takes them
+    /// As the compiler takes them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     pub(crate) arguments: Vec<OsString>,
 }

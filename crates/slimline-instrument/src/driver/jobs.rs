@@ -1,10 +1,10 @@
-//! What `clang -###` says that it would run.
+//! What `clang -###` or `flang -###` says that it would run.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-/// One program that clang would start.
+/// One program that the compiler would start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Job {
     pub(crate) program: PathBuf,
@@ -22,7 +22,7 @@ pub(super) enum Purpose {
     Other,
 }
 
-/// Everything that `clang -###` said.
+/// Everything that `-###` had it say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Said {
     /// `… clang version 19.1.7 …`.
@@ -32,8 +32,15 @@ pub(super) struct Said {
     pub(super) warnings: Vec<String>,
 }
 
+/// What precedes the compiler's version.
+const VERSIONS: [&str; 3] = ["clang version ", "flang version ", "flang-new version "];
+/// Of flang's options those without a value that code generation needs, and those with one.
+const FOR_CODE: [&str; 1] = ["-pic-is-pie"];
+const FOR_CODE_WITH_VALUE: [&str; 8] =
+    ["-triple", "-mrelocation-model", "-pic-level", "-target-cpu", "-tune-cpu", "-target-feature", "-mllvm", "-o"];
+
 impl Said {
-    /// Reads what clang wrote to standard error.
+    /// Reads what the compiler wrote to standard error.
     pub(super) fn parse(mut text: &[u8]) -> Self {
         let mut said = Self::default();
         while !text.is_empty() {
@@ -48,7 +55,7 @@ impl Said {
             }
             let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
             let line = String::from_utf8_lossy(&text[..end]);
-            if line.contains("clang version ") && said.version.is_empty() {
+            if VERSIONS.iter().any(|version| line.contains(version)) && said.version.is_empty() {
                 said.version = line.trim().to_owned();
             } else if [": warning: ", ": error: ", ": note: "].iter().any(|mark| line.contains(mark)) {
                 said.warnings.push(line.into_owned());
@@ -100,7 +107,7 @@ impl Job {
 
     pub(super) fn purpose(&self) -> Purpose {
         let first = self.arguments.first().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
-        if first == "-cc1" {
+        if ["-cc1", FLANG].contains(&&*first) {
             let makes_code = self.has("-emit-obj") || self.has("-S");
             return if makes_code { Purpose::Compile } else { Purpose::Other };
         }
@@ -133,6 +140,9 @@ impl Job {
 
     /// The job that makes the code of such bitcode.
     pub(super) fn of_bitcode(&self, bitcode: &Path) -> Self {
+        if self.arguments.first().is_some_and(|first| first == FLANG) {
+            return self.of_flangs_bitcode(bitcode);
+        }
         let mut arguments = Vec::with_capacity(self.arguments.len());
         // The source is the last argument, after `-x` and its language.
         let source = self.arguments.len().saturating_sub(1);
@@ -148,6 +158,25 @@ impl Job {
         }
         arguments.extend(["-x".into(), "ir".into(), bitcode.into()]);
         Self { program: self.program.clone(), arguments }
+    }
+
+    /// Flang optimizes whatever it makes code of; the clang beside it does not, if it is told.
+    fn of_flangs_bitcode(&self, bitcode: &Path) -> Self {
+        let mut arguments: Vec<OsString> = vec!["-cc1".into(), "-disable-llvm-passes".into()];
+        let mut given = self.arguments.iter();
+        while let Some(argument) = given.next() {
+            let is = |known: &&str| argument == *known;
+            let is_for_code = |text: &str| text.starts_with("-O") || text.starts_with("-mframe-pointer=");
+            if FOR_CODE_WITH_VALUE.iter().any(is) {
+                arguments.push(argument.clone());
+                arguments.extend(given.next().cloned());
+            } else if ["-emit-obj", "-S"].iter().chain(&FOR_CODE).any(is) || argument.to_str().is_some_and(is_for_code)
+            {
+                arguments.push(argument.clone());
+            }
+        }
+        arguments.extend(["-x".into(), "ir".into(), bitcode.into()]);
+        Self { program: self.program.with_file_name("clang"), arguments }
     }
 
     /// The link with the runtime in it: after everything that needs it, before the libraries that it needs.
@@ -176,6 +205,9 @@ pub(crate) fn runtime_flags(is_shared: bool) -> &'static [&'static str] {
     }
 }
 
+/// First argument of what makes code of Fortran.
+const FLANG: &str = "-fc1";
+
 /// What clang itself puts behind a program's own objects and libraries.
 const DRIVERS_LIBRARIES: &[&str] = &[
     "-lc",
@@ -188,6 +220,9 @@ const DRIVERS_LIBRARIES: &[&str] = &[
     "-lc++",
     "-lunwind",
     "-lgfortran",
+    "-lFortranRuntime",
+    "-lFortranDecimal",
+    "-lflang_rt.runtime",
     "-lquadmath",
     "--push-state",
     "--pop-state",
@@ -245,6 +280,27 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
         let of = compile.of_bitcode(Path::new("u.bc"));
         assert_eq!(words(&of)[3..6], ["-emit-obj", "-disable-llvm-passes", "-discard-value-names"]);
         assert_eq!(words(&of)[8..], ["-o", "/work/a-1.o", "-x", "ir", "u.bc"]);
+    }
+
+    #[test]
+    fn clang_makes_the_code_of_flang_s_bitcode() {
+        let said = br#"Debian flang-new version 19.1.7 (3~deb12u1)
+ "/usr/lib/llvm-19/bin/flang-new" "-fc1" "-triple" "x86_64-pc-linux-gnu" "-emit-obj" "-mrelocation-model" "pic" "-pic-level" "2" "-pic-is-pie" "-target-cpu" "x86-64" "-debug-info-kind=standalone" "-resource-dir" "/usr/lib/llvm-19/lib/clang/19" "-mframe-pointer=none" "-O2" "-o" "/tmp/a.o" "-x" "f95-cpp-input" "a.f90"
+"#;
+        let said = Said::parse(said);
+        assert_eq!(said.version, "Debian flang-new version 19.1.7 (3~deb12u1)");
+        let compile = &said.jobs[0];
+        assert_eq!(compile.purpose(), Purpose::Compile);
+        let to = compile.to_bitcode(Path::new("t.bc"));
+        assert_eq!(
+            (words(&to)[3], &words(&to)[16..]),
+            ("-emit-llvm-bc", &["-o", "t.bc", "-x", "f95-cpp-input", "a.f90"][..])
+        );
+        let of = compile.of_bitcode(Path::new("u.bc"));
+        assert_eq!(of.program, Path::new("/usr/lib/llvm-19/bin/clang"));
+        let expected = "-cc1 -disable-llvm-passes -triple x86_64-pc-linux-gnu -emit-obj -mrelocation-model pic -pic-level 2 \
+                        -pic-is-pie -target-cpu x86-64 -mframe-pointer=none -O2 -o /tmp/a.o -x ir u.bc";
+        assert_eq!(words(&of).join(" "), expected);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The compiler that is run in place of clang: clang itself, with the rewriter between its optimizer and its code
+//! The compiler that is run in place of clang or flang: that itself, with the rewriter between its optimizer and its code
 //! generator.
 //!
 //! `clang -###` says which programs clang would start. A compilation becomes three steps: clang makes optimized bitcode,
 //! the bitcode is rewritten in this process, clang makes code of it with the same options. Links get the runtime.
-//! Everything else is run as it is.
+//! Everything else is run as it is. So it is with flang, but that the clang beside it makes the code: flang would optimize again.
 
 mod jobs;
 
@@ -26,6 +26,8 @@ use jobs::{Purpose, Said};
 pub const HEADER: &str = include_str!("slimline.h");
 /// Environment variable that names the clang to use.
 pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
+/// Environment variable that names the flang to use.
+pub const FLANG_VARIABLE: &str = "SLIMLINE_FLANG";
 /// The argument that has values told, which neither clang nor cargo knows.
 pub const VALUES_ARGUMENT: &str = "--slimline-values";
 /// Arguments of a linker beyond which they are given in a file: well below what Linux takes.
@@ -38,14 +40,39 @@ pub enum Language {
     C,
     /// As `clang++`.
     CPlusPlus,
+    /// As `flang`, which was `flang-new` up to version 19.
+    Fortran,
+}
+
+impl Language {
+    /// What compiles it.
+    pub fn compiler(self) -> &'static str {
+        self.names()[0]
+    }
+
+    /// The compiler's names without a version, the newest first.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::C | Self::CPlusPlus => &["clang"],
+            Self::Fortran => &["flang", "flang-new"],
+        }
+    }
+
+    /// The variable that names the compiler.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::C | Self::CPlusPlus => CLANG_VARIABLE,
+            Self::Fortran => FLANG_VARIABLE,
+        }
+    }
 }
 
 /// Why nothing could be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// There is no compiler.
-    #[error("no clang of version {} to {} in PATH; {CLANG_VARIABLE} names one", llvm::SUPPORTED.start(), llvm::SUPPORTED.end())]
-    NoClang,
+    #[error("no {} of version {} to {} in PATH; {} names one", .0.compiler(), llvm::SUPPORTED.start(), llvm::SUPPORTED.end(), .0.variable())]
+    NoCompiler(Language),
     /// A program can't be started, or a file can't be written.
     #[error("{}: {error}", path.display())]
     Io {
@@ -54,11 +81,14 @@ pub enum DriverError {
         /// What happened.
         error: io::Error,
     },
-    /// The compiler is no clang, or too old.
-    #[error("{} is {version}, not clang of version {} to {}; {CLANG_VARIABLE} names another", clang.display(), llvm::SUPPORTED.start(), llvm::SUPPORTED.end())]
+    /// The compiler is another one, or too old.
+    #[error("{} is {version}, not {} of version {} to {}; {} names another", compiler.display(), language.compiler(),
+        llvm::SUPPORTED.start(), llvm::SUPPORTED.end(), language.variable())]
     Version {
+        /// What it was to be.
+        language: Language,
         /// The compiler.
-        clang: PathBuf,
+        compiler: PathBuf,
         /// What it says of itself.
         version: String,
     },
@@ -83,7 +113,7 @@ pub enum DriverError {
     },
 }
 
-/// Compiles and links as clang does with these arguments, with every access traced. Gives the exit status that clang
+/// Compiles and links as the language's compiler does with these arguments, with every access traced. Gives the exit status that it
 /// would have, 128 + n where signal n ended a step. `runtime` is the archive that instrumented programs are linked with.
 ///
 /// `allocators` are those of the program's own.
@@ -93,16 +123,16 @@ pub fn compile(
     runtime: &[u8],
     allocators: OwnAllocators,
 ) -> Result<u8, DriverError> {
-    let clang = find_clang()?;
+    let compiler = find(language)?;
     let (ours, arguments): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| *argument == VALUES_ARGUMENT);
     let told = Told { values: !ours.is_empty(), allocators };
     let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(&std::env::temp_dir(), error))?;
     let mode = (language == Language::CPlusPlus).then(|| OsString::from("--driver-mode=g++"));
-    let mut asked = Command::new(&clang);
+    let mut asked = Command::new(&compiler);
     // Objects in between go where they are removed with everything else.
     asked.env("TMPDIR", directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
     asked.args(&mode).args(["-###", "-g"]).args(arguments.iter().filter(|argument| !is_less_debug(argument)));
-    let answer = asked.output().map_err(|error| io_error(&clang, error))?;
+    let answer = asked.output().map_err(|error| io_error(&compiler, error))?;
     let said = Said::parse(&answer.stderr);
     if answer.status.success() {
         said.jobs.iter().try_for_each(refuse)?;
@@ -110,16 +140,16 @@ pub fn compile(
     let is_ours = said.jobs.iter().any(|job| job.purpose() != Purpose::Other);
     if said.version.is_empty() {
         // Some questions are answered without it, and other compilers understand `-###` too: those would trace nothing.
-        let version = Command::new(&clang).arg("--version").stdin(Stdio::null()).output();
-        let version = version.map_err(|error| io_error(&clang, error))?.stdout;
-        check_version(&clang, String::from_utf8_lossy(&version).lines().next().unwrap_or_default())?;
+        let version = Command::new(&compiler).arg("--version").stdin(Stdio::null()).output();
+        let version = version.map_err(|error| io_error(&compiler, error))?.stdout;
+        check_version(language, &compiler, String::from_utf8_lossy(&version).lines().next().unwrap_or_default())?;
     } else {
-        check_version(&clang, &said.version)?;
+        check_version(language, &compiler, &said.version)?;
     }
     if !answer.status.success() || !is_ours {
-        // Questions, checks, mistakes: clang answers as it always does.
-        let status = Command::new(&clang).args(&mode).args(arguments).status();
-        return Ok(exit_status(status.map_err(|error| io_error(&clang, error))?));
+        // Questions, checks, mistakes: it answers as it always does.
+        let status = Command::new(&compiler).args(&mode).args(arguments).status();
+        return Ok(exit_status(status.map_err(|error| io_error(&compiler, error))?));
     }
     for warning in &said.warnings {
         let _ = writeln!(io::stderr(), "{warning}");
@@ -246,26 +276,29 @@ fn refuse(job: &Job) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// The clang of the environment, or the newest in `PATH` that is known.
-fn find_clang() -> Result<PathBuf, DriverError> {
-    if let Some(named) = std::env::var_os(CLANG_VARIABLE).filter(|named| !named.is_empty()) {
+/// The compiler of the environment, or the newest in `PATH` that is known.
+fn find(language: Language) -> Result<PathBuf, DriverError> {
+    if let Some(named) = std::env::var_os(language.variable()).filter(|named| !named.is_empty()) {
         return Ok(named.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = llvm::SUPPORTED.rev().map(|version| format!("clang-{version}")).chain(["clang".to_owned()]);
-    let found = names.into_iter().find_map(|name| {
+    let of_version = |version| language.names().iter().map(move |name| format!("{name}-{version}"));
+    let plain = language.names().iter().map(|name| (*name).to_owned());
+    let found = llvm::SUPPORTED.rev().flat_map(of_version).chain(plain).find_map(|name| {
         std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| file.is_file())
     });
-    found.ok_or(DriverError::NoClang)
+    found.ok_or(DriverError::NoCompiler(language))
 }
 
-fn check_version(clang: &Path, said: &str) -> Result<(), DriverError> {
-    let number = said.split("clang version ").nth(1).and_then(|rest| rest.split(['.', ' ', '-']).next());
+fn check_version(language: Language, compiler: &Path, said: &str) -> Result<(), DriverError> {
+    // `Debian clang version 19.1.7 (3~deb12u1)`
+    let of = |name: &&str| said.split_once(&format!("{name} version ")).map(|(_, rest)| rest);
+    let number = language.names().iter().find_map(of).and_then(|rest| rest.split(['.', ' ', '-']).next());
     match number.and_then(|number| number.parse().ok()) {
         Some(major) if llvm::SUPPORTED.contains(&major) => Ok(()),
         _ => {
             let version = if said.is_empty() { "something else" } else { said }.to_owned();
-            Err(DriverError::Version { clang: clang.to_owned(), version })
+            Err(DriverError::Version { language, compiler: compiler.to_owned(), version })
         }
     }
 }
@@ -304,13 +337,20 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        let check = |said| check_version(Path::new("clang"), said);
+        let check = |said| check_version(Language::C, Path::new("clang"), said);
         assert!(check("Debian clang version 19.1.7 (3~deb12u1)").is_ok());
         assert!(check("clang version 22.0.0git").is_ok());
         assert!(check("Debian clang version 14.0.6").is_err());
         assert_eq!(
             check("").unwrap_err().to_string(),
             "clang is something else, not clang of version 19 to 22; SLIMLINE_CLANG names another"
+        );
+        let flang = |said| check_version(Language::Fortran, Path::new("flang"), said);
+        assert!(flang("Debian flang-new version 19.1.7 (3~deb12u1)").is_ok());
+        assert!(flang("flang version 20.1.2").is_ok());
+        assert_eq!(
+            flang("clang version 19.1.7").unwrap_err().to_string(),
+            "flang is clang version 19.1.7, not flang of version 19 to 22; SLIMLINE_FLANG names another"
         );
     }
 

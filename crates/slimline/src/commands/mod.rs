@@ -35,6 +35,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Trace(options) => trace::run(options),
         Command::CompileC(options) => compile::run(Language::C, options),
         Command::CompileCPlusPlus(options) => compile::run(Language::CPlusPlus, options),
+        Command::Flang(options) => compile::run(Language::Fortran, options),
         Command::Gcc(options) => gcc::run(Compiler::C, options),
         Command::GccCPlusPlus(options) => gcc::run(Compiler::CPlusPlus, options),
         Command::Gfortran(options) => gcc::run(Compiler::Fortran, options),
