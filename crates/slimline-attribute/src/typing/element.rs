@@ -53,8 +53,10 @@ fn best_voted(types: &[Type], votes: &[Vote], room: u64) -> Option<Element> {
         let agreeing: u64 = votes.iter().filter(|vote| agrees(types, element, vote)).map(|vote| vote.weight).sum();
         (agreeing, Element { agreement: share(agreeing, total), ..element })
     });
-    // Of types that agree with as much, the larger one holds the others.
+    // An access to `count[i]` says where in its object that is, and of its type only where `count` is: elements that would not
+    // fit behind such a start are none. Of types that agree with as much, the larger one holds the others.
     scored
+        .filter(|(_, element)| element.start.saturating_add(element.bytes) <= room)
         .max_by_key(|(agreeing, element)| (*agreeing, element.bytes, std::cmp::Reverse(element.type_id)))
         .map(|best| best.1)
 }
@@ -157,6 +159,15 @@ mod tests {
         let found = element(&types(), None, &votes, u64::MAX).unwrap();
         assert_eq!((found.type_id, found.start), (TypeId(2), 8));
         assert!((found.agreement - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_index_within_the_only_element_is_no_start() {
+        let votes = [vote(2, 0, 24, 30), vote(2, 0, 16, 20), vote(2, 0, 0, 10)];
+        let found = element(&types(), declared(2, 32), &votes, 32).unwrap();
+        assert_eq!((found.type_id, found.start), (TypeId(2), 0));
+        // Where there is room it may be one.
+        assert_eq!(element(&types(), declared(2, 32), &votes, 64).unwrap().start, 24);
     }
 
     #[test]
