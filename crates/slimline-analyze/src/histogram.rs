@@ -5,10 +5,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::simulation::{Counts, Outcome};
 
+use crate::full_trace::attributed::own_address;
 use crate::origins::{By, Origins, Part, Whose};
 
 /// The parts of one group of data.
@@ -34,13 +36,17 @@ pub(crate) struct Parts<T> {
     pub(crate) part_bytes: u64,
     /// Likewise.
     pub(crate) extent_bytes: u64,
+    /// Of variables: bytes of the first part before what was accessed, and of the last one behind it, where that is known.
+    pub(crate) beside_bytes: [u64; 2],
     /// By the offset of their first byte.
     pub(crate) parts: Vec<(u64, T)>,
 }
 
-/// What each key has, summed up by part; of keys that have nothing there is none.
+/// What each key has, summed up by part; of keys that have nothing there is none. `extents` are those of keys, in their order, as
+/// far as they are known.
 pub(crate) fn by_part<T: Clone>(
     origins: &Origins,
+    extents: &[Range<u64>],
     of_key: impl Fn(u32) -> Option<T>,
     add: impl Fn(&mut T, &T),
 ) -> Vec<Parts<T>> {
@@ -67,6 +73,17 @@ pub(crate) fn by_part<T: Clone>(
         };
         (data, start - base)
     };
+    // Offsets of the first byte that was accessed, and behind the last.
+    let mut reaches: FxHashMap<u32, Range<u64>> = FxHashMap::default();
+    for (key, extent) in (0..).zip(extents).filter(|(_, extent)| !extent.is_empty()) {
+        let (data, whose) = (origins.number(key, By::Data), origins.of(key).part.whose);
+        if let (Whose::Variable { .. }, Some(&base)) = (whose, first.get(&(data, whose))) {
+            let bytes = extent.end - extent.start;
+            let start = own_address(extent.start).saturating_sub(base);
+            let reach = reaches.entry(data).or_insert(start..start + bytes);
+            *reach = reach.start.min(start)..reach.end.max(start + bytes);
+        }
+    }
     let add_some = |sum: &mut Option<T>, more: Option<T>| match (sum.as_mut(), more) {
         (Some(sum), Some(more)) => add(sum, &more),
         (None, more) => *sum = more,
@@ -86,7 +103,8 @@ pub(crate) fn by_part<T: Clone>(
             0 => end,
             largest => largest,
         };
-        Parts { data, part_bytes: bytes, extent_bytes, parts }
+        let beside_bytes = reaches.get(&data).map_or([0; 2], |reach| [reach.start, end.saturating_sub(reach.end)]);
+        Parts { data, part_bytes: bytes, extent_bytes, beside_bytes, parts }
     };
     parts.into_iter().map(of_data).collect()
 }
@@ -94,9 +112,9 @@ pub(crate) fn by_part<T: Clone>(
 /// Of all data, most cycles first. They add up to what the machine did.
 pub fn histograms(outcome: &Outcome, origins: &Origins) -> Vec<Histogram> {
     let of_key = |key| Some(outcome.of_key(key)).filter(|counts| counts.accesses() > 0);
-    let mut found: Vec<Histogram> = by_part(origins, of_key, Counts::add)
+    let mut found: Vec<Histogram> = by_part(origins, &[], of_key, Counts::add)
         .into_iter()
-        .map(|Parts { data, part_bytes, extent_bytes, parts }| {
+        .map(|Parts { data, part_bytes, extent_bytes, parts, .. }| {
             let mut total = outcome.of_key(u32::MAX);
             parts.iter().for_each(|(_, counts)| total.add(counts));
             Histogram { data, part_bytes, extent_bytes, total, parts }

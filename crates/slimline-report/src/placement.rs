@@ -1,5 +1,7 @@
 //! Which data to place in a faster memory, as `slimline place` shows it.
 
+use std::ops;
+
 use serde::Serialize;
 use slimline_analyze::origins::Origins;
 use slimline_analyze::placement::{Choice, Placement, Range, Saved, placements};
@@ -116,10 +118,17 @@ fn name(choice: Choice) -> &'static str {
 
 impl PlacementReport {
     /// The report of this machine over one trace, for one of its memories with so much room.
-    pub fn new(trace: AccessTrace, outcome: &Outcome, origins: &Origins, memory: usize, room_bytes: u64) -> Self {
+    /// `extents` are those of keys.
+    pub fn new(
+        trace: AccessTrace,
+        outcome: &Outcome,
+        (origins, extents): (&Origins, &[ops::Range<u64>]),
+        memory: usize,
+        room_bytes: u64,
+    ) -> Self {
         let machine = outcome.machine();
         let cycles = outcome.total().cycles;
-        let found = placements(outcome, origins, memory, room_bytes);
+        let found = placements(outcome, origins, extents, memory, room_bytes);
         let share =
             |saved_cycles: u64| SavedShare { saved_cycles, saved_share: saved_cycles as f64 / cycles.max(1) as f64 };
         let saved = |saved: Saved| SavedRow { lines: saved.lines, share: share(saved.cycles) };

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod extents;
 pub mod interleave;
 pub mod locality;
 pub mod machine;

@@ -14,12 +14,15 @@
 //! On both sides of that price each group's range is one that is worth most at it. Where groups are led from the one to the
 //! other, one by one, until the next does not fit, what is placed and that next one alone save together as much as the
 //! bound or more: so the better of both saves at least half of what is possible. What room is left goes to what gains by it.
+//! Where that is not all that the bound allows, and the problem is not too large, the best of all choices is looked for
+//! ([`exact`]): as a rule it is found, and is the bound then.
 
+mod exact;
 mod ranges;
 
 use std::cmp::Reverse;
 use std::iter::Sum;
-use std::ops::{AddAssign, SubAssign};
+use std::ops::{self, AddAssign, SubAssign};
 
 use slimline_simulate::machine::{Machine, Memory};
 use slimline_simulate::simulation::Outcome;
@@ -149,8 +152,15 @@ pub struct Placements {
 }
 
 /// What living in `fast` would save of all data, if it had so much room; it is one of the machine's memories as
-/// [`check_memory`] wants it, and served nothing.
-pub fn placements(outcome: &Outcome, origins: &Origins, fast: usize, room_bytes: u64) -> Placements {
+/// [`check_memory`] wants it, and served nothing. `extents` are those of keys, in their order: without them variables take whole
+/// parts.
+pub fn placements(
+    outcome: &Outcome,
+    origins: &Origins,
+    extents: &[ops::Range<u64>],
+    fast: usize,
+    room_bytes: u64,
+) -> Placements {
     let machine = outcome.machine();
     let near = machine.memory_of_core();
     let saved = |key: u32| {
@@ -167,7 +177,7 @@ pub fn placements(outcome: &Outcome, origins: &Origins, fast: usize, room_bytes:
     };
     let mut candidates = Vec::new();
     let mut not_placeable = Saved::default();
-    for found in by_part(origins, saved, |sum, more| *sum += *more) {
+    for found in by_part(origins, extents, saved, |sum, more| *sum += *more) {
         match candidate(&found, origins) {
             Some(candidate) if candidate.parts.is_empty() => {}
             Some(candidate) => candidates.push(candidate),
@@ -222,7 +232,7 @@ fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
         DataKind::Variable if found.extent_bytes / MOST_SPREAD > found.parts.len() as u64 * found.part_bytes => {
             return None;
         }
-        DataKind::Variable => (found.extent_bytes, true),
+        DataKind::Variable => (found.extent_bytes.saturating_sub(found.beside_bytes.iter().sum()), true),
         DataKind::Unattributed => return None,
     };
     // Without parts nothing says how large it is.
@@ -230,9 +240,14 @@ fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
         return None;
     }
     // What is overlaid may reach beyond.
-    let end = |start: u64| if is_divisible { (start + found.part_bytes).min(bytes) } else { start + found.part_bytes };
+    let end = |end: u64| if is_divisible { end.min(bytes) } else { end };
+    let before = found.beside_bytes[0];
     let saving = found.parts.iter().filter(|(_, saved)| saved.cycles > 0);
-    let parts = saving.map(|&(start, saved)| Range { start, end: end(start), saved });
+    let parts = saving.map(|&(start, saved)| Range {
+        start: start.saturating_sub(before),
+        end: end((start + found.part_bytes).saturating_sub(before)),
+        saved,
+    });
     Some(Candidate { data: found.data, bytes, is_divisible, parts: parts.collect() })
 }
 
@@ -303,7 +318,7 @@ fn best(candidates: &[Candidate], room_bytes: u64) -> (Placement, u64) {
     };
     let all_cycles: u64 = candidates.iter().map(|data| data.saved().cycles).sum();
     let mut beyond = at(0.0);
-    let mut at_most = beyond.cycles() as f64;
+    let (mut at_most, mut its_price) = (beyond.cycles() as f64, 0.0);
     let mut found = beyond.clone();
     if beyond.bytes() > room_bytes {
         // At the upper price nothing is worth it.
@@ -312,7 +327,10 @@ fn best(candidates: &[Candidate], room_bytes: u64) -> (Placement, u64) {
         for _ in 0..HALVINGS {
             let price = low + (high - low) / 2.0;
             let ranges = at(price);
-            at_most = at_most.min(bound(&ranges, price));
+            let at_price = bound(&ranges, price);
+            if at_price < at_most {
+                (at_most, its_price) = (at_price, price);
+            }
             if ranges.bytes() <= room_bytes {
                 (high, found) = (price, ranges);
             } else {
@@ -322,10 +340,21 @@ fn best(candidates: &[Candidate], room_bytes: u64) -> (Placement, u64) {
         found = led_on(found, &beyond, room_bytes);
     }
     found.fill(candidates, room_bytes);
-    found.widen(candidates, room_bytes);
     // Cycles are whole.
-    let at_most = (at_most + LOST * all_cycles as f64).floor() as u64;
+    let mut at_most = (at_most + LOST * all_cycles as f64).floor() as u64;
+    if at_most > found.cycles()
+        && let Some(better) = exact::best(candidates, room_bytes, its_price, found.cycles())
+    {
+        found = better.unwrap_or(found);
+        at_most = found.cycles();
+    }
+    found.widen(candidates, room_bytes);
     (found.placement(), at_most.max(found.cycles()))
+}
+
+/// What a range saves beyond the price of its room, in cycles a byte.
+fn worth(range: &Range, price: f64) -> f64 {
+    range.saved.cycles as f64 - price * range.bytes() as f64
 }
 
 /// From ranges that fit to those of a lower price that do not, group by group, as far as they fit, or the first alone that

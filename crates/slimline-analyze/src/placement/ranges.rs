@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Candidate, Range, Saved};
+use super::{Candidate, Range, Saved, worth};
 
 impl Candidate {
     /// All of it.
@@ -23,8 +23,7 @@ impl Candidate {
     /// these are kept in a queue, least first.
     pub(super) fn worth_most(&self, price: f64, room_bytes: u64) -> Option<Range> {
         if !self.is_divisible {
-            let worth = |whole: &Range| whole.saved.cycles as f64 - price * whole.bytes() as f64;
-            return Some(self.whole()).filter(|whole| whole.bytes() <= room_bytes && worth(whole) > 0.0);
+            return Some(self.whole()).filter(|whole| whole.bytes() <= room_bytes && worth(whole, price) > 0.0);
         }
         let mut best: Option<(f64, Range)> = None;
         // What was saved before the part, as a sum and with its start paid.
@@ -132,11 +131,10 @@ mod tests {
             let fitting: Vec<&Range> = ranges.iter().filter(|range| range.bytes() <= bytes).collect();
             let most = fitting.iter().map(|range| range.saved.cycles).max().unwrap_or(0);
             prop_assert_eq!(data.best_within(bytes).map_or(0, |range| range.saved.cycles), most);
-            let worth = |range: &Range| range.saved.cycles as f64 - price * range.bytes() as f64;
-            let most = fitting.iter().map(|range| worth(range)).fold(0.0, f64::max);
+            let most = fitting.iter().map(|range| super::super::worth(range, price)).fold(0.0, f64::max);
             let found = data.worth_most(price, bytes);
             prop_assert!(found.is_none_or(|range| range.bytes() <= bytes && data.range_at(range.start, range.bytes()) == range));
-            let found = found.as_ref().map_or(0.0, worth);
+            let found = found.as_ref().map_or(0.0, |range| super::super::worth(range, price));
             prop_assert!((found - most).abs() < 1e-6, "{} {}", found, most);
             // The same windows, part by part.
             let window = bytes.min(data.bytes);

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::origins::{Data, Names};
 
 /// Of parts of ten bytes.
 pub(super) fn candidate(is_divisible: bool, bytes: u64, cycles: &[(u64, u64)]) -> Candidate {
@@ -113,19 +114,21 @@ fn brute_force(candidates: &[Candidate], room: u64) -> u64 {
 
 proptest! {
     #[test]
-    fn the_best_is_between_all_choices_and_the_bound(data in candidates(4), room in 1_u64..150) {
+    fn the_best_is_the_best_of_all_choices(data in candidates(4), room in 1_u64..150) {
         let most = brute_force(&data, room);
         let mut sorted = data;
         sorted.sort_by_key(|data| Reverse(data.saved().cycles));
         let placements = choose(sorted, Saved::default(), room);
         let cycles = chosen(&placements);
         let best = cycles[6].unwrap();
-        prop_assert!(best <= most && most <= placements.at_most_cycles, "{} {} {}", best, most, placements.at_most_cycles);
+        prop_assert_eq!((best, placements.at_most_cycles), (most, most));
         prop_assert!(cycles.iter().flatten().all(|&other| other <= best));
         for (_, placement) in &placements.choices {
             prop_assert!(placement.as_ref().is_none_or(|placement| placement.bytes() <= room));
         }
-        prop_assert!(best * 2 >= most, "{} of {}", best, most);
+        // What stands where there are too many choices.
+        let whole = whole(&placements.candidates, room).saved().cycles;
+        prop_assert!(whole <= best);
     }
 }
 
@@ -177,26 +180,54 @@ fn memories_are_checked() {
     assert_eq!((fast_memory(&transferring), fast_memory(&machine(main, ""))), (None, None));
 }
 
-/// The worst case above is rare, though a part is up to all of the room here: of a thousand problems one cycle in 90 is missed.
+/// Two of three that fit by twos: neither by what they save a byte nor the hottest first.
 #[test]
-fn the_best_is_near_what_is_possible() {
+fn two_whole_items_are_found() {
+    let items =
+        [candidate(false, 70, &[(0, 300)]), candidate(false, 51, &[(0, 226)]), candidate(false, 49, &[(0, 224)])];
+    let (found, at_most) = best(&items, 100);
+    assert_eq!((found.saved().cycles, at_most), (450, 450));
+    let numbers: Vec<usize> = found.placed.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [1, 2]);
+}
+
+/// Hundreds of blocks of a thousand sizes, more than all choices of which could be kept.
+#[test]
+fn large_problems_have_an_answer() {
     let mut random = 88_172_645_463_325_252_u64;
     let mut next = |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    let (mut found, mut possible) = (0, 0);
-    for _ in 0..1000 {
-        let mut data: Vec<Candidate> = (0..3)
-            .map(|_| {
-                let parts: Vec<(u64, u64)> = (0..5).map(|part| (part * 10, next(100))).collect();
-                candidate(next(2) == 0, 50, &parts)
-            })
-            .collect();
-        let room = 10 + next(100);
-        possible += brute_force(&data, room);
-        data.sort_by_key(|data| Reverse(data.saved().cycles));
-        found += best(&data, room).0.saved().cycles;
-    }
-    assert!(found * 100 >= possible * 98, "{found} of {possible}");
+    let mut data: Vec<Candidate> = (0..400)
+        .map(|_| {
+            let parts: Vec<(u64, u64)> = (0..5).map(|part| (part * 10, next(100_000))).collect();
+            Candidate { bytes: 1000 + next(100_000), ..candidate(false, 50, &parts) }
+        })
+        .collect();
+    data.sort_by_key(|data| Reverse(data.saved().cycles));
+    let (found, at_most) = best(&data, 5_000_000);
+    let saved = found.saved().cycles;
+    assert!(
+        found.bytes() <= 5_000_000 && saved <= at_most && saved as f64 > at_most as f64 * 0.999,
+        "{saved} {at_most}"
+    );
+    assert!(whole(&data, 5_000_000).saved().cycles <= saved);
+}
+
+/// A variable of 500 bytes from 20 bytes behind a line's beginning: nine lines, and the room for 500 bytes is enough.
+#[test]
+fn variables_need_what_was_accessed_of_them() {
+    let saved = |n: u64| Saved { lines: 1, cycles: n };
+    let parts: Vec<(u64, Saved)> = (0..9).map(|n| (n * 64, saved(n + 1))).collect();
+    let mut found = Parts { data: 0, part_bytes: 64, extent_bytes: 9 * 64, beside_bytes: [20, 56], parts };
+    let data = vec![Data { kind: DataKind::Variable, name: "items".to_owned(), ..Data::default() }];
+    let origins = Origins::new(Vec::new(), data, Names::default(), Vec::new());
+    let items = super::candidate(&found, &origins).unwrap();
+    let ends: Vec<(u64, u64)> = items.parts.iter().map(|part| (part.start, part.end)).collect();
+    assert_eq!((items.bytes, ends[0], ends[1], ends[8]), (500, (0, 44), (44, 108), (492, 500)));
+    let (placed, _) = best(&[items.clone(), items], 1000);
+    assert_eq!((placed.saved().cycles, placed.bytes()), (90, 1000));
+    found.beside_bytes = [0; 2];
+    assert_eq!(super::candidate(&found, &origins).unwrap().bytes, 576);
 }

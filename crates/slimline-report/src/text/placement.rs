@@ -207,14 +207,14 @@ mod tests {
         let mut simulation = Simulation::new(&Machine::parse(machine).unwrap(), &Options::default()).unwrap();
         simulation.take(&a_run::in_parts(a_run::accesses()));
         let outcome = simulation.finish();
-        let report = PlacementReport::new(a_run::trace(), &outcome, &a_run::origins_in_parts(), 1, 256);
+        let report = PlacementReport::new(a_run::trace(), &outcome, (&a_run::origins_in_parts(), &[]), 1, 256);
         let mut out = String::new();
         placement(&mut out, &report, 2).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
         let of_data: u64 = report.data.iter().map(|row| row.saved.lines).sum();
         assert_eq!(of_data + report.not_placeable.lines, report.in_all.lines);
 
-        let nothing = PlacementReport::new(a_run::trace(), &outcome, &a_run::origins_in_parts(), 0, 256);
+        let nothing = PlacementReport::new(a_run::trace(), &outcome, (&a_run::origins_in_parts(), &[]), 0, 256);
         let mut out = String::new();
         placement(&mut out, &nothing, 2).unwrap();
         assert!(out.ends_with("slower than main: nothing to place\n"), "{out}");

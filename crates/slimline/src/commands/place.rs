@@ -4,6 +4,7 @@ use anyhow::{Context, Error, bail};
 use slimline_analyze::placement::{check_memory, fast_memory};
 use slimline_report::placement::PlacementReport;
 use slimline_report::text;
+use slimline_simulate::extents::Extents;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::simulation::Options;
 
@@ -28,13 +29,15 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
         );
     }
     let mut simulation = simulation(&machine, &options.machine, &Options::default())?;
-    let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
+    let mut extents = Extents::handing_on(&mut simulation);
+    let read = accesses::read_with_parts(&options.input, options.part, &mut extents)?;
+    let extents = extents.finish();
     let outcome = simulation.finish();
     let already = outcome.total().served_by_memory[memory];
     if already > 0 {
         bail!("{}: {name} serves {already} lines as it is, since the others are full", of_machine());
     }
-    let report = PlacementReport::new(read.trace, &outcome, &read.origins, memory, room);
+    let report = PlacementReport::new(read.trace, &outcome, (&read.origins, &extents), memory, room);
     show(options.format, || report.json(), |out| text::placement(out, &report, options.rows))?;
     Ok(read.ended.status())
 }

@@ -1,0 +1,65 @@
+//! From which address to which accesses reach, by key.
+
+use std::ops::Range;
+
+use crate::access::{Access, AccessKind, Consumer};
+
+/// Of a key without accesses: any is before and behind.
+const NOWHERE: Range<u64> = Range { start: u64::MAX, end: 0 };
+
+/// Hands accesses on, and keeps how far those of each key reach.
+pub struct Extents<'a> {
+    to: &'a mut dyn Consumer,
+    of_key: Vec<Range<u64>>,
+}
+
+impl<'a> Extents<'a> {
+    /// Nothing was accessed yet.
+    pub fn handing_on(to: &'a mut dyn Consumer) -> Self {
+        Self { to, of_key: Vec::new() }
+    }
+
+    /// By key: the first address, and that behind the last; an empty range where there was no access.
+    pub fn finish(self) -> Vec<Range<u64>> {
+        self.of_key
+    }
+}
+
+impl Consumer for Extents<'_> {
+    fn take(&mut self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
+            let key = access.key as usize;
+            if key >= self.of_key.len() {
+                self.of_key.resize(key + 1, NOWHERE);
+            }
+            let reach = &mut self.of_key[key];
+            reach.start = reach.start.min(access.address);
+            reach.end = reach.end.max(access.address.saturating_add(access.bytes.into()));
+        }
+        self.to.take(accesses);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Count(usize);
+
+    impl Consumer for Count {
+        fn take(&mut self, accesses: &[Access]) {
+            self.0 += accesses.len();
+        }
+    }
+
+    #[test]
+    fn keys_reach_from_the_first_to_the_last() {
+        let mut count = Count(0);
+        let access = |key, kind, address| Access { address, key, bytes: 8, thread: 0, kind };
+        let mut extents = Extents::handing_on(&mut count);
+        extents.take(&[access(2, AccessKind::Load, 100), access(0, AccessKind::Store, 20)]);
+        extents.take(&[access(2, AccessKind::Modify, 60), access(2, AccessKind::Fetch, 8)]);
+        let found = extents.finish();
+        assert_eq!((found[2].clone(), found[0].clone(), found[1].is_empty(), count.0), (60..108, 20..28, true, 4));
+    }
+}
