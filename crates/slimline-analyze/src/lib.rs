@@ -45,3 +45,4 @@ pub mod streams;
 pub mod stride;
 pub mod structure;
 pub mod threads;
+mod unrolled;

@@ -6,11 +6,15 @@
 //! ([`exchange`]). What was observed lies between the replay with empty caches and the one behind it, which says how much
 //! of each counts. A change that the replay does not confirm is not told.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
+use slimline_simulate::access::AccessKind;
 use slimline_simulate::locality::exchange::{self, Order, Stream, Times};
-use slimline_simulate::locality::{KeyLocality, LocalityFindings, Walk};
+use slimline_simulate::locality::{Costs, LocalityFindings, Walk};
 
 use crate::origins::Origins;
+use crate::unrolled::spacing;
 
 /// Part of an instruction's accesses that must be of its walk.
 const REGULAR: f64 = 0.75;
@@ -97,18 +101,38 @@ impl NestWalk {
     }
 }
 
-/// One instruction of one thread that walks.
-struct Walker<'a> {
+/// One instruction of one thread that walks, or all copies of it.
+struct Walker {
     key: u32,
     thread: u32,
     walk: Walk,
-    locality: &'a KeyLocality,
+    costs: Costs,
+    bytes: u32,
+    kind: AccessKind,
 }
 
-impl Walker<'_> {
+impl Walker {
     fn stream(&self) -> Stream {
         let Walk { start, inner_bytes, outer_bytes, .. } = self.walk;
-        Stream { start, inner_bytes, outer_bytes, bytes: self.locality.bytes, kind: self.locality.kind }
+        Stream { start, inner_bytes, outer_bytes, bytes: self.bytes, kind: self.kind }
+    }
+
+    /// One instruction of all copies of it, which come in this order; None where they are none.
+    fn of_copies(copies: &[Self]) -> Option<Self> {
+        let starts: Vec<u64> = copies.iter().map(|copy| copy.walk.start).collect();
+        let first = copies.first()?;
+        let inner_bytes = spacing(first.walk.inner_bytes, &starts)?;
+        let mut costs = Costs::default();
+        copies.iter().for_each(|copy| costs.add(&copy.costs));
+        let sum = |of: fn(&Walk) -> u64| copies.iter().map(|copy| of(&copy.walk)).sum();
+        let walk = Walk {
+            inner_bytes,
+            accesses: sum(|walk| walk.accesses),
+            longest: sum(|walk| walk.longest),
+            ends: copies.iter().map(|copy| copy.walk.ends).max()?,
+            ..first.walk
+        };
+        Some(Self { walk, costs, ..*first })
     }
 
     /// Whether it passes over neighbors on its line that it comes back for.
@@ -136,8 +160,8 @@ impl Walker<'_> {
             outer_bytes: self.walk.outer_bytes,
             inner_times: self.walk.inner(),
             outer_times: self.walk.outer(),
-            accesses: self.locality.costs.count,
-            cycles: self.locality.costs.cycles,
+            accesses: self.costs.count,
+            cycles: self.costs.cycles,
             change,
         }
     }
@@ -145,19 +169,21 @@ impl Walker<'_> {
 
 /// What to change about loops, most cycles saved first.
 pub fn nest_walks(found: &LocalityFindings, origins: &Origins) -> Vec<NestWalk> {
-    let walkers: Vec<Walker<'_>> = (0..)
+    let walkers: Vec<Walker> = (0..)
         .zip(&found.keys)
         .filter_map(|(key, locality)| {
             let accesses = locality.strides.total() + 1;
             let walk = locality.walks.main().filter(|walk| walk.accesses as f64 >= accesses as f64 * REGULAR)?;
-            Some(Walker { key, thread: origins.of(key).thread, walk, locality })
+            let (costs, bytes, kind) = (locality.costs, locality.bytes, locality.kind);
+            Some(Walker { key, thread: origins.of(key).thread, walk, costs, bytes, kind })
         })
         .collect();
+    let walkers = without_copies(walkers, origins);
     let line_bytes = u64::from(found.machine.line_bytes());
     let mut rows: Vec<NestWalk> = walkers.iter().filter_map(|walker| go_on(walker, origins)).collect();
     let mut nests: FxHashMap<Vec<u32>, Option<Vec<Change>>> = FxHashMap::default();
     for leading in walkers.iter().filter(|walker| walker.is_against(line_bytes)) {
-        let mut nest: Vec<&Walker<'_>> = walkers.iter().filter(|walker| walker.is_in_loop_of(leading)).collect();
+        let mut nest: Vec<&Walker> = walkers.iter().filter(|walker| walker.is_in_loop_of(leading)).collect();
         nest.sort_by_key(|walker| (walker.walk.begins, walker.key));
         let keys: Vec<u32> = nest.iter().map(|walker| walker.key).collect();
         let place = keys.iter().position(|&key| key == leading.key);
@@ -167,6 +193,30 @@ pub fn nest_walks(found: &LocalityFindings, origins: &Origins) -> Vec<NestWalk> 
         }
     }
     merged(rows, origins)
+}
+
+/// Copies of an instruction, as an unrolled loop has them, as one.
+fn without_copies(walkers: Vec<Walker>, origins: &Origins) -> Vec<Walker> {
+    let mut alike: BTreeMap<_, Vec<Walker>> = BTreeMap::new();
+    for walker in walkers {
+        let Walk { inner_bytes, outer_bytes, .. } = walker.walk;
+        let of_source = origins.of(walker.key).place_in_source();
+        let of_loop = (of_source, inner_bytes, outer_bytes, walker.bytes, walker.kind.stores());
+        alike.entry(of_loop).or_default().push(walker);
+    }
+    let mut all: Vec<Walker> = Vec::new();
+    for ((_, inner_bytes, ..), mut copies) in alike {
+        copies.sort_by_key(|copy| copy.walk.start);
+        if inner_bytes < 0 {
+            copies.reverse();
+        }
+        match Walker::of_copies(&copies) {
+            Some(one) => all.push(one),
+            None => all.append(&mut copies),
+        }
+    }
+    all.sort_by_key(|walker| walker.key);
+    all
 }
 
 /// The sums of what one line of code does to one group of data in one way.
@@ -192,14 +242,14 @@ fn merged(rows: Vec<NestWalk>, origins: &Origins) -> Vec<NestWalk> {
 }
 
 /// What an exchange makes of each access of a nest; nothing where it makes little of all together.
-fn interchange(found: &LocalityFindings, leading: &Walker<'_>, nest: &[&Walker<'_>]) -> Option<Vec<Change>> {
+fn interchange(found: &LocalityFindings, leading: &Walker, nest: &[&Walker]) -> Option<Vec<Change>> {
     let streams: Vec<Stream> = nest.iter().map(|walker| walker.stream()).collect();
     let times = Times { inner: leading.walk.inner().round() as u64, outer: leading.walk.outer().round() as u64 };
     let replay = |order| exchange::cycles(&found.machine, &streams, times, order).ok();
     let (now, then) = (replay(Order::Now)?, replay(Order::Exchanged)?);
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let cycles: u64 = nest.iter().map(|walker| walker.locality.costs.cycles).sum();
-    let count: u64 = nest.iter().map(|walker| walker.locality.costs.count).sum();
+    let cycles: u64 = nest.iter().map(|walker| walker.costs.cycles).sum();
+    let count: u64 = nest.iter().map(|walker| walker.costs.count).sum();
     let observed = cycles as f64 / count as f64;
     let (cold, warm) = (mean(&now.cold), mean(&now.warm));
     let part = if cold > warm { ((observed - warm) / (cold - warm)).clamp(0.0, 1.0) } else { 1.0 };
@@ -215,7 +265,7 @@ fn interchange(found: &LocalityFindings, leading: &Walker<'_>, nest: &[&Walker<'
 }
 
 /// Searches that need not begin again.
-fn go_on(walker: &Walker<'_>, origins: &Origins) -> Option<NestWalk> {
+fn go_on(walker: &Walker, origins: &Origins) -> Option<NestWalk> {
     let Walk { inner_bytes, outer_bytes, accesses, runs, passes, longest, shorter, uneven, .. } = walker.walk;
     // Each looks again at where the one before ended.
     let left = longest + runs - passes;
@@ -227,7 +277,7 @@ fn go_on(walker: &Walker<'_>, origins: &Origins) -> Option<NestWalk> {
         && left * 2 <= accesses;
     is_search.then(|| {
         let part = left as f64 / accesses as f64;
-        let accesses = (walker.locality.costs.count as f64 * part).round() as u64;
+        let accesses = (walker.costs.count as f64 * part).round() as u64;
         walker.row(origins, Change::GoOn { accesses })
     })
 }
@@ -264,10 +314,12 @@ mod tests {
         let lines = ["a.c:1", "a.c:2", "a.c:3"].map(|line| names.number(line));
         let key = |key: u32| {
             let thread = u32::from(key == 3);
+            // The last one is a copy of the first.
+            let key = key % 4;
             Origin { data: key % 3, line: lines[key as usize % 3], thread, accesses: 1, ..Origin::default() }
         };
         let threads = [1, 2].map(|tid| Thread { process: 0, tid });
-        let origins = Origins::new((0..4).map(key).collect(), vec![Data::default(); 3], names, threads.to_vec());
+        let origins = Origins::new((0..5).map(key).collect(), vec![Data::default(); 3], names, threads.to_vec());
         nest_walks(&locality.finish().unwrap(), &origins)
     }
 
@@ -302,6 +354,17 @@ mod tests {
         // Two threads' are one line of code's.
         let [both] = walks(columns(0).chain(columns(3)))[..] else { panic!() };
         assert_eq!((both.accesses, both.inner_times), (256, 8.0));
+    }
+
+    #[test]
+    fn an_unrolled_loop_is_as_it_was_written() {
+        // By two rows at a time: keys 0 and 4 are copies, of one line.
+        let unrolled =
+            (0..16).flat_map(|column| (0..8).map(move |row| (row % 2 * 4, u64::from(row) * 128 + column * 8)));
+        let [of_copies] = walks(unrolled)[..] else { panic!() };
+        let [plain] = walks(columns(0))[..] else { panic!() };
+        assert_eq!((of_copies.inner_bytes, of_copies.inner_times, of_copies.outer_times), (128, 8.0, 16.0));
+        assert_eq!(of_copies, plain);
     }
 
     #[test]

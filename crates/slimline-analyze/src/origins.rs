@@ -71,6 +71,13 @@ pub struct Origin {
     pub accesses: u64,
 }
 
+impl Origin {
+    /// What is the same for all copies of an instruction that the compiler made: thread, data, member and place in the source.
+    pub(crate) fn place_in_source(&self) -> [u32; 7] {
+        [self.thread, self.data, self.variable, self.field, self.function, self.line, self.called_at]
+    }
+}
+
 /// What data is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataKind {

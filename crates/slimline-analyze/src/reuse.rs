@@ -2,12 +2,14 @@
 //! others used.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use slimline_simulate::locality::{Cause, Costs, KeyLocality, LocalityFindings};
+use slimline_simulate::locality::{Cause, Costs, KeyLocality, LocalityFindings, Strides};
 
 use crate::nests::{NestWalk, nest_walks, of_data as nests_of};
 use crate::origins::{By, Origins};
+use crate::unrolled::spacing;
 
 /// Data waits where at least this share of its cycles is beyond those of hits in the first level.
 const WAITS: f64 = 0.1;
@@ -22,16 +24,47 @@ pub struct Reuse {
 }
 
 impl Reuse {
-    fn of<'a>(keys: impl IntoIterator<Item = &'a KeyLocality>) -> Self {
-        let mut sum = KeyLocality::default();
-        for key in keys {
+    fn of<'a>(keys: impl IntoIterator<Item = (u32, &'a KeyLocality)>, origins: &Origins) -> Self {
+        let keys: Vec<(u32, &KeyLocality)> = keys.into_iter().collect();
+        let mut sum = KeyLocality { strides: strides(&keys, origins), ..KeyLocality::default() };
+        for (_, key) in keys {
             sum.costs.add(&key.costs);
             sum.near += key.near;
             sum.histogram.merge(&key.histogram);
-            sum.strides.merge(&key.strides);
         }
         Self { cause: main_cause(&sum.costs), locality: sum }
     }
+}
+
+/// Strides of all keys; those of the copies that an unrolled loop has of an instruction as of that one.
+fn strides(keys: &[(u32, &KeyLocality)], origins: &Origins) -> Strides {
+    let mut sum = Strides::default();
+    let mut alike: BTreeMap<_, Vec<(u64, &Strides)>> = BTreeMap::new();
+    for &(key, locality) in keys {
+        let stride = locality.strides.most_frequent().first().map_or(0, |stride| stride.bytes);
+        match locality.strides.first() {
+            // Nobody knows of which instruction keys are without origins.
+            Some((address, bytes)) if stride != 0 && !origins.is_empty() => {
+                let of_source = origins.of(key).place_in_source();
+                let of_loop = (of_source, stride, bytes, locality.kind.stores());
+                alike.entry(of_loop).or_default().push((address, &locality.strides));
+            }
+            _ => sum.merge(&locality.strides),
+        }
+    }
+    for ((_, stride, ..), mut copies) in alike {
+        copies.sort_by_key(|(address, _)| *address);
+        if stride < 0 {
+            copies.reverse();
+        }
+        let starts: Vec<u64> = copies.iter().map(|(address, _)| *address).collect();
+        let of_copies: Vec<&Strides> = copies.iter().map(|(_, strides)| *strides).collect();
+        match spacing(stride, &starts) {
+            Some(spacing) => sum.merge(&Strides::of_copies(&of_copies, stride, spacing)),
+            None => of_copies.into_iter().for_each(|strides| sum.merge(strides)),
+        }
+    }
+    sum
 }
 
 /// What these accesses wait for most; none where they hardly wait.
@@ -76,7 +109,7 @@ pub struct ReuseFindings {
 
 /// Sums up by data.
 pub fn findings(found: &LocalityFindings, origins: &Origins) -> ReuseFindings {
-    let total = Reuse::of(&found.keys);
+    let total = Reuse::of((0..).zip(&found.keys), origins);
     if origins.is_empty() {
         return ReuseFindings { total, data: Vec::new() };
     }
@@ -96,9 +129,9 @@ pub fn findings(found: &LocalityFindings, origins: &Origins) -> ReuseFindings {
     for ((data, before, line), costs) in pairs {
         of_data.entry(data).or_default().push(LinePair { before, line, costs });
     }
-    let mut keys: FxHashMap<u32, Vec<&KeyLocality>> = FxHashMap::default();
+    let mut keys: FxHashMap<u32, Vec<(u32, &KeyLocality)>> = FxHashMap::default();
     for (key, locality) in (0..).zip(&found.keys).filter(|(_, locality)| locality.costs.count > 0) {
-        keys.entry(origins.number(key, By::Data)).or_default().push(locality);
+        keys.entry(origins.number(key, By::Data)).or_default().push((key, locality));
     }
     let walks = nest_walks(found, origins);
     let mut data: Vec<DataReuse> = keys
@@ -107,7 +140,7 @@ pub fn findings(found: &LocalityFindings, origins: &Origins) -> ReuseFindings {
             let mut pairs = of_data.remove(&data).unwrap_or_default();
             let name = |line: Option<u32>| line.map(|line| origins.name(line));
             pairs.sort_by_key(|pair| (Reverse(pair.costs.cycles), name(pair.before), name(Some(pair.line))));
-            DataReuse { data, reuse: Reuse::of(keys), pairs, walks: nests_of(&walks, data).copied().collect() }
+            DataReuse { data, reuse: Reuse::of(keys, origins), pairs, walks: nests_of(&walks, data).copied().collect() }
         })
         .collect();
     data.sort_by_key(|data| (Reverse(data.reuse.locality.costs.cycles), data.data));

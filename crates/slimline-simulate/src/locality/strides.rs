@@ -6,6 +6,7 @@ const MOST: usize = 32;
 /// Strides between consecutive accesses of one key.
 #[derive(Clone, Debug, Default)]
 pub struct Strides {
+    first: Option<u64>,
     last: Option<u64>,
     bytes: u32,
     /// The stride that goes on, and how often.
@@ -26,7 +27,7 @@ pub struct Stride {
 impl Strides {
     pub(super) fn add(&mut self, address: u64, bytes: u32) {
         let Some(last) = self.last.replace(address) else {
-            self.bytes = bytes;
+            (self.first, self.bytes) = (Some(address), bytes);
             return;
         };
         let stride = address.wrapping_sub(last).cast_signed();
@@ -51,6 +52,27 @@ impl Strides {
         self.bytes = self.bytes.max(other.bytes);
         self.others += other.others;
         other.counts.iter().chain([&other.run]).for_each(|&stride| self.note(stride));
+    }
+
+    /// Address and bytes of the first access.
+    pub fn first(&self) -> Option<(u64, u32)> {
+        self.first.map(|address| (address, self.bytes))
+    }
+
+    /// The strides of several instructions that are copies of one, as an unrolled loop has them: each goes by `stride`, the next
+    /// one is `spacing` behind it, and once all had their turn the first one follows again. Together they are one that goes by
+    /// `spacing`. Where they begin elsewhere the first one says from where to where.
+    pub fn of_copies(copies: &[&Self], stride: i64, spacing: i64) -> Self {
+        let Some(one) = copies.first() else { return Self::default() };
+        let last_is_behind = spacing.wrapping_mul(copies.len() as i64 - 1);
+        let accesses: u64 = copies.iter().map(|copy| copy.total() + 1).sum();
+        let mut all = Self { first: one.first, last: one.last, bytes: one.bytes, ..Self::default() };
+        for Stride { bytes, count } in one.most_frequent().into_iter().filter(|other| other.bytes != stride) {
+            all.note((bytes.wrapping_sub(last_is_behind), count));
+        }
+        all.others += one.others;
+        all.note((spacing, (accesses - 1).saturating_sub(all.total())));
+        all
     }
 
     /// All strides.
@@ -96,6 +118,24 @@ mod tests {
         other.merge(&strides);
         assert_eq!(told(&other), [(8, 27), (-40, 2), (928, 2)]);
         assert_eq!((other.total(), Strides::default().total()), (31, 0));
+    }
+
+    #[test]
+    fn copies_are_one() {
+        // Elements of 64 bytes, by four at a time, 40 of them three times over; once as a loop that is not unrolled.
+        let (mut copies, mut plain) = (vec![Strides::default(); 4], Strides::default());
+        for element in (0..3).flat_map(|_| 0..40) {
+            copies[element as usize % 4].add(element * 64, 8);
+            plain.add(element * 64, 8);
+        }
+        let told = |strides: &Strides| {
+            strides.most_frequent().iter().map(|stride| (stride.bytes, stride.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&copies[1]), [(256, 27), (-2304, 2)]);
+        let copies: Vec<&Strides> = copies.iter().collect();
+        let joined = Strides::of_copies(&copies, 256, 64);
+        assert_eq!(told(&joined), [(64, 117), (-2496, 2)]);
+        assert_eq!((told(&plain), joined.total(), joined.first()), (told(&joined), 119, Some((0, 8))));
     }
 
     #[test]

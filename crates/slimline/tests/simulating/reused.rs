@@ -101,3 +101,41 @@ fn distances_are_those_of_the_definition() {
         assert!((least - beyond..=most + beyond).contains(&exact["ratio"].as_f64().unwrap()), "{exact} {sampled}");
     }
 }
+
+/// Elements of 64 bytes, walked by a loop that the compiler unrolls four times, forwards and backwards.
+const UNROLLED: &str = r#"
+#include <stdlib.h>
+struct element { volatile long x, y, rest[6]; };
+enum { N = 1024 };
+__attribute__((noinline)) static long forwards(struct element *a, int n) {
+    long sum = 0;
+#pragma clang loop unroll_count(4)
+    for (int i = 0; i < n; i++) sum += a[i].x + a[i].y;
+    return sum;
+}
+__attribute__((noinline)) static void backwards(struct element *b, int n) {
+#pragma clang loop unroll_count(4)
+    for (int i = n - 1; i >= 0; i--) b[i].y = i;
+}
+int main(void) {
+    struct element *a = aligned_alloc(64, N * sizeof *a), *b = aligned_alloc(64, N * sizeof *b);
+    for (int pass = 0; pass < 3; pass++) {
+        forwards(a, N);
+        backwards(b, N);
+    }
+    free(a);
+    free(b);
+    return 0;
+}
+"#;
+
+#[test]
+fn unrolled_loops_have_the_strides_that_were_written() {
+    let directory = traced(UNROLLED);
+    let report = json(directory.path(), &["reuse", "run.trace", "--machine", "full.toml"]);
+    for (name, stride) in [("a", 64), ("b", -64)] {
+        let strides = named(&report["data"], name)["simulated"]["strides"].as_array().unwrap();
+        assert_eq!(strides[0]["bytes"], stride, "{name}: {strides:?}");
+        assert!(strides[0]["share"].as_f64().unwrap() > 0.99, "{name}: {strides:?}");
+    }
+}
