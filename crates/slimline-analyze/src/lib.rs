@@ -35,6 +35,7 @@ pub mod placement;
 pub mod places;
 pub mod quality;
 pub mod reuse;
+pub mod sampled_sharing;
 mod sequences;
 pub mod service;
 pub mod share;

@@ -105,6 +105,58 @@ fn wilson(share: f64, n: f64) -> (f64, f64) {
     ((middle - reach).clamp(0.0, share), (middle + reach).clamp(share, 1.0))
 }
 
+/// Sums over clusters, as bursts are of accesses: of each how large it is, and how much of it belongs here. Integers, as in
+/// [`Tally`].
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Clusters {
+    parts: u64,
+    squares: u128,
+    products: u128,
+}
+
+/// The same of all of them.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Wholes {
+    /// Clusters.
+    pub(crate) count: u64,
+    /// Their sizes.
+    pub(crate) sizes: u64,
+    squares: u128,
+}
+
+impl Wholes {
+    pub(crate) fn add(&mut self, size: u64) {
+        self.count += u64::from(size > 0);
+        self.sizes += size;
+        self.squares += u128::from(size).pow(2);
+    }
+}
+
+impl Clusters {
+    /// Takes in a cluster of which a part belongs here; those of which none does need not be.
+    pub(crate) fn add(&mut self, part: u64, size: u64) {
+        self.parts += part;
+        self.squares += u128::from(part).pow(2);
+        self.products += u128::from(part) * u128::from(size);
+    }
+
+    /// The share of the whole with its interval: what is of one cluster is alike, so it counts for as many independent ones as
+    /// have the variance that the ratio of the sums has (Cochran 1977, "Sampling Techniques", 6.4 and 9A), and no more than
+    /// there are clusters.
+    pub(crate) fn share_of(&self, all: &Wholes) -> Share {
+        if all.sizes == 0 {
+            return Share { high: 1.0, ..Share::default() };
+        }
+        let (n, sizes) = (all.count as f64, all.sizes as f64);
+        let value = self.parts as f64 / sizes;
+        let residues = self.squares as f64 - 2.0 * value * self.products as f64 + value * value * all.squares as f64;
+        let variance = n / (n - 1.0).max(1.0) * residues.max(0.0) / (sizes * sizes);
+        let independent = if variance > 0.0 { value * (1.0 - value) / variance } else { n };
+        let (low, high) = wilson(value, independent.min(n));
+        Share { value, low, high, samples: all.count }
+    }
+}
+
 /// The 95 % interval of a share that parts of the evidence have each for themselves, given as (part, whole) each: that of
 /// their mean (Student's t), around the share that all of them have together. Parts that saw nothing are left out; with
 /// fewer than four nothing is known.
@@ -167,6 +219,21 @@ mod tests {
         assert_eq!(seen.value, inferred.value);
         // As 10 of 50: the textbook's interval is 0.1124 to 0.3304.
         assert!((inferred.low - 0.1124).abs() < 5e-5 && (inferred.high - 0.3304).abs() < 5e-5, "{inferred:?}");
+    }
+
+    #[test]
+    fn what_is_of_one_cluster_counts_once() {
+        // 100 clusters of ten; of 20 all is part: as 20 of 100.
+        let (mut all, mut part, mut spread) = (Wholes::default(), Clusters::default(), Clusters::default());
+        (0..100).for_each(|_| all.add(10));
+        (0..20).for_each(|_| part.add(10, 10));
+        let share = part.share_of(&all);
+        // 99 for 100, as the variance is estimated: the textbook's interval of 20 of 100 is 0.1334 to 0.2888.
+        assert!((share.low - 0.1334).abs() < 1e-3 && (share.high - 0.2888).abs() < 1e-3, "{share:?}");
+        // Two of each: nothing varies, and so it is as sure as one of 100 can be.
+        (0..100).for_each(|_| spread.add(2, 10));
+        assert_eq!((spread.share_of(&all).value, spread.share_of(&all).low), (0.2, wilson(0.2, 100.0).0));
+        assert_eq!(Clusters::default().share_of(&Wholes::default()).high, 1.0);
     }
 
     #[test]

@@ -20,7 +20,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use slimline_simulate::sharing::{Between, Part, SharedLine, SharedLines, Uses};
+use slimline_simulate::sharing::{Between, Part, SharedLine, Uses};
 
 use crate::origins::Origins;
 
@@ -31,12 +31,29 @@ pub const LEAST_HAND_OVERS: u64 = 3;
 pub const LEAST_SHARE: u64 = 1000;
 /// Of all times that a line went between two threads, a kind that is less than one of so many is an exception.
 const LEAST_OF_KIND: u64 = 100;
+/// A line that comes from another core takes about as long as so many hits.
+const HITS_OF_A_TRANSFER: u64 = 100;
+/// What costs a smaller part of all is told, but nothing is to be changed for it.
+pub const LEAST_COST: f64 = 0.005;
+/// Of the accesses to what threads add to, those that only load or only store are at most one of so many.
+const LEAST_UNPAIRED: u64 = 10;
 
 /// A variable, or a member of one: numbers of data and of a field's name, as [`Origins`] have them.
 pub type Member = (u32, u32);
 
+/// What threads use the same bytes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One stores, the others load.
+    Told,
+    /// Each adds to what is there: lines of code that store load as often.
+    Updated,
+    /// Several store, and others only load or only store: flags, locks, indexes of queues and what lies in these.
+    Exchanged,
+}
+
 /// What threads truly share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SharedVariable {
     /// Which.
     pub member: Member,
@@ -51,6 +68,12 @@ pub struct SharedVariable {
     /// Of most accesses: the thread that accesses the byte most does so less than twice as often as the next one. Then all are
     /// in each other's way.
     pub is_uniform: bool,
+    /// What for.
+    pub way: Way,
+    /// Part that these times are of what all accesses take, from 0 to 1.
+    pub cost_share: f64,
+    /// Keys of these accesses.
+    pub keys: BTreeSet<u32>,
 }
 
 impl SharedVariable {
@@ -61,16 +84,20 @@ impl SharedVariable {
 }
 
 /// What shares lines with what else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FalselyShared {
     /// Who accesses what.
     pub sides: Vec<Side>,
     /// Lines that it happens in.
     pub lines: u64,
-    /// Least bytes from what one thread accesses to what another one does.
+    /// Least bytes from what one thread accesses to what another one does; of elements that are alike, from one to the next.
     pub apart_bytes: u32,
     /// Where, in most of the lines.
     pub cut: Cut,
+    /// Part that these times are of what all accesses take, from 0 to 1.
+    pub cost_share: f64,
+    /// Keys of these accesses.
+    pub keys: BTreeSet<u32>,
 }
 
 /// Where a line is to be cut so that no thread is on both sides.
@@ -104,7 +131,7 @@ impl FalselyShared {
 }
 
 /// What was found, most accesses first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SharingFindings {
     /// By variable and member.
     pub shared: Vec<SharedVariable>,
@@ -137,6 +164,7 @@ struct TrueCounts {
     /// Accesses to bytes, and those of them that are of threads alike.
     accesses: u64,
     uniform: u64,
+    keys: BTreeSet<u32>,
 }
 
 impl TrueCounts {
@@ -160,10 +188,11 @@ struct FalseCounts {
     apart_bytes: Option<u32>,
     /// With how many lines.
     cuts: BTreeMap<Cut, u64>,
+    keys: BTreeSet<u32>,
 }
 
-/// Tells what is shared truly and falsely.
-pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
+/// Tells what is shared truly and falsely, in lines of so many bytes.
+pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> SharingFindings {
     let mut shared: BTreeMap<Member, TrueCounts> = BTreeMap::new();
     let mut falsely: BTreeMap<Vec<Member>, FalseCounts> = BTreeMap::new();
     let mut in_turn: BTreeMap<Member, u64> = BTreeMap::new();
@@ -172,18 +201,24 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
         let origin = origins.of(part.key);
         (origin.data, origin.field)
     };
-    for line in lines.lines() {
-        let bytes = Bytes::of(&line, lines.line_bytes());
+    let accesses: u64 = origins.keys().iter().map(|origin| origin.accesses).sum();
+    let cost_share = |misses: u64| {
+        let cost = misses.saturating_mul(HITS_OF_A_TRANSFER);
+        cost as f64 / accesses.saturating_add(cost).max(1) as f64
+    };
+    for line in lines {
+        let bytes = Bytes::of(line, line_bytes);
         if bytes.truly.is_empty() && bytes.sides.is_empty() {
             in_turn_lines += 1;
             line.parts.iter().for_each(|(part, uses)| *in_turn.entry(member(part)).or_default() += uses.count());
             continue;
         }
         let mut by_bytes: BTreeMap<Member, BTreeMap<usize, BTreeMap<u32, Uses>>> = BTreeMap::new();
-        for (part, uses, mask) in bytes.parts_of(&line, &bytes.truly) {
+        for (part, uses, mask) in bytes.parts_of(line, &bytes.truly) {
             let member = member(part);
-            let counts = &mut shared.entry(member).or_default().counts;
-            counts.add(part.thread, origins.of(part.key).line, *uses);
+            let of_member = shared.entry(member).or_default();
+            of_member.counts.add(part.thread, origins.of(part.key).line, *uses);
+            of_member.keys.insert(part.key);
             let by_bytes = by_bytes.entry(member).or_default();
             for bit in (0..64).filter(|bit| mask >> bit & 1 != 0) {
                 by_bytes.entry(bit).or_default().entry(part.thread).or_default().add(*uses);
@@ -194,7 +229,7 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
             counts.lines += 1;
             counts.add_bytes(&bytes);
         }
-        let sides: Vec<(&Part, &Uses, u64)> = bytes.parts_of(&line, &bytes.sides).collect();
+        let sides: Vec<(&Part, &Uses, u64)> = bytes.parts_of(line, &bytes.sides).collect();
         if sides.is_empty() {
             continue;
         }
@@ -204,13 +239,21 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
         for (part, uses, _) in &sides {
             let side = counts.sides.entry(member(part)).or_default();
             side.add(part.thread, origins.of(part.key).line, **uses);
+            counts.keys.insert(part.key);
         }
-        *counts.cuts.entry(cut(&sides, member)).or_default() += 1;
-        let apart = apart_bytes(&sides);
+        let cut = cut(&sides, member);
+        *counts.cuts.entry(cut).or_default() += 1;
+        let apart = match cut {
+            Cut::Elements => apart_alike(&sides, member),
+            Cut::Before(_) | Cut::Nowhere => apart_bytes(&sides),
+        };
         counts.apart_bytes = counts.apart_bytes.into_iter().chain(apart).min();
     }
     let shared = shared.into_iter().map(|(member, of)| SharedVariable {
         member,
+        way: way(of.writers, &of.counts.code),
+        cost_share: cost_share(sum(of.counts.code.values().copied()).true_misses),
+        keys: of.keys,
         threads: ranked(of.counts.threads),
         code: ranked(of.counts.code),
         lines: of.lines,
@@ -223,7 +266,10 @@ pub fn findings(lines: &SharedLines, origins: &Origins) -> SharingFindings {
             threads: ranked(counts.threads),
             code: ranked(counts.code),
         };
+        let misses = counts.sides.values().map(|side| sum(side.code.values().copied()).false_misses).sum();
         FalselyShared {
+            cost_share: cost_share(misses),
+            keys: counts.keys,
             sides: counts.sides.into_iter().map(side).collect(),
             lines: counts.lines,
             apart_bytes: counts.apart_bytes.unwrap_or(0),
@@ -254,6 +300,30 @@ fn ranked(counts: BTreeMap<u32, Uses>) -> Vec<(u32, Uses)> {
     let mut ranked: Vec<(u32, Uses)> = counts.into_iter().collect();
     ranked.sort_by_key(|(_, uses)| Reverse(uses.count()));
     ranked
+}
+
+/// What threads use bytes for that so many of them store to, by what lines of code do.
+fn way(writers: u64, code: &BTreeMap<u32, Uses>) -> Way {
+    let unpaired: u64 = code.values().map(|uses| uses.loads.abs_diff(uses.stores)).sum();
+    let all: u64 = code.values().map(|uses| uses.count()).sum();
+    match writers {
+        0 | 1 => Way::Told,
+        _ if unpaired.saturating_mul(LEAST_UNPAIRED) <= all => Way::Updated,
+        _ => Way::Exchanged,
+    }
+}
+
+/// Least bytes from a member that one thread accesses to the same one of another thread: as elements lie.
+fn apart_alike(sides: &[(&Part, &Uses, u64)], member: impl Fn(&Part) -> Member) -> Option<u32> {
+    let mut of_member: BTreeMap<Member, Vec<(&Part, &Uses, u64)>> = BTreeMap::new();
+    sides.iter().for_each(|side| of_member.entry(member(side.0)).or_default().push(*side));
+    // Members without names are one: it is by where each thread's begin.
+    let firsts = |sides: Vec<(&Part, &Uses, u64)>| {
+        let mut known = BTreeSet::new();
+        let is_first = |side: &(&Part, &Uses, u64)| member(side.0).1 != 0 || known.insert(side.0.thread);
+        apart_bytes(&sides.into_iter().filter(is_first).collect::<Vec<_>>())
+    };
+    of_member.into_values().filter_map(firsts).min()
 }
 
 /// Least bytes from the beginning of what one thread accesses to that of what another one does.
@@ -381,7 +451,7 @@ mod tests {
         finder.take(&accesses);
         let mut lines = finder.finish(&Machine::named("valgrind").unwrap(), 4).unwrap();
         lines.take(&accesses);
-        findings(&lines, &origins())
+        findings(&lines.lines(), 64, &origins())
     }
 
     fn told(threads: &[(u32, Uses)]) -> Vec<(u32, u64, u64)> {
@@ -497,6 +567,59 @@ mod tests {
         // Both threads use the first one; two threads one place.
         assert_eq!(cut_of(&[(0, 1, 7), (0, 1, 8), (8, 2, 7), (16, 3, 8)]), Cut::Nowhere);
         assert_eq!(cut_of(&[(8, 1, 7), (8, 1, 8)]), Cut::Nowhere);
+    }
+
+    #[test]
+    fn elements_of_two_members_are_as_far_apart_as_they_lie() {
+        // Members at 0 and 8 of elements of 16 bytes, one for each thread.
+        let of = |thread: u32| (0..2).map(move |n| (thread, n, Modify, u64::from(thread * 16 + n * 8)));
+        let row = &found(&times(4, &[of(0), of(1)].into_iter().flatten().collect::<Vec<_>>())).falsely[0];
+        assert_eq!((row.cut, row.apart_bytes), (Cut::Elements, 16));
+        // The same without names.
+        let row = &found(&times(
+            4,
+            &[0, 1].map(|n| [(n, 2, Modify, n as u64 * 16), (n, 2, Modify, n as u64 * 16 + 8)]).concat(),
+        ))
+        .falsely[0];
+        assert_eq!((row.cut, row.apart_bytes), (Cut::Elements, 16));
+    }
+
+    #[test]
+    fn what_is_exchanged_is_no_counter() {
+        let uses = |loads, stores| Uses { loads, stores, ..Uses::default() };
+        let way = |writers, code: &[(u64, u64)]| {
+            way(writers, &(1..).zip(code.iter().map(|&(loads, stores)| uses(loads, stores))).collect())
+        };
+        // Added to in two places, and read now and then; a lock, taken by one line and given back by another.
+        assert_eq!(way(3, &[(100, 100), (50, 50), (10, 0)]), Way::Updated);
+        assert_eq!(way(3, &[(100, 100), (0, 100)]), Way::Exchanged);
+        // A flag that two threads wait for and set; what one stores and others load.
+        assert_eq!([way(2, &[(1000, 0), (0, 10)]), way(1, &[(9, 9)])], [Way::Exchanged, Way::Told]);
+    }
+
+    #[test]
+    fn times_cost_a_part_of_all() {
+        let all = times(4, &[(0, 2, Modify, 0x100), (1, 2, Modify, 0x100)]);
+        let accesses: Vec<Access> = all
+            .iter()
+            .map(|&(thread, member, kind, address)| Access {
+                address,
+                key: thread * 10 + member,
+                bytes: 8,
+                thread,
+                kind,
+            })
+            .collect();
+        let mut finder = LineFinder::new(64);
+        finder.take(&accesses);
+        let mut lines = finder.finish(&Machine::named("valgrind").unwrap(), 4).unwrap();
+        lines.take(&accesses);
+        let (names, threads) = (Names::default(), (0..2).map(|tid| Thread { process: 0, tid }).collect());
+        let keys = (0..13).map(|key| Origin { thread: key / 10, accesses: 200, ..Origin::default() }).collect();
+        let found = findings(&lines.lines(), 64, &Origins::new(keys, vec![Data::default()], names, threads));
+        // 6 times of 100, beside 13 × 200 accesses.
+        assert_eq!(found.shared[0].cost_share, 600.0 / 3200.0);
+        assert_eq!((found.shared[0].way, found.shared[0].keys.len()), (Way::Updated, 2));
     }
 
     #[test]

@@ -2,14 +2,17 @@
 
 use serde::Serialize;
 use slimline_analyze::origins::Origins;
-use slimline_analyze::sharing::{Cut, FalselyShared, Member, SharedVariable, SharingFindings, Side};
-use slimline_simulate::sharing::{SharedLines, Uses};
+use slimline_analyze::sampled_sharing::{ENOUGH_LOOKS, Sampled, SampledFindings};
+use slimline_analyze::sharing::{Cut, FalselyShared, LEAST_COST, Member, SharedVariable, SharingFindings, Side, Way};
+use slimline_simulate::sharing::Uses;
 
 use crate::full_trace::known;
 use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line};
+use crate::view::Interval;
 
 /// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
-pub const SHARING_SCHEMA: u32 = 2;
+/// 3: `cost_share`, `way`; of sessions `sampled`.
+pub const SHARING_SCHEMA: u32 = 3;
 
 /// Everything `slimline share` shows, and its JSON. Rows: most accesses first.
 #[derive(Clone, Debug, Serialize)]
@@ -28,10 +31,61 @@ pub struct SharingReport {
     pub in_turn_lines: u64,
     /// What is in these, most accesses first.
     pub in_turn: Vec<NameRow>,
+    /// Where samples were read: how much they saw. Counts are of that, and times that a line was gone are the least.
+    pub sampled: Option<SampledRun>,
     /// Bytes that one thread stores and another one then accesses, time and again.
     pub shared: Vec<SharedRow>,
     /// Lines that threads take from each other for bytes of their own.
     pub falsely_shared: Vec<FalseRow>,
+}
+
+/// How much samples saw.
+#[derive(Clone, Debug, Serialize)]
+pub struct SampledRun {
+    /// What saw: `bursts` of consecutive accesses of a thread, or single `samples`.
+    pub looks_are: &'static str,
+    /// How many.
+    pub looks: u64,
+    /// Loads and stores that they saw.
+    pub accesses: u64,
+    /// What shares of samples are shares of: `time`, `latency`, ….
+    pub weight: &'static str,
+    /// What two threads share alike is told, but for 1 time in 20, where so many looks or more see it.
+    pub enough_looks: u64,
+    /// Lines where a thread was seen before and after another one, and one of them to store, too rarely to tell.
+    pub undecided_lines: u64,
+    /// What is in these, most looks first.
+    pub undecided: Vec<NameRow>,
+    /// Looks at such a run with which these would be told.
+    pub needed_looks: u64,
+}
+
+/// Shares that samples tell, with 95 % intervals.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SampledShares {
+    /// Of the loads and stores that were seen.
+    pub access_share: f64,
+    /// From, to.
+    pub access_interval: Interval,
+    /// Of the weight of samples.
+    pub weight_share: f64,
+    /// From, to.
+    pub weight_interval: Interval,
+    /// Samples in it.
+    pub samples: u64,
+}
+
+impl From<&Sampled> for SampledShares {
+    fn from(sampled: &Sampled) -> Self {
+        let Sampled { accesses, weight } = sampled;
+        Self {
+            access_share: accesses.value,
+            access_interval: (accesses.low, accesses.high).into(),
+            weight_share: weight.value,
+            weight_interval: (weight.low, weight.high).into(),
+            samples: weight.samples,
+        }
+    }
 }
 
 /// What a variable, or a member of one, is.
@@ -105,6 +159,13 @@ pub struct SharedRow {
     pub total: UsesRow,
     /// Of most accesses, the thread that accesses the byte most does so less than twice as often as the next one.
     pub uniform: bool,
+    /// `updated`: each adds to what is there. `told`: one thread stores and the others load. `exchanged`: several store, and
+    /// others only load or only store.
+    pub way: &'static str,
+    /// Part of what all accesses of the trace cost that the line was gone for; none of samples.
+    pub cost_share: Option<f64>,
+    /// Of samples.
+    pub sampled: Option<SampledShares>,
     /// Most threads that store to one byte.
     pub writers: u64,
     /// Lines of memory that it is in.
@@ -120,9 +181,13 @@ pub struct FalseRow {
     pub sides: Vec<MemberRow>,
     /// All accesses.
     pub total: UsesRow,
+    /// Part of what all accesses of the trace cost that the line was gone for; none of samples.
+    pub cost_share: Option<f64>,
+    /// Of samples.
+    pub sampled: Option<SampledShares>,
     /// Lines of memory that it happens in.
     pub lines: u64,
-    /// Least bytes from what one thread accesses to what another one does.
+    /// Least bytes from what one thread accesses to what another one does; of elements that are alike, from one to the next.
     pub apart_bytes: u32,
     /// What to do, in words.
     pub fix: String,
@@ -136,25 +201,54 @@ impl From<Uses> for UsesRow {
 }
 
 impl SharingReport {
-    /// Of these findings.
+    /// Of what a trace told, with lines of so many bytes, of which several threads only loaded some.
     pub fn new(
         trace: AccessTrace,
         machine: &str,
-        lines: &SharedLines,
+        (line_bytes, only_loaded_lines): (u32, u64),
         found: &SharingFindings,
         origins: &Origins,
     ) -> Self {
-        let line_bytes = lines.line_bytes();
+        let shared = |row: &SharedVariable| shared_row(row, Costs::of_trace(row.cost_share), origins);
+        let falsely = |row: &FalselyShared| false_row(row, Costs::of_trace(row.cost_share), line_bytes, origins);
         Self {
             schema: SHARING_SCHEMA,
             trace,
             machine: machine.to_owned(),
             line_bytes,
-            only_loaded_lines: lines.only_loaded(),
+            only_loaded_lines,
             in_turn_lines: found.in_turn_lines,
             in_turn: found.in_turn.iter().map(|member| name_row(*member, origins)).collect(),
-            shared: found.shared.iter().map(|shared| shared_row(shared, origins)).collect(),
-            falsely_shared: found.falsely.iter().map(|falsely| false_row(falsely, line_bytes, origins)).collect(),
+            sampled: None,
+            shared: found.shared.iter().map(shared).collect(),
+            falsely_shared: found.falsely.iter().map(falsely).collect(),
+        }
+    }
+
+    /// Of what samples told, whose weight is called so.
+    pub fn of_samples(trace: AccessTrace, machine: &str, sampled: &SampledFindings, weight: &'static str) -> Self {
+        let SampledFindings { found, origins, line_bytes, evidence, undecided, .. } = sampled;
+        let rows = found.shared.iter().zip(&sampled.of_shared);
+        let shared = rows.map(|(row, shares)| shared_row(row, Costs::of_samples(shares), origins)).collect();
+        let rows = found.falsely.iter().zip(&sampled.of_falsely);
+        let falsely = rows.map(|(row, shares)| false_row(row, Costs::of_samples(shares), *line_bytes, origins));
+        let run = SampledRun {
+            looks_are: if evidence.is_bursts { "bursts" } else { "samples" },
+            looks: evidence.looks,
+            accesses: evidence.accesses,
+            weight,
+            enough_looks: ENOUGH_LOOKS,
+            undecided_lines: undecided.lines,
+            undecided: undecided.members.iter().map(|member| name_row(*member, origins)).collect(),
+            needed_looks: undecided.needed_looks,
+        };
+        Self {
+            in_turn_lines: found.in_turn_lines.saturating_sub(undecided.lines),
+            in_turn: found.in_turn.iter().map(|member| name_row(*member, origins)).collect(),
+            sampled: Some(run),
+            shared,
+            falsely_shared: falsely.collect(),
+            ..Self::new(trace, machine, (*line_bytes, sampled.only_loaded), &SharingFindings::default(), origins)
         }
     }
 
@@ -162,25 +256,37 @@ impl SharingReport {
     pub fn csv(&self) -> String {
         let mut out =
             "sharing,number,variable,field,process,thread,loads,stores,true_misses,false_misses,lines,writers,\
-                       uniform,apart_bytes,fix\n"
+                       uniform,apart_bytes,fix,way,cost_share,weight_share,weight_from,weight_to\n"
                 .to_owned();
-        let mut row =
-            |kind: &str, number: usize, member: &MemberRow, [lines, writers, uniform, apart]: [&str; 4], fix: &str| {
-                let name = |name: &Option<String>| csv_cell(name.as_deref().unwrap_or_default());
-                let (variable, field) = (name(&member.name.variable), name(&member.name.field));
-                for ThreadUses { process, tid, uses } in &member.threads {
-                    let UsesRow { loads, stores, true_misses, false_misses } = uses;
-                    out +=
-                        &format!("{kind},{number},{variable},{field},{process},{tid},{loads},{stores},{true_misses},");
-                    out += &format!("{false_misses},{lines},{writers},{uniform},{apart},{}\n", csv_cell(fix));
-                }
-            };
+        let mut row = |kind: &str,
+                       number: usize,
+                       member: &MemberRow,
+                       [lines, writers, uniform, apart, way, costs]: [&str; 6],
+                       fix: &str| {
+            let name = |name: &Option<String>| csv_cell(name.as_deref().unwrap_or_default());
+            let (variable, field) = (name(&member.name.variable), name(&member.name.field));
+            for ThreadUses { process, tid, uses } in &member.threads {
+                let UsesRow { loads, stores, true_misses, false_misses } = uses;
+                out += &format!("{kind},{number},{variable},{field},{process},{tid},{loads},{stores},{true_misses},");
+                out += &format!("{false_misses},{lines},{writers},{uniform},{apart},{},{way},{costs}\n", csv_cell(fix));
+            }
+        };
+        let costs = |cost: Option<f64>, sampled: Option<&SampledShares>| {
+            let cost = cost.map_or_else(String::new, |cost| format!("{cost:.6}"));
+            let sampled = sampled.map_or_else(
+                || ",,".to_owned(),
+                |of| format!("{:.6},{:.6},{:.6}", of.weight_share, of.weight_interval.low, of.weight_interval.high),
+            );
+            format!("{cost},{sampled}")
+        };
         for (number, of) in (1..).zip(&self.falsely_shared) {
-            let told = [&of.lines.to_string(), "", "", &of.apart_bytes.to_string()];
+            let costs = costs(of.cost_share, of.sampled.as_ref());
+            let told = [&of.lines.to_string(), "", "", &of.apart_bytes.to_string(), "", &costs];
             of.sides.iter().for_each(|side| row("false", number, side, told, &of.fix));
         }
         for (number, of) in (1..).zip(&self.shared) {
-            let told = [&of.lines.to_string(), &of.writers.to_string(), &of.uniform.to_string(), ""];
+            let costs = costs(of.cost_share, of.sampled.as_ref());
+            let told = [&of.lines.to_string(), &of.writers.to_string(), &of.uniform.to_string(), "", of.way, &costs];
             row("true", number, &of.member, told, &of.fix);
         }
         out
@@ -213,25 +319,64 @@ fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], ori
     }
 }
 
-fn shared_row(shared: &SharedVariable, origins: &Origins) -> SharedRow {
-    let fix = match (shared.writers, shared.is_uniform) {
-        (1, _) => {
-            "one thread stores and the others load: store it less often, or keep it apart from what is loaded often"
+/// What something costs.
+struct Costs {
+    share: Option<f64>,
+    sampled: Option<SampledShares>,
+    is_rare: bool,
+}
+
+impl Costs {
+    fn of_trace(share: f64) -> Self {
+        Self { share: Some(share), sampled: None, is_rare: share < LEAST_COST }
+    }
+
+    fn of_samples(sampled: &Sampled) -> Self {
+        Self { share: None, sampled: Some(sampled.into()), is_rare: sampled.is_rare() }
+    }
+
+    /// What to do, where that is worth it.
+    fn fix(&self, fix: impl FnOnce() -> String) -> String {
+        match self.is_rare {
+            true => format!("leave it: it costs less than {} % of the whole", LEAST_COST * 100.0),
+            false => fix(),
         }
-        (_, true) => "a part for each thread, on a line of its own; add them up when all of it is wanted",
-        _ => "one thread has most of the accesses: let the others hand it what they have, in larger pieces",
+    }
+}
+
+fn shared_row(shared: &SharedVariable, costs: Costs, origins: &Origins) -> SharedRow {
+    let (way, fix) = match (shared.way, shared.is_uniform) {
+        (Way::Told, _) => (
+            "told",
+            "one thread tells the others by it, which no part for each thread replaces: store it less often, more at a \
+             time, and keep it apart from what is loaded often",
+        ),
+        (Way::Exchanged, _) => (
+            "exchanged",
+            "threads tell each other by it, as by a flag, a lock or the index of a queue, which no part for each thread \
+             replaces: hand over more at a time, less often, and keep it on a line apart from other data",
+        ),
+        (Way::Updated, true) => {
+            ("updated", "a part for each thread, on a line of its own; add them up when all of it is wanted")
+        }
+        (Way::Updated, false) => {
+            ("updated", "one thread has most of the accesses: let the others hand it what they have, in larger pieces")
+        }
     };
     SharedRow {
         member: member_row(shared.member, &shared.threads, &shared.code, origins),
         total: shared.uses().into(),
         uniform: shared.is_uniform,
+        way,
+        fix: costs.fix(|| fix.to_owned()),
+        cost_share: costs.share,
+        sampled: costs.sampled,
         writers: shared.writers,
         lines: shared.lines,
-        fix: fix.to_owned(),
     }
 }
 
-fn false_row(falsely: &FalselyShared, line_bytes: u32, origins: &Origins) -> FalseRow {
+fn false_row(falsely: &FalselyShared, costs: Costs, line_bytes: u32, origins: &Origins) -> FalseRow {
     let side = |side: &Side| member_row(side.member, &side.threads, &side.code, origins);
     let sides: Vec<MemberRow> = falsely.sides.iter().map(side).collect();
     let apart = falsely.apart_bytes;
@@ -261,5 +406,13 @@ fn false_row(falsely: &FalselyShared, line_bytes: u32, origins: &Origins) -> Fal
             "threads' elements are {apart} bytes apart: pad each to {line_bytes} bytes (alignas({line_bytes}) on its type)"
         ),
     };
-    FalseRow { sides, total: falsely.uses().into(), lines: falsely.lines, apart_bytes: apart, fix }
+    FalseRow {
+        sides,
+        total: falsely.uses().into(),
+        fix: costs.fix(|| fix),
+        cost_share: costs.share,
+        sampled: costs.sampled,
+        lines: falsely.lines,
+        apart_bytes: apart,
+    }
 }

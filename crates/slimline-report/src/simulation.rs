@@ -27,7 +27,7 @@ pub struct SimulationReport {
 pub struct AccessTrace {
     /// File or directory.
     pub file: String,
-    /// How it is written: `trace` (of `slimline trace`), `lackey`, `din`.
+    /// How it is written: `trace` (of `slimline trace`), `session` (of `slimline record`), `lackey`, `din`.
     pub format: &'static str,
     /// Program and arguments; none where the trace does not tell.
     pub command: Vec<String>,

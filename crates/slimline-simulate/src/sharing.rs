@@ -4,8 +4,11 @@
 //! finds the others, [`SharedLines`] counts their accesses by place and key, and how often two threads took a line from each
 //! other: who was the last to store what the other one then lacked, and whether that accessed just these bytes.
 
+mod observed;
+
 use rustc_hash::FxHashMap;
 
+pub use self::observed::ObservedLines;
 use crate::access::{Access, AccessKind, Consumer};
 use crate::machine::{Cache, Holds, Inclusion, MOST_CORES, Machine, MachineError, Memory, Sharing};
 use crate::simulation::{Options, Simulation};
@@ -50,7 +53,7 @@ impl Owner {
 }
 
 /// Each line of an access with the part of it, as first byte and length.
-fn parts(access: &Access, line_shift: u32) -> impl Iterator<Item = (u64, u32, u32)> {
+pub fn parts(access: &Access, line_shift: u32) -> impl Iterator<Item = (u64, u32, u32)> {
     let first = access.first_byte();
     let last = first + u64::from(access.bytes.max(1) - 1);
     (first >> line_shift..=last >> line_shift).map(move |line| {
@@ -75,6 +78,24 @@ impl LineFinder {
         (owner.is_shared() && !before.is_shared()).then_some(before.0 & !Owner::STORED)
     }
 
+    /// Lines that several threads accessed, and one stored to.
+    pub fn shared(&self) -> impl Iterator<Item = u64> {
+        self.several().filter(|(_, owner)| owner.is_stored()).map(|(line, _)| line)
+    }
+
+    /// Lines that several threads accessed.
+    fn several(&self) -> impl Iterator<Item = (u64, Owner)> {
+        let lines = self.pages.iter().flat_map(|(page, owners)| {
+            (0..).zip(owners.iter()).map(move |(place, owner)| (page * PAGE_LINES as u64 + place, *owner))
+        });
+        lines.filter(|(_, owner)| owner.is_shared())
+    }
+
+    /// Lines that several threads only loaded: these share them without harm.
+    pub fn only_loaded(&self) -> u64 {
+        self.several().filter(|(_, owner)| !owner.is_stored()).count() as u64
+    }
+
     fn owner(&self, line: u64) -> Owner {
         let owners = self.pages.get(&(line / PAGE_LINES as u64));
         owners.map_or(Owner::NOBODY, |owners| owners[(line % PAGE_LINES as u64) as usize])
@@ -86,19 +107,9 @@ impl LineFinder {
     /// # Errors
     /// As [`Machine::check`].
     pub fn finish(self, machine: &Machine, threads: u32) -> Result<SharedLines, MachineError> {
-        let Self { line_shift, pages } = self;
         let simulation = Simulation::new(&of_threads(machine, threads), &Options::default())?;
-        let mut lines = FxHashMap::default();
-        let mut only_loaded = 0;
-        for (page, owners) in &pages {
-            for (place, owner) in (0..).zip(owners.iter()).filter(|(_, owner)| owner.is_shared()) {
-                match owner.is_stored() {
-                    true => drop(lines.insert(page * PAGE_LINES as u64 + place, Box::default())),
-                    false => only_loaded += 1,
-                }
-            }
-        }
-        Ok(SharedLines { line_shift, simulation, lines, only_loaded, finder: None })
+        let lines = self.shared().map(|line| (line, Box::default())).collect();
+        Ok(SharedLines { line_shift: self.line_shift, simulation, lines, only_loaded: self.only_loaded(), live: None })
     }
 }
 
@@ -261,6 +272,15 @@ impl Line {
         }
     }
 
+    /// What is known of it, in order.
+    fn told(&self, number: u64) -> SharedLine {
+        let mut parts: Vec<(Part, Uses)> = self.parts.iter().map(|(part, uses)| (*part, *uses)).collect();
+        parts.sort_unstable_by_key(|(part, _)| *part);
+        let mut pairs: Vec<_> = self.pairs.iter().map(|(pair, between)| (*pair, *between)).collect();
+        pairs.sort_unstable_by_key(|(pair, _)| *pair);
+        SharedLine { number, parts, pairs }
+    }
+
     /// The line goes to a thread that had not seen these bytes.
     fn went(&mut self, thread: u32, bytes: u64, unseen: u64, [truly, falsely]: [u64; 2]) {
         let lacked = bytes & unseen;
@@ -304,7 +324,37 @@ pub struct SharedLines {
     lines: FxHashMap<u64, Box<Line>>,
     only_loaded: u64,
     /// Finds the lines itself.
-    finder: Option<LineFinder>,
+    live: Option<Finding>,
+}
+
+/// What a single pass needs to find lines: twice as much as a [`LineFinder`].
+#[derive(Debug)]
+struct Finding {
+    finder: LineFinder,
+    /// By page and line: accesses while one thread has it.
+    alone: FxHashMap<u64, Box<[u32; PAGE_LINES]>>,
+}
+
+impl Finding {
+    /// As [`LineFinder::is_shared_now`].
+    fn is_shared_now(&mut self, line: u64, thread: u32, stores: bool) -> Option<u32> {
+        let becomes_shared = self.finder.is_shared_now(line, thread, stores);
+        if becomes_shared.is_none() && !self.finder.owner(line).is_shared() {
+            let page = self.alone.entry(line / PAGE_LINES as u64).or_insert_with(|| Box::new([0; PAGE_LINES]));
+            let count = &mut page[(line % PAGE_LINES as u64) as usize];
+            *count = count.saturating_add(1);
+        }
+        becomes_shared
+    }
+
+    /// Accesses to lines that are shared by now, from before they were.
+    fn before(&self) -> u64 {
+        let alone = |line: u64| {
+            let page = self.alone.get(&(line / PAGE_LINES as u64));
+            page.map_or(0, |page| u64::from(page[(line % PAGE_LINES as u64) as usize]))
+        };
+        self.finder.shared().map(alone).sum()
+    }
 }
 
 /// Cores of a run whose threads are not known before: of more threads some have the same.
@@ -317,8 +367,8 @@ impl Consumer for SharedLines {
             for (line, offset, bytes) in parts(access, self.line_shift) {
                 let address = (line << self.line_shift) + u64::from(offset);
                 let cost = self.simulation.cost(&Access { address, bytes, ..*access });
-                if let Some(finder) = &mut self.finder
-                    && let Some(owner) = finder.is_shared_now(line, thread, kind.stores())
+                if let Some(finding) = &mut self.live
+                    && let Some(owner) = finding.is_shared_now(line, thread, kind.stores())
                 {
                     // It has seen what there is.
                     self.lines.insert(line, Box::new(Line { unseen: vec![(owner, 0)], ..Line::default() }));
@@ -347,7 +397,9 @@ impl SharedLines {
         let finder = LineFinder::new(machine.line_bytes());
         let simulation = Simulation::new(&of_threads(machine, LIVE_CORES), &Options::default())?;
         let lines = FxHashMap::default();
-        Ok(Self { line_shift: finder.line_shift, simulation, lines, only_loaded: 0, finder: Some(finder) })
+        let line_shift = finder.line_shift;
+        let live = Some(Finding { finder, alone: FxHashMap::default() });
+        Ok(Self { line_shift, simulation, lines, only_loaded: 0, live })
     }
 
     /// Bytes of a line.
@@ -357,13 +409,18 @@ impl SharedLines {
 
     /// Lines that several threads only loaded: these share them without harm.
     pub fn only_loaded(&self) -> u64 {
-        let all = self.finder.iter().flat_map(|finder| finder.pages.values()).flat_map(|owners| owners.iter());
-        self.only_loaded + all.filter(|owner| owner.is_shared() && !owner.is_stored()).count() as u64
+        self.only_loaded + self.live.as_ref().map_or(0, |finding| finding.finder.only_loaded())
+    }
+
+    /// Of [one pass](Self::in_one_pass): accesses to lines that are shared, from before a second thread came. Nobody knows
+    /// of what they are.
+    pub fn before_shared(&self) -> u64 {
+        self.live.as_ref().map_or(0, Finding::before)
     }
 
     /// Whether one stores to the line.
     fn is_stored(&self, line: u64) -> bool {
-        self.finder.as_ref().is_none_or(|finder| finder.owner(line).is_stored())
+        self.live.as_ref().is_none_or(|finding| finding.finder.owner(line).is_stored())
     }
 
     /// Lines in the order of their addresses.
@@ -372,13 +429,7 @@ impl SharedLines {
             .lines
             .iter()
             .filter(|(line, _)| self.is_stored(**line))
-            .map(|(&number, line)| {
-                let mut parts: Vec<(Part, Uses)> = line.parts.iter().map(|(part, uses)| (*part, *uses)).collect();
-                parts.sort_unstable_by_key(|(part, _)| *part);
-                let mut pairs: Vec<_> = line.pairs.iter().map(|(pair, between)| (*pair, *between)).collect();
-                pairs.sort_unstable_by_key(|(pair, _)| *pair);
-                SharedLine { number, parts, pairs }
-            })
+            .map(|(&number, line)| line.told(number))
             .collect();
         lines.sort_unstable_by_key(|line| line.number);
         lines
@@ -483,6 +534,8 @@ mod tests {
             accesses.chunks(7).for_each(|part| one.take(part));
             prop_assert_eq!(one.only_loaded(), two.only_loaded());
             prop_assert_eq!(pairs_of(&one), pairs_of(&two));
+            prop_assert_eq!(two.before_shared(), 0);
+            let before = one.before_shared();
             let (one, two) = (one.lines(), two.lines());
             prop_assert_eq!(one.len(), two.len());
             for (one, two) in one.iter().zip(&two) {
@@ -494,6 +547,10 @@ mod tests {
                 let lacking = (0..3).filter(|&thread| of(one, thread) < of(two, thread)).count();
                 prop_assert!(one.number == two.number && lacking <= 1);
             }
+            // A modification is one access here, and a load and a store there.
+            let lacks = |lines: &[SharedLine]| lines.iter().flat_map(|line| &line.parts).map(|(_, uses)| uses.count()).sum::<u64>();
+            let lacking = lacks(&two) - lacks(&one);
+            prop_assert!(before <= lacking && lacking <= 2 * before);
         }
 
         /// As a list of all accesses tells.

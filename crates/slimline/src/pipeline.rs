@@ -11,9 +11,11 @@ use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
 use slimline_analyze::pace::TriggerCosts;
 use slimline_analyze::quality::SampleQuality;
+use slimline_analyze::sampled_sharing::{SampledFindings, SampledLines};
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
 use slimline_report::assemble;
+use slimline_report::simulation::AccessTrace;
 use slimline_report::view::{ProcessReport, Report};
 use slimline_trace::session::{Collector, Machine, ProcessSummary, Session, SessionInfo, Trigger};
 use slimline_trace::stream::recording::is_recording;
@@ -58,6 +60,54 @@ pub(crate) fn reports_per_process(directory: &Path) -> anyhow::Result<Vec<Proces
         anyhow::Ok(ProcessReport { pid, directory, executable, report })
     };
     processes.into_iter().map(report_of_one).collect()
+}
+
+/// What threads share in the session in `directory`, in lines of so many bytes. It is read twice.
+pub(crate) fn sharing(directory: &Path, line_bytes: u32) -> anyhow::Result<(Session, AccessTrace, SampledFindings)> {
+    let session = Session::open(directory)?;
+    let info = session.info();
+    let mut processes = Vec::new();
+    for summary in &info.processes {
+        processes.push((summary, session.load(summary)?));
+    }
+    let mut lines = SampledLines::new(line_bytes);
+    for (index, (_, process)) in processes.iter().enumerate() {
+        for part in process.parts() {
+            lines.update(index, &part?);
+        }
+    }
+    let mut pass = lines.finish();
+    let store = FileStore::new(&Disk);
+    let mut resolver = Resolver::new(&store);
+    let ids: Vec<ProcessId> =
+        processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect();
+    let mut weight = 0;
+    for (index, (_, process)) in processes.iter().enumerate() {
+        for part in process.parts() {
+            let part = part?;
+            weight = add_weights(weight, &part.samples.weight)
+                .with_context(|| format!("{}: damaged: its samples weigh too much", directory.display()))?;
+            resolver.resolve(ids[index], (&part).into(), |batch| pass.update(index, batch));
+        }
+    }
+    let resolution = resolver.finish();
+    check_whole()?;
+    let found = pass.finish(&resolution.tables);
+    let mut missing = Vec::new();
+    if !info.complete {
+        missing.push("the recording was cut off: what came after is not known".to_owned());
+    }
+    if found.evidence.timeless > 0 {
+        missing.push(format!("{} samples have no time, so nobody knows their order", found.evidence.timeless));
+    }
+    let trace = AccessTrace {
+        file: directory.display().to_string(),
+        format: "session",
+        command: info.command.clone(),
+        threads: Some(found.evidence.threads),
+        missing,
+    };
+    Ok((session, trace, found))
 }
 
 /// Of the processes that `info` names, which is the session's or a part of it.

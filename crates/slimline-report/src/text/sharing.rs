@@ -5,11 +5,11 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use super::full_trace::more;
-use super::number::{count, plural};
+use super::number::{count, percent, plural, plural_of, range};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, fold};
-use crate::sharing::{FalseRow, MemberRow, NameRow, SharedRow, SharingReport, UsesRow};
+use crate::sharing::{FalseRow, MemberRow, NameRow, SampledRun, SampledShares, SharedRow, SharingReport, UsesRow};
 
 /// Threads, and lines of code, that are named.
 const MOST_NAMED: usize = 4;
@@ -21,47 +21,106 @@ const MOST_NAMED: usize = 4;
 pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt::Result {
     access_trace(out, &report.trace)?;
     let lines = |n| plural(n, "line");
-    writeln!(
-        out,
-        "Lines of {} bytes; each thread has the first level of {} for itself",
-        report.line_bytes,
-        plain(&report.machine)
-    )?;
+    let machine = plain(&report.machine);
+    match &report.sampled {
+        Some(run) => seen(out, run, report.line_bytes)?,
+        None => writeln!(
+            out,
+            "Lines of {} bytes; each thread has the first level of {machine} for itself",
+            report.line_bytes
+        )?,
+    }
     if report.only_loaded_lines > 0 {
         writeln!(out, "{} that several threads only loaded: no harm", lines(report.only_loaded_lines))?;
     }
     if report.in_turn_lines > 0 {
-        let names: Vec<String> = report.in_turn.iter().take(MOST_NAMED).map(name).collect();
-        let others = if report.in_turn.len() > MOST_NAMED { ", …" } else { "" };
         let used = lines(report.in_turn_lines);
-        fold(
-            out,
-            &format!("{used} that one thread used after the other: no harm ({}{others})", names.join(", ")),
-            0,
-            2,
-        )?;
+        fold(out, &format!("{used} that one thread used after the other: no harm ({})", names(&report.in_turn)), 0, 2)?;
     }
     if report.shared.is_empty() && report.falsely_shared.is_empty() {
         return match report.in_turn_lines {
+            _ if report.sampled.is_some() => {
+                fold(out, "No line was seen to go from thread to thread three times or more", 0, 2)
+            }
             0 => writeln!(out, "Nothing that one thread stores is in a line that others use"),
             _ => writeln!(out, "No line went from thread to thread time and again"),
         };
     }
+    let weight = report.sampled.as_ref().map_or("", |run| run.weight);
     if !report.falsely_shared.is_empty() {
         writeln!(out, "\n{HEADING}False sharing: threads use other bytes of the same lines{HEADING:#}")?;
         for row in report.falsely_shared.iter().take(most) {
-            falsely(out, row)?;
+            falsely(out, row, weight)?;
         }
         more(out, report.falsely_shared.len(), most)?;
     }
     if !report.shared.is_empty() {
         writeln!(out, "\n{HEADING}True sharing: threads use the same bytes{HEADING:#}")?;
         for row in report.shared.iter().take(most) {
-            truly(out, row)?;
+            truly(out, row, weight)?;
         }
         more(out, report.shared.len(), most)?;
     }
     Ok(())
+}
+
+/// How much samples saw, and what that leaves open.
+fn seen(out: &mut impl Write, run: &SampledRun, line_bytes: u32) -> fmt::Result {
+    let looks = match (run.looks_are, run.looks) {
+        ("bursts", n) => plural(n, "burst"),
+        (_, n) => plural(n, "sample"),
+    };
+    let text = format!(
+        "Lines of {line_bytes} bytes, seen by {looks}, {}: counts are of these. Times that a line was gone are the least: \
+         how often between two of them, and in which order, is not known.",
+        plural_of(run.accesses, "access", "accesses")
+    );
+    fold(out, &text, 0, 2)?;
+    let enough = run.enough_looks;
+    let open = match run.looks {
+        looks if looks < enough => {
+            format!("Not enough {}: what threads share is told from {enough} on that see it", run.looks_are)
+        }
+        looks => {
+            format!("What fewer than {} of them ({}) see may be missing", enough, percent(enough as f64 / looks as f64))
+        }
+    };
+    fold(out, &open, 0, 2)?;
+    if run.undecided_lines > 0 {
+        let text = format!(
+            "Not enough {} to tell of {}: about {} are needed, by a longer run or a higher rate ({})",
+            run.looks_are,
+            plural(run.undecided_lines, "line"),
+            count(run.needed_looks),
+            names(&run.undecided)
+        );
+        fold(out, &text, 0, 2)?;
+    }
+    Ok(())
+}
+
+/// The first of them.
+fn names(rows: &[NameRow]) -> String {
+    let names: Vec<String> = rows.iter().take(MOST_NAMED).map(name).collect();
+    let others = if rows.len() > MOST_NAMED { ", …" } else { "" };
+    names.join(", ") + others
+}
+
+/// What it costs.
+fn costs(out: &mut impl Write, cost_share: Option<f64>, sampled: Option<&SampledShares>, weight: &str) -> fmt::Result {
+    if let Some(of) = sampled {
+        let (accesses, of_weight) = (range(of.access_interval), range(of.weight_interval));
+        writeln!(
+            out,
+            "  {} of the accesses seen ({accesses} %), {} of the {weight} ({of_weight} %)",
+            percent(of.access_share),
+            percent(of.weight_share)
+        )?;
+    }
+    match cost_share {
+        Some(share) => writeln!(out, "  about {} of what all accesses cost", percent(share)),
+        None => Ok(()),
+    }
 }
 
 fn name(row: &NameRow) -> String {
@@ -79,28 +138,31 @@ type Misses = fn(&UsesRow) -> u64;
 const OF_OTHER_BYTES: Misses = |uses| uses.false_misses;
 const OF_THE_SAME_BYTES: Misses = |uses| uses.true_misses;
 
-fn uses(total: &UsesRow, misses: Misses) -> String {
+fn uses(total: &UsesRow, misses: Misses, is_sampled: bool) -> String {
     let missed = match misses(total) {
         0 => "the line was never gone for it".to_owned(),
+        misses if is_sampled => format!("{} or more the line was gone", plural(misses, "time")),
         misses => format!("{} the line was gone", plural(misses, "time")),
     };
     format!("{}, {}; {missed}", plural(total.loads, "load"), plural(total.stores, "store"))
 }
 
-fn falsely(out: &mut impl Write, row: &FalseRow) -> fmt::Result {
+fn falsely(out: &mut impl Write, row: &FalseRow, weight: &str) -> fmt::Result {
     let names: Vec<String> = row.sides.iter().map(|side| name(&side.name)).collect();
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}", names.join(" and "), plural(row.lines, "line"))?;
-    writeln!(out, "  {}", uses(&row.total, OF_OTHER_BYTES))?;
+    writeln!(out, "  {}", uses(&row.total, OF_OTHER_BYTES, row.sampled.is_some()))?;
+    costs(out, row.cost_share, row.sampled.as_ref(), weight)?;
     for side in &row.sides {
         threads(out, side, OF_OTHER_BYTES, row.sides.len() > 1)?;
     }
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
 }
 
-fn truly(out: &mut impl Write, row: &SharedRow) -> fmt::Result {
+fn truly(out: &mut impl Write, row: &SharedRow, weight: &str) -> fmt::Result {
     let uniform = if row.uniform { "uniform" } else { "not uniform" };
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}, {uniform}", name(&row.member.name), plural(row.lines, "line"))?;
-    writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES))?;
+    writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES, row.sampled.is_some()))?;
+    costs(out, row.cost_share, row.sampled.as_ref(), weight)?;
     threads(out, &row.member, OF_THE_SAME_BYTES, false)?;
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
 }
@@ -131,15 +193,18 @@ fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: b
 
 #[cfg(test)]
 mod tests {
+    use slimline_analyze::sampled_sharing::{Evidence, Sampled, SampledFindings, Undecided};
+    use slimline_analyze::share::Share;
     use slimline_analyze::sharing::findings;
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
-    use slimline_simulate::sharing::LineFinder;
+    use slimline_simulate::sharing::{LineFinder, SharedLines};
 
     use super::super::a_run;
     use super::*;
+    use crate::simulation::AccessTrace;
 
-    #[test]
-    fn a_small_report() {
+    /// Lines that threads share.
+    fn lines() -> SharedLines {
         let machine = a_run::machine();
         // Behind all else two threads add to the same eight bytes, in turn.
         let add =
@@ -149,12 +214,51 @@ mod tests {
         finder.take(&accesses);
         let mut lines = finder.finish(&machine, 3).unwrap();
         lines.take(&accesses);
-        let origins = a_run::origins();
-        let found = findings(&lines, &origins);
-        let report = SharingReport::new(a_run::trace(), &machine.name, &lines, &found, &origins);
+        lines
+    }
+
+    #[test]
+    fn a_small_report() {
+        let (machine, lines, origins) = (a_run::machine(), lines(), a_run::origins());
+        let found = findings(&lines.lines(), lines.line_bytes(), &origins);
+        let of_lines = (lines.line_bytes(), lines.only_loaded());
+        let report = SharingReport::new(a_run::trace(), &machine.name, of_lines, &found, &origins);
         let mut out = String::new();
         sharing(&mut out, &report, 3).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
         insta::assert_snapshot!(report.csv());
+    }
+
+    /// The same lines as if they had been sampled.
+    fn of_samples(looks: u64, undecided: Undecided) -> SharingReport {
+        let (lines, origins) = (lines(), a_run::origins());
+        let found = findings(&lines.lines(), lines.line_bytes(), &origins);
+        let share = |value, low, high| Share { value, low, high, samples: 40 };
+        let often = Sampled { accesses: share(0.25, 0.21, 0.3), weight: share(0.4, 0.35, 0.452) };
+        let rarely = Sampled { accesses: share(0.001, 0.0, 0.01), weight: share(0.001, 0.0002, 0.004) };
+        let sampled = SampledFindings {
+            line_bytes: lines.line_bytes(),
+            only_loaded: 2,
+            evidence: Evidence { is_bursts: true, looks, accesses: 12_345, threads: 3, timeless: 0 },
+            of_shared: vec![rarely; found.shared.len()],
+            of_falsely: vec![often; found.falsely.len()],
+            undecided,
+            found,
+            origins,
+        };
+        let trace = AccessTrace { format: "session", file: "slimline.data".to_owned(), ..a_run::trace() };
+        SharingReport::of_samples(trace, "two nodes", &sampled, "time")
+    }
+
+    #[test]
+    fn a_small_report_of_samples() {
+        let undecided = Undecided { lines: 3, members: vec![(0, 0)], needed_looks: 1300 };
+        let mut out = String::new();
+        sharing(&mut out, &of_samples(300, undecided), 3).unwrap();
+        insta::assert_snapshot!(a_run::unstyled(&out));
+        let mut out = String::new();
+        sharing(&mut out, &of_samples(7, Undecided::default()), 3).unwrap();
+        assert!(out.contains("Not enough bursts: what threads share is told from 21 on that see it"), "{out}");
+        insta::assert_snapshot!(of_samples(300, Undecided::default()).csv());
     }
 }

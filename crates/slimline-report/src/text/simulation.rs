@@ -33,7 +33,7 @@ pub fn simulation(out: &mut impl Write, report: &SimulationReport, most: usize) 
 /// What accesses are of.
 pub(super) fn access_trace(out: &mut impl Write, trace: &AccessTrace) -> fmt::Result {
     let of = match trace.format {
-        "trace" => shorten_end(&plain(&trace.command.join(" ")), WIDTH / 2),
+        "trace" | "session" => shorten_end(&plain(&trace.command.join(" ")), WIDTH / 2),
         format => format.to_owned(),
     };
     let threads = trace.threads.map_or_else(String::new, |threads| format!(", {}", plural(threads, "thread")));

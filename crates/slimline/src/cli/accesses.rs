@@ -165,12 +165,15 @@ pub(crate) struct Reuse {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline share run.trace\n  \
         slimline share --live -- ./program\n  \
+        slimline record -o run -- ./program && slimline share run\n  \
         slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
         Told are lines that two threads take from each other three times or more, and none of them in less than\n\
         1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way.\n\
         What one has stored and the other then accesses is truly shared: uniformly where the thread with most\n\
         accesses to a byte has less than twice as many as the next one. Where the other one accesses different\n\
-        bytes of the line, it is shared falsely.")]
+        bytes of the line, it is shared falsely.\n\n\
+        Of a session (`slimline record`) told are lines that were seen to go from thread to thread three times or\n\
+        more; how often they went is not known, so the cost is the share of the samples.")]
 pub(crate) struct Share {
     #[command(flatten)]
     pub(crate) input: AccessInput,
@@ -188,8 +191,8 @@ pub(crate) struct Share {
 /// Where accesses come from.
 #[derive(Debug, Args)]
 pub(crate) struct AccessInput {
-    /// Directory that `slimline trace -o` wrote, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard
-    /// input
+    /// Directory that `slimline trace -o` wrote (`share`: or `slimline record`), or a file of Valgrind's lackey or in Dinero's
+    /// format; `-` reads standard input
     #[arg(value_name = "TRACE", required_unless_present = "live")]
     trace: Option<PathBuf>,
     /// Run a program that was compiled with `slimline cc`, `gcc` or `cargo`, and take its accesses as they come: nothing is written

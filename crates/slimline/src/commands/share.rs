@@ -1,20 +1,31 @@
 //! `slimline share`
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use slimline_analyze::sharing::findings;
 use slimline_report::sharing::SharingReport;
 use slimline_report::text;
 use slimline_simulate::sharing::{LineFinder, SharedLines};
+use slimline_trace::session::{Session, SessionError};
+use slimline_trace::stream::recording::is_recording;
 
 use super::show_table;
 use crate::accesses::{self, Accesses};
 use crate::cli;
 use crate::machines::machine;
+use crate::pipeline;
 
-/// Tells what threads share: of what is written in a first pass which lines, in a second one who does what to them; of what runs in
+/// Tells what threads share: of samples; of what is written in a first pass which lines, in a second one who does what to them; of what runs in
 /// one.
 pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
+    if !options.input.live && is_session(options.input.trace()) {
+        let (session, trace, sampled) = pipeline::sharing(options.input.trace(), machine.line_bytes())?;
+        let weight = session.info().collector.weight.noun();
+        let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);
+        return shown(options, &report).map(|()| 0);
+    }
     let wrong_machine = || format!("--machine {}", options.machine);
     let mut lines = if options.input.live {
         SharedLines::in_one_pass(&machine).with_context(wrong_machine)?
@@ -25,10 +36,29 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         };
         finder.finish(&machine, u32::try_from(threads).unwrap_or(u32::MAX)).with_context(wrong_machine)?
     };
-    let Accesses { trace, origins, ended } = accesses::read(&options.input, &mut lines)?;
-    let found = findings(&lines, &origins);
-    let report = SharingReport::new(trace, &machine.name, &lines, &found, &origins);
-    let text = |out: &mut String| text::sharing(out, &report, options.rows);
-    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
+    let Accesses { mut trace, origins, ended } = accesses::read(&options.input, &mut lines)?;
+    let before = lines.before_shared();
+    if before > 0 {
+        trace
+            .missing
+            .push(format!("{before} accesses to shared lines from before a second thread came to them: {LIVE}"));
+    }
+    let found = findings(&lines.lines(), lines.line_bytes(), &origins);
+    let of_lines = (lines.line_bytes(), lines.only_loaded());
+    let report = SharingReport::new(trace, &machine.name, of_lines, &found, &origins);
+    shown(options, &report)?;
     Ok(ended.status())
+}
+
+/// Why a single pass lacks something.
+const LIVE: &str = "--live sees a run once, a trace is read twice";
+
+/// Whether it is a session of samples, or several, and no trace.
+fn is_session(path: &Path) -> bool {
+    path.is_dir() && !is_recording(path) && !matches!(Session::open(path), Err(SessionError::NotASession(_)))
+}
+
+fn shown(options: &cli::Share, report: &SharingReport) -> anyhow::Result<()> {
+    let text = |out: &mut String| text::sharing(out, report, options.rows);
+    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)
 }

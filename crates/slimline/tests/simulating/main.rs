@@ -6,6 +6,7 @@ mod live;
 mod papers;
 mod place;
 mod reused;
+mod sampled;
 mod sharing;
 mod traced;
 

@@ -1,0 +1,585 @@
+//! What threads share, of a run that was sampled: of bursts, each of them consecutive accesses of one thread, or where there are
+//! none of single samples.
+//!
+//! Each is a look at one thread at one time:
+//!
+//! ```text
+//!   thread 1   ··S S··············S··········S S·······     S  a burst that stores to the line
+//!   thread 2   ········S S·S··············S············
+//!                     └ 1┘       └ 2┘     └ 3┘ └ 4┘         the line went over, at least once each
+//! ```
+//!
+//! What is told is certain, as each time that was seen happened, however much happened in between: so it is told from
+//! [`LEAST_HAND_OVERS`] of these times on, as of a trace. How often the line really went is not known; what it costs is the share
+//! of the samples in what was shared. Where one thread was seen before and after another one, but not often enough, it is asked
+//! whether two threads that were at it alike would have been seen in turn often enough: where that is unlikely to have been missed
+//! they took turns, and else too few looks were taken.
+//!
+//! In two passes, as most lines are of one thread: the first one needs no names.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use slimline_attribute::tables::{CodePlace, GroupKind, Tables, TypeId};
+use slimline_attribute::typing::leaves::leaves;
+use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Uses, parts};
+use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
+use slimline_trace::session;
+
+use crate::full_trace::findings::Place;
+use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
+use crate::share::{Clusters, Share, Tally, Wholes};
+use crate::sharing::{LEAST_COST, LEAST_HAND_OVERS, Member, SharingFindings, findings};
+
+/// Threads at a line of which it is asked whether they share it.
+const MOST_THREADS: usize = 64;
+/// How likely it may be that so few were seen of what is shared all the time.
+const MISSED: f64 = 0.05;
+/// Looks at a line that two threads use alike, as many each, after which it is told but for 1 in 20: of 14 looks in random
+/// order 4 changes or more are seen, and 14 or more are seen where 20.7 are expected (Poisson).
+pub const ENOUGH_LOOKS: u64 = 21;
+
+/// The first pass: which lines several threads were seen at.
+#[derive(Debug)]
+pub struct SampledLines {
+    line_bytes: u32,
+    /// By process.
+    finders: Vec<LineFinder>,
+    has_bursts: bool,
+}
+
+impl SampledLines {
+    /// Has seen nothing; lines have so many bytes, a power of two.
+    pub fn new(line_bytes: u32) -> Self {
+        Self { line_bytes, finders: Vec::new(), has_bursts: false }
+    }
+
+    /// Takes in a part of a process, which are counted from 0.
+    pub fn update(&mut self, process: usize, part: &session::Part) {
+        while self.finders.len() <= process {
+            self.finders.push(LineFinder::new(self.line_bytes));
+        }
+        let (samples, accesses) = (&part.samples, &part.accesses);
+        self.has_bursts |= !accesses.is_empty();
+        let mut seen = Vec::new();
+        for (row, window) in part.windows().enumerate() {
+            let thread = samples.thread[row].index() as u32;
+            seen.extend(accessed(samples.address[row].0, samples.access_bytes[row], samples.kind[row], thread));
+            for row in window.accesses {
+                seen.extend(accessed(accesses.address[row].0, accesses.bytes[row], accesses.kind[row], thread));
+            }
+            self.finders[process].take(&seen);
+            seen.clear();
+        }
+    }
+
+    /// The second pass.
+    pub fn finish(self) -> SampledSharing {
+        let Self { line_bytes, finders, has_bursts } = self;
+        SampledSharing {
+            line_bytes,
+            shared: finders.iter().map(|finder| finder.shared().collect()).collect(),
+            only_loaded: finders.iter().map(LineFinder::only_loaded).sum(),
+            has_bursts,
+            keys: FxHashMap::default(),
+            spots: Vec::new(),
+            lines: FxHashMap::default(),
+            looks: Vec::new(),
+            windows: Vec::new(),
+            samples: Vec::new(),
+            weight: Tally::default(),
+            threads: BTreeSet::new(),
+            timeless: 0,
+        }
+    }
+}
+
+/// An access as lines are found by; None where nothing is known of it.
+fn accessed(address: u64, bytes: u16, kind: access::AccessKind, thread: u32) -> Option<Access> {
+    let kind = match (kind.loads(), kind.stores()) {
+        (false, false) => return None,
+        (true, false) => AccessKind::Load,
+        (false, true) => AccessKind::Store,
+        (true, true) => AccessKind::Modify,
+    };
+    (address != 0).then_some(Access { address, key: 0, bytes: bytes.into(), thread, kind })
+}
+
+/// A part of a line, as one instruction of one thread accesses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Spot {
+    /// Number of the line among [`SampledSharing::lines`].
+    line: u32,
+    offset: u32,
+    bytes: u32,
+    thread: ThreadId,
+    site: SiteId,
+    group: GroupId,
+    /// Of its first byte in the object.
+    object_offset: u64,
+}
+
+/// What one look saw of one spot.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    time_ns: u64,
+    window: u32,
+    key: u32,
+    loads: u32,
+    stores: u32,
+}
+
+/// The second pass. Takes 24 bytes for each part of a shared line that a look sees, and 100 for each that an instruction of a
+/// thread ever accesses.
+#[derive(Debug)]
+pub struct SampledSharing {
+    line_bytes: u32,
+    /// By process.
+    shared: Vec<FxHashSet<u64>>,
+    only_loaded: u64,
+    has_bursts: bool,
+    keys: FxHashMap<Spot, u32>,
+    spots: Vec<Spot>,
+    /// By process and line.
+    lines: FxHashMap<(usize, u64), u32>,
+    looks: Vec<Look>,
+    /// Loads and stores that each look saw.
+    windows: Vec<u32>,
+    /// Of samples in shared lines: which, and their weight.
+    samples: Vec<(u32, u64)>,
+    weight: Tally,
+    threads: BTreeSet<ThreadId>,
+    timeless: u64,
+}
+
+/// What was found in samples.
+#[derive(Clone, Debug)]
+pub struct SampledFindings {
+    /// As of a trace. Counts are of what was seen; times that a line was gone are the least.
+    pub found: SharingFindings,
+    /// What the keys in it are.
+    pub origins: Origins,
+    /// Bytes of a line.
+    pub line_bytes: u32,
+    /// Lines that several threads were only seen to load.
+    pub only_loaded: u64,
+    /// How much was seen.
+    pub evidence: Evidence,
+    /// Of each of `found.shared`.
+    pub of_shared: Vec<Sampled>,
+    /// Of each of `found.falsely`.
+    pub of_falsely: Vec<Sampled>,
+    /// Where more has to be seen.
+    pub undecided: Undecided,
+}
+
+/// How much was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Whether looks are bursts, and not single samples.
+    pub is_bursts: bool,
+    /// Looks at threads that saw any access.
+    pub looks: u64,
+    /// Loads and stores that they saw.
+    pub accesses: u64,
+    /// Threads that were looked at.
+    pub threads: u64,
+    /// Looks of which nobody knows when they were.
+    pub timeless: u64,
+}
+
+/// Shares that samples tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sampled {
+    /// Of the loads and stores that were seen.
+    pub accesses: Share,
+    /// Of the weight of all samples.
+    pub weight: Share,
+}
+
+impl Sampled {
+    /// Whether it surely costs too little to change anything for it.
+    pub fn is_rare(&self) -> bool {
+        self.weight.high < LEAST_COST
+    }
+}
+
+/// Lines where a thread was seen before and after another one, and one of them to store, too rarely to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undecided {
+    /// How many.
+    pub lines: u64,
+    /// What is in them, most looks first.
+    pub members: Vec<Member>,
+    /// Looks at the run, as they were taken, with which all of them would be told.
+    pub needed_looks: u64,
+}
+
+impl SampledSharing {
+    /// Takes in a batch of a process.
+    pub fn update(&mut self, process: usize, batch: &AccessBatch) {
+        let Some(thread) = batch.thread else { return };
+        let mut seen: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+        for (index, window) in batch.windows.iter().enumerate() {
+            let mut size = 0;
+            for row in batch.window_rows(index) {
+                let evidence = batch.evidence[row];
+                if evidence.has_cost() {
+                    self.weight.add(batch.weight[row]);
+                }
+                let Some(access) = accessed(batch.address[row].0, batch.bytes[row], batch.kind[row], thread.0) else {
+                    continue;
+                };
+                // Of a run with bursts samples tell costs; when those were that a burst has before it is not known.
+                let is_seen = if self.has_bursts { evidence.is_execution() } else { evidence.has_cost() };
+                let (loads, stores) = (u32::from(access.kind != AccessKind::Store), u32::from(access.kind.stores()));
+                size += if is_seen { loads + stores } else { 0 };
+                let mut is_first = true;
+                for (line, offset, bytes) in parts(&access, self.line_bytes.trailing_zeros()) {
+                    if !self.shared.get(process).is_some_and(|shared| shared.contains(&line)) {
+                        continue;
+                    }
+                    let start = line * u64::from(self.line_bytes) + u64::from(offset);
+                    let next = self.lines.len() as u32;
+                    let line = *self.lines.entry((process, line)).or_insert(next);
+                    let object_offset = batch.offset[row].wrapping_add(start.wrapping_sub(access.address));
+                    let (site, group) = (batch.site[row], batch.group[row]);
+                    let key = self.key(Spot { line, offset, bytes, thread, site, group, object_offset });
+                    if evidence.has_cost() && std::mem::take(&mut is_first) {
+                        self.samples.push((key, batch.weight[row]));
+                    }
+                    if is_seen {
+                        let sums = seen.entry(key).or_default();
+                        *sums = (sums.0 + loads, sums.1 + stores);
+                    }
+                }
+            }
+            if size == 0 {
+                continue;
+            }
+            self.threads.insert(thread);
+            let number = self.windows.len() as u32;
+            self.windows.push(size);
+            if window.time_ns == 0 {
+                self.timeless += 1;
+                seen.clear();
+            }
+            let look = |(key, (loads, stores))| Look { time_ns: window.time_ns, window: number, key, loads, stores };
+            self.looks.extend(seen.drain().map(look));
+        }
+    }
+
+    fn key(&mut self, spot: Spot) -> u32 {
+        let next = self.spots.len() as u32;
+        let key = *self.keys.entry(spot).or_insert(next);
+        if key == next {
+            self.spots.push(spot);
+        }
+        key
+    }
+
+    /// Answers.
+    pub fn finish(mut self, tables: &Tables) -> SampledFindings {
+        self.looks
+            .sort_unstable_by_key(|look| (look.time_ns, look.window, self.spots[look.key as usize].line, look.key));
+        let origins = self.origins(tables);
+        let (lines, users) = self.observed();
+        let found = findings(&lines, self.line_bytes, &origins);
+        let mut wholes = Wholes::default();
+        self.windows.iter().for_each(|&size| wholes.add(size.into()));
+        let of_shared: Vec<&BTreeSet<u32>> = found.shared.iter().map(|row| &row.keys).collect();
+        let of_falsely: Vec<&BTreeSet<u32>> = found.falsely.iter().map(|row| &row.keys).collect();
+        let undecided = self.undecided(&users, &of_shared, &of_falsely, &origins);
+        let of_shared = self.shares(&of_shared, &wholes);
+        let of_falsely = self.shares(&of_falsely, &wholes);
+        let evidence = Evidence {
+            is_bursts: self.has_bursts,
+            looks: wholes.count,
+            accesses: wholes.sizes,
+            threads: self.threads.len() as u64,
+            timeless: self.timeless,
+        };
+        let Self { line_bytes, only_loaded, .. } = self;
+        SampledFindings { found, origins, line_bytes, only_loaded, evidence, of_shared, of_falsely, undecided }
+    }
+
+    /// All lines as they were seen, and who was seen at each, in the order of looks.
+    fn observed(&self) -> (Vec<SharedLine>, BTreeMap<u32, Vec<User>>) {
+        let mut lines = ObservedLines::default();
+        let mut users: BTreeMap<u32, Vec<User>> = BTreeMap::new();
+        let of = |look: &Look| self.spots[look.key as usize];
+        for of_line in self.looks.chunk_by(|a, b| (a.window, of(a).line) == (b.window, of(b).line)) {
+            let Spot { line, thread, .. } = of(&of_line[0]);
+            let part = |look: &Look| {
+                let Spot { offset, bytes, thread, .. } = of(look);
+                let uses = Uses { loads: look.loads.into(), stores: look.stores.into(), ..Uses::default() };
+                (Part { offset, bytes, key: look.key, thread: thread.0 }, uses)
+            };
+            let seen: Vec<(Part, Uses)> = of_line.iter().map(part).collect();
+            lines.look(line.into(), self.line_bytes, &seen);
+            let stores = seen.iter().any(|(_, uses)| uses.stores > 0);
+            users.entry(line).or_default().push(User { thread, stores });
+        }
+        (lines.lines(), users)
+    }
+
+    fn shares(&self, rows: &[&BTreeSet<u32>], wholes: &Wholes) -> Vec<Sampled> {
+        let mut rows_of: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (row, keys) in rows.iter().enumerate() {
+            keys.iter().for_each(|key| rows_of.entry(*key).or_default().push(row));
+        }
+        let mut clusters = vec![Clusters::default(); rows.len()];
+        let mut weights = vec![Tally::default(); rows.len()];
+        for of_window in self.looks.chunk_by(|a, b| a.window == b.window) {
+            let mut parts: BTreeMap<usize, u64> = BTreeMap::new();
+            for look in of_window {
+                for row in rows_of.get(&look.key).into_iter().flatten() {
+                    *parts.entry(*row).or_default() += u64::from(look.loads) + u64::from(look.stores);
+                }
+            }
+            let size = u64::from(self.windows[of_window[0].window as usize]);
+            parts.into_iter().for_each(|(row, part)| clusters[row].add(part, size));
+        }
+        for (key, weight) in &self.samples {
+            rows_of.get(key).into_iter().flatten().for_each(|row| weights[*row].add(*weight));
+        }
+        let share = |(clusters, weight): (&Clusters, &Tally)| Sampled {
+            accesses: clusters.share_of(wholes),
+            weight: weight.share_of(&self.weight),
+        };
+        clusters.iter().zip(&weights).map(share).collect()
+    }
+
+    fn undecided(
+        &self,
+        users: &BTreeMap<u32, Vec<User>>,
+        shared: &[&BTreeSet<u32>],
+        falsely: &[&BTreeSet<u32>],
+        origins: &Origins,
+    ) -> Undecided {
+        let told = shared.iter().chain(falsely).flat_map(|keys| keys.iter());
+        let told: FxHashSet<u32> = told.map(|key| self.spots[*key as usize].line).collect();
+        let mut looks: FxHashMap<u32, u64> = FxHashMap::default();
+        let mut needed_looks = 0;
+        for (line, users) in users.iter().filter(|(line, _)| !told.contains(line)) {
+            if let Some(Needed { looks: needed, of }) = more_looks(users) {
+                needed_looks = needed_looks.max((self.windows.len() as u64).saturating_mul(needed).div_ceil(of));
+                looks.insert(*line, users.len() as u64);
+            }
+        }
+        let mut members: BTreeMap<Member, u64> = BTreeMap::new();
+        for (spot, origin) in self.spots.iter().zip(origins.keys()) {
+            if let Some(looks) = looks.get(&spot.line) {
+                let most = members.entry((origin.data, origin.field)).or_default();
+                *most = (*most).max(*looks);
+            }
+        }
+        let mut members: Vec<(Member, u64)> = members.into_iter().collect();
+        members.sort_by_key(|(_, looks)| Reverse(*looks));
+        Undecided {
+            lines: looks.len() as u64,
+            members: members.into_iter().map(|(member, _)| member).collect(),
+            needed_looks,
+        }
+    }
+
+    fn origins(&self, tables: &Tables) -> Origins {
+        let mut names = Names::default();
+        let mut fields = Fields { tables, leaves: FxHashMap::default() };
+        let mut groups: FxHashMap<GroupId, u32> = FxHashMap::default();
+        let mut data: Vec<Data> = Vec::new();
+        let keys = self.spots.iter().map(|spot| {
+            let number = *groups.entry(spot.group).or_insert_with(|| {
+                data.push(data_of(tables, spot.group));
+                data.len() as u32 - 1
+            });
+            let line = match tables.code_place(spot.site) {
+                Some(CodePlace::Line { file, line }) => names.number(&format!("{file}:{line}")),
+                _ => 0,
+            };
+            let function = tables.site(spot.site).frames.first().map_or("", |frame| &frame.function);
+            Origin {
+                data: number,
+                field: names.number(&fields.name(spot.group, spot.object_offset)),
+                function: names.number(function),
+                line,
+                thread: spot.thread.0,
+                ..Origin::default()
+            }
+        });
+        let keys = keys.collect();
+        let mut processes: Vec<u32> = Vec::new();
+        let threads = tables.threads.iter().map(|thread| {
+            if processes.last() != Some(&thread.pid) {
+                processes.push(thread.pid);
+            }
+            Thread { process: processes.len() as u32 - 1, tid: thread.tid }
+        });
+        Origins::new(keys, data, names, threads.collect())
+    }
+}
+
+/// Who a look saw at a line.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    thread: ThreadId,
+    stores: bool,
+}
+
+/// So many looks where there were these.
+#[derive(Clone, Copy, Debug)]
+struct Needed {
+    looks: u64,
+    of: u64,
+}
+
+/// How many looks would tell whether two threads share a line, where it was seen that one was there before and after the other
+/// one, and one of them stores; None where nothing is open. Of many threads those with most looks are asked.
+fn more_looks(users: &[User]) -> Option<Needed> {
+    let mut looks: BTreeMap<ThreadId, (u64, bool)> = BTreeMap::new();
+    for user in users {
+        let of_thread = looks.entry(user.thread).or_default();
+        *of_thread = (of_thread.0 + 1, of_thread.1 | user.stores);
+    }
+    let mut threads: Vec<(ThreadId, (u64, bool))> = looks.into_iter().collect();
+    threads.sort_by_key(|&(thread, (looks, _))| (Reverse(looks), thread));
+    threads.truncate(MOST_THREADS);
+    let numbers: BTreeMap<ThreadId, usize> = threads.iter().enumerate().map(|(n, &(thread, _))| (thread, n)).collect();
+    // How often a look at one of two was at the other one than the look before at any of them.
+    let mut changes = vec![[0_u64; MOST_THREADS]; MOST_THREADS];
+    let mut last = [0; MOST_THREADS];
+    for (look, user) in (1..).zip(users) {
+        let Some(&own) = numbers.get(&user.thread) else { continue };
+        for other in (0..threads.len()).filter(|&other| last[other] > last[own]) {
+            changes[own.min(other)][own.max(other)] += 1;
+        }
+        last[own] = look;
+    }
+    let mut most: Option<Needed> = None;
+    for (number, (_, one)) in threads.iter().enumerate() {
+        for (other_number, (_, other)) in threads.iter().enumerate().skip(number + 1) {
+            if changes[number][other_number] < 2 || !(one.1 || other.1) {
+                continue;
+            }
+            let of = one.0 + other.0;
+            if let Some(looks) = needed_looks(of, one.0 as f64 / of as f64)
+                && most.is_none_or(|most| looks * most.of > most.looks * of)
+            {
+                most = Some(Needed { looks, of });
+            }
+        }
+    }
+    most
+}
+
+/// How many looks it takes not to miss what two threads are at alike, of which one has this part of the looks; None where no more
+/// than there are.
+fn needed_looks(looks: u64, of_one: f64) -> Option<u64> {
+    // Whether a look is at another thread than the one before.
+    let change = 2.0 * of_one * (1.0 - of_one);
+    let (mut few, mut enough) = (looks, looks.saturating_mul(8));
+    if few_changes(few, change) <= MISSED {
+        return None;
+    }
+    while enough - few > 1 {
+        let middle = few + (enough - few) / 2;
+        match few_changes(middle, change) > MISSED {
+            true => few = middle,
+            false => enough = middle,
+        }
+    }
+    Some(enough)
+}
+
+/// How likely fewer than [`LEAST_HAND_OVERS`] times are seen among so many looks, each of which is at another thread so likely: the
+/// first change tells of none, as that thread was not seen before.
+fn few_changes(looks: u64, change: f64) -> f64 {
+    let between = looks.saturating_sub(1) as f64;
+    let mut all = 0.0;
+    let mut ways = 1.0;
+    for changes in 0..=LEAST_HAND_OVERS {
+        let count = changes as f64;
+        if count > between {
+            break;
+        }
+        all += ways * change.powf(count) * (1.0 - change).powf(between - count);
+        ways *= (between - count) / (count + 1.0);
+    }
+    all
+}
+
+fn data_of(tables: &Tables, id: GroupId) -> Data {
+    let group = tables.group(id);
+    let allocated_at = group.allocated_at.as_ref().map_or_else(Place::default, |frame| {
+        let position = frame.position.as_ref();
+        Place {
+            function: frame.function.clone(),
+            file: position.map_or_else(String::new, |at| at.file.clone()),
+            line: position.map_or(0, |at| at.line),
+            column: position.map_or(0, |at| at.column),
+        }
+    });
+    Data {
+        kind: match group.kind {
+            GroupKind::Heap => DataKind::Heap,
+            GroupKind::Unattributed => DataKind::Unattributed,
+            _ => DataKind::Variable,
+        },
+        name: group.name.clone(),
+        type_name: group.element.map_or_else(String::new, |element| tables.type_(element.type_id).name.clone()),
+        allocated_at,
+        callers: Vec::new(),
+        blocks: group.objects,
+        peak_bytes: group.bytes,
+        largest_block_bytes: group.object_bytes,
+    }
+}
+
+/// Names of fields.
+struct Fields<'t> {
+    tables: &'t Tables,
+    /// Where each begins and ends, with its name.
+    leaves: FxHashMap<TypeId, Vec<(u64, u64, String)>>,
+}
+
+impl Fields<'_> {
+    /// The field that a byte of an object is in; empty where it is none. Elements of an array in it are one: `count[]`.
+    fn name(&mut self, group: GroupId, object_offset: u64) -> String {
+        let Some(element) = self.tables.group(group).element else { return String::new() };
+        let Some(offset) = object_offset.checked_sub(element.start) else { return String::new() };
+        let offset = offset % element.bytes.max(1);
+        let tables = self.tables;
+        let leaves = self.leaves.entry(element.type_id).or_insert_with(|| {
+            let all = leaves(&tables.types, element.type_id).into_iter();
+            all.map(|leaf| (leaf.offset, leaf.offset.saturating_add(leaf.bytes), of_all_elements(&leaf.path))).collect()
+        });
+        let of_type = tables.type_(element.type_id).name.trim_start_matches("struct ");
+        let field = leaves.iter().find(|(start, end, name)| (*start..*end).contains(&offset) && !name.is_empty());
+        match field {
+            Some((.., name)) if of_type.starts_with(|c: char| c.is_alphabetic() || c == '_') => {
+                format!("{of_type}.{name}")
+            }
+            Some((.., name)) => name.clone(),
+            None => String::new(),
+        }
+    }
+}
+
+/// `edge[2].at` as `edge[].at`.
+fn of_all_elements(path: &str) -> String {
+    let mut name = String::new();
+    let mut is_inside = false;
+    for character in path.chars() {
+        is_inside &= character != ']';
+        if !is_inside {
+            name.push(character);
+        }
+        is_inside |= character == '[';
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests;
