@@ -210,7 +210,10 @@ impl SharingReport {
         origins: &Origins,
     ) -> Self {
         let shared = |row: &SharedVariable| shared_row(row, Costs::of_trace(row.cost_share), origins);
-        let falsely = |row: &FalselyShared| false_row(row, Costs::of_trace(row.cost_share), line_bytes, origins);
+        let falsely = |row: &FalselyShared| {
+            let costs = Costs::of_trace(row.cost_share);
+            false_row(row, costs, is_handed_over(row, found), line_bytes, origins)
+        };
         Self {
             schema: SHARING_SCHEMA,
             trace,
@@ -231,7 +234,10 @@ impl SharingReport {
         let rows = found.shared.iter().zip(&sampled.of_shared);
         let shared = rows.map(|(row, shares)| shared_row(row, Costs::of_samples(shares), origins)).collect();
         let rows = found.falsely.iter().zip(&sampled.of_falsely);
-        let falsely = rows.map(|(row, shares)| false_row(row, Costs::of_samples(shares), *line_bytes, origins));
+        let falsely = rows.map(|(row, shares)| {
+            let costs = Costs::of_samples(shares);
+            false_row(row, costs, is_handed_over(row, found), *line_bytes, origins)
+        });
         let run = SampledRun {
             looks_are: if evidence.is_bursts { "bursts" } else { "samples" },
             looks: evidence.looks,
@@ -357,7 +363,12 @@ fn shared_row(shared: &SharedVariable, costs: Costs, origins: &Origins) -> Share
              replaces: hand over more at a time, less often, and keep it on a line apart from other data",
         ),
         (Way::Updated, true) => {
-            ("updated", "a part for each thread, on a line of its own; add them up when all of it is wanted")
+            // By addresses a lock that is exchanged is no other than a counter.
+            (
+                "updated",
+                "a part for each thread, on a line of its own, where each only adds to it; add them up when all of it is \
+                 wanted",
+            )
         }
         (Way::Updated, false) => {
             ("updated", "one thread has most of the accesses: let the others hand it what they have, in larger pieces")
@@ -376,7 +387,19 @@ fn shared_row(shared: &SharedVariable, costs: Costs, origins: &Origins) -> Share
     }
 }
 
-fn false_row(falsely: &FalselyShared, costs: Costs, line_bytes: u32, origins: &Origins) -> FalseRow {
+/// Whether it is elements of one array that threads also hand to each other: there are no threads' own.
+fn is_handed_over(falsely: &FalselyShared, found: &SharingFindings) -> bool {
+    let [side] = &falsely.sides[..] else { return false };
+    found.shared.iter().any(|shared| shared.member == side.member && shared.way != Way::Updated)
+}
+
+fn false_row(
+    falsely: &FalselyShared,
+    costs: Costs,
+    is_handed_over: bool,
+    line_bytes: u32,
+    origins: &Origins,
+) -> FalseRow {
     let side = |side: &Side| member_row(side.member, &side.threads, &side.code, origins);
     let sides: Vec<MemberRow> = falsely.sides.iter().map(side).collect();
     let apart = falsely.apart_bytes;
@@ -402,6 +425,10 @@ fn false_row(falsely: &FalselyShared, costs: Costs, line_bytes: u32, origins: &O
             let names = sides.iter().map(name).collect::<Vec<_>>().join(", ");
             format!("what one thread stores and others use on lines of their own: of {names}")
         }
+        Cut::Elements | Cut::Nowhere if is_handed_over => format!(
+            "threads hand these elements to each other while they are at others in the same line: hand over {line_bytes} \
+             bytes or more at a time"
+        ),
         Cut::Elements | Cut::Nowhere => format!(
             "threads' elements are {apart} bytes apart: pad each to {line_bytes} bytes (alignas({line_bytes}) on its type)"
         ),

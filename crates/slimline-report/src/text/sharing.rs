@@ -229,6 +229,31 @@ mod tests {
         insta::assert_snapshot!(report.csv());
     }
 
+    #[test]
+    fn elements_that_are_handed_over_are_no_threads_own() {
+        let (machine, origins) = (a_run::machine(), a_run::origins());
+        // One stores slots of eight bytes, which the other one loads: one that was just stored, and one while the next is stored.
+        let access = |thread, kind, slot: u64| Access {
+            address: 0x20_0200 + slot % 8 * 8,
+            key: thread * 4 + 2,
+            bytes: 8,
+            thread,
+            kind,
+        };
+        let (store, load) = (|n| access(1, AccessKind::Store, n), |n| access(2, AccessKind::Load, n));
+        let turn = |n| [store(n), store(n + 1), load(n), store(n + 2), load(n + 1), load(n + 2)];
+        let accesses: Vec<Access> = (0..200).map(|n| n * 3).flat_map(turn).collect();
+        let mut finder = LineFinder::new(64);
+        finder.take(&accesses);
+        let mut lines = finder.finish(&machine, 3).unwrap();
+        lines.take(&accesses);
+        let found = findings(&lines.lines(), 64, &origins);
+        let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0), &found, &origins);
+        assert_eq!(report.shared.iter().map(|row| row.way).collect::<Vec<_>>(), ["told"]);
+        let fixes: Vec<&str> = report.falsely_shared.iter().map(|row| row.fix.as_str()).collect();
+        assert!(matches!(fixes[..], [fix] if fix.ends_with("hand over 64 bytes or more at a time")), "{fixes:?}");
+    }
+
     /// The same lines as if they had been sampled.
     fn of_samples(looks: u64, undecided: Undecided) -> SharingReport {
         let (lines, origins) = (lines(), a_run::origins());
