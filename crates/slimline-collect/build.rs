@@ -62,11 +62,12 @@ fn build(workspace: &Path, package: &str, crate_type: &str, feature: &str, flags
 }
 
 /// What instrumented code refers to, and the runtime's own names that a linker must find.
-const SYMBOLS: [&str; 7] = [
+const SYMBOLS: [&str; 8] = [
     "__slimline_cursor",
     "__slimline_gate",
     "__slimline_loaded",
     "__slimline_next_chunk",
+    "__slimline_note",
     "__slimline_sigaction",
     "__slimline_signal",
     "__slimline_sysv_signal",

@@ -98,7 +98,7 @@ impl Slimline {
 
     /// A program that reads a trace and throws it away, as slimline itself never does.
     pub(crate) fn discarding(&self) -> Result<PathBuf> {
-        build(&["--package", "slimline-collect", "--example", "discard_trace"])?;
+        build(&["--package", "slimline", "--example", "discard_trace"])?;
         Ok(self.executable.with_file_name("examples").join("discard_trace"))
     }
 

@@ -9,6 +9,7 @@ use slimline_analyze::full_trace::findings::{HeapRow, NameRow, Place, SiteRow, T
 use slimline_analyze::full_trace::sampling::LookedUp;
 use slimline_analyze::full_trace::splitting::{StructureFindings, Verdict};
 use slimline_analyze::full_trace::values::{Range, Values};
+use slimline_trace::session::End;
 use slimline_trace::stream::sites::ValueKind;
 
 use crate::text::number::plural;
@@ -25,8 +26,16 @@ pub struct TraceReport {
     pub command: Vec<String>,
     /// Each process, or program that it ran.
     pub processes: Vec<TracedProcess>,
+    /// How the program ended, if that is known.
+    pub end: Option<ProgramEnd>,
+    /// How many windows were traced, if only those were.
+    pub windows: Option<u32>,
     /// What is missing, in words; empty where nothing is.
     pub missing: Vec<String>,
+    /// Where not all was to be traced: functions in whose loops that takes no effect.
+    pub unasked: Vec<UnaskedFunction>,
+    /// Accesses that filters leave out; none where there are no filters.
+    pub left_out: Option<u64>,
     /// All accesses.
     pub total: Counts,
     /// Those to blocks of the heap.
@@ -161,6 +170,96 @@ pub struct FieldAccesses {
     pub cold: bool,
 }
 
+/// How a program ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProgramEnd {
+    /// Its exit status; none where a signal ended it.
+    pub status: Option<i32>,
+    /// The signal that ended it: its number.
+    pub signal: Option<i32>,
+    /// That signal's name.
+    pub signal_name: Option<&'static str>,
+}
+
+impl ProgramEnd {
+    /// None of a program that runs on, or of which nobody knows.
+    pub fn of(end: End) -> Option<Self> {
+        match end {
+            End::Exited { status } => Some(Self { status: Some(status), ..Self::default() }),
+            End::Signaled { signal } => {
+                Some(Self { status: None, signal: Some(signal), signal_name: signal_name(signal) })
+            }
+            End::Detached | End::Gone => None,
+        }
+    }
+}
+
+/// The name of a signal that may end a program, on Linux.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    const NAMES: [&str; 31] = [
+        "SIGHUP",
+        "SIGINT",
+        "SIGQUIT",
+        "SIGILL",
+        "SIGTRAP",
+        "SIGABRT",
+        "SIGBUS",
+        "SIGFPE",
+        "SIGKILL",
+        "SIGUSR1",
+        "SIGSEGV",
+        "SIGUSR2",
+        "SIGPIPE",
+        "SIGALRM",
+        "SIGTERM",
+        "SIGSTKFLT",
+        "SIGCHLD",
+        "SIGCONT",
+        "SIGSTOP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGWINCH",
+        "SIGIO",
+        "SIGPWR",
+        "SIGSYS",
+    ];
+    NAMES.get(usize::try_from(signal).ok()?.checked_sub(1)?).copied()
+}
+
+/// A function that asks whether it is to be traced when it begins, but not in all of its loops.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UnaskedFunction {
+    /// As in the source.
+    pub function: String,
+    /// Its file, where it is known.
+    pub file: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What ran, and how.
+#[derive(Clone, Debug, Default)]
+pub struct TracedRun {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// How it ended, if it did.
+    pub end: Option<End>,
+    /// Windows that were traced, if only those were.
+    pub windows: Option<u32>,
+    /// Not all was to be traced.
+    pub is_gated: bool,
+    /// Some accesses were asked for only.
+    pub is_filtered: bool,
+    /// What it lacks.
+    pub missing: Vec<String>,
+}
+
 /// A process that was traced.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TracedProcess {
@@ -275,14 +374,21 @@ pub struct HeapGroup {
 }
 
 impl TraceReport {
-    /// The report of these findings. `missing` says what the run lacks; what the trace itself tells is added.
+    /// The report of these findings. To what the run lacks that is added which the trace itself tells.
     pub fn new(
-        command: Vec<String>,
+        run: TracedRun,
         processes: Vec<TracedProcess>,
-        mut missing: Vec<String>,
         findings: &TraceFindings,
         violations: &Violations,
     ) -> Self {
+        let TracedRun { command, end, windows, is_gated, is_filtered, mut missing } = run;
+        let unasked = |(place, reason): &(Place, String)| UnaskedFunction {
+            function: place.function.clone(),
+            file: known(&place.file),
+            reason: reason.clone(),
+        };
+        // Where everything is traced nobody needs to ask.
+        let is_told = is_gated || findings.total.count() == 0;
         let mut add = |count: u64, what: &str| {
             if count > 0 {
                 missing.push(what.replace('#', &count.to_string()));
@@ -298,7 +404,11 @@ impl TraceReport {
             schema: TRACE_SCHEMA,
             command,
             processes,
+            end: end.and_then(ProgramEnd::of),
+            windows,
             missing,
+            unasked: findings.unasked.iter().filter(|_| is_told).map(unasked).collect(),
+            left_out: is_filtered.then(|| findings.unwanted.count()),
             total: findings.total.into(),
             heap_total: findings.heap_total.into(),
             looked_up: findings.looked_up.map(Sampled::from),

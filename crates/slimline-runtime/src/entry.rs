@@ -26,6 +26,17 @@ extern "C" fn __slimline_start() {
     thread::pause(false);
 }
 
+/// Writes a record of these words although the gate is closed, where anybody reads; where `may_be_written`, only if the calling code
+/// does not write it by itself.
+///
+/// # Safety
+/// There are `count` words, which are a record.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __slimline_note(words: *const u64, count: usize, may_be_written: bool) {
+    // SAFETY: promised by the caller, who has its cursor in its place at calls.
+    unsafe { thread::note(words, count, may_be_written) };
+}
+
 global_asm!(
     ".pushsection .tbss.slimline, \"awT\", @nobits",
     // Where the thread's next word goes; 0 before its first.
@@ -47,12 +58,14 @@ global_asm!(
     ".p2align 2",
     "slimline_saved: .zero 4",
     ".popsection",
-    // `preserve_all`: all registers but rax are as they were. rdi: the cursor; rax: the one to go on with.
-    ".pushsection .text.slimline_next_chunk, \"ax\", @progbits",
-    ".globl __slimline_next_chunk",
-    ".type __slimline_next_chunk, @function",
+    // `preserve_all`: all registers but rax are as they were. The callee is given rdi and rsi, and 0 as the third argument; rax is
+    // what it returns.
+    ".macro slimline_keeping name, callee",
+    ".pushsection .text.\\name, \"ax\", @progbits",
+    ".globl \\name",
+    ".type \\name, @function",
     ".p2align 4",
-    "__slimline_next_chunk:",
+    "\\name:",
     ".cfi_startproc",
     "push rbp",
     ".cfi_def_cfa_offset 16",
@@ -101,15 +114,16 @@ global_asm!(
     "mov [rsp + 568], rcx",
     "xor edx, edx",
     "xsave64 [rsp]",
-    "call {next_chunk}",
+    "call \\callee",
     "mov rcx, rax",
     "mov eax, ebx",
     "xor edx, edx",
     "xrstor64 [rsp]",
     "jmp 4f",
     "3:",
+    "xor edx, edx",
     "fxsave64 [rsp]",
-    "call {next_chunk}",
+    "call \\callee",
     "mov rcx, rax",
     "fxrstor64 [rsp]",
     "4:",
@@ -128,8 +142,15 @@ global_asm!(
     ".cfi_def_cfa rsp, 8",
     "ret",
     ".cfi_endproc",
-    ".size __slimline_next_chunk, . - __slimline_next_chunk",
+    ".size \\name, . - \\name",
     ".popsection",
+    ".endm",
+    // rdi: the cursor; rax: the one to go on with.
+    "slimline_keeping __slimline_next_chunk, {next_chunk}",
+    // rdi, rsi: a record's words, and how many. For code that does not expect a call.
+    ".hidden slimline_note_keeping",
+    "slimline_keeping slimline_note_keeping, __slimline_note@PLT",
+    ".purgem slimline_keeping",
     // Each copy tells the process's one that its object was loaded. Sorted before the object's own constructors.
     ".pushsection .text.slimline_loaded, \"ax\", @progbits",
     ".type slimline_loaded, @function",

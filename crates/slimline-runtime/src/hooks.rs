@@ -11,7 +11,7 @@
 use core::arch::global_asm;
 
 use slimline_trace::stream::record::NO_STAMP;
-use slimline_trace::stream::ring::{ROOM_BIT, SEVERAL_OFFSET};
+use slimline_trace::stream::ring::{CLOSED_WITHOUT_READER, ROOM_BIT, SEVERAL_OFFSET};
 
 /// Calls of allocators within each other that are noted: a program's own calls another one, and that `malloc`.
 const NOTES: usize = 4;
@@ -35,12 +35,12 @@ global_asm!(
     ".p2align 4",
     "\\name:",
     ".endm",
-    // An allocator has returned, and if anything is recorded its note is taken; up to slimline_noted, which returns.
+    // An allocator has returned, and if anybody reads its note is taken; up to slimline_noted, which returns.
     ".macro slimline_returned name",
     "slimline_function \\name",
     "mov r10, qword ptr [rip + __slimline_gate@GOTPCREL]",
-    "cmp byte ptr [r10], 0",
-    "jne 9f",
+    "test byte ptr [r10], {unread}",
+    "jnz 9f",
     "push rax",
     "push rcx",
     "push rdx",
@@ -128,7 +128,7 @@ global_asm!(
     "pop rax",
     "ret",
     ".size slimline_allocating, . - slimline_allocating",
-    // An allocator has returned a block in rax, and r11 is the header of [block, first word], if anything is recorded. All
+    // An allocator has returned a block in rax, and r11 is the header of [block, first word], if anybody reads. All
     // registers but r10 and r11 stay, here and below.
     "slimline_returned slimline_allocated",
     "jc 1f",
@@ -152,12 +152,48 @@ global_asm!(
     "slimline_returned slimline_allocated_zeroed",
     "jc 1f",
     "mov rcx, rdi",
+    "mov r10, qword ptr [rip + __slimline_gate@GOTPCREL]",
+    "cmp byte ptr [r10], 0",
+    "jne 2f",
     "call slimline_two_words",
     "mov qword ptr [r11], rsi",
     "add r11, 8",
     "mov qword ptr fs:[r10], r11",
+    "jmp 1f",
+    "2:",
+    "mov edx, 4",
+    "call slimline_note_words",
     "1:",
     "slimline_noted slimline_allocated_zeroed",
+    // While the gate is closed: r11 is the header of [r10], which a block is told by. All registers but r10 and r11 stay.
+    "slimline_function slimline_note_block",
+    "push rax",
+    "push rcx",
+    "push rdx",
+    "mov rax, r10",
+    "mov edx, 2",
+    "call slimline_note_words",
+    "pop rdx",
+    "pop rcx",
+    "pop rax",
+    "ret",
+    ".size slimline_note_block, . - slimline_note_block",
+    // Has a record of edx words written, the first ones of r11, rax, rcx and rsi, although the gate is closed. rax changes.
+    "slimline_function slimline_note_words",
+    "push rdi",
+    "push rsi",
+    "push rsi",
+    "push rcx",
+    "push rax",
+    "push r11",
+    "mov rdi, rsp",
+    "mov esi, edx",
+    "call slimline_note_keeping",
+    "add rsp, 32",
+    "pop rsi",
+    "pop rdi",
+    "ret",
+    ".size slimline_note_words, . - slimline_note_words",
     // Takes the note of the call that has just returned to the caller of the caller, who has pushed five registers: its words
     // to rsi and rdi. Carry: there is none. r10, rcx and rdx change.
     "slimline_function slimline_note",
@@ -185,8 +221,13 @@ global_asm!(
     "stc",
     "ret",
     ".size slimline_note, . - slimline_note",
-    // Writes r11, rax and rcx. Then r11 is the cursor, which is also in its place, beyond r10. rdx changes.
+    // Writes r11, rax and rcx. Then r11 is the cursor, which is also in its place, beyond r10; but where the gate is closed. rax and rdx
+    // change.
     "slimline_function slimline_two_words",
+    "mov r10, qword ptr [rip + __slimline_gate@GOTPCREL]",
+    "mov edx, 3",
+    "cmp byte ptr [r10], 0",
+    "jne slimline_note_words",
     "mov rdx, r11",
     "mov r10, qword ptr [rip + __slimline_cursor@GOTTPOFF]",
     "mov r11, qword ptr fs:[r10]",
@@ -207,6 +248,7 @@ global_asm!(
     ".purgem slimline_function",
     no_stamp = const NO_STAMP,
     several = const SEVERAL_OFFSET,
+    unread = const CLOSED_WITHOUT_READER,
     room_bit = const ROOM_BIT,
     note_bytes = const NOTE_BYTES,
     notes_bytes = const NOTES * NOTE_BYTES,

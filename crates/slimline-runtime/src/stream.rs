@@ -23,6 +23,8 @@ pub(crate) struct Stream {
     number: Cell<u32>,
     /// Some of what was written since its last chunk, or of that one itself, nobody reads.
     has_lost: Cell<bool>,
+    /// The chunk has notes only: the cursor leads elsewhere, and `kept` is where they end.
+    is_aside: Cell<bool>,
 }
 
 impl Stream {
@@ -32,7 +34,26 @@ impl Stream {
 
     /// Remembers where to go on.
     pub(crate) fn keep(&self, cursor: usize) {
-        self.kept.set(cursor);
+        if !self.is_aside() {
+            self.kept.set(cursor);
+        }
+    }
+
+    /// Whether what it has is a chunk of notes, to which no cursor leads.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.has_chunk() && self.is_aside.get()
+    }
+
+    /// Where a note goes, while the cursor is there; none where there is no room for one.
+    pub(crate) fn place_of_note(&self, cursor: usize) -> Option<usize> {
+        let at = if self.is_aside() { self.kept.get() } else { cursor };
+        (self.has_chunk() && self.has_room(at)).then_some(at)
+    }
+
+    /// Notes go on there, in a chunk that was taken for them.
+    pub(crate) fn put_aside(&self, at: usize) {
+        self.is_aside.set(true);
+        self.kept.set(at);
     }
 
     /// Where to go on; 0 where there is no chunk.
@@ -53,6 +74,10 @@ impl Stream {
     /// Publishes the chunk, which is filled up to `at`; where that is another one, nobody knows how far.
     pub(crate) fn give_up(&self, ring: Ring, at: usize) {
         if self.has_chunk() {
+            let is_aside = self.is_aside.replace(false);
+            // In which functions the thread is then, notes do not tell.
+            self.has_lost.set(self.has_lost.get() || is_aside);
+            let at = if is_aside { self.kept.get() } else { at };
             ring.publish(self.slot.get(), self.bytes_up_to(at));
             self.chunk.set(0);
         }
@@ -83,6 +108,7 @@ impl Stream {
     /// In a forked child: what was its is its parent's, and in which functions it is nobody tells.
     pub(crate) fn forget(&self) {
         self.chunk.set(0);
+        self.is_aside.set(false);
         self.has_lost.set(true);
         self.sequence.set(0);
         self.number.set(0);

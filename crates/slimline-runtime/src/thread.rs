@@ -90,6 +90,24 @@ pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
     next
 }
 
+/// Writes a record although the gate is closed; where `may_be_written`, only if the thread's own cursor leads where nobody reads.
+/// Where it can't be written it is left out: nobody reads, or a handler runs that is too deep.
+///
+/// # Safety
+/// There are `count` words, a whole record, and called by instrumented code, so that the calling thread's cursor is in its place.
+pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, may_be_written: bool) {
+    let state = state();
+    if may_be_written && state.is_written() {
+        return;
+    }
+    let Some(at) = state.place_of_note() else { return };
+    for word in 0..count {
+        // SAFETY: promised by the caller; a record fits behind a place with room. Volatile, so that it becomes no call of `memcpy`.
+        unsafe { (at as *mut u64).add(word).write_volatile(words.add(word).read()) };
+    }
+    state.noted(at + count * size_of::<u64>());
+}
+
 /// The program wants nothing recorded, or that it is again; called by instrumented code, so that the calling thread's cursor
 /// is in its place: it changes at once.
 pub(crate) fn pause(is_paused: bool) {
@@ -162,7 +180,12 @@ impl ThreadState {
         }
         loop {
             let Some(stream) = self.streams.get(self.current.get()) else { return self.scratch(Some(ring)) };
-            if stream.has_chunk() {
+            if stream.is_aside() && process::is_paused() {
+                return self.scratch(None);
+            }
+            if stream.is_aside() {
+                stream.give_up(ring, 0);
+            } else if stream.has_chunk() {
                 // What is kept in memory is behind while the cursor is in a register. It counts only where `at` is of
                 // another chunk: then a handler that nobody told us of has exchanged that one meanwhile, and went on up
                 // to here.
@@ -206,11 +229,58 @@ impl ThreadState {
             return;
         }
         let (Some(ring), Some(stream)) = (process::ring(), self.streams.get(self.current.get())) else { return };
-        if is_paused && stream.has_chunk() {
+        if is_paused && stream.has_chunk() && !stream.is_aside() {
             stream.give_up(ring, cursor());
             set_cursor(self.scratch(None));
-        } else if !is_paused && !stream.has_chunk() {
+        } else if !is_paused && (!stream.has_chunk() || stream.is_aside()) {
             set_cursor(0);
+        }
+    }
+
+    /// Whether what the thread writes is read.
+    fn is_written(&self) -> bool {
+        let stream = self.streams.get(self.current.get());
+        stream.is_some_and(|stream| stream.has_chunk() && !stream.is_aside() && stream.bytes_up_to(cursor()).is_some())
+    }
+
+    /// Where a note goes: where the thread writes if that is read, else into a chunk of its own.
+    fn place_of_note(&self) -> Option<usize> {
+        let stream = self.streams.get(self.current.get())?;
+        if let Some(at) = stream.place_of_note(cursor()) {
+            return Some(at);
+        }
+        let signals = Signals::block();
+        let ring = process::ring().filter(|_| process::is_ours())?;
+        loop {
+            if stream.has_chunk() {
+                let is_aside = stream.is_aside();
+                stream.give_up(ring, cursor());
+                if !is_aside {
+                    set_cursor(0);
+                }
+            }
+            if !ring.is_backed_up() || ring.is_stopped() {
+                break;
+            }
+            // Handlers that run meanwhile find no chunk, and take one.
+            signals.let_through(|| ring.wait_for_reader(process::paths().0));
+        }
+        if ring.is_stopped() {
+            process::close_gate();
+            return None;
+        }
+        stream.lose();
+        let at = self.take(stream, ring)?;
+        stream.put_aside(at);
+        Some(at)
+    }
+
+    /// Notes end there.
+    fn noted(&self, at: usize) {
+        match self.streams.get(self.current.get()) {
+            Some(stream) if stream.is_aside() => stream.put_aside(at),
+            Some(_) => set_cursor(at),
+            None => {}
         }
     }
 

@@ -21,7 +21,7 @@ use slimline_trace::stream::order::in_order;
 use slimline_trace::stream::recording::Recording;
 
 use crate::cli::{AccessInput, TraceFormat};
-use crate::tracing::{add_object, not_recorded, undecoded, unordered};
+use crate::tracing::{add_object, not_recorded, undecoded, unordered, why_nothing};
 
 /// What was read.
 pub(crate) struct Accesses {
@@ -107,7 +107,8 @@ fn recorded(
     trace.missing.extend(missing(&recording, (&program, &decoder), &accesses));
     let origins = accesses.origins(&program);
     if origins.is_empty() {
-        bail!("{}: holds no access: the program's instrumented code made none", directory.display());
+        let why = why_nothing(&recording, "the program's instrumented code made none");
+        bail!("{}: {why}", directory.display());
     }
     trace.threads = Some(origins.threads().len() as u64);
     Ok(Accesses { trace, origins, ended: Ended(None) })

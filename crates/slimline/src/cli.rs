@@ -30,8 +30,8 @@ pub(crate) const DEFAULT_BUDGET_PERCENT: f64 = DEFAULT_BUDGET_PPM as f64 / 10_00
         slimline advise                           what to change, with the new definitions\n  \
         slimline import perf.data                 the same reports of what perf recorded\n  \
         slimline demo                             all three on a small program, in a few seconds\n\n\
-        Exit status: 0 done, 1 a check failed, 2 bad usage, bad input or unwritable output; `record` ends\n\
-        with the status of the program it ran (128 + n where signal n killed it), or with 2 where it could\n\
+        Exit status: 0 done, 1 a check failed, 2 bad usage, bad input or unwritable output; `record` ends \
+        with the status of the program it ran (128 + n where signal n killed it), or with 2 where it could \
         not start it or not record all of it."
 )]
 pub(crate) struct Cli {
@@ -128,13 +128,13 @@ fn rows(text: &str) -> Result<usize, String> {
         slimline record -p 4711                  a process that runs already, until Ctrl-C or its end\n  \
         slimline record -p 4711,4712 -- sleep 10 two of them, for ten seconds\n  \
         mpirun -n 4 slimline record -o run -- ./program     each rank into run/rank-N; report run shows all\n\n\
-        The program keeps its streams, directory, limits and exit status. INT, QUIT, TERM and HUP sent to slimline\n\
-        are passed on to it, and its end is waited for. It can see that it is recorded, by\n\
-        LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler\n\
-        (docs/what-a-program-sees.md). Programs that can't be preloaded (static ones, Go, musl) and those that run\n\
-        already are sampled from outside, by perf's ring buffers, and see nothing. An existing slimline.data with\n\
+        The program keeps its streams, directory, limits and exit status. INT, QUIT, TERM and HUP sent to slimline \
+        are passed on to it, and its end is waited for. It can see that it is recorded, by \
+        LD_PRELOAD and SLIMLINE_RUN in its environment, descriptors from 900 on and one signal's handler \
+        (docs/what-a-program-sees.md). Programs that can't be preloaded (static ones, Go, musl) and those that run \
+        already are sampled from outside, by perf's ring buffers, and see nothing. An existing slimline.data with \
         samples becomes slimline.data.old.\n\n\
-        Allocators of the program's own are those of slimline.toml in this directory, or of the file that\n\
+        Allocators of the program's own are those of slimline.toml in this directory, or of the file that \
         SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Record {
     /// Directory to write the session to
@@ -182,8 +182,9 @@ pub(crate) enum Collector {
 /// What a compiler takes besides clang's arguments.
 pub(crate) const COMPILE_OPTIONS: &str = "\
 Options of slimline's own:
-  --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes: `slimline trace` shows least, greatest,
-                     zeros and the narrowest type of each field. Code and trace are about twice as large";
+  --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes: `slimline
+                     trace` shows least, greatest, zeros and the narrowest type of each field.
+                     Code and trace are about twice as large";
 
 /// Arguments of a compiler.
 #[derive(Debug, Args)]
@@ -192,10 +193,10 @@ Options of slimline's own:
         slimline c++ -O2 -o program program.cpp && slimline trace --live -- ./program\n  \
         make CC='slimline cc --slimline-values'\n  \
         slimline flang -O2 -o program program.f90 && slimline trace --live -- ./program\n\n\
-        The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG and SLIMLINE_FLANG name\n\
-        the compilers to use, of version 19 to 22 with their libLLVM; else the newest in PATH are taken. Ends with the\n\
+        The code is optimized as it would be, and debug information is added (-g). SLIMLINE_CLANG and SLIMLINE_FLANG name \
+        the compilers to use, of version 19 to 22 with their libLLVM; else the newest in PATH are taken. Ends with the \
         compiler's status, or with 2 where the code can't be traced.\n\n\
-        Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of\n\
+        Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of \
         the file that SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Compile {
     /// As the compiler takes them
@@ -205,21 +206,26 @@ pub(crate) struct Compile {
 
 /// What is to be known of gcc's way, before its own help.
 pub(crate) const GCC_NOTES: &str = "\
-gcc's own calls of hooks before each access become records: the slower fallback, two to three times a native build's time even where
-nothing is traced. Where clang compiles the program as well, use `slimline cc`. Loops are not vectorized. Not told: values (slimline cc --slimline-values), what inline assembly
-accesses, copies of a few words that gcc makes by instructions instead of calls, and what functions with
-`no_sanitize_thread` do. Names come of the debug information when the program is traced: don't strip it.";
+gcc's own calls of hooks before each access become records: the slower fallback, two to three times
+a native build's time even where nothing is traced. Where clang compiles the program as well, use
+`slimline cc`. Loops are not vectorized. Not told: values (slimline cc --slimline-values), what
+inline assembly accesses, copies of a few words that gcc makes by instructions instead of calls,
+and what functions with `no_sanitize_thread` do. Names come of the debug information when the
+program is traced: don't strip it.";
 
 /// Examples of gcc's way.
-pub(crate) const GCC_EXAMPLES: &str = "Examples:\n  \
-        make CC='slimline gcc' CXX='slimline g++' FC='slimline gfortran'\n  \
-        slimline gfortran -O2 -o program program.f90 && slimline trace --live -- ./program\n  \
-        SLIMLINE_GCC=gcc-13 slimline g++ -O2 -c part.cpp\n\n\
-        Debug information is added (-g). SLIMLINE_GCC names the gcc to use, of version 11 or newer for x86-64 Linux, and g++\n\
-        and gfortran beside it; else they are looked for in PATH. Ends with gcc's status, or with 2 where the code can't be\n\
-        traced: static programs, sanitizers, link-time optimization.\n\n\
-        Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of\n\
-        the file that SLIMLINE_CONFIGURATION names.";
+pub(crate) const GCC_EXAMPLES: &str = "Examples:
+  make CC='slimline gcc' CXX='slimline g++' FC='slimline gfortran'
+  slimline gfortran -O2 -o program program.f90 && slimline trace --live -- ./program
+  SLIMLINE_GCC=gcc-13 slimline g++ -O2 -c part.cpp
+
+Debug information is added (-g). SLIMLINE_GCC names the gcc to use, of version 11 or newer for
+x86-64 Linux, and g++ and gfortran beside it; else they are looked for in PATH. Ends with gcc's
+status, or with 2 where the code can't be traced: static programs, sanitizers, link-time
+optimization.
+
+Allocators of the program's own are those of slimline.toml, in this directory or the nearest above
+it, or of the file that SLIMLINE_CONFIGURATION names.";
 
 /// Both.
 pub(crate) fn gcc_help() -> String {
@@ -238,10 +244,11 @@ pub(crate) struct Gcc {
 /// What cargo takes besides its own arguments.
 pub(crate) const CARGO_OPTIONS: &str = "\
 Options of slimline's own:
-  --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes (see slimline cc)
+  --slimline-values  Have what is loaded and stored told, too, of all up to 8 bytes
+                     (see slimline cc)
 
-Allocators of the program's own are those of slimline.toml, in this directory or the nearest above it, or of the file that
-SLIMLINE_CONFIGURATION names.
+Allocators of the program's own are those of slimline.toml, in this directory or the nearest above
+it, or of the file that SLIMLINE_CONFIGURATION names.
 
 Examples:
   slimline cargo build --release
@@ -263,12 +270,13 @@ pub(crate) struct Cargo {
     group = ArgGroup::new("way").required(true).args(["live", "output", "replay"]),
     after_help = "Examples:\n  \
         slimline trace --live -- ./program arguments\n  \
-        slimline trace --live --format json -- ./program | jq '.heap[0].fields'\n  \
+        slimline trace --live --format json --report run.json -- ./program\n  \
         slimline trace --live --keep-up -- ./program  far faster; what blocks are accessed is sampled\n  \
         slimline trace -o run.trace -- ./program     each access, in order, on disk\n  \
         slimline trace --replay run.trace            the same report of it\n\n\
-        The program keeps its streams, directory, limits and exit status; the report goes to standard output when\n\
-        it has ended. Programs and libraries that are not instrumented run as they are and are not seen.\n\
+        The program keeps its streams, directory, limits and exit status; the report goes to standard error when \
+        it has ended, or to the file of --report. Programs and libraries that are not instrumented run as they are \
+        and are not seen. \
         A trace that is there becomes run.trace.old."
 )]
 pub(crate) struct Trace {
@@ -313,6 +321,10 @@ pub(crate) struct Trace {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Write the report to this file, `-` for standard output; else it goes to standard error, so that the program's output
+    /// stays its own, or with --replay to standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    pub(crate) report: Option<PathBuf>,
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
@@ -335,9 +347,9 @@ pub(crate) struct Trace {
         slimline import loads.data -o loads.session\n  \
         perf record -d -e ibs_op// -o - -- ./program | slimline import -\n  \
         slimline import samples.csv --columns 'variable=name,file=source,line=line,latency=cycles'\n\n\
-        Reads perf.data of file and pipe mode, also compressed (perf record -z). Samples weigh the\n\
-        latency that the hardware measured, else their period; those of the kernel's code are counted\n\
-        and left out.\n\
+        Reads perf.data of file and pipe mode, also compressed (perf record -z). Samples weigh the \
+        latency that the hardware measured, else their period; those of the kernel's code are counted \
+        and left out. \
         Reports read the programs' files on this machine: import where they are.")]
 pub(crate) struct Import {
     /// The file; `-` reads standard input
@@ -476,8 +488,8 @@ pub(crate) struct Annotate {
         slimline export run.trace --to parquet -o run.tables\n  \
         duckdb -c \"select field, count(*) from 'run.tables/accesses-*.parquet' join\n              \
         'run.tables/keys.parquet' using (key) group by field order by 2 desc\"\n\n\
-        Parquet is of a trace (slimline trace -o): accesses-*.parquet, in their order, each with a key,\n\
-        and keys.parquet, what each key is of: data, field, function, line, thread. A session of samples\n\
+        Parquet is of a trace (slimline trace -o): accesses-*.parquet, in their order, each with a key, \
+        and keys.parquet, what each key is of: data, field, function, line, thread. A session of samples \
         is Parquet as it is.")]
 pub(crate) struct Export {
     /// Session, or trace, to read
@@ -505,7 +517,7 @@ pub(crate) enum Tool {
 /// Say what this machine, and a command on it, allow and why.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  slimline doctor\n  slimline doctor -- ./program\n\n\
-        Allocators of the program's own are those of slimline.toml in this directory, or of the file that\n\
+        Allocators of the program's own are those of slimline.toml in this directory, or of the file that \
         SLIMLINE_CONFIGURATION names.")]
 pub(crate) struct Doctor {
     /// How to print it
@@ -532,4 +544,29 @@ pub(crate) struct Input {
     /// Session to read, or a directory of several that are taken together
     #[arg(value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
     pub(crate) session: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// What is wrapped by hand must fit into the page, or it is wrapped once more.
+    #[test]
+    fn help_is_wrapped_once() {
+        for own in [COMPILE_OPTIONS, GCC_NOTES, GCC_EXAMPLES, CARGO_OPTIONS, COLUMNS_HELP] {
+            assert!(own.lines().all(|line| line.chars().count() <= 100), "{own}");
+        }
+        for command in Cli::command().get_subcommands().cloned() {
+            let name = command.get_name().to_owned();
+            let shown = command.term_width(100).render_long_help().to_string();
+            for lines in shown.lines().collect::<Vec<_>>().windows(3) {
+                // A line with a word or two between long ones was cut off another one.
+                let [before, line, after] = [0, 1, 2].map(|n| lines[n].trim());
+                let is_stub = before.len() > 80 && !line.is_empty() && line.len() < 16 && after.len() > 60;
+                assert!(!is_stub, "{name}: {line}");
+            }
+        }
+    }
 }

@@ -10,14 +10,17 @@ use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
-use slimline_collect::{Event, Process, ProcessEnd, TraceSink};
-use slimline_report::full_trace::{TraceReport, TracedProcess};
+use slimline_collect::{Event, Process, ProcessEnd, TraceOutcome, TraceSink};
+use slimline_report::full_trace::{TraceReport, TracedProcess, TracedRun};
 use slimline_trace::escape::shell_word;
+use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
 use slimline_trace::stream::order::{Piece, in_order};
 use slimline_trace::stream::record::ModuleId;
-use slimline_trace::stream::recording::{ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter};
+use slimline_trace::stream::recording::{
+    Lacking, ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter,
+};
 use slimline_trace::stream::sites::Module;
 
 pub(crate) use self::analyst::Parts;
@@ -46,6 +49,7 @@ struct Traced {
     pid: u32,
     program: String,
     waited_ns: u64,
+    is_gated: bool,
 }
 
 impl Live {
@@ -60,7 +64,8 @@ impl Live {
     }
 
     fn begin(&mut self, process: &ProcessInfo) {
-        let traced = Traced { pid: process.pid, program: process.program.clone(), waited_ns: process.waited_ns };
+        let ProcessInfo { pid, waited_ns, is_gated, .. } = *process;
+        let traced = Traced { pid, program: process.program.clone(), waited_ns, is_gated };
         self.processes.insert(process.number, traced);
     }
 
@@ -136,6 +141,7 @@ impl Live {
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
                     traced.waited_ns = end.losses.waited_ns;
+                    traced.is_gated = is_gated(&end);
                     let pid = traced.pid;
                     self.missing.extend(lost(&end).iter().map(|what| missing_of(pid, what)));
                 }
@@ -160,16 +166,25 @@ impl Live {
         unmatched.into_iter().map(line).collect()
     }
 
-    /// What was found.
-    pub(crate) fn report(mut self, command: Vec<String>, rules: &SplitRules) -> TraceReport {
+    /// What was found in a run that ended so.
+    pub(crate) fn report(
+        mut self,
+        command: Vec<String>,
+        (end, windows): (Option<End>, Option<u32>),
+        rules: &SplitRules,
+    ) -> TraceReport {
         self.missing.extend(undecoded(&self.decoder));
         let Analyzed { analysis, seen, .. } = self.analyst.finished();
         let found = findings(&self.program, analysis, rules);
-        if !analysis.filter().is_empty() {
-            let unwanted = found.unwanted.count();
-            self.missing.push(format!("{unwanted} accesses that --function, --file, --type or --variable leave out"));
-        }
         self.missing.extend(unordered(self.stamps_back));
+        let run = TracedRun {
+            command,
+            end,
+            windows,
+            is_gated: self.processes.values().any(|traced| traced.is_gated),
+            is_filtered: !analysis.filter().is_empty(),
+            missing: self.missing,
+        };
         let processes = self.processes.into_iter().map(|(number, traced)| {
             let seen = seen.remove(&number).unwrap_or_default();
             TracedProcess {
@@ -180,7 +195,7 @@ impl Live {
                 waited_ns: traced.waited_ns,
             }
         });
-        TraceReport::new(command, processes.collect(), self.missing, &found, &analysis.checks().violations())
+        TraceReport::new(run, processes.collect(), &found, &analysis.checks().violations())
     }
 }
 
@@ -197,9 +212,10 @@ impl Recorder {
         Self { writer, program: Arc::default(), hook_tables: HookTables::default() }
     }
 
-    /// Writes what is left; `is_complete` says whether the run came to its end. What was written, and why not all was.
-    pub(crate) fn finish(self, is_complete: bool) -> (RecordedTotals, io::Result<()>) {
-        self.writer.finish(is_complete)
+    /// Writes what is left of a run that ended so. What was written, and why not all was.
+    pub(crate) fn finish(mut self, outcome: &TraceOutcome) -> (RecordedTotals, io::Result<()>) {
+        self.writer.ended(outcome.end, outcome.windows);
+        self.writer.finish(outcome.stopped_early.is_none())
     }
 }
 
@@ -215,7 +231,7 @@ impl TraceSink for Recorder {
             }
             Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, chunk),
             Event::PutInOrder { .. } => Ok(()),
-            Event::End(end) => self.writer.end(end.process, end.losses.waited_ns, lost(&end)),
+            Event::End(end) => self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end)),
         }
     }
 
@@ -307,18 +323,30 @@ pub(crate) fn not_recorded(recording: &Recording) -> Vec<String> {
     if !recording.info().complete {
         missing.push("what came after recording stopped: the run was not recorded to its end".to_owned());
     }
-    for path in recording.lacking() {
-        missing.push(format!("all or the end of what {} held: it was cut off, damaged or removed", path.display()));
-    }
+    missing.extend(recording.lacking().iter().map(Lacking::reason));
     for process in &recording.info().processes {
         missing.extend(process.missing.iter().map(|what| missing_of(process.pid, what)));
     }
     missing
 }
 
+/// Why a recording has no access: because there was none, or because what it held is gone.
+pub(crate) fn why_nothing(recording: &Recording, otherwise: &str) -> String {
+    let lacking: Vec<_> = recording.lacking().iter().map(Lacking::reason).collect();
+    match lacking.as_slice() {
+        [] => format!("holds no access: {otherwise}"),
+        _ => format!("no access is left of it; missing: {}", lacking.join("; ")),
+    }
+}
+
 /// As it is told in reports.
 pub(crate) fn missing_of(pid: u32, what: &str) -> String {
     format!("process {pid}: {what}")
+}
+
+/// Whether not all of a process was to be traced.
+fn is_gated(end: &ProcessEnd) -> bool {
+    end.losses.between_windows_ns > 0 || end.losses.paused_ns > 0
 }
 
 /// What is missing of a process, in words.

@@ -133,6 +133,7 @@ impl Accessing for Keying<'_> {
             if bytes == 0 {
                 return;
             }
+            let id = if kind == AccessKind::Load { id.of_loads(site) } else { id };
             let (mut address, mut left) = (address, bytes);
             while left > 0 {
                 let (key, of_part) = self.keys.of_span(memory, (thread, id.0), address, left);

@@ -107,7 +107,7 @@ impl SiteCounts {
         self.segments.get(segment.0 as usize).map_or(0, |counted| counted.visits)
     }
 
-    /// Sites that ran, with the times, and what they accessed.
+    /// Sites that ran, with the times, and what they accessed; loads of copies as those of what stands for them ([`SiteId::of_loads`]).
     pub fn sites<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = (SiteId, u64, Accesses)> {
         // A site is in all segments that continue its own.
         let mut times = vec![0_u64; program.site_count()];
@@ -118,14 +118,21 @@ impl SiteCounts {
             }
         }
         let ran = (0..).map(SiteId).zip(times).filter(|(_, times)| *times > 0);
-        ran.map(move |(id, times)| {
+        ran.flat_map(move |(id, times)| {
             let (_, site) = program.site(id);
             let accesses = match is_fixed(site.kind) {
                 true => accesses(site, &[]).times(times),
                 false => self.varying[id.0 as usize],
             };
-            (id, times, accesses)
+            let of_loads = id.of_loads(site);
+            if of_loads == id {
+                return [Some((id, times, accesses)), None];
+            }
+            let stores = Accesses { loads: 0, loaded_bytes: 0, ..accesses };
+            let loads = Accesses { stores: 0, stored_bytes: 0, ..accesses };
+            [Some((id, times, stores)), Some((of_loads, times, loads))]
         })
+        .flatten()
     }
 }
 

@@ -121,6 +121,8 @@ pub struct TraceFindings {
     pub skipped_functions: u64,
     /// Blocks freed that were not known.
     pub unknown_frees: u64,
+    /// Functions with loops in which they don't ask whether they are to be traced, each with why.
+    pub unasked: Vec<(Place, String)>,
 }
 
 /// Puts names to what was counted, and tells which structures to split by these rules.
@@ -206,7 +208,22 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
     findings.unknown_frees = analysis.heap().unknown_frees();
+    findings.unasked = unasked(program);
     findings
+}
+
+fn unasked(program: &Program) -> Vec<(Place, String)> {
+    let unasked = program.modules().iter().flat_map(|(_, module)| {
+        module.unasked.iter().map(|unasked| {
+            let frame = unasked.frame.and_then(|frame| module.frames.get(frame as usize));
+            let function = if let Some(frame) = frame { frame.function } else { unasked.function };
+            let file = frame.map_or_else(String::new, |frame| module.name(frame.file).to_owned());
+            let function = module.name(function).to_owned();
+            (Place { function, file, ..Place::default() }, module.name(unasked.reason).to_owned())
+        })
+    });
+    // Those of headers are in several units.
+    unasked.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// What functions are called that ran.

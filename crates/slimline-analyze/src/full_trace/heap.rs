@@ -97,10 +97,11 @@ impl Accessing for Accessed {
     }
 
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
-        let mut access = |address: u64, bytes: u64, accesses: Accesses| {
+        let mut access_as = |id: SiteId, address: u64, bytes: u64, accesses: Accesses| {
             let (number, _) = self.spots.span(memory, (ACTOR, id.0), address, bytes);
             of_number(&mut self.sums[self.group], number).varying.add(accesses.times(self.weight));
         };
+        let mut access = |address: u64, bytes: u64, accesses: Accesses| access_as(id, address, bytes, accesses);
         match (site.kind, own) {
             (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
                 access(address, 1, accesses(site, own))
@@ -113,7 +114,8 @@ impl Accessing for Accessed {
             }
             (SiteKind::Copy, &[to, from, bytes]) => {
                 access(to, bytes, Accesses { stores: 1, stored_bytes: bytes, ..Accesses::default() });
-                access(from, bytes, Accesses { loads: 1, loaded_bytes: bytes, ..Accesses::default() });
+                let loads = Accesses { loads: 1, loaded_bytes: bytes, ..Accesses::default() };
+                access_as(id.of_loads(site), from, bytes, loads);
             }
             (SiteKind::Gather | SiteKind::Scatter, [mask, lanes @ ..]) => {
                 let one = accesses(site, &[1]);

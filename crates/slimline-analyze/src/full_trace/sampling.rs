@@ -87,7 +87,7 @@ impl Sampling {
     fn looked_up(&self, program: &Program) -> Vec<u64> {
         let mut by_site = vec![0_u64; program.site_count()];
         for (segment, &visits) in (0..).zip(&self.looked_up) {
-            program.sites_of(SegmentId(segment)).for_each(|(told, _)| by_site[told.site.0 as usize] += visits);
+            add_to_sites(&mut by_site, program, SegmentId(segment), visits);
         }
         by_site
     }
@@ -99,10 +99,21 @@ impl Sampling {
             let parts = parts.iter().enumerate().filter(|(group, _)| Some(*group) != without);
             let visits: u64 = parts.map(|(_, visits)| *visits).sum();
             if visits > 0 {
-                program.sites_of(SegmentId(segment)).for_each(|(told, _)| by_site[told.site.0 as usize] += visits);
+                add_to_sites(&mut by_site, program, SegmentId(segment), visits);
             }
         }
         by_site
+    }
+}
+
+/// Adds a segment's visits to its sites, and to what stands for loads of copies.
+fn add_to_sites(by_site: &mut [u64], program: &Program, segment: SegmentId, visits: u64) {
+    for (told, site) in program.sites_of(segment) {
+        let loads = told.site.of_loads(site);
+        by_site[told.site.0 as usize] += visits;
+        if loads != told.site {
+            by_site[loads.0 as usize] += visits;
+        }
     }
 }
 

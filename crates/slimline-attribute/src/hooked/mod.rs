@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use slimline_trace::address::Svma;
 use slimline_trace::stream::hooks::{Hook, HooksError, SECTION, read_section};
 use slimline_trace::stream::record::{ModuleId, SiteKind};
-use slimline_trace::stream::sites::{Frame, ModuleBuilder, Name, Site};
+use slimline_trace::stream::sites::{CopySource, Frame, ModuleBuilder, Name, Site};
 
 use crate::module::Module;
 use crate::module::debug::Debug;
@@ -136,6 +136,8 @@ impl Unit<'_, '_> {
         site.function = self.table.name(&self.module.linked_name(code));
         site.detail = self.table.name(hook.detail);
         site.frame = self.frame(code);
+        // Whose that is nobody looks for: not of what it is copied to.
+        site.source = (hook.kind == SiteKind::Copy).then(CopySource::default);
         let types = self.found.types.rows();
         if let Some(accessed) = &self.found.accesses[index] {
             site.variable = accessed.variable.as_deref().map_or(Name::NONE, |name| self.table.name(name));

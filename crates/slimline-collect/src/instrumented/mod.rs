@@ -174,6 +174,8 @@ pub struct TraceOutcome {
     pub end: End,
     /// Processes that were seen.
     pub processes: u32,
+    /// Windows that were traced, if only those were.
+    pub windows: Option<u32>,
     /// Why not all was taken.
     pub stopped_early: Option<io::Error>,
 }
@@ -233,7 +235,8 @@ pub fn trace(command: &[OsString], plan: TracePlan, sink: &mut dyn TraceSink) ->
         taken = rings.finish(sink);
     }
     drop(held);
-    Ok(TraceOutcome { end, processes: rings.processes(), stopped_early: taken.err() })
+    let windows = clock.map(|clock| clock.windows());
+    Ok(TraceOutcome { end, processes: rings.processes(), windows, stopped_early: taken.err() })
 }
 
 /// Hands on what there is until the command ends.

@@ -24,9 +24,14 @@ pub enum WindowsError {
     /// It is made otherwise.
     #[error("not on=LENGTH,off=TIME, as on=10ms,off=90ms or on=5000000,off=1s")]
     Form,
-    /// A number is none, or none of those that mean something.
-    #[error("{0}: not a time (100us, 10ms, 1.5s){1}")]
-    Length(String, &'static str),
+    /// A number without a unit where only a time can stand.
+    #[error(
+        "off={0}: of what? Wanted is a time, as off={0}us, off={0}ms or off={0}s: between windows nothing is counted"
+    )]
+    Unit(String),
+    /// A length is none, or none of those that mean something.
+    #[error("{0}={1}: wanted is a time from 1us to a day (100us, 10ms, 1.5s){2}")]
+    Length(&'static str, String, &'static str),
 }
 
 impl FromStr for Windows {
@@ -37,11 +42,13 @@ impl FromStr for Windows {
         let on = on.strip_prefix("on=").ok_or(WindowsError::Form)?;
         let off = off.strip_prefix("off=").ok_or(WindowsError::Form)?;
         let words = on.parse().ok().filter(|words| *words > 0).map(Length::Words);
-        let on = words.or_else(|| nanoseconds(on).map(Length::Ns));
-        let on = on.ok_or_else(|| WindowsError::Length(text.to_owned(), " or a number of accesses"))?;
-        let off_ns = nanoseconds(off);
-        let untold = "; accesses that are not traced are not counted either";
-        Ok(Self { on, off_ns: off_ns.ok_or_else(|| WindowsError::Length(off.to_owned(), untold))? })
+        let length = words.or_else(|| nanoseconds(on).map(Length::Ns));
+        let length = length.ok_or_else(|| WindowsError::Length("on", on.to_owned(), " or a number of accesses"))?;
+        let off_ns = nanoseconds(off).ok_or_else(|| match off.parse::<f64>() {
+            Ok(number) if number > 0.0 => WindowsError::Unit(off.to_owned()),
+            _ => WindowsError::Length("off", off.to_owned(), ""),
+        })?;
+        Ok(Self { on: length, off_ns })
     }
 }
 
@@ -87,6 +94,11 @@ impl WindowClock {
         }
     }
 
+    /// Windows so far.
+    pub(super) fn windows(&self) -> u32 {
+        self.gaps + u32::from(self.is_open)
+    }
+
     /// Whether it opens or closes now, that so many words were traced.
     pub(super) fn turn(&mut self, now_ns: u64, words: u64) -> Option<bool> {
         let is_over = match (self.lasts_ns(), self.windows.on) {
@@ -126,11 +138,14 @@ mod tests {
             "on=1ns,off=1s",
             "on=-1s,off=1s",
             "on=nans,off=1s",
-            "on=1s,off=5000",
+            "on=1s,off=-5",
             "on=1s,off=",
         ] {
-            assert!(read(text).unwrap_err().contains("not a time"), "{text}");
+            assert!(read(text).unwrap_err().contains("wanted is a time"), "{text}");
         }
+        let without_unit =
+            "off=3: of what? Wanted is a time, as off=3us, off=3ms or off=3s: between windows nothing is counted";
+        assert_eq!(read("on=5,off=3"), Err(without_unit.to_owned()));
     }
 
     #[test]
@@ -158,6 +173,7 @@ mod tests {
         assert_eq!(clock.turn(5, 1000), Some(false));
         assert_eq!(clock.turn(5, 1000), None);
         assert_eq!(clock.turn(5 + 1_500_000, 1200), Some(true));
-        assert_eq!((clock.turn(7, 2199), clock.turn(7, 2200)), (None, Some(false)));
+        assert_eq!(clock.windows(), 2);
+        assert_eq!((clock.turn(7, 2199), clock.turn(7, 2200), clock.windows()), (None, Some(false), 2));
     }
 }

@@ -210,6 +210,7 @@ api! {
         LLVMPointerTypeInContext(*mut Context, c_uint) -> Type;
         LLVMIntTypeInContext(*mut Context, c_uint) -> Type;
         LLVMVoidTypeInContext(*mut Context) -> Type;
+        LLVMArrayType2(Type, u64) -> Type;
         LLVMFunctionType(Type, *mut Type, c_uint, Bool) -> Type;
         LLVMConstInt(Type, u64, Bool) -> Value;
         LLVMConstPointerNull(Type) -> Value;

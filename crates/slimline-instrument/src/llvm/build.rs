@@ -50,6 +50,19 @@ impl<'m> Builder<'m> {
         }
     }
 
+    /// Goes on before this instruction, as part of the line of another one.
+    pub fn before_as(&self, instruction: Value<'m>, other: Value<'m>) {
+        self.before(instruction);
+        if other.opcode().is_some() {
+            let api = self.module.api();
+            // SAFETY: as above.
+            unsafe {
+                let location = (api.LLVMInstructionGetDebugLoc)(other.raw);
+                (api.LLVMSetCurrentDebugLocation2)(self.raw, location);
+            }
+        }
+    }
+
     fn value(&self, raw: api::Value) -> Value<'m> {
         Value::new(self.module, raw)
     }

@@ -42,7 +42,7 @@ struct Asking {
 impl Module<'_> {
     /// Opens the ways between versions. Phis are made anew, which is why nobody may have handles.
     pub fn cross(&mut self, versions: Versions, gate: &std::ffi::CStr) {
-        let Versions { function, blocks, mut values, variables, crossings } = versions;
+        let Versions { function, blocks, mut values, variables, crossings, .. } = versions;
         if crossings.is_empty() {
             return;
         }

@@ -35,7 +35,7 @@ const NAME: usize = 2;
 
 /// The byte.
 #[derive(Clone, Copy)]
-pub struct Gate<'m>(Value<'m>);
+pub struct Gate<'m>(pub(super) Value<'m>);
 
 /// The version of a function that is traced.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,7 @@
 //! Loops of a flow graph. Blocks are numbers, 0 is where it begins; each has the list of those that it may go on to.
 
+use std::collections::HashSet;
+
 /// A natural loop: all that can reach one of the ways back to its header, which all ways into it lead through.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Loop {
@@ -22,6 +24,27 @@ pub(super) fn predecessors(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
         to.iter().for_each(|to| before[*to].push(from));
     }
     before
+}
+
+/// Whether there is a way round that passes none of these blocks.
+pub(super) fn goes_round(successors: &[Vec<usize>], without: &HashSet<usize>) -> bool {
+    let is_left = |block: &usize| !without.contains(block);
+    let mut ways_in = vec![0_usize; successors.len()];
+    let left = || (0..successors.len()).filter(is_left);
+    left().flat_map(|from| &successors[from]).for_each(|to| ways_in[*to] += 1);
+    // Whoever has no way in is on no way round.
+    let mut open: Vec<_> = left().filter(|block| ways_in[*block] == 0).collect();
+    let mut gone = 0;
+    while let Some(block) = open.pop() {
+        gone += 1;
+        for &to in successors[block].iter().filter(|to| is_left(to)) {
+            ways_in[to] -= 1;
+            if ways_in[to] == 0 {
+                open.push(to);
+            }
+        }
+    }
+    gone < left().count()
 }
 
 /// Blocks that can be reached, each behind those that lead there but for ways back.
@@ -145,6 +168,22 @@ mod tests {
             }
         }
         seen[to]
+    }
+
+    #[test]
+    fn ways_round_by_hand() {
+        let round = |successors: &[&[usize]], without: &[usize]| {
+            let successors: Vec<_> = successors.iter().map(|to| to.to_vec()).collect();
+            goes_round(&successors, &without.iter().copied().collect())
+        };
+        assert!(!round(&[&[1, 2], &[2], &[]], &[]));
+        // 0 → 1 → 2 → 1, and 2 → 2.
+        let nested: &[&[usize]] = &[&[1], &[2], &[1, 2]];
+        assert!(round(nested, &[]) && round(nested, &[1]) && !round(nested, &[2]));
+        // Entered at two places: 0 → 1 or 2, 1 ⇄ 2.
+        assert!(round(&[&[1, 2], &[2], &[1]], &[0]) && !round(&[&[1, 2], &[2], &[1]], &[1]));
+        // Both ways from one block to the next.
+        assert!(!round(&[&[1, 1], &[2, 2], &[]], &[]));
     }
 
     proptest! {

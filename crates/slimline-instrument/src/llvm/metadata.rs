@@ -169,6 +169,13 @@ impl<'m> Metadata<'m> {
         self.is_type() && unsafe { (self.module.api().LLVMDITypeGetFlags)(self.raw) } & STATIC != 0
     }
 
+    /// Whether it is a member of some bits.
+    pub fn is_bit_field(self) -> bool {
+        const BIT_FIELD: i32 = 1 << 19;
+        // SAFETY: a type.
+        self.is_type() && unsafe { (self.module.api().LLVMDITypeGetFlags)(self.raw) } & BIT_FIELD != 0
+    }
+
     /// Whether it is a base whose place in an object the object itself tells.
     pub fn is_virtual_base(self) -> bool {
         const VIRTUAL: i32 = 1 << 5;

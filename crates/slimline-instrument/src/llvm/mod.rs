@@ -21,6 +21,7 @@ mod labels;
 mod loops;
 mod metadata;
 mod module;
+mod note;
 mod reaching;
 mod value;
 mod versions;
@@ -35,8 +36,9 @@ pub use find::libllvm_of;
 pub use gate::{Gate, Segment, Stamp, Traced};
 pub use metadata::{Expressions, Metadata, MetadataKind, ToldVariable};
 pub use module::{Function, Module};
+pub use note::{Note, Noted};
 pub use value::{Block, Opcode, Type, TypeKind, Value};
-pub use versions::{Versions, Ways};
+pub use versions::{Unasked, Versions, Ways};
 
 /// Versions of LLVM that this is written for.
 pub const SUPPORTED: std::ops::RangeInclusive<u32> = 19..=22;

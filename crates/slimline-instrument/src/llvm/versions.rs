@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::loops::{Loop, natural_loops, predecessors};
+use super::loops::{Loop, goes_round, natural_loops, predecessors};
 use super::{Block, Function, Module, Opcode, TypeKind, Value, api};
 
 /// Most crossings of a function times its blocks. Each has phis for all that lives there, and the time that code generation takes
@@ -28,6 +28,37 @@ pub struct Versions {
     /// Local variables, which are the function's.
     pub(super) variables: Vec<[api::Value; 2]>,
     pub(super) crossings: Vec<Crossing>,
+    /// Blocks of the untraced version.
+    plain: Vec<api::Block>,
+    unasked: Option<Unasked>,
+}
+
+/// Why a function has loops in which nobody asks the gate: who is in one stays in its version until the function ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unasked {
+    /// One jumps to [`DISPATCH`] places or more.
+    Dispatch,
+    /// One is entered at several places.
+    Entries,
+    /// One begins behind a computed jump, or where exceptions land.
+    Jumps,
+    /// There are more than [`MOST_WORK`] allows.
+    Many,
+    /// What lives there can't be handed over, as in coroutines.
+    Values,
+}
+
+impl Unasked {
+    /// In words.
+    pub fn reason(self) -> String {
+        match self {
+            Self::Dispatch => format!("a loop jumps to {DISPATCH} places or more"),
+            Self::Entries => "a loop is entered in its middle".to_owned(),
+            Self::Jumps => "a loop begins behind a computed jump".to_owned(),
+            Self::Many => "it has very many loops".to_owned(),
+            Self::Values => "what its loops keep can't be handed over".to_owned(),
+        }
+    }
 }
 
 /// Where one version may go on in the other.
@@ -79,9 +110,17 @@ impl Place {
 impl Function<'_> {
     /// Whether it has loops in which a version may go on in the other.
     pub fn has_crossings(self) -> bool {
-        let module = self.value().module;
-        let is_coroutine = self.attribute(module.attribute_kind("presplitcoroutine")).is_some();
-        !is_coroutine && !places(&reachable(self.blocks().first().copied())).is_empty()
+        !self.is_coroutine() && !places(&reachable(self.blocks().first().copied())).0.is_empty()
+    }
+
+    /// Of a version by itself, in which nobody asks the gate: why, if it has loops.
+    pub fn unasked_loops(self) -> Option<Unasked> {
+        let (_, unasked) = places(&reachable(self.blocks().first().copied()));
+        if unasked.is_none() && self.is_coroutine() { Some(Unasked::Values) } else { unasked }
+    }
+
+    fn is_coroutine(self) -> bool {
+        self.attribute(self.value().module.attribute_kind("presplitcoroutine")).is_some()
     }
 }
 
@@ -97,23 +136,26 @@ fn reachable(first: Option<Block<'_>>) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The loops of these blocks, the first of which begins, in which versions are to cross. The header of such a loop is one that
-/// nothing but plain jumps lead to.
-fn places(blocks: &[Block<'_>]) -> Vec<Place> {
+/// The loops of these blocks, the first of which begins, in which versions are to cross, and why there are others in which they don't.
+/// The header of such a loop is one that nothing but plain jumps lead to.
+fn places(blocks: &[Block<'_>]) -> (Vec<Place>, Option<Unasked>) {
     let number: HashMap<_, _> = blocks.iter().enumerate().map(|(number, block)| (block.raw, number)).collect();
     let successors: Vec<Vec<usize>> = blocks
         .iter()
         .map(|block| block.successors().iter().filter_map(|to| number.get(&to.raw).copied()).collect())
         .collect();
-    let loops = natural_loops(&successors);
-    if loops.is_empty() || blocks.iter().any(|block| has_what_no_phi_joins(*block)) {
-        return Vec::new();
+    if !goes_round(&successors, &HashSet::new()) {
+        return (Vec::new(), None);
     }
+    if blocks.iter().any(|block| has_what_no_phi_joins(*block)) {
+        return (Vec::new(), Some(Unasked::Values));
+    }
+    let loops = natural_loops(&successors);
     let before = predecessors(&successors);
     let ways = |block: usize| successors[block].iter().collect::<HashSet<_>>().len();
     let is_dispatch = |it: &Loop| it.blocks.iter().any(|block| ways(*block) >= DISPATCH);
     if loops.iter().any(is_dispatch) {
-        return Vec::new();
+        return (Vec::new(), Some(Unasked::Dispatch));
     }
     let crosses = |header: usize| {
         let jumps = before[header].iter().all(|from| {
@@ -129,15 +171,24 @@ fn places(blocks: &[Block<'_>]) -> Vec<Place> {
     let crossed: Vec<_> = loops.iter().filter(|it| crosses(it.header)).collect();
     let is_nested = |it: &Loop| crossed.iter().any(|other| other.header != it.header && other.has(it.header));
     let is_worth_it = |it: &Loop| !is_short(it) || !is_nested(it) || instructions(it) >= LONG_BODY;
-    let mut chosen: Vec<_> = crossed.iter().copied().filter(|it| is_worth_it(it)).collect();
+    let (mut chosen, brief): (Vec<_>, Vec<_>) = crossed.iter().copied().partition(|it| is_worth_it(it));
     chosen.sort_by_key(|it| std::cmp::Reverse(it.blocks.len()));
     chosen.truncate((MOST_WORK / blocks.len()).max(1));
+    let asked: HashSet<usize> = chosen.iter().chain(&brief).map(|it| it.header).collect();
+    let unasked = goes_round(&successors, &asked).then(|| {
+        let mut others = loops.iter().filter(|it| !asked.contains(&it.header));
+        match others.next() {
+            Some(it) if crosses(it.header) => Unasked::Many,
+            Some(_) => Unasked::Jumps,
+            None => Unasked::Entries,
+        }
+    });
     let place = |it: &Loop| {
         let way = |from: usize| if it.has(from) { Way::Counts } else { Way::Passes };
         let ways = before[it.header].iter().filter(|_| is_short(it)).map(|from| (*from, way(*from)));
         Place { header: it.header, ways: ways.collect() }
     };
-    chosen.into_iter().map(place).collect()
+    (chosen.into_iter().map(place).collect(), unasked)
 }
 
 /// Whether it is a call of what may take its time.
@@ -166,13 +217,20 @@ impl Module<'_> {
             values: Vec::new(),
             variables: Vec::new(),
             crossings: Vec::new(),
+            plain: Vec::new(),
+            unasked: None,
         };
         let (plain, traced) = (reachable(Some(plain)), reachable(Some(traced)));
         let is_alike = versions.pair(entry, &plain, &traced);
+        versions.plain = plain.iter().map(|block| block.raw).collect();
         versions.blocks = plain.iter().zip(&traced).map(|(plain, traced)| [plain.raw, traced.raw]).collect();
         if is_alike && plain.len() == traced.len() {
-            versions.crossings = places(&plain).into_iter().map(|place| self.crossing(function, place)).collect();
+            let (places, unasked) = places(&plain);
+            versions.crossings = places.into_iter().map(|place| self.crossing(function, place)).collect();
+            versions.unasked = unasked;
         } else {
+            versions.unasked = Some(Unasked::Values);
+
             // The traced ones are all that anybody asks for.
             versions.blocks = traced.iter().map(|block| [block.raw; 2]).collect();
         }
@@ -201,6 +259,16 @@ impl Versions {
     /// The blocks of the traced version, the first first.
     pub fn traced_blocks<'m>(&self, module: &'m Module<'_>) -> Vec<Block<'m>> {
         self.blocks.iter().map(|[_, traced]| Block { module, raw: *traced }).collect()
+    }
+
+    /// The blocks of the untraced version.
+    pub fn plain_blocks<'m>(&self, module: &'m Module<'_>) -> Vec<Block<'m>> {
+        self.plain.iter().map(|raw| Block { module, raw: *raw }).collect()
+    }
+
+    /// Why there are loops in which nobody asks the gate.
+    pub fn unasked(&self) -> Option<Unasked> {
+        self.unasked
     }
 
     /// The ways between them.

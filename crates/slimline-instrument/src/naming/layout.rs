@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use slimline_trace::stream::sites::ValueKind;
+
 use crate::llvm::{Metadata, MetadataKind, Module, Value};
 
 use super::rust;
 
 /// Most types within types that are followed: debug information of a hostile file may be a circle.
 const MAX_DEPTH: usize = 32;
+/// Most members of a union that are named as what may be meant.
+const MOST_ALTERNATIVES: usize = 4;
 /// Most parents of parents that are asked for virtual ones: each may have several.
 const MAX_PARENTS: usize = 8;
 
@@ -57,6 +61,30 @@ pub(super) struct Declared<'m> {
     pub(super) from_bytes: u64,
     pub(super) bytes: u64,
     pub(super) r#type: Option<Metadata<'m>>,
+    is_bit_field: bool,
+    is_parent: bool,
+    /// It is a parent without members.
+    takes_no_room: bool,
+}
+
+impl Declared<'_> {
+    fn holds(&self, offset_bytes: u64) -> bool {
+        !self.takes_no_room && (self.from_bytes..self.from_bytes + self.bytes.max(1)).contains(&offset_bytes)
+    }
+}
+
+/// What is accessed of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Extent {
+    /// 0 where it is not known.
+    pub(super) bytes: u64,
+    /// What is loaded or stored, where that is one value.
+    pub(super) kind: Option<ValueKind>,
+}
+
+impl Extent {
+    /// A pointer.
+    pub(super) const POINTER: Self = Self { bytes: 8, kind: Some(ValueKind::Pointer) };
 }
 
 /// Layouts of a module's types, each read once.
@@ -216,11 +244,10 @@ impl<'m> Layouts<'m> {
 
     /// What a value of this type points to, at an offset in it: Rust's pointers are often in structures.
     pub(super) fn pointee_in(&mut self, r#type: Metadata<'m>, offset_bytes: u64) -> Option<Metadata<'m>> {
-        const POINTER_BYTES: u64 = 8;
         if !self.is_rust || !self.is_structure(r#type) {
             return self.pointee(r#type).filter(|_| offset_bytes == 0);
         }
-        self.member(r#type, offset_bytes, POINTER_BYTES)?.pointee
+        self.member(r#type, offset_bytes, Extent::POINTER)?.pointee
     }
 
     /// What an array consists of; itself if it is none.
@@ -274,14 +301,15 @@ impl<'m> Layouts<'m> {
         Some((structure, name))
     }
 
-    /// The member at an offset in an object, of which `bytes` are accessed. Arrays of structures count as one of them.
-    pub(super) fn member(&mut self, object: Metadata<'m>, offset_bytes: u64, bytes: u64) -> Option<Member<'m>> {
+    /// The member at an offset in an object, of which so much is accessed. Arrays of structures count as one of them. Of bit fields that
+    /// lie together, `a, b`; of a union's members that may be meant, `a | b`.
+    pub(super) fn member(&mut self, object: Metadata<'m>, offset_bytes: u64, extent: Extent) -> Option<Member<'m>> {
         let (structure, name) = self.structure(object)?;
         let size = structure.size_bits() / 8;
         let offset_bytes = offset_bytes.checked_rem(size).unwrap_or(offset_bytes);
         let mut way = Way { room_bytes: size.saturating_sub(offset_bytes), ..Way::default() };
-        let r#type = self.descend(structure, offset_bytes, bytes, &mut way, 0);
-        if bytes > way.room_bytes || r#type.is_none() {
+        let r#type = self.descend(structure, offset_bytes, extent, &mut way, 0);
+        if extent.bytes > way.room_bytes || r#type.is_none() {
             way.field.clear();
         }
         let pointee = r#type.and_then(|r#type| {
@@ -309,7 +337,7 @@ impl<'m> Layouts<'m> {
         &mut self,
         structure: Metadata<'m>,
         mut offset_bytes: u64,
-        bytes: u64,
+        extent: Extent,
         way: &mut Way<'m>,
         depth: usize,
     ) -> Option<Metadata<'m>> {
@@ -324,19 +352,19 @@ impl<'m> Layouts<'m> {
                     offset_bytes = offset_bytes.checked_rem(self.bytes(element)).unwrap_or(0);
                     at = self.bare(element).0?;
                 }
-                Some(tag::VARIANT_PART) => return self.variant(at, offset_bytes, bytes, way, depth),
+                Some(tag::VARIANT_PART) => return self.variant(at, offset_bytes, extent, way, depth),
+                Some(tag::UNION) if !self.is_rust => return self.alternative(at, offset_bytes, extent, way, depth),
                 Some(tag::STRUCTURE | tag::CLASS | tag::UNION) => {
                     way.element = if self.is_rust { rust::vector_element(at, self.base) } else { None }.or(way.element);
                     let members = self.members(at);
-                    let holds = |member: &&Declared<'m>| {
-                        (member.from_bytes..member.from_bytes + member.bytes.max(1)).contains(&offset_bytes)
-                    };
+                    let holders = || members.iter().filter(|member| member.holds(offset_bytes));
                     // Of a union the member that is as large as the access; else any.
-                    let exact = members.iter().filter(holds).find(|member| member.bytes == bytes);
-                    let member = match at.tag() {
-                        Some(tag::UNION) => exact.or_else(|| members.iter().find(holds))?,
-                        _ => members.iter().find(holds)?,
-                    };
+                    let exact = holders().find(|member| at.tag() == Some(tag::UNION) && member.bytes == extent.bytes);
+                    let member = exact.or_else(|| holders().next())?;
+                    if member.is_bit_field {
+                        push_bit_fields(way, &members, offset_bytes, extent);
+                        return self.bare(member.r#type?).0;
+                    }
                     // Parents and anonymous members have no name: theirs are as if they were declared here.
                     if !member.name.is_empty() && !is_quiet {
                         push_name(&mut way.field, &member.name);
@@ -359,7 +387,7 @@ impl<'m> Layouts<'m> {
         &mut self,
         part: Metadata<'m>,
         offset_bytes: u64,
-        bytes: u64,
+        extent: Extent,
         way: &mut Way<'m>,
         depth: usize,
     ) -> Option<Metadata<'m>> {
@@ -368,10 +396,11 @@ impl<'m> Layouts<'m> {
         for variant in &*self.members(part) {
             let Some(of) = variant.r#type.and_then(|of| self.bare(of).0) else { continue };
             let mut inner = Way { room_bytes: way.room_bytes, ..Way::default() };
-            let Some(r#type) = self.descend(of, offset_bytes - variant.from_bytes, bytes, &mut inner, depth + 1) else {
+            let Some(r#type) = self.descend(of, offset_bytes - variant.from_bytes, extent, &mut inner, depth + 1)
+            else {
                 continue;
             };
-            if self.bytes(r#type) != bytes {
+            if self.bytes(r#type) != extent.bytes {
                 continue;
             }
             if found.is_none() {
@@ -395,6 +424,59 @@ impl<'m> Layouts<'m> {
         found
     }
 
+    /// The member of a union: of those that are as large as the access the ones that are such values; where none is, any.
+    fn alternative(
+        &mut self,
+        union: Metadata<'m>,
+        offset_bytes: u64,
+        extent: Extent,
+        way: &mut Way<'m>,
+        depth: usize,
+    ) -> Option<Metadata<'m>> {
+        let mut found = Vec::new();
+        for member in self.members(union).iter().filter(|member| member.holds(offset_bytes)) {
+            let Some(of) = member.r#type.and_then(|of| self.bare(of).0) else { continue };
+            let mut inner = Way { field: member.name.clone(), room_bytes: member.bytes - offset_bytes, element: None };
+            if let Some(r#type) = self.descend(of, offset_bytes, extent, &mut inner, depth + 1) {
+                found.push((inner, r#type));
+            }
+        }
+        let mut keep_if_any = |is_meant: &dyn Fn(Metadata<'m>) -> bool| {
+            if found.iter().any(|(_, r#type)| is_meant(*r#type)) {
+                found.retain(|(_, r#type)| is_meant(*r#type));
+            }
+        };
+        keep_if_any(&|r#type| self.bytes(r#type) == extent.bytes);
+        keep_if_any(&|r#type| extent.kind.is_some() && self.kind(r#type) == extent.kind);
+        let mut names: Vec<String> = Vec::new();
+        for (inner, _) in &found {
+            if !inner.field.is_empty() && !names.contains(&inner.field) {
+                names.push(inner.field.clone());
+            }
+        }
+        if names.len() > MOST_ALTERNATIVES {
+            names.truncate(MOST_ALTERNATIVES);
+            names.push("…".to_owned());
+        }
+        if !names.is_empty() {
+            push_name(&mut way.field, &names.join(" | "));
+        }
+        way.room_bytes = found.iter().map(|(inner, _)| inner.room_bytes).max()?;
+        found.first().map(|(_, r#type)| *r#type)
+    }
+
+    /// What values of a type are to a processor.
+    fn kind(&self, r#type: Metadata<'m>) -> Option<ValueKind> {
+        match r#type.tag()? {
+            tag::POINTER | tag::REFERENCE | tag::RVALUE_REFERENCE => Some(ValueKind::Pointer),
+            tag::ENUMERATION => Some(ValueKind::Integer),
+            // LLVM's C API does not tell the encoding.
+            tag::BASE if ["float", "double"].contains(&&*r#type.type_name()) => Some(ValueKind::Float),
+            tag::BASE if r#type.type_name() != "long double" => Some(ValueKind::Integer),
+            _ => None,
+        }
+    }
+
     /// The members of a structure, in their order.
     pub(super) fn members(&mut self, structure: Metadata<'m>) -> Rc<[Declared<'m>]> {
         if let Some(known) = self.members.get(&structure) {
@@ -409,6 +491,9 @@ impl<'m> Layouts<'m> {
                 from_bytes: 0,
                 bytes: structure.size_bits() / 8,
                 r#type: Some(part),
+                is_bit_field: false,
+                is_parent: false,
+                takes_no_room: false,
             })
             .collect();
         let members = elements.into_iter().flatten().map(Value::as_metadata).filter_map(|member| {
@@ -429,6 +514,9 @@ impl<'m> Layouts<'m> {
                     from_bytes: first_bit / 8,
                     bytes: last_bit.div_ceil(8) - first_bit / 8,
                     r#type,
+                    is_bit_field: member.is_bit_field(),
+                    is_parent,
+                    takes_no_room: false,
                 }
             })
         });
@@ -438,6 +526,12 @@ impl<'m> Layouts<'m> {
             members.retain(|member| member.bytes > 0);
             members.sort_by_key(|member| member.from_bytes);
             members.extend(alternatives);
+        }
+        // No class is its own parent, but a hostile file's may be.
+        self.members.insert(structure, Rc::new([]));
+        for parent in members.iter_mut().filter(|member| member.is_parent) {
+            let of = parent.r#type.and_then(|r#type| self.bare(r#type).0);
+            parent.takes_no_room = of.is_some_and(|of| self.members(of).iter().all(|member| member.takes_no_room));
         }
         let members: Rc<[_]> = members.into();
         self.members.insert(structure, Rc::clone(&members));
@@ -494,6 +588,22 @@ impl<'m> Layouts<'m> {
     fn field_name(&self, name: &str) -> String {
         if self.is_rust { rust::field_name(name) } else { name }.to_owned()
     }
+}
+
+/// Adds the names of bit fields that an access covers, which is of all of them.
+fn push_bit_fields(way: &mut Way<'_>, members: &[Declared<'_>], offset_bytes: u64, extent: Extent) {
+    let end = offset_bytes + extent.bytes.max(1);
+    let covers = |member: &&Declared<'_>| {
+        let ends = member.from_bytes + member.bytes.max(1);
+        member.is_bit_field && member.from_bytes < end && offset_bytes < ends
+    };
+    let covered: Vec<_> = members.iter().filter(covers).collect();
+    let names: Vec<_> = covered.iter().map(|member| &*member.name).filter(|name| !name.is_empty()).collect();
+    if !names.is_empty() {
+        push_name(&mut way.field, &names.join(", "));
+    }
+    let ends = covered.iter().map(|member| member.from_bytes + member.bytes.max(1));
+    way.room_bytes = ends.max().unwrap_or(offset_bytes) - offset_bytes;
 }
 
 /// Adds a name to a path.

@@ -7,12 +7,12 @@ mod rust;
 
 use std::collections::HashMap;
 
-use slimline_trace::stream::sites::{self, ModuleBuilder, Site, SiteKind, ValueKind};
+use slimline_trace::stream::sites::{self, CopySource, ModuleBuilder, Site, SiteKind, ValueKind};
 
 use crate::llvm::{
     Block, Expressions, Function, Metadata, MetadataKind, Module, Opcode, ToldVariable, TypeKind, Value,
 };
-use layout::{Layouts, Member};
+use layout::{Extent, Layouts, Member};
 use object::Told;
 use position::Positions;
 pub(crate) use position::written;
@@ -123,7 +123,6 @@ impl<'m> Names<'m> {
     ) {
         site.frame = self.frame(table, instruction);
         let Some(pointer) = pointer else { return };
-        site.variable = table.name(&self.variable(pointer, 0).unwrap_or_default());
         // As many bytes as are known to lie together.
         let bytes = match site.kind {
             SiteKind::Copy | SiteKind::Fill => {
@@ -133,10 +132,16 @@ impl<'m> Names<'m> {
             }
             _ => u64::from(site.size_bytes) * u64::from(site.lanes),
         };
-        let by_aliasing = self.member_by_aliasing(instruction, bytes);
+        let extent = Extent { bytes, kind: kind_of_value(instruction) };
+        if site.kind == SiteKind::Copy {
+            const FROM: u32 = 1;
+            site.source = instruction.operand(FROM).map(|from| self.describe_source(table, from, extent));
+        }
+        site.variable = table.name(&self.variable(pointer, 0).unwrap_or_default());
+        let by_aliasing = self.member_by_aliasing(instruction, extent);
         // What the front end says of an access is right wherever its pointer comes from.
         let others = if by_aliasing.is_some() { Vec::new() } else { self.ways(pointer) };
-        let member = by_aliasing.or_else(|| self.member_by_debug_information(pointer, bytes));
+        let member = by_aliasing.or_else(|| self.member_by_debug_information(pointer, extent));
         let mut accessed = member.as_ref().and_then(|member| member.r#type);
         if let Some(Member { structure, field, offset_bytes, of, .. }) = member {
             site.structure = table.name(&structure);
@@ -159,6 +164,20 @@ impl<'m> Names<'m> {
                 break;
             }
         }
+    }
+
+    /// What is known of the place that is copied from.
+    fn describe_source(&mut self, table: &mut ModuleBuilder, from: Value<'m>, extent: Extent) -> CopySource {
+        let mut source =
+            CopySource { variable: table.name(&self.variable(from, 0).unwrap_or_default()), ..CopySource::default() };
+        if let Some(Member { structure, field, offset_bytes, of, .. }) = self.member_by_debug_information(from, extent)
+        {
+            source.structure = table.name(&structure);
+            source.field = table.name(&field);
+            source.offset_bytes = u32::try_from(offset_bytes).ok();
+            self.declare(table, source.structure, of, 0);
+        }
+        source
     }
 
     /// Where an instruction was written; what the compiler put in is somewhere in its function.
@@ -306,9 +325,8 @@ impl<'m> Names<'m> {
     /// What a place is called as a variable of the program's, or a member of one that is no library's.
     fn called(&mut self, place: Value<'m>) -> Option<String> {
         let name = self.source(place, 0)?;
-        let pointer_bytes = 8;
         let object = self.object(place, 0);
-        let member = object.and_then(|object| self.layouts.member(object.r#type, object.offset_bytes, pointer_bytes));
+        let member = object.and_then(|object| self.layouts.member(object.r#type, object.offset_bytes, Extent::POINTER));
         let own = member.filter(|member| !member.field.is_empty() && !self.layouts.is_librarys(member.of));
         Some(own.map_or_else(|| name.clone(), |member| format!("{name}.{}", member.field)))
     }
@@ -322,15 +340,14 @@ impl<'m> Names<'m> {
         let place = value.users().into_iter().rfind(is_stored)?.operand(PLACE)?;
         let object = self.object(place, 0)?;
         let name = self.variable(place, 0).unwrap_or_default();
-        let pointer_bytes = 8;
-        match self.layouts.member(object.r#type, object.offset_bytes, pointer_bytes) {
+        match self.layouts.member(object.r#type, object.offset_bytes, Extent::POINTER) {
             Some(member) => Some((format!("{name}.{}", member.field), member.r#type)),
             None => Some((name, self.layouts.element(object.r#type))),
         }
     }
 
     /// The member that the front end says is accessed: `!tbaa` is the type of the structure, of the access, and the offset.
-    fn member_by_aliasing(&mut self, instruction: Value<'m>, bytes: u64) -> Option<Member<'m>> {
+    fn member_by_aliasing(&mut self, instruction: Value<'m>, extent: Extent) -> Option<Member<'m>> {
         let tag = instruction.metadata(self.type_based_aliasing)?;
         let [base, access, offset] = *tag.operands().first_chunk::<3>()?;
         let (base, access) = (base?.as_metadata(), access?.as_metadata());
@@ -341,12 +358,28 @@ impl<'m> Names<'m> {
         // What has no name could be any structure without one.
         let name = base.operand_text(0);
         let r#type = *self.by_name.get(&*name).filter(|_| !name.is_empty())?;
-        self.layouts.member(r#type, offset, bytes)
+        self.layouts.member(r#type, offset, extent)
     }
 
-    fn member_by_debug_information(&mut self, pointer: Value<'m>, bytes: u64) -> Option<Member<'m>> {
+    fn member_by_debug_information(&mut self, pointer: Value<'m>, extent: Extent) -> Option<Member<'m>> {
         let object = self.object(pointer, 0)?;
-        self.layouts.member(object.r#type, object.offset_bytes, bytes)
+        self.layouts.member(object.r#type, object.offset_bytes, extent)
+    }
+}
+
+/// What kind of value an instruction loads or stores, if it is one.
+fn kind_of_value(instruction: Value<'_>) -> Option<ValueKind> {
+    const VALUE: u32 = 0;
+    let value = match instruction.opcode()? {
+        Opcode::Load => instruction,
+        Opcode::Store => instruction.operand(VALUE)?,
+        _ => return None,
+    };
+    match value.r#type().kind() {
+        TypeKind::Integer => Some(ValueKind::Integer),
+        TypeKind::Float | TypeKind::Double => Some(ValueKind::Float),
+        TypeKind::Pointer => Some(ValueKind::Pointer),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::llvm::{Metadata, MetadataKind, Opcode, ToldVariable, TypeKind, Value};
 
+use super::layout::Extent;
 use super::{Names, rust, written};
 
 /// Most steps from a pointer back to the variable that it comes from.
@@ -80,7 +81,7 @@ impl<'m> Names<'m> {
             Opcode::ElementPointer => self.element(pointer, steps),
             Opcode::Load => {
                 let object = self.object(pointer.operand(0)?, steps + 1)?;
-                match self.layouts.member(object.r#type, object.offset_bytes, 8) {
+                match self.layouts.member(object.r#type, object.offset_bytes, Extent::POINTER) {
                     Some(member) => member.pointee.map(at),
                     None => {
                         let loaded = self.layouts.element(object.r#type)?;
@@ -223,7 +224,7 @@ impl<'m> Names<'m> {
                         return Some(from);
                     }
                     let object = self.object(place, 0);
-                    let member = object.and_then(|it| self.layouts.member(it.r#type, it.offset_bytes, 8));
+                    let member = object.and_then(|it| self.layouts.member(it.r#type, it.offset_bytes, Extent::POINTER));
                     // What a vector points to is called as the vector is.
                     if member.as_ref().is_some_and(|member| self.layouts.is_librarys(member.of)) {
                         return Some(from);

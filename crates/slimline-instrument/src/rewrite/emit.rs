@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use slimline_trace::stream::record::{Header, RESUMES};
+use slimline_trace::stream::ring::CLOSED_WITHOUT_READER;
 use slimline_trace::stream::sites::ModuleId;
 
-use super::plan::{Access, Place, Plan, Step};
+use super::NOTE;
+use super::plan::{Access, Note, Place, Plan, Step};
 use super::touch::Word;
-use crate::llvm::{Builder, Gate, Module, Room, Segment, Stamp, Value};
+use crate::llvm::{self, Builder, Gate, Module, Noted, Room, Segment, Stamp, Value};
 
 /// What all functions of a module share.
 pub(super) struct Emitter<'m> {
@@ -23,6 +25,8 @@ pub(super) struct Emitter<'m> {
     pub(super) early_stamp: Stamp<'m>,
     /// What writes a record if the gate is open, by its number of words.
     pub(super) segments: RefCell<HashMap<usize, Segment<'m>>>,
+    /// What writes one while the gate is closed, by its number of words, when, and whether it has a time stamp.
+    pub(super) notes: RefCell<HashMap<(usize, Noted, bool), llvm::Note<'m>>>,
 }
 
 impl<'m> Emitter<'m> {
@@ -119,6 +123,28 @@ impl<'m> Emitter<'m> {
         let mut segments = self.segments.borrow_mut();
         let segment = *segments.entry(words.len()).or_insert_with(|| self.gate.add_segment(self.room, words.len()));
         builder.store(builder.call_segment(segment, builder.load_pointer(place), &words), place);
+    }
+
+    /// Puts in what is told of an allocator's call, once all plans were carried out: then the thread's cursor is in its place around it.
+    pub(super) fn note(&self, note: &Note<'m>) {
+        let at = match (note.is_after, note.call.invoke_ends()) {
+            (true, Some([returned, _])) => returned.first_insertion(),
+            (true, None) => note.call.next(),
+            (false, _) => Some(note.call),
+        };
+        let Some((at, builder)) = at.and_then(|at| Some((at, Builder::new(self.module, at)?))) else { return };
+        builder.before_as(at, note.call);
+        let mut words = vec![builder.constant(Header::new(self.id, note.number).word())];
+        let stamp = matches!(note.words.first(), Some(Word::Stamp)).then_some(self.stamp);
+        for word in &note.words[usize::from(stamp.is_some())..] {
+            words.push(self.word(&builder, *word).unwrap_or_else(|| builder.constant(0)));
+        }
+        let count = 1 + note.words.len();
+        let mut notes = self.notes.borrow_mut();
+        let function = *notes
+            .entry((count, note.noted, stamp.is_some()))
+            .or_insert_with(|| self.gate.add_note(NOTE, CLOSED_WITHOUT_READER, count, note.noted, stamp));
+        builder.call_note(function, &words);
     }
 
     fn word(&self, builder: &Builder<'m>, word: Word<'m>) -> Option<Value<'m>> {

@@ -49,6 +49,8 @@ pub(crate) use synchronization::{acquires, releases};
 pub const CURSOR: &CStr = c"__slimline_cursor";
 /// Gives the cursor to go on with where the one that it is given has no room.
 pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
+/// Writes a record although the gate is closed.
+pub(crate) const NOTE: &CStr = c"__slimline_note";
 /// A byte: 0 where everything is recorded. The one [`SEVERAL_OFFSET`] behind it: whether records have time stamps.
 pub const GATE: &CStr = c"__slimline_gate";
 /// What installs signal handlers, and what of the runtime does so in their place.
@@ -202,7 +204,7 @@ fn insert(
     let functions = module.defined_functions();
     let mut plans: Vec<_> = functions.iter().filter_map(|function| planner.plan(*function)).collect();
     let directory = planner.directory().to_owned();
-    let unlike = planner.unlike();
+    let (unlike, notes) = (planner.unlike(), planner.notes());
     // rustc names its parts of a crate where clang names the source.
     let (source, producer) = unit(module).unwrap_or_else(|| (module.source(), origin.producer.clone()));
     let table = table.finish(&source, &origin.object, &directory, &producer);
@@ -221,10 +223,21 @@ fn insert(
     let room = module.add_room(NEXT_CHUNK, ROOM_BIT);
     let gate = module.add_gate(GATE);
     let [stamp, early_stamp] = [true, false].map(|waits| gate.add_stamp(SEVERAL_OFFSET as u64, NO_STAMP, waits));
-    let emitter = Emitter { module, id, cursor, room, gate, stamp, early_stamp, segments: RefCell::default() };
+    let emitter = Emitter {
+        module,
+        id,
+        cursor,
+        room,
+        gate,
+        stamp,
+        early_stamp,
+        segments: RefCell::default(),
+        notes: RefCell::default(),
+    };
     for plan in &plans {
         emitter.carry_out(plan);
     }
+    notes.iter().for_each(|note| emitter.note(note));
     forget_memory_effects(module, &plans, traced);
     Ok((rewritten, plans.iter_mut().filter_map(|plan| plan.versions.take()).collect()))
 }

@@ -12,7 +12,7 @@ use super::paths::Paths;
 use super::rules::Rules;
 use super::synchronization::called_by_threads;
 use super::touch::{Deed, Touch, Word};
-use crate::llvm::{Block, Function, Module, Opcode, Traced, Value, Versions};
+use crate::llvm::{Block, Function, Module, Noted, Opcode, Traced, Value, Versions};
 use crate::naming::{Names, written};
 
 /// Words to be written before an instruction.
@@ -44,6 +44,16 @@ pub(super) enum Step<'m> {
     Pause { before: Value<'m> },
 }
 
+/// What is told of a call of an allocator while the gate is closed: accesses that are traced later are of its blocks.
+pub(super) struct Note<'m> {
+    pub(super) call: Value<'m>,
+    /// It is told once the call has returned.
+    pub(super) is_after: bool,
+    pub(super) noted: Noted,
+    pub(super) number: u32,
+    pub(super) words: Vec<Word<'m>>,
+}
+
 /// A function and what is done to it.
 pub(super) struct Plan<'m> {
     pub(super) function: Function<'m>,
@@ -73,6 +83,7 @@ pub(super) struct Planner<'m, 't> {
     /// Functions that a library calls in threads of its own, by name.
     begun: HashSet<String>,
     unlike: BTreeSet<String>,
+    notes: Vec<Note<'m>>,
 }
 
 impl<'m, 't> Planner<'m, 't> {
@@ -87,6 +98,7 @@ impl<'m, 't> Planner<'m, 't> {
             untraced: traced.iter().filter(|traced| !traced.is_within).map(|traced| &*traced.function).collect(),
             begun: called_by_threads(module),
             unlike: BTreeSet::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -100,11 +112,19 @@ impl<'m, 't> Planner<'m, 't> {
         std::mem::take(&mut self.unlike)
     }
 
+    /// What is told while the gate is closed.
+    pub(super) fn notes(&mut self) -> Vec<Note<'m>> {
+        std::mem::take(&mut self.notes)
+    }
+
     /// What to do to this function; nothing if it accesses no memory or must stay as it is.
     #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
     pub(super) fn plan(&mut self, function: Function<'m>) -> Option<Plan<'m>> {
         let name = function.value().name();
         if self.untraced.contains(&*name) {
+            let blocks = function.blocks();
+            self.names.is_version(function, &blocks);
+            self.note(&name, &blocks, Noted::Always);
             return None;
         }
         let traced = self.traced.get(&*name).copied();
@@ -122,6 +142,11 @@ impl<'m, 't> Planner<'m, 't> {
         if is_within {
             self.names.is_version(function, &blocks);
         }
+        let asks_gate = traced.is_none_or(|traced| traced.is_alone);
+        if let Some(versions) = &versions {
+            self.note(&name, &versions.plain_blocks(self.module), Noted::Always);
+        }
+        self.note(&name, &blocks, if asks_gate { Noted::IfClosed } else { Noted::IfLost });
         let ways = versions.as_ref().map(|versions| versions.ways(self.module)).unwrap_or_default();
         // What `-fno-optimize-sibling-calls` asks for.
         let keeps_frames = function.text_attribute("disable-tail-calls").is_some_and(|value| value == "true");
@@ -135,12 +160,19 @@ impl<'m, 't> Planner<'m, 't> {
         let mut steps = Steps::default();
         let entry = blocks.first().and_then(|entry| entry.first_insertion())?;
         let first = blocks.first().and_then(|entry| entry.first_behind_variables());
+        let unasked = match &versions {
+            Some(versions) => versions.unasked(),
+            None => Some(function).filter(|_| !asks_gate).and_then(Function::unasked_loops),
+        };
+        if let Some(unasked) = unasked {
+            let frame = self.site(&name, entry, &Touch::enter(false)).frame;
+            self.table.unasked(&written(&name), frame, &unasked.reason());
+        }
         if let Some(first) = first
             && self.begun.contains(&*name)
         {
             self.told_after(&name, first, vec![Touch::acquire("a thread of a library's")], first, &mut steps);
         }
-        let asks_gate = traced.is_none_or(|traced| traced.is_alone);
         let paths = Paths::of(&blocks);
         let mut beginning = first;
         // How records ended, by blocks that others follow.
@@ -162,6 +194,25 @@ impl<'m, 't> Planner<'m, 't> {
         }
         let is_in_memory = gathered.returns_twice;
         Some(Plan { function, entry, versions, steps: steps.all, asks_gate, is_in_memory })
+    }
+
+    /// Notes what calls of allocators in these blocks do.
+    fn note(&mut self, function: &str, blocks: &[Block<'m>], noted: Noted) {
+        const KINDS: [SiteKind; 5] =
+            [SiteKind::Allocate, SiteKind::AllocateZeroed, SiteKind::Resize, SiteKind::ResizeBegins, SiteKind::Free];
+        for call in blocks.iter().flat_map(|block| block.instructions()).filter(|it| it.is_call()) {
+            let Deed { mut before, after, .. } = Deed::of(call, &self.rules.attributes);
+            before.retain(|touch| KINDS.contains(&touch.kind));
+            let after = if after.iter().any(|touch| KINDS.contains(&touch.kind)) { after } else { Vec::new() };
+            for (touches, is_after) in [(before, false), (after, true)] {
+                if !touches.is_empty() {
+                    let sites: Vec<_> = touches.iter().map(|touch| self.site(function, call, touch)).collect();
+                    let number = self.table.segment(sites);
+                    let words = touches.into_iter().flat_map(|touch| touch.words).collect();
+                    self.notes.push(Note { call, is_after, noted, number, words });
+                }
+            }
+        }
     }
 
     /// Looks at every instruction of a block once.

@@ -75,6 +75,14 @@ __asm__(
     "lea -80(%rbp), %rsp; pop %rbx; pop %rbx; pop %r11; pop %r10; pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx;"
     "pop %rbp; ret; .size __slimline_next_chunk, . - __slimline_next_chunk");
 
+/* Of allocators, also where nothing else is recorded. */
+void __slimline_note(const uint64_t *words, size_t count, _Bool may_be_written) {
+    (void)may_be_written;
+    if (!((uintptr_t)__slimline_cursor & CHUNK)) __slimline_cursor = next_chunk(__slimline_cursor);
+    for (size_t n = 0; n < count; n++) ((uint64_t *)__slimline_cursor)[n] = words[n];
+    __slimline_cursor += 8 * count;
+}
+
 static void *flip(void *unused) {
     for (;;) {
         __atomic_fetch_xor(&__slimline_gate[0], 1, __ATOMIC_RELAXED);

@@ -6,11 +6,11 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use super::number::{bytes, count, duration, percent, plural, plural_of};
-use super::table::{Column, Rows, shorten_callers, shorten_path};
+use super::table::{Column, Rows, shorten, shorten_callers, shorten_end, shorten_path};
 use super::{HEADING, STRONG, WIDTH};
 use crate::full_trace::{
-    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, Sampled, SiteCount, StructureCounts,
-    TraceReport,
+    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, ProgramEnd, Sampled, SiteCount,
+    StructureCounts, TraceReport, UnaskedFunction,
 };
 
 /// Columns of a position.
@@ -69,10 +69,51 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
     if waited_ns > 0 {
         writeln!(out, "Threads waited {} for the analysis, together", duration(waited_ns))?;
     }
+    if let Some(windows) = report.windows {
+        let windows = plural(windows.into(), "window");
+        writeln!(
+            out,
+            "Traced in {windows}: what is counted is within {}",
+            if windows == "1 window" { "it" } else { "them" }
+        )?;
+    }
+    match &report.end {
+        Some(ProgramEnd { signal: Some(signal), signal_name, .. }) => {
+            let name = signal_name.map_or_else(String::new, |name| format!("{name}, "));
+            writeln!(out, "The program was killed by {name}signal {signal}: this is what it did up to then")?;
+        }
+        Some(ProgramEnd { status: Some(status), .. }) if *status != 0 => {
+            writeln!(out, "The program ended with exit status {status}")?;
+        }
+        _ => {}
+    }
+    if let Some(left_out) = report.left_out {
+        let accesses = plural_of(left_out, "access", "accesses");
+        writeln!(out, "Left out, as --function, --file, --type or --variable ask for others: {accesses}")?;
+    }
     for missing in &report.missing {
         writeln!(out, "Missing: {}", plain(missing))?;
     }
-    Ok(())
+    unasked(out, &report.unasked)
+}
+
+/// Functions in which windows, start and stop take effect late.
+fn unasked(out: &mut impl Write, functions: &[UnaskedFunction]) -> fmt::Result {
+    /// More are in the JSON.
+    const MOST: usize = 5;
+    if functions.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Start, stop and windows take effect where these functions begin, but not in all of their loops:")?;
+    for UnaskedFunction { function, file, reason } in functions.iter().take(MOST) {
+        let file = file.as_deref().map_or_else(String::new, |file| format!(" ({})", shorten_path(file, NAME_COLUMNS)));
+        let function = shorten_end(function, POSITION_COLUMNS);
+        writeln!(out, "  {}: {}", plain(&format!("{function}{file}")), plain(reason))?;
+    }
+    match functions.len().saturating_sub(MOST) {
+        0 => Ok(()),
+        left => writeln!(out, "  … {} more (--format json)", count(left as u64)),
+    }
 }
 
 /// Says what is an estimate.
@@ -280,13 +321,14 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
 }
 
 /// What heap groups are called: by their lines; those that share one also by their columns, then by who calls them, and where
-/// that is the same, too, by a number.
+/// that is the same, too, by a number. Of longer titles what several have in common is left out.
 fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
-    let mut titles: Vec<String> = groups.iter().map(|group| position(&group.position, columns)).collect();
+    let of = |group: &HeapGroup| vec![position(&group.position, columns)];
+    let mut titles: Vec<Vec<String>> = groups.iter().map(of).collect();
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
     for more in 0..=most + 1 {
-        let mut seen = BTreeMap::<String, u32>::new();
-        let mut columns = BTreeMap::<String, BTreeSet<Option<u32>>>::new();
+        let mut seen = BTreeMap::<Vec<String>, u32>::new();
+        let mut columns = BTreeMap::<Vec<String>, BTreeSet<Option<u32>>>::new();
         for (title, group) in titles.iter().zip(groups) {
             *seen.entry(title.clone()).or_default() += 1;
             columns.entry(title.clone()).or_default().insert(group.position.column);
@@ -298,27 +340,50 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
             match more.checked_sub(1) {
                 None => {
                     if let Some(column) = group.position.column.filter(|_| columns[&**title].len() > 1) {
-                        let _ = write!(title, ":{column}");
+                        let _ = write!(title[0], ":{column}");
                     }
                 }
                 Some(caller) => {
                     if let Some(Position { function: Some(function), line, .. }) = group.callers.get(caller) {
                         let line = line.map_or_else(String::new, |line| format!(":{line}"));
-                        let _ = write!(title, " < {}{line}", plain(function));
+                        title.push(format!("{}{line}", plain(function)));
                     }
                 }
             }
         }
     }
+    let mut shown: Vec<String> = titles.iter().map(|title| fitted(title, &titles, columns)).collect();
     let mut seen = BTreeMap::<String, u32>::new();
-    for title in &mut titles {
+    for title in &mut shown {
         let times = seen.entry(title.clone()).or_default();
         *times += 1;
         if *times > 1 {
             let _ = write!(title, " #{times}");
         }
     }
-    titles
+    shown
+}
+
+/// A place and who calls for it, in so many columns: `list.c:7 < … < load`. Callers are left out that others of the same place have
+/// in common with it, then those before the outermost, which is what they were told apart by.
+fn fitted(title: &[String], all: &[Vec<String>], columns: usize) -> String {
+    const LEFT_OUT: &str = "…";
+    let whole = title.join(" < ");
+    let fits = |text: &str| text.chars().count() <= columns;
+    let [place, callers @ ..] = title else { return whole };
+    let Some(last) = callers.last().filter(|_| !fits(&whole)) else { return whole };
+    let others = || all.iter().filter(|other| other[0] == *place && other.as_slice() != title);
+    let in_common = |other: &Vec<String>| other[1..].iter().zip(callers).take_while(|(one, two)| one == two).count();
+    let common = others().map(in_common).min().unwrap_or(0).min(callers.len() - 1);
+    for left_out in common..callers.len() {
+        let kept = [place.as_str(), LEFT_OUT].into_iter().chain(callers[left_out..].iter().map(String::as_str));
+        let text = kept.collect::<Vec<_>>().join(" < ");
+        if left_out > 0 && fits(&text) {
+            return text;
+        }
+    }
+    let room = columns.saturating_sub(format!("{place} < {LEFT_OUT} < ").chars().count());
+    format!("{place} < {LEFT_OUT} < {}", shorten(last, room.max(columns / 2)))
 }
 
 fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
@@ -352,6 +417,7 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
     }
     rows.write(out, 2)?;
     more(out, report.heap.len(), most)?;
+    let titles = self::titles(&report.heap, WIDTH - "Fields of what  allocates".len());
     let with_fields = |(group, _): &(&HeapGroup, &String)| group.fields.iter().any(|field| field.name.is_some());
     for (group, title) in report.heap.iter().zip(&titles).take(most).filter(with_fields) {
         let title = shorten_callers(title, WIDTH - "Fields of what  allocates".len());
@@ -557,5 +623,24 @@ mod tests {
         let titles = titles(&groups, POSITION_COLUMNS);
         assert_eq!(titles[..5], expected);
         assert_eq!(titles[5], "list.c:3 < main:5 #2");
+    }
+
+    #[test]
+    fn what_tells_titles_apart_is_kept() {
+        let title =
+            |callers: &[&str]| ["list.c:7"].iter().chain(callers).map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let shown = |all: &[Vec<String>], columns| all.iter().map(|it| fitted(it, all, columns)).collect::<Vec<_>>();
+        let two = [title(&["grow", "push_back", "load"]), title(&["grow", "push_back", "store"])];
+        let whole = ["list.c:7 < grow < push_back < load", "list.c:7 < grow < push_back < store"];
+        assert_eq!(shown(&two, 36), whole);
+        assert_eq!(shown(&two, 24), ["list.c:7 < … < load", "list.c:7 < … < store"]);
+        // All that differs, where there is room.
+        let three = [title(&["grow", "a", "load"]), title(&["grow", "b", "load"]), title(&["grow", "b", "read"])];
+        assert_eq!(
+            shown(&three, 23),
+            ["list.c:7 < … < a < load", "list.c:7 < … < b < load", "list.c:7 < … < b < read"]
+        );
+        let long = [title(&["grow", "a_function_of_thirty_columns_or"]), title(&["grow", "another"])];
+        assert_eq!(shown(&long, 24), ["list.c:7 < … < a_func…ns_or", "list.c:7 < … < another"]);
     }
 }

@@ -41,6 +41,13 @@ pub struct KnownSegment {
     sites: u32,
 }
 
+impl SiteId {
+    /// What stands for the loads of this site: of copies that tell what they load another one, which no segment has.
+    pub fn of_loads(self, site: &Site) -> Self {
+        if site.source.is_some() { Self(self.0 + 1) } else { self }
+    }
+}
+
 /// A site of a segment or of what that continues, and where in a record it is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
@@ -124,6 +131,9 @@ impl Program {
                     Some(relative) => Told { site: of, word: relative.word, distance: Some(relative.bytes) },
                 });
                 self.sites.push((index, *site));
+                if site.source.is_some() {
+                    self.sites.push((index, site.of_source()));
+                }
                 word += site.words() as u32;
             }
             let known = KnownSegment {

@@ -51,6 +51,8 @@ pub struct Module {
     pub sites: Vec<Site>,
     /// Functions that were left as they were.
     pub skipped: Vec<Skipped>,
+    /// Functions with loops in which nobody asks whether they are to be traced.
+    pub unasked: Vec<Unasked>,
 }
 
 /// A name of its [`Module`]; [`Name::NONE`] is the empty one.
@@ -153,12 +155,27 @@ pub struct Site {
     pub field: Name,
     /// Offset of the access from the structure's beginning.
     pub offset_bytes: Option<u32>,
+    /// Of a copy: what it loads. The other names are of what it stores.
+    pub source: Option<CopySource>,
     /// Where its address is told by another site's; none where it has a word of its own.
     pub relative: Option<Relative>,
     /// Another structure that it may access: its pointer comes from several places, of which the first gives the names.
     pub other_structure: Name,
     /// Of an allocation the function that was called, of what is not traced why not.
     pub detail: Name,
+}
+
+/// What is known of the place that a copy loads from, as [`Site`] tells it of the other one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct CopySource {
+    /// The variable.
+    pub variable: Name,
+    /// The structure.
+    pub structure: Name,
+    /// The member.
+    pub field: Name,
+    /// From the structure's beginning.
+    pub offset_bytes: Option<u32>,
 }
 
 /// An address that is always as far from another one of the same record: of loads, stores and updates without values.
@@ -186,10 +203,18 @@ impl Site {
             structure: Name::NONE,
             field: Name::NONE,
             offset_bytes: None,
+            source: None,
             relative: None,
             other_structure: Name::NONE,
             detail: Name::NONE,
         }
+    }
+
+    /// What a copy loads, as a site of its own; itself where it does not tell that.
+    pub fn of_source(&self) -> Self {
+        let Some(CopySource { variable, structure, field, offset_bytes }) = self.source else { return *self };
+        let (other_structure, source) = (Name::NONE, None);
+        Self { variable, structure, field, offset_bytes, other_structure, source, ..*self }
     }
 
     /// Words that it writes.
@@ -203,6 +228,18 @@ impl Site {
 pub struct Skipped {
     /// As linked.
     pub function: Name,
+    /// Why.
+    pub reason: Name,
+}
+
+/// A function that asks whether it is to be traced when it begins, but not in all of its loops: what a program says in one of those, or
+/// windows, takes effect once it is called again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Unasked {
+    /// As linked.
+    pub function: Name,
+    /// Index in [`Module::frames`] of where it was written.
+    pub frame: Option<u32>,
     /// Why.
     pub reason: Name,
 }

@@ -17,8 +17,8 @@ use super::{Format, rows};
         slimline simulate run.trace --format csv       who misses: variable, file, line\n  \
         valgrind --tool=lackey --trace-mem=yes --log-file=run.lackey ./program\n  \
         slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n\n\
-        A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no\n\
-        prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md\n\
+        A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no \
+        prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md \
         says how to write one. Threads run on the cores in turn, in the order of their first accesses.")]
 pub(crate) struct Simulate {
     #[command(flatten)]
@@ -50,9 +50,9 @@ pub(crate) struct Simulate {
         slimline histogram --live -- ./program\n  \
         slimline histogram run.trace --part 4K --data grid --data table.c:37\n  \
         slimline histogram run.trace --format svg > parts.svg\n\n\
-        Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static\n\
-        variables, stacks, what is gone by as a pointer of that name) is by address, in parts\n\
-        that begin at multiples of their size. An access counts in the part of its first byte, what is copied or\n\
+        Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static \
+        variables, stacks, what is gone by as a pointer of that name) is by address, in parts \
+        that begin at multiples of their size. An access counts in the part of its first byte, what is copied or \
         filled in each. Parts of data that has more than 4096 are larger than asked for, by a power of two.")]
 pub(crate) struct Histogram {
     #[command(flatten)]
@@ -80,9 +80,9 @@ pub(crate) struct Histogram {
         slimline trace -o run.trace -- ./program && slimline place run.trace --machine pena-sp\n  \
         slimline place --machine pena-sp --live -- ./program\n  \
         slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n\n\
-        The machine has a memory that is limited and faster than those near to its cores (docs/machines.md). What is\n\
-        saved are the lines that the others served, times the difference of latencies: caches miss what they missed.\n\
-        Blocks that one instruction allocates are placed together; where one lives at a time, and of variables, a range\n\
+        The machine has a memory that is limited and faster than those near to its cores (docs/machines.md). What is \
+        saved are the lines that the others served, times the difference of latencies: caches miss what they missed. \
+        Blocks that one instruction allocates are placed together; where one lives at a time, and of variables, a range \
         can be. Data that does not live at the same time does not share room here.")]
 pub(crate) struct Place {
     #[command(flatten)]
@@ -139,8 +139,8 @@ fn size(text: &str) -> Result<NonZeroU64, String> {
         slimline reuse run.trace --sampled 10000               long runs, in bounded memory\n  \
         slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n  \
         slimline reuse run.trace --format csv                  who reuses what: lines, distance, cycles\n\n\
-        The distance of an access is the number of other lines accessed since the last access to its line, as\n\
-        the cache that serves it has seen them: a fully associative cache of more lines than that keeps it.\n\
+        The distance of an access is the number of other lines accessed since the last access to its line, as \
+        the cache that serves it has seen them: a fully associative cache of more lines than that keeps it. \
         Distances count lines of all data. Threads run on the machine's cores in turn.")]
 pub(crate) struct Reuse {
     #[command(flatten)]
@@ -167,12 +167,12 @@ pub(crate) struct Reuse {
         slimline share --live -- ./program\n  \
         slimline record -o run -- ./program && slimline share run\n  \
         slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
-        Told are lines that two threads take from each other three times or more, and none of them in less than\n\
-        1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way.\n\
-        What one has stored and the other then accesses is truly shared: uniformly where the thread with most\n\
-        accesses to a byte has less than twice as many as the next one. Where the other one accesses different\n\
+        Told are lines that two threads take from each other three times or more, and none of them in less than \
+        1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way. \
+        What one has stored and the other then accesses is truly shared: uniformly where the thread with most \
+        accesses to a byte has less than twice as many as the next one. Where the other one accesses different \
         bytes of the line, it is shared falsely.\n\n\
-        Of a session (`slimline record`) told are lines that were seen to go from thread to thread three times or\n\
+        Of a session (`slimline record`) told are lines that were seen to go from thread to thread three times or \
         more; how often they went is not known, so the cost is the share of the samples.")]
 pub(crate) struct Share {
     #[command(flatten)]
@@ -205,6 +205,10 @@ pub(crate) struct AccessInput {
     /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates
     #[arg(long)]
     pub(crate) callers: bool,
+    /// Write the report to this file, `-` for standard output; else it goes there, or with --live to standard error, so that
+    /// the program's output stays its own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// With --live: program and its arguments
     #[arg(last = true, conflicts_with = "trace", value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -213,7 +217,7 @@ pub(crate) struct AccessInput {
 impl AccessInput {
     /// What `slimline trace -o` wrote.
     pub(crate) fn written(trace: &Path, callers: bool) -> Self {
-        Self { trace: Some(trace.to_owned()), live: false, from: None, callers, command: Vec::new() }
+        Self { trace: Some(trace.to_owned()), live: false, from: None, callers, report: None, command: Vec::new() }
     }
 
     /// What to read; nothing where a program is to be run.

@@ -4,13 +4,18 @@ use std::path::PathBuf;
 
 use slimline_report::text;
 
-use super::show;
+use super::{ReportPlace, show};
 use crate::cli::{self, Format};
 use crate::pipeline;
 
 pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
     let report = pipeline::report(&options.input.session)?;
-    show(options.format, || slimline_report::json(&report), |out| text::advise(out, &report, options.verbose))?;
+    show(
+        options.format,
+        ReportPlace::Output,
+        || slimline_report::json(&report),
+        |out| text::advise(out, &report, options.verbose),
+    )?;
     Ok(0)
 }
 

@@ -5,7 +5,7 @@ use slimline_report::doctor::{self, Collector, Command, Fact};
 use slimline_report::{followed_calls, unseen_calls};
 use slimline_trace::session::FoundAllocator;
 
-use super::{record, show};
+use super::{ReportPlace, record, show};
 use crate::cli;
 use crate::configuration::Configuration;
 use crate::disk::check_whole;
@@ -17,7 +17,7 @@ pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
     let command = found.command.as_ref().map(command);
     check_whole()?;
     let view = doctor::Diagnosis::new(facts(&found), found.capabilities.iter().map(collector).collect(), command);
-    show(options.format, || doctor::json(&view), |out| doctor::write(out, &view))?;
+    show(options.format, ReportPlace::Output, || doctor::json(&view), |out| doctor::write(out, &view))?;
     // As `record` would end: a program that is not there is bad input. One that is there can be looked at.
     let is_missing = found.command.as_ref().is_some_and(|command| command.program.is_none());
     Ok(if is_missing { crate::BAD_INPUT } else { 0 })

@@ -5,7 +5,7 @@ use slimline_report::histogram::HistogramReport;
 use slimline_report::{svg, text};
 use slimline_simulate::simulation::Options;
 
-use super::{print, say_missing};
+use super::{ReportPlace, say_missing};
 use crate::accesses;
 use crate::cli::{self, PictureFormat};
 use crate::machines::{machine, simulation};
@@ -14,6 +14,7 @@ use crate::machines::{machine, simulation};
 pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let mut simulation = simulation(&machine, &options.machine, &Options::default())?;
+    let place = ReportPlace::of(&options.input)?;
     let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
     let report = HistogramReport::new(read.trace, &simulation.finish(), &read.origins, &options.data);
     let lacking = report.lacking(&options.data);
@@ -31,6 +32,6 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
         // These have no place for it.
         say_missing(&report.trace);
     }
-    print(&out)?;
+    place.print(&out)?;
     Ok(read.ended.status())
 }

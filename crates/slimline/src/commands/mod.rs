@@ -19,14 +19,17 @@ mod simulate;
 mod trace;
 
 use std::fmt;
+use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context;
 use slimline_instrument::driver::{HEADER, Language};
 use slimline_instrument::gcc::Compiler;
 use slimline_report::simulation::AccessTrace;
 
-use crate::cli::{Cli, Command, Format, TableFormat};
+use crate::cli::{AccessInput, Cli, Command, Format, TableFormat};
 use crate::say;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
@@ -63,36 +66,81 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     }
 }
 
+/// Where a report goes.
+enum ReportPlace {
+    Output,
+    /// Where the program's own output is not mixed with it.
+    Error,
+    File(PathBuf, File),
+}
+
+impl ReportPlace {
+    /// Where the user asks for, `-` being standard output; else that, or standard error where a program runs that has its output
+    /// there. Made before it runs, so that nothing runs in vain.
+    fn open(asked: Option<&Path>, has_run: bool) -> anyhow::Result<Self> {
+        match asked {
+            None if has_run => Ok(Self::Error),
+            Some(path) if path.as_os_str() != "-" => {
+                let file = File::create(path).with_context(|| path.display().to_string())?;
+                Ok(Self::File(path.to_owned(), file))
+            }
+            _ => Ok(Self::Output),
+        }
+    }
+
+    /// The same for what reads accesses.
+    fn of(input: &AccessInput) -> anyhow::Result<Self> {
+        Self::open(input.report.as_deref(), input.live)
+    }
+
+    /// Writes a report; styles reach terminals only, and not where `NO_COLOR` is set.
+    fn print(self, text: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Output => print(text),
+            Self::Error => {
+                let mut out = anstream::stderr().lock();
+                out.write_all(text.as_bytes())?;
+                Ok(out.flush()?)
+            }
+            Self::File(path, file) => {
+                let mut out = anstream::StripStream::new(file);
+                out.write_all(text.as_bytes()).and_then(|()| out.flush()).with_context(|| path.display().to_string())
+            }
+        }
+    }
+}
+
 /// Prints a report in the format that is asked for.
 fn show(
     format: Format,
+    place: ReportPlace,
     json: impl FnOnce() -> String,
     text: impl FnOnce(&mut String) -> fmt::Result,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => print(&json()),
+        Format::Json => place.print(&json()),
         Format::Text => {
             let mut out = String::new();
             text(&mut out)?;
-            print(&out)
+            place.print(&out)
         }
     }
 }
 
 /// The same with a table, which has no place for what is missing.
 fn show_table(
-    format: TableFormat,
+    (format, place): (TableFormat, ReportPlace),
     trace: &AccessTrace,
     json: impl FnOnce() -> String,
     csv: impl FnOnce() -> String,
     text: impl FnOnce(&mut String) -> fmt::Result,
 ) -> anyhow::Result<()> {
     match format {
-        TableFormat::Json => show(Format::Json, json, text),
-        TableFormat::Text => show(Format::Text, json, text),
+        TableFormat::Json => show(Format::Json, place, json, text),
+        TableFormat::Text => show(Format::Text, place, json, text),
         TableFormat::Csv => {
             say_missing(trace);
-            print(&csv())
+            place.print(&csv())
         }
     }
 }

@@ -8,7 +8,7 @@ use slimline_simulate::extents::Extents;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::simulation::Options;
 
-use super::show;
+use super::{ReportPlace, show};
 use crate::accesses;
 use crate::cli;
 use crate::machines::{machine, simulation};
@@ -29,6 +29,7 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
         );
     }
     let mut simulation = simulation(&machine, &options.machine, &Options::default())?;
+    let place = ReportPlace::of(&options.input)?;
     let mut extents = Extents::handing_on(&mut simulation);
     let read = accesses::read_with_parts(&options.input, options.part, &mut extents)?;
     let extents = extents.finish();
@@ -38,7 +39,7 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
         bail!("{}: {name} serves {already} lines as it is, since the others are full", of_machine());
     }
     let report = PlacementReport::new(read.trace, &outcome, (&read.origins, &extents), memory, room);
-    show(options.format, || report.json(), |out| text::placement(out, &report, options.rows))?;
+    show(options.format, place, || report.json(), |out| text::placement(out, &report, options.rows))?;
     Ok(read.ended.status())
 }
 

@@ -10,7 +10,7 @@ use slimline_report::text;
 use slimline_simulate::locality::Locality;
 use slimline_simulate::reuse::{SampledKey, SampledKeys};
 
-use super::show_table;
+use super::{ReportPlace, show_table};
 use crate::accesses;
 use crate::cli;
 use crate::machines::machine;
@@ -19,6 +19,7 @@ use crate::machines::machine;
 pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let wrong_machine = || format!("--machine {}", options.machine);
+    let place = ReportPlace::of(&options.input)?;
     let (report, ended) = match options.sampled {
         None => {
             let mut locality = Locality::new(&machine).with_context(wrong_machine)?;
@@ -35,7 +36,7 @@ pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
         }
     };
     let text = |out: &mut String| text::reuse(out, &report, options.rows);
-    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)?;
+    show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)?;
     Ok(ended.status())
 }
 

@@ -10,7 +10,7 @@ use slimline_simulate::sharing::{LineFinder, SharedLines};
 use slimline_trace::session::{Session, SessionError};
 use slimline_trace::stream::recording::is_recording;
 
-use super::show_table;
+use super::{ReportPlace, show_table};
 use crate::accesses::{self, Accesses};
 use crate::cli;
 use crate::machines::machine;
@@ -21,12 +21,14 @@ use crate::pipeline;
 pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     if !options.input.live && is_session(options.input.trace()) {
+        let place = ReportPlace::of(&options.input)?;
         let (session, trace, sampled) = pipeline::sharing(options.input.trace(), machine.line_bytes())?;
         let weight = session.info().collector.weight.noun();
         let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);
-        return shown(options, &report).map(|()| 0);
+        return shown(options, place, &report).map(|()| 0);
     }
     let wrong_machine = || format!("--machine {}", options.machine);
+    let place = ReportPlace::of(&options.input)?;
     let mut lines = if options.input.live {
         SharedLines::in_one_pass(&machine).with_context(wrong_machine)?
     } else {
@@ -46,7 +48,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let found = findings(&lines.lines(), lines.line_bytes(), &origins);
     let of_lines = (lines.line_bytes(), lines.only_loaded());
     let report = SharingReport::new(trace, &machine.name, of_lines, &found, &origins);
-    shown(options, &report)?;
+    shown(options, place, &report)?;
     Ok(ended.status())
 }
 
@@ -58,7 +60,7 @@ fn is_session(path: &Path) -> bool {
     path.is_dir() && !is_recording(path) && !matches!(Session::open(path), Err(SessionError::NotASession(_)))
 }
 
-fn shown(options: &cli::Share, report: &SharingReport) -> anyhow::Result<()> {
+fn shown(options: &cli::Share, place: ReportPlace, report: &SharingReport) -> anyhow::Result<()> {
     let text = |out: &mut String| text::sharing(out, report, options.rows);
-    show_table(options.format, &report.trace, || report.json(), || report.csv(), text)
+    show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)
 }

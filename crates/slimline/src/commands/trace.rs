@@ -11,12 +11,12 @@ use slimline_collect::{TraceOutcome, TracePlan};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
-use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter, earlier_recording};
+use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording};
 
-use super::show;
+use super::{ReportPlace, show};
 use crate::cli;
 use crate::say;
-use crate::tracing::{Live, Recorder};
+use crate::tracing::{Live, Recorder, why_nothing};
 
 /// Runs the program, analyzes or writes what it tells while it runs, and ends as it ended. Or shows what was written.
 pub(crate) fn run(options: &cli::Trace) -> anyhow::Result<u8> {
@@ -51,6 +51,7 @@ fn analysis(options: &cli::Trace) -> TraceAnalysis {
 }
 
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
+    let place = ReportPlace::open(options.report.as_deref(), true)?;
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
@@ -58,7 +59,8 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
         if in_vain(&mut live) {
             outcome.exit_in_vain();
         }
-        show_report(options, &live.report(words(&options.command), &rules(options)))?;
+        let ended = (Some(outcome.end), outcome.windows);
+        show_report(options, place, &live.report(words(&options.command), ended, &rules(options)))?;
     }
     outcome.exit()
 }
@@ -68,7 +70,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
     let mut outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
-    let (RecordedTotals { words, bytes }, written) = recorder.finish(outcome.stopped_early.is_none());
+    let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
     if has_any(options, &outcome) {
         let place = shell_word(&directory.to_string_lossy());
@@ -117,18 +119,20 @@ fn in_vain(live: &mut Live) -> bool {
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let recording = Recording::open(directory)?;
-    if recording.streams().is_empty() {
-        bail!("{}: holds no access: nothing was traced", directory.display());
+    if recording.is_empty() {
+        bail!("{}: {}", directory.display(), why_nothing(&recording, "nothing was traced"));
     }
+    let place = ReportPlace::open(options.report.as_deref(), false)?;
     let mut live = Live::of(analysis(options));
     live.replay(&recording)?;
     if in_vain(&mut live) {
         return Ok(2);
     }
-    show_report(options, &live.report(recording.info().command.clone(), &rules(options)))?;
+    let TraceInfo { command, end, windows, .. } = recording.info();
+    show_report(options, place, &live.report(command.clone(), (*end, *windows), &rules(options)))?;
     Ok(0)
 }
 
-fn show_report(options: &cli::Trace, report: &TraceReport) -> anyhow::Result<()> {
-    show(options.format, || report.json(), |out| text::trace(out, report, options.rows))
+fn show_report(options: &cli::Trace, place: ReportPlace, report: &TraceReport) -> anyhow::Result<()> {
+    show(options.format, place, || report.json(), |out| text::trace(out, report, options.rows))
 }

@@ -64,7 +64,7 @@ impl Project {
     /// The report of the program of this profile, with these options.
     fn traced(&self, profile: &str, options: &[&str]) -> Value {
         let program = self.place(PROGRAMS).join(profile).join("app");
-        let mut slimline = self.slimline(&["trace", "--live", "--format", "json"]);
+        let mut slimline = self.slimline(&["trace", "--live", "--report", "-", "--format", "json"]);
         let output = slimline.args(options).arg("--").arg(&program).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
         let report = text(&output.stdout).strip_prefix(PRINTED);
@@ -215,7 +215,17 @@ fn its_tests_run_as_they_do() {
     assert!(said.contains("test tests::drifts ... ok"), "{said}");
     // Tests in documentation are linked with what is traced.
     assert!(said.contains("test bodies/src/lib.rs - drift (line 9) ... ok"), "{said}");
-    let mut traced = project.slimline(&["trace", "--live", "--format", "json", "--function", "bodies::drift", "--"]);
+    let mut traced = project.slimline(&[
+        "trace",
+        "--live",
+        "--report",
+        "-",
+        "--format",
+        "json",
+        "--function",
+        "bodies::drift",
+        "--",
+    ]);
     let output =
         succeeds(traced.args([env!("CARGO_BIN_EXE_slimline"), "cargo", "test", "-q", "--lib", "-p", "bodies"]));
     let at = text(&output.stdout).find("{\n").unwrap();
@@ -320,7 +330,7 @@ pub extern "C" fn sum(values: &[u64; 100]) -> u64 { values.iter().map(|value| va
         let program = project.0.path().join(program);
         let mut compiler = project.slimline(&["cc", "-O1", "main.c", "-o"]);
         succeeds(compiler.arg(&program).arg(made.join(library)).args(["-lpthread", "-ldl", "-lm"]));
-        let mut traced = project.slimline(&["trace", "--live", "--format", "json", "--"]);
+        let mut traced = project.slimline(&["trace", "--live", "--report", "-", "--format", "json", "--"]);
         let output = succeeds(traced.arg(&program).env("LD_LIBRARY_PATH", &made));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         // A hundred of the caller's, and the vector's.
@@ -420,7 +430,8 @@ fn allocators_of_the_project_are_known() {
     let counted = || {
         let built = succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
         let program = project.place(PROGRAMS).join("release/arena");
-        let output = succeeds(project.slimline(&["trace", "--live", "--format", "json", "--"]).arg(program));
+        let output =
+            succeeds(project.slimline(&["trace", "--live", "--report", "-", "--format", "json", "--"]).arg(program));
         let report: Value = serde_json::from_str(text(&output.stdout).strip_prefix("4950\n").unwrap()).unwrap();
         let groups = report["heap"].as_array().unwrap().iter();
         let counted: Vec<_> = groups.map(|it| ["blocks", "loads"].map(|key| it[key].as_u64().unwrap())).collect();
@@ -567,7 +578,7 @@ fn main() {
     succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
     let program = project.place(PROGRAMS).join("release/app");
     let loads = |options: &[&str]| {
-        let mut slimline = project.slimline(&["trace", "--live", "--format", "json"]);
+        let mut slimline = project.slimline(&["trace", "--live", "--report", "-", "--format", "json"]);
         let output = succeeds(slimline.args(options).arg("--").arg(&program));
         let report = text(&output.stdout).strip_prefix(printed).unwrap();
         serde_json::from_str::<Value>(report).unwrap()["total"]["loads"].as_u64().unwrap()
@@ -604,7 +615,8 @@ fn main() {
     succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
     let program = project.place(PROGRAMS).join("release/app");
     let stores = |options: &[&str]| {
-        let mut slimline = project.slimline(&["trace", "--live", "--format", "json", "--variable", "TOUCHED"]);
+        let mut slimline =
+            project.slimline(&["trace", "--live", "--report", "-", "--format", "json", "--variable", "TOUCHED"]);
         let output = succeeds(slimline.args(options).arg("--").arg(&program));
         let report = text(&output.stdout).strip_prefix("5349 499500 999\n").unwrap();
         serde_json::from_str::<Value>(report).unwrap()["total"]["stores"].as_u64().unwrap()
@@ -642,7 +654,7 @@ fn main() { ping(4); catches(); take(128); println!("done"); }"#,
     ]);
     succeeds(&mut project.slimline(&["cargo", "build", "--release"]));
     let program = project.place(PROGRAMS).join("release/panics");
-    let mut slimline = project.slimline(&["trace", "--live", "--callers", "--format", "json", "--"]);
+    let mut slimline = project.slimline(&["trace", "--live", "--report", "-", "--callers", "--format", "json", "--"]);
     let output = succeeds(slimline.arg(program));
     let report: Value = serde_json::from_str(text(&output.stdout).strip_prefix("done\n").unwrap()).unwrap();
     let own = ["take", "ping", "pong", "catches", "main", "drop"];

@@ -118,7 +118,10 @@ fn allocators_of_the_project_are_known() {
     let blocks = || {
         assert!(compile().status.success());
         let mut trace = Command::new(env!("CARGO_BIN_EXE_slimline"));
-        let output = trace.args(["trace", "--live", "--format", "json", "--", "./arena"]).current_dir(&build).output();
+        let output = trace
+            .args(["trace", "--live", "--report", "-", "--format", "json", "--", "./arena"])
+            .current_dir(&build)
+            .output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
         let report: serde_json::Value = serde_json::from_str(text.strip_prefix("4950\n").unwrap()).unwrap();
         let groups = report["heap"].as_array().unwrap().iter();

@@ -60,7 +60,16 @@ fn a_project_is_built_by_several_jobs_and_runs_as_it_would() {
     let alone = Command::new("./program").current_dir(directory.path()).output().unwrap();
     assert_eq!((alone.status.code(), text(&alone.stdout)), (Some(3), "1225 1270\n"));
     let mut trace = slimline();
-    trace.current_dir(directory.path()).args(["trace", "--live", "--format", "json", "--", "./program"]);
+    trace.current_dir(directory.path()).args([
+        "trace",
+        "--live",
+        "--report",
+        "-",
+        "--format",
+        "json",
+        "--",
+        "./program",
+    ]);
     let output = trace.output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let (said, report) = text(&output.stdout).split_once('\n').unwrap();
@@ -182,7 +191,11 @@ int main() {
     fs::create_dir(&build).unwrap();
     compile(&build, &["g++", "-O2", "../arena.cpp", "-o", "arena"]);
     let mut trace = slimline();
-    let output = trace.args(["trace", "--live", "--format", "json", "--"]).arg(build.join("arena")).output().unwrap();
+    let output = trace
+        .args(["trace", "--live", "--report", "-", "--format", "json", "--"])
+        .arg(build.join("arena"))
+        .output()
+        .unwrap();
     let (said, report) = text(&output.stdout).split_once('\n').unwrap();
     assert_eq!(said, "4950");
     let report = serde_json::from_str(report).unwrap();

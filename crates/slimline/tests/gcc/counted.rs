@@ -85,8 +85,8 @@ int main(int argc, char **argv) {
     assert_eq!(report["missing"], Value::Array(Vec::new()));
     let structure = report["structures"].as_array().unwrap().iter().find(|row| row["name"] == "node").unwrap();
     assert_eq!((&structure["bytes"], &structure["verdict"]), (&64.into(), &"split".into()));
-    // Copies are of as many bytes as they are asked for.
-    assert_eq!(report["sites"].as_array().unwrap().iter().filter(|row| row["kind"] == "copy").count(), 1);
+    // Copies are of as many bytes as they are asked for; what they load and what they store are two rows.
+    assert_eq!(report["sites"].as_array().unwrap().iter().filter(|row| row["kind"] == "copy").count(), 2);
 }
 
 /// All that gcc makes calls of, beside what it does by itself.
@@ -321,4 +321,38 @@ int main(int argc, char **argv) {
     assert_eq!(row("assign")["loaded_bytes"], 21_000);
     assert_eq!(row("copy")["loaded_bytes"], 500);
     assert_eq!(row("clear")["stored_bytes"], 9000);
+}
+
+/// Allocations are told while nothing else is.
+#[test]
+fn blocks_from_before_tracing_began_are_known() {
+    const SOURCE: &str = r#"#include <stdlib.h>
+extern void __slimline_start(void) __attribute__((weak));
+extern void __slimline_stop(void) __attribute__((weak));
+__attribute__((noinline)) static long *made(long n) { return malloc(n * sizeof(long)); }
+__attribute__((noinline)) static long *zeroed(long n) { return calloc(n, sizeof(long)); }
+__attribute__((noinline)) static long *grown(long *old, long n) { return realloc(old, n * sizeof(long)); }
+__attribute__((noinline)) static long sum(const volatile long *of, long n) { long all = 0; for (long i = 0; i < n; i++) all += of[i]; return all; }
+int main(void) {
+    void *into = 0;
+    __slimline_stop();
+    long *one = made(10), *two = zeroed(20), *three = grown(made(5), 30);
+    for (int i = 0; i < 100; i++) free(made(50));
+    if (posix_memalign(&into, 64, 320)) return 1;
+    __slimline_start();
+    long all = sum(one, 10) + sum(two, 20) + sum(three, 30) + sum(into, 40);
+    __slimline_stop();
+    free(one);
+    one = made(7);
+    __slimline_start();
+    return all + sum(one, 7) == 1;
+}
+"#;
+    let (_, report) = Compiled::new("gcc", SOURCE, &[]).traced(&[]);
+    let mut rows: Vec<_> = report["heap"].as_array().unwrap().iter().collect();
+    rows.sort_by_key(|row| row["line"].as_u64());
+    let numbers = rows.iter().map(|row| ["line", "blocks", "loads"].map(|key| row[key].as_u64().unwrap()));
+    let numbers: Vec<_> = numbers.collect();
+    assert_eq!(numbers, [[4, 104, 10 + 30 + 7], [5, 1, 20], [13, 1, 40]], "{report}");
+    assert!(!report["missing"].to_string().contains("freed"), "{}", report["missing"]);
 }

@@ -22,7 +22,7 @@ fn a_run_is_simulated_as_its_trace_is() {
     for command in [&["simulate", "--classes"][..], &["histogram"], &["reuse"], &["reuse", "--sampled", "1000"]] {
         let written = json(directory.path(), &[command, &full, &["run.trace"]].concat());
         let before = fs::read_dir(directory.path()).unwrap().count();
-        let live = json(directory.path(), &[command, &full, &["--live", "--", "./program"]].concat());
+        let live = json(directory.path(), &[command, &full, &["--live", "--report", "-", "--", "./program"]].concat());
         assert_eq!((&live["trace"]["format"], &live["trace"]["threads"]), (&"trace".into(), &1.into()));
         assert_eq!(live["trace"]["missing"], Value::Array(Vec::new()));
         assert_eq!(of_run(live), of_run(written), "{command:?}");
@@ -33,7 +33,8 @@ fn a_run_is_simulated_as_its_trace_is() {
 #[test]
 fn threads_share_live_what_they_share_in_a_trace() {
     let directory = traced(&counters());
-    let report = json(directory.path(), &["share", "--machine", "four.toml", "--live", "--", "./program"]);
+    let report =
+        json(directory.path(), &["share", "--machine", "four.toml", "--live", "--report", "-", "--", "./program"]);
     let [row] = &report["falsely_shared"].as_array().unwrap()[..] else { panic!("{report}") };
     assert_eq!((&row["sides"][0]["variable"], &row["apart_bytes"]), (&"packed".into(), &8.into()));
     let threads = row["sides"][0]["threads"].as_array().unwrap();
@@ -44,7 +45,8 @@ fn threads_share_live_what_they_share_in_a_trace() {
         "#include <stdatomic.h>\nstatic struct { atomic_long hits; long pad[7]; } all __attribute__((aligned(64)));",
         "all.hits += self",
     ));
-    let report = json(directory.path(), &["share", "--machine", "four.toml", "--live", "--", "./program"]);
+    let report =
+        json(directory.path(), &["share", "--machine", "four.toml", "--live", "--report", "-", "--", "./program"]);
     let [row] = &report["shared"].as_array().unwrap()[..] else { panic!("{report}") };
     assert_eq!((&row["writers"], &row["uniform"]), (&3.into(), &true.into()), "{report}");
     assert_eq!(report["falsely_shared"], Value::Array(Vec::new()));
@@ -60,23 +62,27 @@ fn the_program_keeps_its_streams_and_its_end() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
         command.args(arguments).current_dir(directory.path()).stdin(Stdio::null()).output().unwrap()
     };
-    let output = run(&["simulate", "--live", "--", "./program", "--rows"]);
+    let output = run(&["simulate", "--live", "--report", "-", "--", "./program", "--rows"]);
     assert_eq!(output.status.code(), Some(3));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("--rows\nlive (./program --rows), 1 thread\n") && text.contains("counts"), "{text}");
-    let output = run(&["simulate", "--live", "--", "true"]);
+    // Beside its output unless that is asked for.
+    let output = run(&["simulate", "--live", "--", "./program", "--rows"]);
+    assert_eq!(output.stdout, b"--rows\n");
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("live (./program --rows), 1 thread\n"));
+    let output = run(&["simulate", "--live", "--report", "-", "--", "true"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         output.status.code() == Some(0) && said.starts_with("slimline: nothing was traced: no process of it"),
         "{said}"
     );
     for (arguments, wanted) in [
-        (&["simulate", "run.trace", "--live", "--", "./program"][..], "cannot be used with"),
-        (&["simulate", "--live"], "required"),
+        (&["simulate", "run.trace", "--live", "--report", "-", "--", "./program"][..], "cannot be used with"),
+        (&["simulate", "--live", "--report", "-"], "required"),
         (&["simulate", "run.trace", "--", "./program"], "cannot be used with"),
         (&["simulate", "--", "./program"], "required"),
         (&["share"], "required"),
-        (&["simulate", "--machine", "none.toml", "--live", "--", "./program"], "none.toml"),
+        (&["simulate", "--machine", "none.toml", "--live", "--report", "-", "--", "./program"], "none.toml"),
     ] {
         let output = run(arguments);
         let said = String::from_utf8(output.stderr).unwrap();

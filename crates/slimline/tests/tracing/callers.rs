@@ -26,7 +26,10 @@ fn callers(language: Language, source: &str, level: &str) -> BTreeMap<u64, Strin
     fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
     let program = compiled_as(&scratch, language, &format!("{TAKE}{source}"), &[level]);
     let directory = scratch.path().join("run.trace");
-    let live = slimline().args(["trace", "--live", "--callers", "--format", "json", "--"]).arg(&program).output();
+    let live = slimline()
+        .args(["trace", "--live", "--report", "-", "--callers", "--format", "json", "--"])
+        .arg(&program)
+        .output();
     let live = by_bytes(&report(&live.unwrap()));
     // Recorded it is the same.
     let recorded = slimline().args(["trace", "-o"]).arg(&directory).arg("--").arg(&program).output().unwrap();
@@ -189,7 +192,10 @@ int main() { one(); other(); return 0; }
         let scratch = tempfile::tempdir().unwrap();
         fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
         let program = compiled_as(&scratch, Language::CPlusPlus, &format!("{TAKE}{SOURCE}"), &[level]);
-        let output = slimline().args(["trace", "--live", "--callers", "--format", "json", "--"]).arg(&program).output();
+        let output = slimline()
+            .args(["trace", "--live", "--report", "-", "--callers", "--format", "json", "--"])
+            .arg(&program)
+            .output();
         let report = report(&output.unwrap());
         let rows = report["heap"].as_array().unwrap();
         let path_of = |bytes: u64| {
@@ -230,10 +236,11 @@ int main(void) {
 }
 "#;
     let expected = [
-        (5, "(unknown)"),
         (3 * 16 + 3 * 64, "within < main"),
         (2 * 256, "left < main"),
         (2 * 1024 + 2 * 4096, "left < (unknown)"),
+        // With all that was allocated while tracing was stopped.
+        (5 + 3 * 16 + 2 * 256 + 2 * 1024 + 2 * 4096 + 3 * 7, "(unknown)"),
     ];
     check(Language::C, SOURCE, &expected);
 }

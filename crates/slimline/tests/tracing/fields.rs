@@ -15,7 +15,7 @@ fn traced_as(language: Language, source: &str, compile: &[&str], options: &[&str
     let scratch = tempfile::tempdir().unwrap();
     let program = compiled_as(&scratch, language, source, compile);
     let mut command = slimline();
-    command.args(["trace", "--live", "--format", "json"]).args(options).arg("--").arg(program);
+    command.args(["trace", "--live", "--report", "-", "--format", "json"]).args(options).arg("--").arg(program);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let at = text(&output.stdout).find('{').unwrap();
@@ -254,4 +254,97 @@ int main() {
     );
     // Where the list is grown, not where its allocator is.
     assert_eq!(group["function"], "add");
+}
+
+#[test]
+fn a_copy_has_two_variables() {
+    const SOURCE: &str = r#"
+#include <string.h>
+struct from { long a, b; };
+struct to { long c, d; };
+struct from source[100];
+struct to target[100];
+static volatile unsigned long bytes = sizeof source;
+int main(void) {
+    struct to *block = __builtin_malloc(sizeof target);
+    for (int i = 0; i < 10; i++) memcpy(target, source, bytes);
+    for (int i = 0; i < 7; i++) { memmove(block, source, bytes); memcpy(target, block, 32); __asm__("" ::: "memory"); }
+    return 0;
+}
+"#;
+    for options in [&["-O0"][..], &["-O2"]] {
+        let (_, report) = traced_as(Language::C, SOURCE, options, &[]);
+        assert_eq!(named(&report["variables"], "source"), (17, 0), "{options:?}");
+        assert_eq!(named(&report["variables"], "target"), (0, 17), "{options:?}");
+        let of = |site: &&Value| site["kind"] == "copy" && site["variable"] == "source";
+        let loads: u64 =
+            report["sites"].as_array().unwrap().iter().filter(of).map(|it| it["loads"].as_u64().unwrap()).sum();
+        assert_eq!(loads, 17);
+        // A filter takes the half that it asks for.
+        let (_, filtered) = traced_as(Language::C, SOURCE, options, &["--variable", "source"]);
+        let total = &filtered["total"];
+        assert_eq!((&total["loads"], &total["stores"]), (&17.into(), &0.into()), "{options:?}");
+        let [block] = &report["heap"].as_array().unwrap()[..] else { panic!("{}", report["heap"]) };
+        let at_least = |kind: &str| block[kind].as_u64().unwrap();
+        assert!(at_least("stores") == 7 && at_least("loads") >= 7, "{block}");
+    }
+}
+
+#[test]
+fn bit_fields_and_alternatives_are_named_as_far_as_they_are_known() {
+    const SOURCE: &str = r#"
+struct flags { unsigned bits1 : 3, bits2 : 5; unsigned char other; unsigned alone : 8; };
+union value { int number; float ratio; unsigned code; double wide; };
+struct holder { long kind; union value is; union { short low; struct { unsigned char first, second; } both; }; };
+__attribute__((noinline)) static void set(struct flags *f, int to) { f->bits2 = to; }
+__attribute__((noinline)) static void other(struct flags *f, int to) { f->other = to; f->alone = to; }
+__attribute__((noinline)) static float ratio(struct holder *h) { return h->is.ratio; }
+__attribute__((noinline)) static int number(struct holder *h) { return h->is.number; }
+__attribute__((noinline)) static double wide(struct holder *h) { return h->is.wide; }
+__attribute__((noinline)) static int low(struct holder *h) { return h->low; }
+__attribute__((noinline)) static int second(struct holder *h) { return h->both.second; }
+static struct flags flags[4];
+static struct holder holders[4];
+int main(void) {
+    double all = 0;
+    for (volatile int i = 0; i < 9; i++) { set(&flags[i & 3], i); other(&flags[i & 3], i); }
+    for (volatile int i = 0; i < 5; i++) {
+        struct holder *h = &holders[i & 3];
+        all += ratio(h) + number(h) + wide(h) + low(h) + second(h);
+    }
+    return all != 0;
+}
+"#;
+    let (_, report) = traced_as(Language::C, SOURCE, &["-O1"], &[]);
+    for (name, numbers) in [
+        ("flags.bits1, bits2", (9, 9)),
+        ("flags.other", (0, 9)),
+        ("flags.alone", (0, 9)),
+        ("holder.is.ratio", (5, 0)),
+        ("holder.is.number | code", (5, 0)),
+        ("holder.is.wide", (5, 0)),
+        ("holder.low", (5, 0)),
+        ("holder.both.second", (5, 0)),
+    ] {
+        assert_eq!(named(&report["fields"], name), numbers, "{name}: {}", report["fields"]);
+    }
+}
+
+/// An empty base, as `std::pair` has, lies where the first member does, and is not it.
+#[test]
+fn empty_bases_take_no_members_place() {
+    const SOURCE: &str = r#"
+#include <utility>
+static std::pair<const int, long> pairs[8];
+[[gnu::noinline]] static int first(const std::pair<const int, long> *pair) { return pair->first; }
+[[gnu::noinline]] static long second(const std::pair<const int, long> *pair) { return pair->second; }
+int main() {
+    long sum = 0;
+    for (volatile int i = 0; i < 6; i++) sum += first(&pairs[i & 7]) + second(&pairs[i & 7]);
+    return sum != 0;
+}
+"#;
+    let (_, report) = traced_as(Language::CPlusPlus, SOURCE, &["-O1"], &[]);
+    assert_eq!(named(&report["fields"], "pair<const int, long>.first"), (6, 0), "{}", report["fields"]);
+    assert_eq!(named(&report["fields"], "pair<const int, long>.second"), (6, 0), "{}", report["fields"]);
 }

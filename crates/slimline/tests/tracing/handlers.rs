@@ -115,8 +115,12 @@ fn handlers_are_left_in_any_way() {
     ] {
         let alone = Command::new(&program).arg(mode).output().unwrap();
         assert_eq!((alone.status.code(), text(&alone.stdout)), (Some(0), "done\n"), "{mode}");
-        let output =
-            slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).arg(mode).output().unwrap();
+        let output = slimline()
+            .args(["trace", "--live", "--report", "-", "--format", "json", "--"])
+            .arg(&program)
+            .arg(mode)
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(0), "{mode}: {}", text(&output.stderr));
         let report: Value = serde_json::from_str(text(&output.stdout).strip_prefix("done\n").unwrap()).unwrap();
         let stores = |field: &str| named(&report["fields"], &format!("counters.{field}")).1;

@@ -5,6 +5,7 @@ mod compiled;
 mod fields;
 mod handlers;
 mod order;
+mod paused;
 mod windows;
 
 use std::fs;
@@ -55,9 +56,11 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The report behind the program's own output.
+/// The report: of a program that ran beside its output, of a trace the output.
 fn report(output: &Output) -> Value {
-    serde_json::from_str(text(&output.stdout).trim_start_matches("done\n")).unwrap()
+    let shown = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    let shown = text(shown).trim_start_matches("done\n");
+    serde_json::from_str(shown).unwrap_or_else(|error| panic!("{error}: {shown}"))
 }
 
 /// Loads and stores of `many(n)`.
@@ -82,9 +85,90 @@ fn a_live_report_counts_every_access() {
     assert_eq!(fields, [("", 375_000), ("node.key", 200_000), ("node.next", 100_000)]);
     assert_eq!(report["lines"][1]["name"], "list.c:7");
     let output = trace(&["--live"], &["plain", "100000"]);
-    let shown = text(&output.stdout);
-    assert!(shown.starts_with("done\n675,000 accesses: 575,000 loads"), "{shown}");
+    let shown = text(&output.stderr);
+    assert!(shown.starts_with("675,000 accesses: 575,000 loads"), "{shown}");
     assert!(shown.contains("node.key") && !shown.contains("Missing"), "{shown}");
+    assert_eq!(text(&output.stdout), "done\n");
+}
+
+/// The program's streams are its own, and the report is where it is asked for.
+#[test]
+fn a_live_report_goes_beside_the_program_s_output() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("report.json");
+    let place = file.to_str().unwrap();
+    let output = trace(&["--live", "--format", "json", "--report", place], &["plain", "1000"]);
+    assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "done\n", ""));
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["total"]["stores"], 1000);
+    let output = trace(&["--live", "--report", "-"], &["plain", "1000"]);
+    assert!(text(&output.stdout).starts_with("done\n6,720 accesses"), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stderr), "");
+    let output = trace(&["--live", "--report", place], &["plain", "1000"]);
+    assert_eq!(text(&output.stdout), "done\n");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("6,720 accesses"));
+    // Told before the program runs.
+    let output = trace(&["--live", "--report", "/not/there"], &["plain", "1000"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    assert!(text(&output.stderr).starts_with("slimline: /not/there: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn how_the_program_ended_is_told() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path().join("trace");
+    let place = place.to_str().unwrap();
+    for (mode, status, signal, said) in [
+        (
+            "kill",
+            Value::Null,
+            9.into(),
+            "The program was killed by SIGKILL, signal 9: this is what it did up to then\n",
+        ),
+        ("_exit", 3.into(), Value::Null, "The program ended with exit status 3\n"),
+        ("plain", 0.into(), Value::Null, ""),
+    ] {
+        trace(&["-o", place], &[mode, "1000"]);
+        let live = trace(&["--live"], &[mode, "1000"]);
+        let replayed = slimline().args(["trace", "--replay", place]).output().unwrap();
+        for shown in [text(&live.stderr), text(&replayed.stdout)] {
+            let told = shown.lines().find(|line| line.starts_with("The program"));
+            assert_eq!(told.map_or_else(String::new, |line| format!("{line}\n")), said, "{shown}");
+        }
+        let json = report(&slimline().args(["trace", "--format", "json", "--replay", place]).output().unwrap());
+        assert_eq!((&json["end"]["status"], &json["end"]["signal"]), (&status, &signal));
+    }
+}
+
+/// What is told to have been written is missing, not nothing.
+#[test]
+fn chunks_that_are_gone_are_missed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path().join("trace");
+    let chunks = place.join("p0-s0.chunks");
+    assert_eq!(trace(&["-o", place.to_str().unwrap()], &["plain", "300000"]).status.code(), Some(0));
+    let read = |command: &[&str]| slimline().args(command).arg(&place).output().unwrap();
+    let info: Value = serde_json::from_str(&fs::read_to_string(place.join("trace.json")).unwrap()).unwrap();
+    let all = info["frames"]["p0-s0.chunks"].as_u64().unwrap();
+    assert!(all > 10);
+    // The first of several.
+    let bytes = fs::read(&chunks).unwrap();
+    fs::write(&chunks, &bytes[..bytes.len() / 2]).unwrap();
+    let shown = read(&["trace", "--replay"]);
+    let missing = text(&shown.stdout).lines().find(|line| line.starts_with("Missing: ")).unwrap().to_owned();
+    assert!(missing.contains(&format!(" of {all} chunks of ")) && missing.contains("cut off"), "{missing}");
+    for cut in [Some(&bytes[..20]), None] {
+        match cut {
+            Some(bytes) => fs::write(&chunks, bytes).unwrap(),
+            None => fs::remove_file(&chunks).unwrap(),
+        }
+        for command in [&["trace", "--replay"][..], &["simulate"]] {
+            let output = read(command);
+            let said = text(&output.stderr);
+            let wanted = format!("no access is left of it; missing: {all} of {all} chunks of ");
+            assert!(output.status.code() == Some(2) && said.contains(&wanted), "{said}");
+        }
+    }
 }
 
 #[test]
@@ -109,7 +193,7 @@ fn a_recorded_trace_gives_the_same_report() {
 fn it_ends_as_the_program_ends() {
     let output = trace(&["--live"], &["_exit", "1000"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stdout).starts_with("6,720 accesses"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).starts_with("6,720 accesses"), "{}", text(&output.stderr));
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(trace(&["--live"], &["kill", "1000"]).status.signal(), Some(9));
 }

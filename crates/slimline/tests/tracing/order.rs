@@ -179,7 +179,7 @@ fn accesses_belong_to_blocks_of_other_threads() {
         let trace = |arguments: &[&str]| slimline().arg("trace").args(arguments).output().unwrap();
         // Threads meet in another way each time.
         for _ in 0..3 {
-            let live = trace(&["--live", "--format", "json", "--", program, mode]);
+            let live = trace(&["--live", "--report", "-", "--format", "json", "--", program, mode]);
             let (said, rest) = text(&live.stdout).split_once('\n').unwrap();
             assert_eq!(said, sum.to_string(), "{mode}");
             let live: Value = serde_json::from_str(rest).unwrap();

@@ -20,8 +20,10 @@ fn a_window_of_accesses_ends_within_a_loop() {
     let program = compiled(&scratch, ONE_LOOP);
     let run = |window: &str| {
         let mut command = slimline();
-        let output =
-            command.args(["trace", "--live", "--format", "json", "--window", window, "--"]).arg(&program).output();
+        let output = command
+            .args(["trace", "--live", "--report", "-", "--format", "json", "--window", window, "--"])
+            .arg(&program)
+            .output();
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(0));
         report(&output)
@@ -31,6 +33,7 @@ fn a_window_of_accesses_ends_within_a_loop() {
     assert!(loads.abs_diff(stores) <= 2 && (10_000..20_000_000).contains(&loads), "{loads} {stores}");
     let missing = missing(&once);
     assert!(missing.len() == 1 && missing[0].contains(" % of its time was not traced, between windows"), "{missing:?}");
+    assert_eq!((&once["windows"], &once["unasked"]), (&1.into(), &serde_json::json!([])));
     // By time: more of them, and each begins in the middle.
     let (loads, stores) = named(&run("on=1ms,off=5ms")["variables"], "sum");
     assert!(loads.abs_diff(stores) <= 40 && (10_000..40_000_000).contains(&loads), "{loads} {stores}");
@@ -71,7 +74,8 @@ int main(void) {
     let scratch = tempfile::tempdir().unwrap();
     fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
     let program = compiled(&scratch, SOURCE);
-    let output = slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).output().unwrap();
+    let output =
+        slimline().args(["trace", "--live", "--report", "-", "--format", "json", "--"]).arg(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     // The round that waits is done as before: one more is traced at the end, and one less at the beginning.
     assert_eq!(named(&report(&output)["variables"], "touched"), (0, 3 * 1000));

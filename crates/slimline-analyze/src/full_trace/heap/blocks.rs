@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::{Name, SiteKind};
+use slimline_trace::stream::sites::{Name, Site, SiteKind};
 
 use super::super::TraceBatch;
 use super::super::calls::{Calls, PathNumber, is_of_calls};
@@ -198,7 +198,7 @@ impl Allocations {
 
     /// The group of what the site allocates now.
     fn group(&mut self, batch: &TraceBatch<'_>, site: u32) -> Group {
-        let function = self.sites[site as usize].function;
+        let Allocating { function, same: site, .. } = self.sites[site as usize];
         let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), function));
         let (origin, groups) = (Origin { site, path }, &mut self.groups);
         *self.numbers.entry(origin).or_insert_with(|| {
@@ -298,6 +298,9 @@ struct Allocating {
     is_outer: bool,
     /// Which allocator that is, by a number of our own.
     allocator: u32,
+    /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
+    /// that were unrolled have several.
+    same: u32,
     /// The function that it was compiled into: index in [`Program::modules`], and name as linked.
     function: (u32, Name),
 }
@@ -314,11 +317,14 @@ fn allocating(program: &Program) -> Vec<Allocating> {
     };
     let mut allocators: FxHashMap<&str, u32> = FxHashMap::default();
     let mut allocating = Vec::with_capacity(program.site_count());
+    let mut first: FxHashMap<(u32, &Site), u32> = FxHashMap::default();
     for (id, (module, site)) in sites() {
+        let is_told_apart = !allocates(site.kind) || site.frame.is_none();
         let (name, next) = (module.name(site.detail), allocators.len() as u32);
         allocating.push(Allocating {
             is_outer: allocates(site.kind) && functions.contains(name),
             allocator: *allocators.entry(name).or_insert(next),
+            same: if is_told_apart { id.0 } else { *first.entry((program.module_index(id), site)).or_insert(id.0) },
             function: (program.module_index(id), site.function),
         });
     }

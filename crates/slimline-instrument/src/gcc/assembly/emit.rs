@@ -27,6 +27,7 @@ use std::fmt::Write as _;
 
 use slimline_trace::stream::hooks;
 use slimline_trace::stream::record::{Header, MAX_SEGMENTS, ModuleId, SiteKind};
+use slimline_trace::stream::ring::CLOSED_WITHOUT_READER;
 
 use crate::rewrite::ROOM_BIT;
 
@@ -202,11 +203,22 @@ impl Emitter {
         self.line(&format!("jne\t{end}"));
     }
 
-    /// Writes a record. Changes rax, r10 and r11.
+    /// Goes to `end` where nobody reads.
+    fn reader(&mut self, end: Place) {
+        self.line("movq\t__slimline_gate@GOTPCREL(%rip), %r11");
+        self.line(&format!("testb\t${CLOSED_WITHOUT_READER}, (%r11)"));
+        self.line(&format!("jne\t{end}"));
+    }
+
+    /// Writes a record; of a block that is taken back also while nothing else is recorded. Changes rax, r10 and r11.
     pub(super) fn record(&mut self, record: Record<'_>) {
-        let [place, write, end] = [(); 3].map(|()| self.new_label());
+        let [place, write, closed, end] = [(); 4].map(|()| self.new_label());
         let header = self.segment(record, place);
-        self.gate(end);
+        let block = match (record.kind, record.words) {
+            (SiteKind::Free | SiteKind::ResizeBegins, &[block]) => Some(block),
+            _ => None,
+        };
+        self.gate(if block.is_some() { closed } else { end });
         self.put(place);
         if record.words.first() == Some(&"%rdi") {
             self.line("nopl\t(%rdi)");
@@ -224,6 +236,14 @@ impl Emitter {
         }
         self.line(&format!("addq\t${}, %r11", 8 * (1 + record.words.len())));
         self.line("movq\t%r11, %fs:(%r10)");
+        if let Some(block) = block {
+            self.line(&format!("jmp\t{end}"));
+            self.put(closed);
+            self.reader(end);
+            self.line(&format!("movabsq\t${header:#x}, %r11"));
+            self.line(&format!("movq\t{block}, %r10"));
+            self.line("call\tslimline_note_block");
+        }
         self.put(end);
     }
 
@@ -241,7 +261,7 @@ impl Emitter {
     /// An allocator is called next. Changes r10 and r11.
     pub(super) fn allocating(&mut self, asked: Asked, given: Given) {
         let end = self.new_label();
-        self.gate(end);
+        self.reader(end);
         let Asked::Product(factors, unit) = asked;
         let mut factors = factors.into_iter().flatten();
         match factors.next() {

@@ -36,7 +36,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use reader::{RecordedObject, RecordedPieces, Recording};
+use crate::session::End;
+
+pub use reader::{Lacking, RecordedObject, RecordedPieces, Recording};
 pub use writer::{RecordedTotals, RecordingWriter, earlier_recording};
 
 /// Version of the files. Version 1: the first. 2: chunks have time stamps in the place of times.
@@ -57,6 +59,12 @@ pub struct TraceInfo {
     pub processes: Vec<ProcessInfo>,
     /// How many frames each file held by then, by its name.
     pub frames: BTreeMap<String, u64>,
+    /// How the program ended, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+    /// Windows that were traced, if only those were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u32>,
 }
 
 /// A process of a trace.
@@ -74,6 +82,9 @@ pub struct ProcessInfo {
     pub started_ns: u64,
     /// How long its threads waited for slimline.
     pub waited_ns: u64,
+    /// Not all of it was to be traced: between windows nothing was, or while the program wanted that.
+    #[serde(default)]
+    pub is_gated: bool,
     /// What is missing of it, in words.
     pub missing: Vec<String>,
 }
@@ -323,7 +334,8 @@ mod tests {
             fs::write(&path, &whole[..length]).unwrap();
             let (recording, read) = read(&directory);
             assert!(read.iter().all(|part| expected.contains(part)));
-            assert_eq!(recording.lacking(), std::slice::from_ref(&path));
+            let left = read.len() as u64 - 1;
+            assert_eq!(recording.lacking(), [Lacking { path: path.clone(), left, told: 2 }]);
             counts.push(read.len());
         }
         counts.dedup();
@@ -336,7 +348,9 @@ mod tests {
         // Nor is a file missed that is gone altogether, or one that was not told when the writer was killed.
         fs::remove_file(&path).unwrap();
         let (recording, read_now) = read(&directory);
-        assert_eq!((recording.lacking(), read_now.len()), (std::slice::from_ref(&path), 1));
+        let lacking = Lacking { path: path.clone(), left: 0, told: 2 };
+        let told = format!("2 of 2 chunks of {}: it was cut off, damaged or removed", path.display());
+        assert_eq!((recording.lacking(), read_now.len(), lacking.reason()), (&[lacking][..], 1, told));
         fs::write(&path, &whole).unwrap();
         let info = TraceInfo { frames: BTreeMap::new(), ..recording.info().clone() };
         fs::write(directory.join(INFO_FILE), serde_json::to_string(&info).unwrap()).unwrap();
@@ -352,7 +366,7 @@ mod tests {
         let objects = directory.join(OBJECTS_FILE);
         fs::remove_file(&objects).unwrap();
         let recording = Recording::open(&directory).unwrap();
-        assert_eq!(recording.lacking(), std::slice::from_ref(&objects));
+        assert_eq!(recording.lacking(), [Lacking { path: objects.clone(), left: 0, told: 1 }]);
         // Not the file of chunks, which is whole, is to blame.
         let (program, mut decoder) = (Program::new(), Decoder::new());
         let error = recording.pieces(&program, &mut decoder).unwrap().next((0, 0)).unwrap_err().to_string();

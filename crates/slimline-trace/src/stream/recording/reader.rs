@@ -34,7 +34,31 @@ pub struct Recording {
     info: TraceInfo,
     objects: Vec<RecordedObject>,
     streams: BTreeMap<StreamKey, Stream>,
-    lacking: Vec<PathBuf>,
+    lacking: Vec<Lacking>,
+}
+
+/// A file that is gone, ends too early or is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// The file.
+    pub path: PathBuf,
+    /// Frames that can be read: what comes before the first one that is not whole.
+    pub left: u64,
+    /// Frames that there were when the writer last told.
+    pub told: u64,
+}
+
+impl Lacking {
+    /// In words.
+    pub fn reason(&self) -> String {
+        let Self { path, left, told } = self;
+        let what = if path.ends_with(OBJECTS_FILE) { "site tables" } else { "chunks" };
+        let path = path.display();
+        match left < told {
+            true => format!("{} of {told} {what} of {path}: it was cut off, damaged or removed", told - left),
+            false => format!("what came behind {left} {what} of {path}: it was cut off or damaged"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -75,8 +99,8 @@ impl Recording {
             recording.find_chunks(key, path)?;
         }
         let is_there = |name: &&String| directory.join(name).exists();
-        let gone = recording.info.frames.keys().filter(|name| !is_there(name)).map(|name| directory.join(name));
-        recording.lacking.extend(gone);
+        let gone: Vec<_> = recording.info.frames.keys().filter(|name| !is_there(name)).cloned().collect();
+        gone.iter().for_each(|name| recording.lacks(&directory.join(name), 0));
         Ok(recording)
     }
 
@@ -90,10 +114,14 @@ impl Recording {
         &self.objects
     }
 
-    /// Files that are gone, end too early or are damaged: of these there is what comes before the first chunk that is not
-    /// whole.
-    pub fn lacking(&self) -> &[PathBuf] {
+    /// Files of which not all can be read.
+    pub fn lacking(&self) -> &[Lacking] {
         &self.lacking
+    }
+
+    /// Whether there is no chunk in it.
+    pub fn is_empty(&self) -> bool {
+        self.streams.values().all(|stream| stream.chunks.is_empty())
     }
 
     /// All of its streams.
@@ -115,7 +143,7 @@ impl Recording {
             open: None,
             frames,
             program,
-            cut_objects: self.lacking.iter().map(PathBuf::as_path).find(|path| path.ends_with(OBJECTS_FILE)),
+            cut_objects: self.lacking.iter().map(|file| file.path.as_path()).find(|path| path.ends_with(OBJECTS_FILE)),
             columns: ColumnDecoder::default(),
             decoder,
             spare: Vec::new(),
@@ -140,7 +168,7 @@ impl Recording {
                     });
                 }
                 Found::Frame(..) | Found::Cut | Found::End => {
-                    self.lacking.push(path.to_owned());
+                    self.lacks(path, number);
                     break;
                 }
             }
@@ -152,6 +180,11 @@ impl Recording {
     fn frames_of(&self, path: &Path) -> u64 {
         let name = path.file_name().and_then(OsStr::to_str);
         name.and_then(|name| self.info.frames.get(name)).copied().unwrap_or(0)
+    }
+
+    /// Of this file only so many frames can be read.
+    fn lacks(&mut self, path: &Path, left: u64) {
+        self.lacking.push(Lacking { path: path.to_owned(), left, told: self.frames_of(path) });
     }
 
     fn find_chunks(&mut self, key: StreamKey, path: PathBuf) -> Result<(), RecordingError> {
@@ -166,7 +199,7 @@ impl Recording {
                     chunks.push(Place { began, offset });
                 }
                 Found::Frame(..) | Found::Cut | Found::End => {
-                    self.lacking.push(path.clone());
+                    self.lacks(&path, chunks.len() as u64);
                     break;
                 }
             }
@@ -183,7 +216,7 @@ impl Recording {
             Err(error) => return Err(RecordingError::io(path)(error)),
         };
         if !frame::read_head(&mut file).map_err(RecordingError::io(path))? {
-            self.lacking.push(path.to_owned());
+            self.lacks(path, 0);
             return Ok(None);
         }
         Ok(Some(file))

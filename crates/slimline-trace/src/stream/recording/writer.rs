@@ -12,6 +12,7 @@ use super::{
     CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording,
 };
 use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, private_directory};
+use crate::session::End;
 use crate::stream::chunk::Chunk;
 use crate::stream::decode::Program;
 
@@ -78,10 +79,11 @@ impl RecordingWriter {
     }
 
     /// A process ends: what is known of it by now.
-    pub fn end(&mut self, number: u32, waited_ns: u64, missing: Vec<String>) -> io::Result<()> {
+    pub fn end(&mut self, number: u32, waited_ns: u64, is_gated: bool, missing: Vec<String>) -> io::Result<()> {
         self.write_waiting()?;
         if let Some(process) = self.info.processes.iter_mut().find(|process| process.number == number) {
             process.waited_ns = waited_ns;
+            process.is_gated = is_gated;
             process.missing = missing;
         }
         self.write_info()
@@ -124,6 +126,11 @@ impl RecordingWriter {
         self.totals.bytes += frame.len() as u64;
         self.encoders.keep(frame);
         Ok(true)
+    }
+
+    /// The program has ended, and of its run so many windows were traced, if only windows were.
+    pub fn ended(&mut self, end: End, windows: Option<u32>) {
+        (self.info.end, self.info.windows) = (Some(end), windows);
     }
 
     /// Writes what waits, and the last `trace.json`: all that was written, and why not all was.

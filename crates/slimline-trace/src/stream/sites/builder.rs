@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Frame, Module, Name, Segment, Site, Skipped, Structure};
+use super::{Frame, Module, Name, Segment, Site, Skipped, Structure, Unasked};
 
 /// A [`Module`] that is being filled: each name and each frame is kept once.
 #[derive(Debug)]
@@ -94,6 +94,12 @@ impl ModuleBuilder {
     pub fn skip(&mut self, function: &str, reason: &str) {
         let skipped = Skipped { function: self.name(function), reason: self.name(reason) };
         self.module.skipped.push(skipped);
+    }
+
+    /// Notes a function with loops in which nobody asks whether it is to be traced.
+    pub fn unasked(&mut self, function: &str, frame: Option<u32>, reason: &str) {
+        let unasked = Unasked { function: self.name(function), frame, reason: self.name(reason) };
+        self.module.unasked.push(unasked);
     }
 
     /// The table. Who compiled what where is asked here: [`Module::source`] and its neighbours.

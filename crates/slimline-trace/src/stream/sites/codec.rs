@@ -2,7 +2,10 @@
 
 use twox_hash::XxHash64;
 
-use super::{Frame, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind, Skipped, Structure, ValueKind};
+use super::{
+    CopySource, Frame, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind, Skipped, Structure, Unasked,
+    ValueKind,
+};
 use crate::stream::record::{MAX_LANES, MAX_RECORD_SITES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 
 /// Name of the section that holds the blobs.
@@ -12,8 +15,9 @@ const MAGIC: [u8; 8] = *b"slimsite";
 /// Version of the blob and of the records that it describes. Version 1: the first. 2: structures. 3: time
 /// stamps, and `realloc` in two records. 4: what values are. 5: what members are made of, whether integers have a sign, and
 /// other structures that a site may access. 6: frames of functions that go on, and gaps. 7: records that go on in
-/// other blocks, and addresses that follow from others.
-pub const VERSION: u32 = 7;
+/// other blocks, and addresses that follow from others. 8: functions with loops in which nobody asks the gate, and allocations while
+/// it is closed, and what copies load.
+pub const VERSION: u32 = 8;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -111,6 +115,12 @@ impl Module {
         for skipped in &self.skipped {
             out.number(skipped.function.0);
             out.number(skipped.reason.0);
+        }
+        out.count(self.unasked.len());
+        for unasked in &self.unasked {
+            out.number(unasked.function.0);
+            out.number(unasked.frame.map_or(0, |frame| frame + 1));
+            out.number(unasked.reason.0);
         }
         let mut blob = out.0;
         blob.resize(blob.len().next_multiple_of(ALIGNMENT), 0);
@@ -220,6 +230,15 @@ impl Writer {
         if !site.other_structure.is_none() {
             self.number(site.other_structure.0);
         }
+        if site.kind == SiteKind::Copy {
+            self.number(site.source.is_some().into());
+            if let Some(CopySource { variable, structure, field, offset_bytes }) = site.source {
+                for name in [variable, structure, field] {
+                    self.number(name.0);
+                }
+                self.number(offset_bytes.map_or(0, |offset| offset.saturating_add(1)));
+            }
+        }
         if let Some(Relative { word, bytes }) = site.relative {
             self.number(word);
             self.number((bytes << 1 ^ bytes >> 31).cast_unsigned());
@@ -272,7 +291,9 @@ impl<'a> Reader<'a> {
             let site = self.site()?;
             let names = [site.function, site.variable, site.structure, site.field, site.detail, site.other_structure];
             let has_frame = site.frame.is_none_or(|frame| (frame as usize) < frames);
-            if !has_frame || !names.into_iter().all(is_name) {
+            let source = site.source.unwrap_or_default();
+            let of_source = [source.variable, source.structure, source.field];
+            if !has_frame || !names.into_iter().chain(of_source).all(is_name) {
                 return None;
             }
             module.sites.push(site);
@@ -283,9 +304,19 @@ impl<'a> Reader<'a> {
             let [function, reason] = self.numbers()?.map(Name);
             module.skipped.push(Skipped { function, reason });
         }
+        let unasked = self.count(3)?;
+        for _ in 0..unasked {
+            let [function, frame, reason] = self.numbers()?;
+            let frame = frame.checked_sub(1);
+            if frame.is_some_and(|frame| frame as usize >= frames) {
+                return None;
+            }
+            module.unasked.push(Unasked { function: Name(function), frame, reason: Name(reason) });
+        }
         let named = [module.source, module.object, module.directory, module.producer];
         let skipped = module.skipped.iter().flat_map(|skipped| [skipped.function, skipped.reason]);
-        let is_whole = named.into_iter().chain(skipped).all(is_name) && self.is_padding();
+        let unasked = module.unasked.iter().flat_map(|unasked| [unasked.function, unasked.reason]);
+        let is_whole = named.into_iter().chain(skipped).chain(unasked).all(is_name) && self.is_padding();
         is_whole.then_some(module)
     }
 
@@ -357,6 +388,17 @@ impl<'a> Reader<'a> {
         site.offset_bytes = number_if(OFFSET)?;
         // None, if it is there, would not be written.
         site.other_structure = number_if(OTHER)?.map_or(Some(Name::NONE), |name| (name != 0).then_some(Name(name)))?;
+        if site.kind == SiteKind::Copy {
+            site.source = match self.number()? {
+                0 => None,
+                1 => {
+                    let [variable, structure, field, offset] = self.numbers()?;
+                    let [variable, structure, field] = [variable, structure, field].map(Name);
+                    Some(CopySource { variable, structure, field, offset_bytes: offset.checked_sub(1) })
+                }
+                _ => return None,
+            };
+        }
         if flags & RELATIVE != 0 {
             let [word, bytes] = self.numbers()?;
             site.relative = Some(Relative { word, bytes: (bytes >> 1).cast_signed() ^ -(bytes & 1).cast_signed() });
@@ -459,6 +501,7 @@ mod tests {
             ],
             sites: vec![untraced, load, gather, store],
             skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
+            unasked: vec![Unasked { function: Name(6), frame: Some(0), reason: Name(10) }],
         }
     }
 
@@ -549,6 +592,8 @@ mod tests {
         damaged(&|module| module.structures[0].members[1].type_name = Name(11));
         damaged(&|module| module.sites[1].frame = Some(2));
         damaged(&|module| module.sites[1].structure = Name(11));
+        damaged(&|module| module.unasked[0].frame = Some(2));
+        damaged(&|module| module.unasked[0].reason = Name(11));
         damaged(&|module| module.sites[2].lanes = MAX_LANES + 1);
         damaged(&|module| module.sites[2].lanes = 60);
         damaged(&|module| module.segments[1].sites = 2);

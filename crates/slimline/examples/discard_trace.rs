@@ -4,9 +4,14 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use slimline_attribute::files::{FileBytes, Files};
+use slimline_attribute::hooked::site_tables;
+use slimline_attribute::module::store::FileStore;
 use slimline_collect::{Event, TracePlan, TraceSink, trace};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, SegmentId, Visits};
@@ -62,6 +67,26 @@ impl TraceSink for Discard {
     }
 }
 
+/// A file's site tables, with those of what gcc has compiled.
+fn with_hooks(path: &str, section: Result<Vec<u8>, String>) -> io::Result<Vec<u8>> {
+    let store = FileStore::new(&Whole);
+    let made = site_tables(&slimline_attribute::module::Module::open(&store, path)).map_err(io::Error::other)?;
+    match (section, made) {
+        (section, None) => section.map_err(io::Error::other),
+        (Ok(section), Some(made)) => Ok([section, made].concat()),
+        (Err(_), Some(made)) => Ok(made),
+    }
+}
+
+/// Files, read at once.
+struct Whole;
+
+impl Files for Whole {
+    fn open(&self, path: &str) -> Option<FileBytes> {
+        Some(Arc::new(fs::read(path).ok()?))
+    }
+}
+
 /// Decodes, and counts for each segment how often it was there, and with it each of its sites.
 #[derive(Default)]
 struct Counter {
@@ -84,8 +109,8 @@ impl Counter {
 impl TraceSink for Counter {
     fn take(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
-            Event::Object { section, .. } => {
-                let section = section.map_err(io::Error::other)?;
+            Event::Object { path, section, .. } => {
+                let section = with_hooks(&path, section)?;
                 let modules = Module::read_section(&section).map_err(io::Error::other)?;
                 modules.into_iter().for_each(|(id, module)| self.program.add(id, module));
                 self.times.resize(self.program.segments().len(), 0);
