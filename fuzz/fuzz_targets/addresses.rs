@@ -1,11 +1,11 @@
-//! Any file as a trace of lackey's or in Dinero's format: its accesses, with whatever addresses and sizes, go through everything that
+//! Any file as a trace of lackey's, in Dinero's format or of drmemtrace: its accesses, with whatever addresses and sizes, go through everything that
 //! takes accesses; or it is told in one line why not.
 #![no_main]
 
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
-use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses};
+use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses, read_drmemtrace};
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_simulate::locality::Locality;
 use slimline_simulate::machine::Machine;
@@ -15,9 +15,6 @@ use slimline_simulate::simulation::{Options, Simulation};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&how, text)) = input.split_first() else { return };
-    let format = [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)][usize::from(how) % 3];
-    let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
-    fs::write(file.path(), text).unwrap();
     let mut accesses = Vec::new();
     let mut take = |traced: &[TracedAccess]| {
         let access = |(number, traced): (usize, &TracedAccess)| Access {
@@ -34,8 +31,19 @@ fuzz_target!(|input: &[u8]| {
         };
         accesses.extend(traced.iter().enumerate().map(access));
     };
-    if let Err(error) = read_addresses(file.path(), format, &mut take) {
-        return assert!(!error.to_string().contains('\n'), "{error}");
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let file = directory.path().join(["a.log", "a.log", "a.log", "a.trace", "a.trace.zip", "a.trace.gz"][usize::from(how) % 6]);
+    fs::write(&file, text).unwrap();
+    let done = match [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)].get(usize::from(how) % 6) {
+        Some(format) => read_addresses(&file, *format, &mut take).map(|_| ()).map_err(|error| error.to_string()),
+        None => {
+            let traced = |accesses: &[(TracedAccess, u64)]| accesses.iter().map(|(access, _)| *access).collect::<Vec<_>>();
+            let done = read_drmemtrace(directory.path(), &mut |part| take(&traced(part.accesses)));
+            done.map(|_| ()).map_err(|error| error.to_string())
+        }
+    };
+    if let Err(error) = done {
+        return assert!(!error.contains('\n'), "{error}");
     }
     let machine = Machine::named("dinero-i5").unwrap();
     let mut simulation = Simulation::new(&machine, &Options { classes: true, ..Options::default() }).unwrap();

@@ -70,8 +70,9 @@ pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{
-    AddressFormat, AddressTraceError, ColumnMap, ImportError, ImportOptions, ImportOutcome, Progress, TracedAccess,
-    TracedKind, import, read_addresses,
+    AddressFormat, AddressTraceError, ColumnMap, DrmemtraceCounts, DrmemtraceError, ImportError, ImportOptions,
+    ImportOutcome, Progress, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, read_addresses,
+    read_drmemtrace,
 };
 pub use instrumented::{
     Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,

@@ -1,5 +1,6 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
+mod addresses;
 mod live;
 
 use std::io::ErrorKind;
@@ -11,16 +12,16 @@ use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::origins::Origins;
-use slimline_collect::{AddressFormat, TraceOutcome, TracedAccess, TracedKind, read_addresses};
+use slimline_collect::{TraceOutcome, is_drmemtrace};
 use slimline_report::full_trace::untraced;
 use slimline_report::simulation::AccessTrace;
-use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_simulate::access::Consumer;
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::in_order;
 use slimline_trace::stream::recording::Recording;
 
-use crate::cli::{AccessInput, TraceFormat};
+use crate::cli::AccessInput;
 use crate::tracing::{add_object, not_recorded, undecoded, unordered, why_nothing};
 
 /// What was read.
@@ -43,11 +44,10 @@ impl Ended {
 
 /// Reads all accesses, and hands them on in one order.
 pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
-    if input.live || input.trace().is_dir() {
-        attributed(input, AttributedAccesses::new(), consumer)
-    } else {
-        addresses(input, consumer)
+    if !tells_data(input) {
+        return addresses::read(input, consumer);
     }
+    attributed(input, AttributedAccesses::new(), consumer)
 }
 
 /// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
@@ -56,11 +56,16 @@ pub(crate) fn read_with_parts(
     bytes: NonZeroU64,
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
-    if !input.live && !input.trace().is_dir() {
+    if !tells_data(input) {
         must_be_there(input)?;
         bail!("{}: tells no data: wanted is what slimline trace -o wrote", input.trace().display());
     }
     attributed(input, AttributedAccesses::with_parts(bytes), consumer)
+}
+
+/// Whether the accesses come with what they are of, as ours do; other tools tell addresses.
+fn tells_data(input: &AccessInput) -> bool {
+    input.live || input.trace().is_dir() && !is_drmemtrace(input.trace())
 }
 
 fn attributed(
@@ -150,42 +155,4 @@ fn must_be_there(input: &AccessInput) -> anyhow::Result<()> {
         Err(error) if input.trace().as_os_str() != "-" => Err(error).with_context(|| file.to_string()),
         _ => Ok(()),
     }
-}
-
-/// Such traces tell no thread: all of one is of one core.
-fn addresses(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
-    must_be_there(input)?;
-    if input.callers {
-        bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace().display());
-    }
-    let mut batch = Vec::new();
-    let mut take = |accesses: &[TracedAccess]| {
-        batch.clear();
-        batch.extend(accesses.iter().map(access));
-        consumer.take(&batch);
-    };
-    let format = input.from.map(|format| match format {
-        TraceFormat::Lackey => AddressFormat::Lackey,
-        TraceFormat::Din => AddressFormat::Din,
-    });
-    let file = input.trace().display().to_string();
-    let format = match read_addresses(input.trace(), format, &mut take).with_context(|| file.clone())? {
-        AddressFormat::Lackey => "lackey",
-        AddressFormat::Din => "din",
-    };
-    Ok(Accesses {
-        trace: AccessTrace { file, format, ..AccessTrace::default() },
-        origins: Origins::default(),
-        ended: Ended(None),
-    })
-}
-
-fn access(traced: &TracedAccess) -> Access {
-    let kind = match traced.kind {
-        TracedKind::Load => AccessKind::Load,
-        TracedKind::Store => AccessKind::Store,
-        TracedKind::Modify => AccessKind::Modify,
-        TracedKind::Fetch => AccessKind::Fetch,
-    };
-    Access { address: traced.address, key: 0, bytes: traced.bytes, thread: 0, kind }
 }

@@ -5,6 +5,7 @@
 
 mod address_trace;
 mod description;
+mod drmemtrace;
 mod error;
 mod naming;
 mod perf_data;
@@ -20,6 +21,7 @@ use slimline_trace::session::{Collector, Imported, Machine, SessionInfo, Session
 
 pub use address_trace::{AddressFormat, AddressTraceError, TracedAccess, TracedKind, read_addresses};
 use description::Description;
+pub use drmemtrace::{DrmemtraceCounts, DrmemtraceError, ThreadPart, is_drmemtrace, read_drmemtrace};
 pub use error::ImportError;
 use programs::Programs;
 pub use table::ColumnMap;

@@ -223,6 +223,8 @@ fn change(walk: &WalkRow) -> String {
 fn place(file: Option<&str>, line: Option<u32>, columns: usize) -> String {
     match (file, line) {
         (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), columns),
+        // The address of an instruction of which nothing else is known.
+        (Some(instruction), None) => shorten_path(&plain(instruction), columns),
         _ => "(not known)".to_owned(),
     }
 }

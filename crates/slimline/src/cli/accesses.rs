@@ -191,8 +191,8 @@ pub(crate) struct Share {
 /// Where accesses come from.
 #[derive(Debug, Args)]
 pub(crate) struct AccessInput {
-    /// Directory that `slimline trace -o` wrote (`share`: or `slimline record`), or a file of Valgrind's lackey or in Dinero's
-    /// format; `-` reads standard input
+    /// Directory that `slimline trace -o` wrote (`share`: or `slimline record`), one of
+    /// DynamoRIO's drmemtrace, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard input
     #[arg(value_name = "TRACE", required_unless_present = "live")]
     trace: Option<PathBuf>,
     /// Run a program that was compiled with `slimline cc`, `gcc` or `cargo`, and take its accesses as they come: nothing is written

@@ -1,0 +1,192 @@
+use std::fs::{self, File};
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use tempfile::TempDir;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use super::entry::written;
+use super::*;
+use crate::import::TracedKind;
+
+const X86_64: u64 = 0x40;
+
+/// What a thread's file begins with.
+fn head(thread: u64) -> Vec<u8> {
+    [written(25, 0, 5), written(28, 12, 5), written(28, 9, X86_64), written(22, 4, thread), written(24, 4, 9)].concat()
+}
+
+fn file(thread: u64, entries: &[(u16, u16, u64)]) -> Vec<u8> {
+    let entries = entries.iter().flat_map(|&(kind, size, value)| written(kind, size, value));
+    head(thread).into_iter().chain(entries).chain(written(26, 0, 0)).collect()
+}
+
+fn time(us: u64) -> (u16, u16, u64) {
+    (28, 2, us)
+}
+
+/// A trace of files with these names.
+fn trace(files: &[(&str, &[u8])]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let below = directory.path().join("trace");
+    fs::create_dir(&below).unwrap();
+    for (name, bytes) in files {
+        fs::write(below.join(name), bytes).unwrap();
+    }
+    directory
+}
+
+/// File, thread, beginning, end, and what was accessed: its kind, address, bytes and instruction.
+type Told = (u32, u64, u64, Option<u64>, Vec<(TracedKind, u64, u32, u64)>);
+
+fn parts(directory: &Path) -> Result<(Vec<Told>, DrmemtraceCounts), String> {
+    let mut parts = Vec::new();
+    let counts = read_drmemtrace(directory, &mut |part| {
+        let accesses = part.accesses.iter().map(|(access, pc)| (access.kind, access.address, access.bytes, *pc));
+        parts.push((part.file, part.thread, part.since_us, part.until_us, accesses.collect()));
+    });
+    counts.map(|counts| (parts, counts)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn parts_of_threads_come_in_the_order_of_time() {
+    use TracedKind::{Fetch, Load, Store};
+    let one = file(1, &[time(100), (10, 3, 0x40), (0, 8, 0x1000), time(300), (10, 2, 0x43), (1, 4, 0x1008)]);
+    let two = file(2, &[time(200), (48, 2, 0x50), (0, 1, 0x2000)]);
+    let directory = trace(&[("drmemtrace.a.1.trace", &one), ("drmemtrace.a.2.trace", &two)]);
+    let (parts, counts) = parts(directory.path()).unwrap();
+    let expected: [Told; 3] = [
+        (0, 1, 100, Some(300), vec![(Fetch, 0x40, 3, 0x40), (Load, 0x1000, 8, 0x40)]),
+        (1, 2, 200, None, vec![(Fetch, 0x50, 2, 0x50), (Load, 0x2000, 1, 0x50)]),
+        (0, 1, 300, None, vec![(Fetch, 0x43, 2, 0x43), (Store, 0x1008, 4, 0x43)]),
+    ];
+    assert_eq!(parts, expected);
+    assert_eq!(counts, DrmemtraceCounts { fetched: 3, loads: 2, stores: 1, ..DrmemtraceCounts::default() });
+}
+
+#[test]
+fn string_instructions_bundles_and_the_kernel_s_are_told_apart() {
+    let entries = [
+        time(1),
+        (10, 2, 0x40),
+        // Two instructions of 3 and 5 bytes behind it.
+        (17, 2, 0x0503),
+        // `rep movsb`: fetched once.
+        (30, 2, 0x60),
+        (0, 1, 0x1000),
+        (30, 2, 0x60),
+        (29, 2, 0x60),
+        (0, 1, 0x1001),
+        (2, 64, 0x2000),
+        (20, 64, 0x2000),
+        (28, 28, 0),
+        (10, 4, 0xffff_8000_0000_0000),
+        (28, 29, 0),
+        (99, 0, 0),
+    ];
+    let directory = trace(&[("a.trace", &file(1, &entries))]);
+    let (parts, counts) = parts(directory.path()).unwrap();
+    let fetched: Vec<_> =
+        parts[0].4.iter().filter(|access| access.0 == TracedKind::Fetch).map(|access| access.1).collect();
+    assert_eq!(fetched, [0x40, 0x42, 0x45, 0x60, 0xffff_8000_0000_0000]);
+    let expected = DrmemtraceCounts {
+        fetched: 5,
+        unfetched: 2,
+        loads: 2,
+        prefetches: 1,
+        flushes: 1,
+        kernel_instructions: 1,
+        unknown: 1,
+        ..DrmemtraceCounts::default()
+    };
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn a_file_of_a_core_has_several_threads() {
+    let entries = [time(1), (10, 2, 0x40), (0, 1, 0x1000), (22, 4, 7), (24, 4, 9), (0, 1, 0x1001)];
+    let directory = trace(&[("a.trace", &file(1, &entries))]);
+    let parts = parts(directory.path()).unwrap().0;
+    let threads: Vec<_> = parts.iter().map(|part| (part.1, part.4.len())).collect();
+    assert_eq!(threads, [(1, 2), (7, 1)]);
+}
+
+#[test]
+fn packed_files_are_the_same() {
+    let loads: Vec<_> = (0..9000).map(|load| (0, 8, 0x1000 + load * 8)).collect();
+    let plain = file(1, &[&[time(1), (10, 2, 0x40)][..], &loads].concat());
+    let expected = parts(trace(&[("a.trace", &plain)]).path()).unwrap();
+    assert_eq!(expected.1.loads, 9000);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&plain).unwrap();
+    let directory = trace(&[("a.trace.gz", &gzip.finish().unwrap())]);
+    assert_eq!(parts(directory.path()).unwrap(), expected);
+    for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+        let directory = trace(&[]);
+        let mut zip = ZipWriter::new(File::create(directory.path().join("trace/a.trace.zip")).unwrap());
+        let options = SimpleFileOptions::default().compression_method(method);
+        for (part, bytes) in plain.chunks(50_000).enumerate() {
+            zip.start_file(format!("chunk.{part:04}"), options).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        zip.finish().unwrap();
+        assert_eq!(parts(directory.path()).unwrap(), expected);
+    }
+}
+
+#[test]
+fn what_is_cut_off_is_read_up_to_there() {
+    let whole = file(1, &[time(1), (10, 2, 0x40), (0, 1, 0x1000), (0, 1, 0x1001)]);
+    // The footer, and half of what comes before it.
+    let directory = trace(&[("a.trace", &whole[..whole.len() - 18])]);
+    let (parts, counts) = parts(directory.path()).unwrap();
+    assert_eq!((parts[0].4.len(), counts.loads, counts.cut_files), (2, 1, 1));
+}
+
+#[test]
+fn what_is_no_such_trace_is_told() {
+    let line = |files: &[(&str, &[u8])]| {
+        let directory = trace(files);
+        let error = parts(directory.path()).unwrap_err();
+        error.replace(&format!("{}", directory.path().display()), "DIR")
+    };
+    assert_eq!(line(&[]), "DIR: holds no access");
+    assert_eq!(line(&[("a.trace", b"")]), "DIR/trace/a.trace: an empty file");
+    assert_eq!(line(&[("a.trace", &file(1, &[time(1)]))]), "DIR: holds no access");
+    let no_header = "DIR/trace/a.trace: not a trace that drmemtrace made of a 64-bit program: it has no header";
+    assert_eq!(line(&[("a.trace", &head(1)[12..])]), no_header);
+    let typed = |bits| [head(1), written(28, 9, bits).to_vec()].concat();
+    assert_eq!(line(&[("a.trace", &typed(0x44))]), "DIR/trace/a.trace: a trace of instructions only, without data");
+    assert_eq!(line(&[("a.trace", &typed(0x20))]), "DIR/trace/a.trace: a trace of a 32-bit program, which is not read");
+    assert!(line(&[("a.trace.lz4", b"x")]).starts_with("DIR/trace/a.trace.lz4: packed in a way that is not read"));
+    assert!(line(&[("a.trace.zip", b"no zip")]).starts_with("DIR/trace/a.trace.zip: "));
+    assert!(line(&[("a.trace.gz", b"no gzip")]).starts_with("DIR/trace/a.trace.gz: "));
+    let raw = tempfile::tempdir().unwrap();
+    fs::create_dir(raw.path().join("raw")).unwrap();
+    assert!(parts(raw.path()).unwrap_err().contains("drrun -t drmemtrace -indir"));
+    assert!(is_drmemtrace(raw.path()) && !is_drmemtrace(trace(&[]).path()));
+}
+
+proptest! {
+    /// Whatever stands in a file, each record is read once, and parts come in the order of time.
+    #[test]
+    fn any_records_are_survived(
+        files in proptest::collection::vec(proptest::collection::vec((0..52_u16, 0..34_u16, 0..64_u64), 0..60), 1..4),
+        cut in 0..40_usize,
+    ) {
+        let names: Vec<_> = (0..files.len()).map(|number| format!("{number}.trace")).collect();
+        let bytes: Vec<_> = files.iter().map(|entries| {
+            let mut bytes = file(1, entries);
+            bytes.truncate(bytes.len() - cut);
+            bytes
+        }).collect();
+        let directory = trace(&names.iter().zip(&bytes).map(|(name, bytes)| (&**name, &**bytes)).collect::<Vec<_>>());
+        let Ok((parts, counts)) = parts(directory.path()) else { return Ok(()) };
+        prop_assert!(parts.is_sorted_by_key(|part| part.2));
+        let accesses: u64 = parts.iter().map(|part| part.4.len() as u64).sum();
+        prop_assert_eq!(accesses, counts.fetched + counts.loads + counts.stores);
+    }
+}

@@ -1,0 +1,208 @@
+//! One file of a trace, part by part.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use super::entry::{ENTRY_BYTES, Entry};
+use super::{DrmemtraceCounts, DrmemtraceError, ThreadPart};
+use crate::import::{TracedAccess, TracedKind};
+
+/// Records that are read at a time.
+const BUFFER_ENTRIES: usize = 4096;
+/// Accesses of a part at most: of a file that tells no time, or seldom.
+const MOST_ACCESSES: usize = 1 << 16;
+
+/// Bits of what kind of trace it is (`offline_file_type_t`).
+const FILTERED: u64 = 0x01 | 0x80 | 0x100;
+const INSTRUCTIONS_ONLY: u64 = 0x04;
+const OF_32_BITS: u64 = 0x10 | 0x20;
+
+/// A file that is read.
+pub(super) struct ThreadFile {
+    path: PathBuf,
+    reader: Box<dyn Read>,
+    buffer: Vec<u8>,
+    /// What of the buffer was not taken yet.
+    from: usize,
+    until: usize,
+    has_begun: bool,
+    has_ended: bool,
+    process: u64,
+    thread: u64,
+    /// Of the part that was read last, and of the next one.
+    of_part: (u64, u64),
+    since_us: u64,
+    until_us: Option<u64>,
+    next_us: u64,
+    accesses: Vec<(TracedAccess, u64)>,
+    /// The instruction that runs: its address, and the end of it.
+    instruction: (u64, u64),
+    is_kernels: bool,
+    pub(super) counts: DrmemtraceCounts,
+}
+
+impl ThreadFile {
+    pub(super) fn new(reader: Box<dyn Read>, path: PathBuf) -> Self {
+        Self {
+            path,
+            reader,
+            buffer: vec![0; BUFFER_ENTRIES * ENTRY_BYTES],
+            from: 0,
+            until: 0,
+            has_begun: false,
+            has_ended: false,
+            process: 0,
+            thread: 0,
+            of_part: (0, 0),
+            since_us: 0,
+            until_us: None,
+            next_us: 0,
+            accesses: Vec::new(),
+            instruction: (0, 0),
+            is_kernels: false,
+            counts: DrmemtraceCounts::default(),
+        }
+    }
+
+    /// The part that was read last.
+    pub(super) fn part(&self, file: u32) -> ThreadPart<'_> {
+        let ((process, thread), accesses) = (self.of_part, &*self.accesses);
+        ThreadPart { file, process, thread, since_us: self.since_us, until_us: self.until_us, accesses }
+    }
+
+    /// Reads on to the next time that is told, or to where another thread goes on. Gives when the part began; none at the end.
+    pub(super) fn read_part(&mut self) -> Result<Option<u64>, DrmemtraceError> {
+        self.accesses.clear();
+        self.since_us = self.next_us;
+        self.until_us = None;
+        self.of_part = (self.process, self.thread);
+        while self.accesses.len() < MOST_ACCESSES {
+            let Some(entry) = self.next_entry()? else {
+                let is_part = !self.accesses.is_empty();
+                return Ok(is_part.then_some(self.since_us));
+            };
+            match entry {
+                Entry::Time(time) => {
+                    // A chunk of a file begins with the time that was told last.
+                    let time = time.max(self.next_us);
+                    self.next_us = time;
+                    if !self.accesses.is_empty() {
+                        self.until_us = Some(time);
+                        return Ok(Some(self.since_us));
+                    }
+                    self.since_us = time;
+                }
+                Entry::Thread(thread) | Entry::Process(thread) => {
+                    match entry {
+                        Entry::Thread(_) => self.thread = thread,
+                        _ => self.process = thread,
+                    }
+                    if !self.accesses.is_empty() && (self.process, self.thread) != self.of_part {
+                        return Ok(Some(self.since_us));
+                    }
+                    self.of_part = (self.process, self.thread);
+                }
+                other => self.take(other)?,
+            }
+        }
+        Ok(Some(self.since_us))
+    }
+
+    fn take(&mut self, entry: Entry) -> Result<(), DrmemtraceError> {
+        match entry {
+            Entry::Load { address, bytes } => {
+                self.counts.loads += 1;
+                self.access(TracedKind::Load, address, bytes.into());
+            }
+            Entry::Store { address, bytes } => {
+                self.counts.stores += 1;
+                self.access(TracedKind::Store, address, bytes.into());
+            }
+            Entry::Fetch { address, bytes } => self.fetch(address, bytes.into()),
+            Entry::Bundle { count, lengths } => {
+                for bytes in lengths.into_iter().take(count.into()) {
+                    self.fetch(self.instruction.1, bytes.into());
+                }
+            }
+            Entry::MaybeFetch { address, .. } if address == self.instruction.0 => self.counts.unfetched += 1,
+            Entry::MaybeFetch { address, bytes } => self.fetch(address, bytes.into()),
+            Entry::Unfetched { address } => {
+                self.instruction.0 = address;
+                self.counts.unfetched += 1;
+            }
+            Entry::Prefetch => self.counts.prefetches += 1,
+            Entry::Flush => self.counts.flushes += 1,
+            Entry::Kernel { begins } => self.is_kernels = begins,
+            Entry::FileType(bits) => {
+                self.counts.is_filtered |= bits & FILTERED != 0;
+                if bits & INSTRUCTIONS_ONLY != 0 {
+                    return Err(self.foreign("a trace of instructions only, without data"));
+                }
+                if bits & OF_32_BITS != 0 {
+                    return Err(self.foreign("a trace of a 32-bit program, which is not read"));
+                }
+            }
+            Entry::Unknown => self.counts.unknown += 1,
+            Entry::Header(_) | Entry::Footer | Entry::Other => {}
+            Entry::Thread(_) | Entry::Process(_) | Entry::Time(_) => {}
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self, address: u64, bytes: u32) {
+        self.counts.fetched += 1;
+        self.counts.kernel_instructions += u64::from(self.is_kernels);
+        self.instruction = (address, address.wrapping_add(bytes.into()));
+        self.access(TracedKind::Fetch, address, bytes);
+    }
+
+    fn access(&mut self, kind: TracedKind, address: u64, bytes: u32) {
+        self.accesses.push((TracedAccess { address, bytes, kind }, self.instruction.0));
+    }
+
+    fn foreign(&self, reason: &'static str) -> DrmemtraceError {
+        DrmemtraceError::Foreign { file: self.path.clone(), reason }
+    }
+
+    /// The next record; none at the end, or where the file is cut off.
+    fn next_entry(&mut self) -> Result<Option<Entry>, DrmemtraceError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        if self.until - self.from < ENTRY_BYTES {
+            self.fill()?;
+        }
+        let Some((bytes, _)) = self.buffer[self.from..self.until].split_first_chunk::<ENTRY_BYTES>() else {
+            if !self.has_begun {
+                return Err(self.foreign("an empty file"));
+            }
+            // Each has a footer.
+            (self.has_ended, self.counts.cut_files) = (true, 1);
+            return Ok(None);
+        };
+        let entry = Entry::of(bytes);
+        self.from += ENTRY_BYTES;
+        if !self.has_begun && !matches!(entry, Entry::Header(_)) {
+            return Err(self.foreign("not a trace that drmemtrace made of a 64-bit program: it has no header"));
+        }
+        self.has_begun = true;
+        self.has_ended = entry == Entry::Footer;
+        Ok(Some(entry))
+    }
+
+    /// Reads a buffer full, or all that is left. What is cut off within its packing ends there.
+    fn fill(&mut self) -> Result<(), DrmemtraceError> {
+        self.buffer.copy_within(self.from..self.until, 0);
+        (self.from, self.until) = (0, self.until - self.from);
+        while self.until < self.buffer.len() {
+            match self.reader.read(&mut self.buffer[self.until..]) {
+                Ok(0) => break,
+                Ok(bytes) => self.until += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(DrmemtraceError::Read { file: self.path.clone(), error }),
+            }
+        }
+        Ok(())
+    }
+}
