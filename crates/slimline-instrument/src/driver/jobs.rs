@@ -285,7 +285,7 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
     #[test]
     fn clang_makes_the_code_of_flang_s_bitcode() {
         let said = br#"Debian flang-new version 19.1.7 (3~deb12u1)
- "/usr/lib/llvm-19/bin/flang-new" "-fc1" "-triple" "x86_64-pc-linux-gnu" "-emit-obj" "-mrelocation-model" "pic" "-pic-level" "2" "-pic-is-pie" "-target-cpu" "x86-64" "-debug-info-kind=standalone" "-resource-dir" "/usr/lib/llvm-19/lib/clang/19" "-mframe-pointer=none" "-O2" "-o" "/tmp/a.o" "-x" "f95-cpp-input" "a.f90"
+ "/usr/lib/llvm-19/bin/flang-new" "-fc1" "-triple" "x86_64-pc-linux-gnu" "-emit-obj" "-mrelocation-model" "pic" "-pic-level" "2" "-pic-is-pie" "-target-cpu" "x86-64" "-debug-info-kind=standalone" "-resource-dir" "/usr/lib/llvm-19/lib/clang/19" "-mframe-pointer=none" "-O2" "-o" "/work/a.o" "-x" "f95-cpp-input" "a.f90"
 "#;
         let said = Said::parse(said);
         assert_eq!(said.version, "Debian flang-new version 19.1.7 (3~deb12u1)");
@@ -299,7 +299,7 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
         let of = compile.of_bitcode(Path::new("u.bc"));
         assert_eq!(of.program, Path::new("/usr/lib/llvm-19/bin/clang"));
         let expected = "-cc1 -disable-llvm-passes -triple x86_64-pc-linux-gnu -emit-obj -mrelocation-model pic -pic-level 2 \
-                        -pic-is-pie -target-cpu x86-64 -mframe-pointer=none -O2 -o /tmp/a.o -x ir u.bc";
+                        -pic-is-pie -target-cpu x86-64 -mframe-pointer=none -O2 -o /work/a.o -x ir u.bc";
         assert_eq!(words(&of).join(" "), expected);
     }
 
