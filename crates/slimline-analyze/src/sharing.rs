@@ -201,11 +201,6 @@ pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> Sha
         let origin = origins.of(part.key);
         (origin.data, origin.field)
     };
-    let accesses: u64 = origins.keys().iter().map(|origin| origin.accesses).sum();
-    let cost_share = |misses: u64| {
-        let cost = misses.saturating_mul(HITS_OF_A_TRANSFER);
-        cost as f64 / accesses.saturating_add(cost).max(1) as f64
-    };
     for line in lines {
         let bytes = Bytes::of(line, line_bytes);
         if bytes.truly.is_empty() && bytes.sides.is_empty() {
@@ -249,10 +244,18 @@ pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> Sha
         };
         counts.apart_bytes = counts.apart_bytes.into_iter().chain(apart).min();
     }
+    let missed_truly = |of: &TrueCounts| sum(of.counts.code.values().copied()).true_misses;
+    let missed_falsely =
+        |of: &FalseCounts| -> u64 { of.sides.values().map(|side| sum(side.code.values().copied()).false_misses).sum() };
+    let all: u64 = shared.values().map(missed_truly).chain(falsely.values().map(missed_falsely)).sum();
+    let accesses: u64 = origins.keys().iter().map(|origin| origin.accesses).sum();
+    // Parts of one whole, in which all of these times are.
+    let cost = |misses: u64| misses.saturating_mul(HITS_OF_A_TRANSFER);
+    let cost_share = |misses: u64| cost(misses) as f64 / accesses.saturating_add(cost(all)).max(1) as f64;
     let shared = shared.into_iter().map(|(member, of)| SharedVariable {
         member,
         way: way(of.writers, &of.counts.code),
-        cost_share: cost_share(sum(of.counts.code.values().copied()).true_misses),
+        cost_share: cost_share(missed_truly(&of)),
         keys: of.keys,
         threads: ranked(of.counts.threads),
         code: ranked(of.counts.code),
@@ -266,9 +269,8 @@ pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> Sha
             threads: ranked(counts.threads),
             code: ranked(counts.code),
         };
-        let misses = counts.sides.values().map(|side| sum(side.code.values().copied()).false_misses).sum();
         FalselyShared {
-            cost_share: cost_share(misses),
+            cost_share: cost_share(missed_falsely(&counts)),
             keys: counts.keys,
             sides: counts.sides.into_iter().map(side).collect(),
             lines: counts.lines,

@@ -70,7 +70,7 @@ pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{
-    AddressFormat, AddressTraceError, ColumnMap, DrmemtraceCounts, DrmemtraceError, ImportError, ImportOptions,
+    AddressFormat, AddressTraceError, ColumnMap, DrmemtraceError, DrmemtraceLosses, ImportError, ImportOptions,
     ImportOutcome, Progress, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, read_addresses,
     read_drmemtrace,
 };

@@ -21,7 +21,7 @@ use slimline_trace::session::{Collector, Imported, Machine, SessionInfo, Session
 
 pub use address_trace::{AddressFormat, AddressTraceError, TracedAccess, TracedKind, read_addresses};
 use description::Description;
-pub use drmemtrace::{DrmemtraceCounts, DrmemtraceError, ThreadPart, is_drmemtrace, read_drmemtrace};
+pub use drmemtrace::{DrmemtraceError, DrmemtraceLosses, ThreadPart, is_drmemtrace, read_drmemtrace};
 pub use error::ImportError;
 use programs::Programs;
 pub use table::ColumnMap;

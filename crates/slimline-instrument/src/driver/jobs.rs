@@ -36,6 +36,8 @@ pub(super) struct Said {
 const VERSIONS: [&str; 3] = ["clang version ", "flang version ", "flang-new version "];
 /// Of flang's options those without a value that code generation needs, and those with one.
 const FOR_CODE: [&str; 1] = ["-pic-is-pie"];
+const BEGINNINGS_FOR_CODE: [&str; 6] =
+    ["-O", "-mframe-pointer=", "-mcmodel=", "-mlarge-data-threshold=", "-ffunction-sections", "-fdata-sections"];
 const FOR_CODE_WITH_VALUE: [&str; 8] =
     ["-triple", "-mrelocation-model", "-pic-level", "-target-cpu", "-tune-cpu", "-target-feature", "-mllvm", "-o"];
 
@@ -166,7 +168,7 @@ impl Job {
         let mut given = self.arguments.iter();
         while let Some(argument) = given.next() {
             let is = |known: &&str| argument == *known;
-            let is_for_code = |text: &str| text.starts_with("-O") || text.starts_with("-mframe-pointer=");
+            let is_for_code = |text: &str| BEGINNINGS_FOR_CODE.iter().any(|known| text.starts_with(known));
             if FOR_CODE_WITH_VALUE.iter().any(is) {
                 arguments.push(argument.clone());
                 arguments.extend(given.next().cloned());
@@ -285,7 +287,7 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
     #[test]
     fn clang_makes_the_code_of_flang_s_bitcode() {
         let said = br#"Debian flang-new version 19.1.7 (3~deb12u1)
- "/usr/lib/llvm-19/bin/flang-new" "-fc1" "-triple" "x86_64-pc-linux-gnu" "-emit-obj" "-mrelocation-model" "pic" "-pic-level" "2" "-pic-is-pie" "-target-cpu" "x86-64" "-debug-info-kind=standalone" "-resource-dir" "/usr/lib/llvm-19/lib/clang/19" "-mframe-pointer=none" "-O2" "-o" "/work/a.o" "-x" "f95-cpp-input" "a.f90"
+ "/usr/lib/llvm-19/bin/flang-new" "-fc1" "-triple" "x86_64-pc-linux-gnu" "-emit-obj" "-mrelocation-model" "pic" "-pic-level" "2" "-pic-is-pie" "-target-cpu" "x86-64" "-mcmodel=medium" "-debug-info-kind=standalone" "-resource-dir" "/usr/lib/llvm-19/lib/clang/19" "-mframe-pointer=none" "-O2" "-o" "/work/a.o" "-x" "f95-cpp-input" "a.f90"
 "#;
         let said = Said::parse(said);
         assert_eq!(said.version, "Debian flang-new version 19.1.7 (3~deb12u1)");
@@ -293,13 +295,13 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
         assert_eq!(compile.purpose(), Purpose::Compile);
         let to = compile.to_bitcode(Path::new("t.bc"));
         assert_eq!(
-            (words(&to)[3], &words(&to)[16..]),
+            (words(&to)[3], &words(&to)[17..]),
             ("-emit-llvm-bc", &["-o", "t.bc", "-x", "f95-cpp-input", "a.f90"][..])
         );
         let of = compile.of_bitcode(Path::new("u.bc"));
         assert_eq!(of.program, Path::new("/usr/lib/llvm-19/bin/clang"));
         let expected = "-cc1 -disable-llvm-passes -triple x86_64-pc-linux-gnu -emit-obj -mrelocation-model pic -pic-level 2 \
-                        -pic-is-pie -target-cpu x86-64 -mframe-pointer=none -O2 -o /work/a.o -x ir u.bc";
+                        -pic-is-pie -target-cpu x86-64 -mcmodel=medium -mframe-pointer=none -O2 -o /work/a.o -x ir u.bc";
         assert_eq!(words(&of).join(" "), expected);
     }
 

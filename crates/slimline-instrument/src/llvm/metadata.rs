@@ -195,6 +195,16 @@ impl<'m> Metadata<'m> {
         taken(api, unsafe { (api.LLVMPrintValueToString)(self.as_value()) }).contains("(cc: DW_CC_nocall,")
     }
 
+    /// Of an expression that says how a variable is found: the first of its bits that are found so, where it is of some only.
+    pub fn fragment_offset_bits(self) -> u64 {
+        let api = self.module.api();
+        // As above.
+        // SAFETY: a value; the text is ours to dispose of.
+        let written = taken(api, unsafe { (api.LLVMPrintValueToString)(self.as_value()) });
+        let offset = written.split_once("DW_OP_LLVM_fragment, ").and_then(|(_, rest)| rest.split(',').next());
+        offset.and_then(|offset| offset.parse().ok()).unwrap_or(0)
+    }
+
     fn is_location(self) -> bool {
         self.kind() == MetadataKind::Location
     }

@@ -166,7 +166,9 @@ fn places(blocks: &[Block<'_>]) -> (Vec<Place>, Option<Unasked>) {
         jumps && !matches!(first, None | Some(Opcode::LandingPad))
     };
     let calls: Vec<bool> = blocks.iter().map(|block| block.instructions().into_iter().any(calls_anything)).collect();
-    let is_short = |it: &Loop| it.is_innermost && !it.blocks.iter().any(|block| calls[*block]);
+    // Who turns tracing on or off means the loop that follows, however few times it goes round.
+    let turns = blocks.iter().any(|block| block.instructions().into_iter().any(turns_tracing));
+    let is_short = |it: &Loop| !turns && it.is_innermost && !it.blocks.iter().any(|block| calls[*block]);
     let instructions = |it: &Loop| it.blocks.iter().map(|block| blocks[*block].instructions().len()).sum::<usize>();
     let crossed: Vec<_> = loops.iter().filter(|it| crosses(it.header)).collect();
     let is_nested = |it: &Loop| crossed.iter().any(|other| other.header != it.header && other.has(it.header));
@@ -195,6 +197,11 @@ fn places(blocks: &[Block<'_>]) -> (Vec<Place>, Option<Unasked>) {
 fn calls_anything(instruction: Value<'_>) -> bool {
     let is_intrinsic = |called: Value<'_>| called.name().starts_with("llvm.") || called.is_assembly();
     instruction.is_call() && !instruction.called().is_some_and(is_intrinsic)
+}
+
+/// Whether it is a call by which the program says that tracing begins or ends.
+fn turns_tracing(instruction: Value<'_>) -> bool {
+    instruction.called().is_some_and(|called| ["__slimline_start", "__slimline_stop"].contains(&&*called.name()))
 }
 
 /// Whether a value of a type that no phi may have leaves the block.

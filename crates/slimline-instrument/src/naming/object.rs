@@ -75,7 +75,8 @@ impl<'m> Names<'m> {
             }
         }
         if pointer.is_global_variable() {
-            return global_variable(pointer)?.operand(GLOBAL_TYPE).map(at);
+            let (variable, offset_bytes) = global_variable(pointer)?;
+            return variable.operand(GLOBAL_TYPE).map(|r#type| Object { r#type, offset_bytes });
         }
         match pointer.operation()? {
             Opcode::ElementPointer => self.element(pointer, steps),
@@ -209,7 +210,7 @@ impl<'m> Names<'m> {
                 return Some(told.name.clone());
             }
             if at.is_global_variable() {
-                let told = global_variable(at).map(|variable| variable.operand_text(GLOBAL_NAME).into_owned());
+                let told = global_variable(at).map(|(variable, _)| variable.operand_text(GLOBAL_NAME).into_owned());
                 return Some(told.filter(|name| !name.is_empty()).unwrap_or_else(|| written(&at.name()).into_owned()));
             }
             at = match at.operation()? {
@@ -291,10 +292,15 @@ fn goes_round(value: Value<'_>, to: Value<'_>) -> bool {
 const GLOBAL_NAME: usize = 1;
 const GLOBAL_TYPE: usize = 3;
 
-/// The description of a global variable.
-fn global_variable(value: Value<'_>) -> Option<Metadata<'_>> {
+/// The description of a global variable, and which of its bytes comes first: the optimizer makes variables of the members that are
+/// accessed of a structure that nobody else sees.
+fn global_variable<'m>(value: Value<'m>) -> Option<(Metadata<'m>, u64)> {
     let is_expression = |node: &Metadata<'_>| node.kind() == MetadataKind::GlobalVariableExpression;
-    value.global_metadata().into_iter().find(is_expression)?.operand(0)
+    let found = value.global_metadata().into_iter().find(is_expression)?;
+    // Such parts are called `variable.0`, and asking takes its time.
+    let is_part = value.name().contains('.');
+    let offset = found.operand(1).filter(|_| is_part).map_or(0, Metadata::fragment_offset_bits);
+    Some((found.operand(0)?, offset / 8))
 }
 
 /// The thread-local variable whose address a call gives.

@@ -171,3 +171,28 @@ int main(void) {
         assert_eq!((of_key("n") + of_key(""), of_next("n") + of_next("")), (80, 80), "{level}");
     }
 }
+
+/// What nobody else sees of a structure becomes variables of its members.
+#[test]
+fn members_that_became_variables_keep_their_names() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+struct ring { unsigned head; unsigned unused; unsigned tail; };
+static struct ring ring;
+__attribute__((noinline)) static void push(unsigned n) { for (unsigned i = 0; i < n; i++) __atomic_store_n(&ring.head, i, __ATOMIC_RELAXED); }
+__attribute__((noinline)) static unsigned pop(unsigned n) {
+    unsigned sum = 0;
+    for (unsigned i = 0; i < n; i++) {
+        sum += __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
+        __atomic_store_n(&ring.tail, i, __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+int main(void) { push(7); printf("%u %u\n", pop(5), __atomic_load_n(&ring.tail, __ATOMIC_RELAXED)); return 0; }
+"#;
+    for level in ["-O0", "-O2"] {
+        let trace = trace_c(SOURCE, &[level]);
+        assert_eq!((members(&trace, false, "ring.head"), members(&trace, false, "ring.tail")), (7, 5), "{level}");
+        assert_eq!((members(&trace, true, "ring.head"), members(&trace, true, "ring.tail")), (5, 1), "{level}");
+    }
+}

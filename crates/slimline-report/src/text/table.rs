@@ -20,28 +20,21 @@ pub(super) enum Column<'a> {
 /// A table that is filled row by row, then written.
 pub(super) struct Rows<'a> {
     columns: Vec<Column<'a>>,
-    table: Table,
+    rows: Vec<Vec<String>>,
     /// Whether nothing is cut.
     wide: bool,
     /// Of the page.
     width: usize,
 }
 
+/// Blanks between columns.
+const GAP: usize = 2;
+/// What a name keeps of its columns, where numbers need the page.
+const LEAST_NAME: usize = 12;
+
 impl<'a> Rows<'a> {
     pub(super) fn new(columns: &[Column<'a>], wide: bool) -> Self {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|column| match column {
-            Column::Text(name) | Column::Shortened(name, _) => Cell::new(name),
-            Column::Number(name) => Cell::new(name).set_alignment(CellAlignment::Right),
-        }));
-        for (column, kind) in table.column_iter_mut().zip(columns) {
-            column.set_padding((0, 2));
-            if let (Column::Shortened(_, width), false) = (kind, wide) {
-                column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(*width as u16 + 2)));
-            }
-        }
-        Self { columns: columns.to_vec(), table, wide, width: WIDTH }
+        Self { columns: columns.to_vec(), rows: Vec::new(), wide, width: WIDTH }
     }
 
     /// On the page that `limits` tells: what it has beyond [`WIDTH`] columns, those that are shortened get.
@@ -57,17 +50,59 @@ impl<'a> Rows<'a> {
 
     pub(super) fn push(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.table.add_row(cells.into_iter().zip(&self.columns).map(|(text, column)| match column {
-            Column::Text(_) => Cell::new(text),
-            Column::Shortened(..) if self.wide => Cell::new(text),
-            Column::Shortened(_, width) => Cell::new(shorten_callers(&text, *width)),
-            Column::Number(_) => Cell::new(text).set_alignment(CellAlignment::Right),
-        }));
+        self.rows.push(cells);
+    }
+
+    /// Columns that each column takes. Where the last number would be beyond the page, names give way, the widest first; what follows it
+    /// is cut.
+    fn widths(&self, indent: usize) -> Vec<usize> {
+        let cells = |column: usize| self.rows.iter().map(move |row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |(number, column): (usize, &Column<'a>)| match *column {
+            Column::Text(name) | Column::Number(name) => cells(number).max(name.chars().count()),
+            Column::Shortened(name, _) if self.wide => cells(number).max(name.chars().count()),
+            Column::Shortened(name, most) => cells(number).min(most).max(name.chars().count()),
+        };
+        let mut widths: Vec<usize> = self.columns.iter().enumerate().map(width).collect();
+        let is_number = |column: &Column<'a>| matches!(column, Column::Number(_));
+        let numbers_end = self.columns.iter().rposition(is_number).map_or(0, |last| last + 1);
+        let end = |widths: &[usize]| indent + widths[..numbers_end].iter().map(|width| width + GAP).sum::<usize>();
+        while !self.wide && end(&widths) > self.width + GAP {
+            let names =
+                widths.iter_mut().zip(&self.columns).filter(|(_, column)| matches!(column, Column::Shortened(..)));
+            match names.map(|(width, _)| width).max() {
+                Some(widest) if *widest > LEAST_NAME => *widest -= 1,
+                _ => break,
+            }
+        }
+        widths
     }
 
     /// Writes the table, each line behind `indent` blanks and, unless it is wide, cut at the width of the page.
     pub(super) fn write(&self, out: &mut impl Write, indent: usize) -> fmt::Result {
-        for (number, line) in self.table.lines().enumerate() {
+        let widths = self.widths(indent);
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.columns.iter().map(|column| match column {
+            Column::Text(name) | Column::Shortened(name, _) => Cell::new(name),
+            Column::Number(name) => Cell::new(name).set_alignment(CellAlignment::Right),
+        }));
+        for (column, (kind, width)) in table.column_iter_mut().zip(self.columns.iter().zip(&widths)) {
+            column.set_padding((0, GAP as u16));
+            if let (Column::Shortened(..), false) = (kind, self.wide) {
+                column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed((*width + GAP) as u16)));
+            }
+        }
+        for row in &self.rows {
+            table.add_row(row.iter().zip(self.columns.iter().zip(&widths)).map(
+                |(text, (column, width))| match column {
+                    Column::Text(_) => Cell::new(text),
+                    Column::Shortened(..) if self.wide => Cell::new(text),
+                    Column::Shortened(..) => Cell::new(shorten_callers(text, *width)),
+                    Column::Number(_) => Cell::new(text).set_alignment(CellAlignment::Right),
+                },
+            ));
+        }
+        for (number, line) in table.lines().enumerate() {
             let width = if self.wide { usize::MAX } else { self.width - indent };
             let line = shorten_end(line.trim_end(), width);
             if number == 0 {
@@ -134,6 +169,18 @@ mod tests {
         assert_eq!(shown(Limits::default()), "  a_nam…r_so  a_nam…r_so");
         assert_eq!(shown(Limits { width: 110, ..Limits::default() }), "  a_name_…s_or_so  a_name_…s_or_so");
         assert_eq!(shown(Limits { width: 200, ..Limits::default() }), format!("  {name}  {name}"));
+    }
+
+    #[test]
+    fn names_give_way_to_numbers() {
+        let columns = [Column::Shortened("at", 60), Column::Shortened("of", 50), Column::Number("bytes")];
+        let mut rows = Rows::on_page(&columns, Limits::default());
+        rows.push(vec!["a".repeat(60), "b".repeat(30), "123,456,789".to_owned()]);
+        let mut out = String::new();
+        rows.write(&mut out, 2).unwrap();
+        let line = out.lines().last().unwrap();
+        assert!(line.chars().count() == WIDTH && line.ends_with("  123,456,789"), "{line}");
+        assert!(line.contains(&"b".repeat(30)), "only the widest is shortened: {line}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use slimline_analyze::origins::{Data, Names, Origin, Origins, Thread};
 use slimline_collect::{
-    AddressFormat, DrmemtraceCounts, ThreadPart, TracedAccess, TracedKind, read_addresses, read_drmemtrace,
+    AddressFormat, DrmemtraceLosses, ThreadPart, TracedAccess, TracedKind, read_addresses, read_drmemtrace,
 };
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
@@ -53,12 +53,12 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
     let mut keys = Keys::default();
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut began = None;
-    let counts = read_drmemtrace(directory, &mut |part: ThreadPart<'_>| {
+    let losses = read_drmemtrace(directory, &mut |part: ThreadPart<'_>| {
         let began = *began.get_or_insert(part.since_us);
-        let thread = keys.thread(&part);
+        let (process, thread) = keys.thread(&part);
         stretch.extend(part.accesses.iter().map(|(traced, instruction)| {
             let key = keys.of(thread, traced.kind, *instruction);
-            Access { key, thread, ..access(traced) }
+            Access { address: in_process(traced.address, process), key, thread, ..access(traced) }
         }));
         // As fine as an access, where times are told in microseconds.
         let time = |us: u64| us.saturating_sub(began).saturating_mul(1000);
@@ -70,23 +70,28 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         file: directory.display().to_string(),
         format: "drmemtrace",
         threads: Some(origins.threads().len() as u64),
-        missing: missing(&counts),
+        missing: missing(&losses),
         ..AccessTrace::default()
     };
     Ok(Accesses { trace, origins, ended: Ended(None) })
 }
 
+/// Addresses have 48 bits and are each process's own: what stands above them tells processes apart.
+fn in_process(address: u64, process: u32) -> u64 {
+    address & ((1 << 48) - 1) | u64::from(process) << 48
+}
+
 /// What is missing of such a trace, in words.
-fn missing(counts: &DrmemtraceCounts) -> Vec<String> {
+fn missing(losses: &DrmemtraceLosses) -> Vec<String> {
     let mut missing = Vec::new();
-    if counts.is_filtered {
+    if losses.is_filtered {
         missing.push("all that hit the tracer's own filter: it was a filtered trace (-L0_filter)".to_owned());
     }
     for (count, what) in [
-        (counts.cut_files, "the ends of # files, which are cut off"),
-        (counts.prefetches, "# prefetches: they are passed over"),
-        (counts.flushes, "# flushes of caches, likewise"),
-        (counts.unknown, "# records of types that this slimline does not know: of a newer DynamoRIO?"),
+        (losses.cut_files, "the ends of # files, which are cut off"),
+        (losses.prefetches, "# prefetches: they are passed over"),
+        (losses.flushes, "# flushes of caches, likewise"),
+        (losses.unknown, "# records of types that this slimline does not know: of a newer DynamoRIO?"),
     ] {
         if count > 0 {
             missing.push(what.replace('#', &count.to_string()));
@@ -106,7 +111,8 @@ struct Keys {
 }
 
 impl Keys {
-    fn thread(&mut self, part: &ThreadPart<'_>) -> u32 {
+    /// The numbers of the part's process and thread.
+    fn thread(&mut self, part: &ThreadPart<'_>) -> (u32, u32) {
         let process = self.processes.iter().position(|process| *process == part.process).unwrap_or_else(|| {
             self.processes.push(part.process);
             self.processes.len() - 1
@@ -116,7 +122,7 @@ impl Keys {
             self.threads.push(thread);
             self.threads.len() - 1
         });
-        known as u32
+        (process as u32, known as u32)
     }
 
     fn of(&mut self, thread: u32, kind: TracedKind, instruction: u64) -> u32 {
@@ -148,4 +154,39 @@ fn access(traced: &TracedAccess) -> Access {
         TracedKind::Fetch => AccessKind::Fetch,
     };
     Access { address: traced.address, key: 0, bytes: traced.bytes, thread: 0, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Taken(Vec<Access>);
+
+    impl Consumer for Taken {
+        fn take(&mut self, accesses: &[Access]) {
+            self.0.extend_from_slice(accesses);
+        }
+    }
+
+    #[test]
+    fn processes_have_memory_of_their_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let entry = |kind: u16, size: u16, value: u64| {
+            [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+        };
+        let load = || entry(0, 8, 0x1000);
+        let of = |thread, process| [entry(22, 4, thread), entry(24, 4, process)].concat();
+        let all = [entry(25, 0, 5), entry(28, 2, 7), of(1, 10), load(), load(), of(2, 20), load(), entry(26, 0, 0)];
+        fs::write(directory.path().join("a.trace"), all.concat()).unwrap();
+        let mut taken = Taken::default();
+        let found = of_threads(directory.path(), &mut taken).unwrap();
+        let told: Vec<_> = taken.0.iter().map(|access| (access.address, access.thread)).collect();
+        assert_eq!(told, [(0x1000, 0), (0x1000, 0), (0x1000 | 1 << 48, 1)]);
+        let [one, two] = found.origins.threads() else { panic!("{:?}", found.origins.threads()) };
+        assert_eq!(((one.process, one.tid), (two.process, two.tid)), ((0, 1), (1, 2)));
+        assert_eq!(found.trace.missing, Vec::<String>::new());
+    }
 }

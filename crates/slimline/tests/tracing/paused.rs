@@ -179,3 +179,26 @@ middle:
         assert_eq!(traced(&program, &[])["unasked"], json!([]));
     }
 }
+
+/// Loops that call nothing ask now and then only, but where the function itself says that tracing begins.
+#[test]
+fn a_short_loop_behind_start_is_traced() {
+    const SOURCE: &str = r#"
+#include "slimline.h"
+static int a[1000];
+int main(void) {
+    slimline_start();
+    for (int i = 0; i < 1000; i++) ((volatile int *)a)[i] = i;
+    slimline_stop();
+    for (int i = 0; i < 1000; i++) ((volatile int *)a)[i] = i;
+    return 0;
+}
+"#;
+    for level in ["-O0", "-O2"] {
+        let (_scratch, program) = program(SOURCE, &[level, "-fno-unroll-loops"]);
+        let report = traced(&program, &["--paused"]);
+        let rows = report["variables"].as_array().unwrap();
+        let a = rows.iter().find(|row| row["name"] == "a").unwrap_or_else(|| panic!("{level}: {report}"));
+        assert_eq!(a["stores"], 1000, "{level}");
+    }
+}

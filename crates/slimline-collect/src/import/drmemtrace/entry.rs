@@ -56,10 +56,6 @@ pub(super) enum Entry {
     Time(u64),
     /// What kind of trace it is, in bits.
     FileType(u64),
-    /// The kernel's own instructions begin, or end.
-    Kernel {
-        begins: bool,
-    },
     /// Other markers, ends of threads, the bytes of instructions.
     Other,
     /// Of a type that was not known when this was written.
@@ -97,8 +93,6 @@ mod types {
 
     pub(super) const MARKER_TIMESTAMP: u16 = 2;
     pub(super) const MARKER_FILETYPE: u16 = 9;
-    pub(super) const MARKER_SYSCALL_TRACE_START: u16 = 28;
-    pub(super) const MARKER_SYSCALL_TRACE_END: u16 = 29;
 }
 
 impl Entry {
@@ -127,8 +121,6 @@ impl Entry {
             MARKER => match size {
                 MARKER_TIMESTAMP => Self::Time(address),
                 MARKER_FILETYPE => Self::FileType(address),
-                MARKER_SYSCALL_TRACE_START => Self::Kernel { begins: true },
-                MARKER_SYSCALL_TRACE_END => Self::Kernel { begins: false },
                 _ => Self::Other,
             },
             INSTR_FLUSH_END | DATA_FLUSH_END | THREAD_EXIT | ENCODING => Self::Other,

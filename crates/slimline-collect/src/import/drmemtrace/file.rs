@@ -86,7 +86,6 @@ struct Parts {
 
 #[derive(Clone, Debug)]
 struct Part {
-    name: String,
     start: u64,
     stored_bytes: u64,
     bytes: u64,
@@ -97,7 +96,8 @@ impl Parts {
     fn new(file: File) -> io::Result<Self> {
         let mut archive = ZipArchive::new(file.try_clone()?)?;
         let mut left = Vec::with_capacity(archive.len());
-        for index in 0..archive.len() {
+        // Chunks stand in the order in which they were written.
+        for index in (0..archive.len()).rev() {
             let part = archive.by_index_raw(index)?;
             let name = String::from_utf8_lossy(part.name_raw()).into_owned();
             let is_deflated = match part.compression() {
@@ -106,10 +106,8 @@ impl Parts {
                 other => return Err(io::Error::other(format!("{name} is packed by {other}"))),
             };
             let start = part.data_start().ok_or_else(|| io::Error::other("a part without a beginning"))?;
-            left.push(Part { name, start, stored_bytes: part.compressed_size(), bytes: part.size(), is_deflated });
+            left.push(Part { start, stored_bytes: part.compressed_size(), bytes: part.size(), is_deflated });
         }
-        // `chunk.0000` and so on.
-        left.sort_by(|one, other| other.name.cmp(&one.name));
         Ok(Self { file: Arc::new(file), left, current: None })
     }
 }

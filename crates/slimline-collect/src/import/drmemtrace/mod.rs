@@ -34,23 +34,13 @@ pub struct ThreadPart<'a> {
     pub accesses: &'a [(TracedAccess, u64)],
 }
 
-/// What a trace holds, as drmemtrace's `basic_counts` counts it.
+/// What a trace holds beside accesses, or lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DrmemtraceCounts {
-    /// Instructions that were fetched.
-    pub fetched: u64,
-    /// Instructions that ran again without a fetch.
-    pub unfetched: u64,
-    /// Data that was loaded.
-    pub loads: u64,
-    /// And stored.
-    pub stores: u64,
+pub struct DrmemtraceLosses {
     /// Prefetches, which are passed over.
     pub prefetches: u64,
     /// Of caches, likewise.
     pub flushes: u64,
-    /// Instructions of the kernel among those that were fetched.
-    pub kernel_instructions: u64,
     /// Records of types that are not known.
     pub unknown: u64,
     /// Files that end before their thread did.
@@ -59,15 +49,10 @@ pub struct DrmemtraceCounts {
     pub is_filtered: bool,
 }
 
-impl DrmemtraceCounts {
+impl DrmemtraceLosses {
     fn add(&mut self, other: &Self) {
-        self.fetched += other.fetched;
-        self.unfetched += other.unfetched;
-        self.loads += other.loads;
-        self.stores += other.stores;
         self.prefetches += other.prefetches;
         self.flushes += other.flushes;
-        self.kernel_instructions += other.kernel_instructions;
         self.unknown += other.unknown;
         self.cut_files += other.cut_files;
         self.is_filtered |= other.is_filtered;
@@ -117,7 +102,7 @@ pub fn is_drmemtrace(directory: &Path) -> bool {
 pub fn read_drmemtrace(
     directory: &Path,
     take: &mut dyn FnMut(ThreadPart<'_>),
-) -> Result<DrmemtraceCounts, DrmemtraceError> {
+) -> Result<DrmemtraceLosses, DrmemtraceError> {
     let read_error = |file: &Path| {
         let file = file.to_owned();
         |error| DrmemtraceError::Read { file, error }
@@ -144,9 +129,9 @@ pub fn read_drmemtrace(
         take(file.part(index as u32));
         next.extend(file.read_part()?.map(|since| Reverse((since, index))));
     }
-    let mut counts = DrmemtraceCounts::default();
-    files.iter().for_each(|file| counts.add(&file.counts));
-    if any { Ok(counts) } else { Err(DrmemtraceError::Empty(directory.to_owned())) }
+    let mut losses = DrmemtraceLosses::default();
+    files.iter().for_each(|file| losses.add(&file.losses));
+    if any { Ok(losses) } else { Err(DrmemtraceError::Empty(directory.to_owned())) }
 }
 
 #[cfg(test)]

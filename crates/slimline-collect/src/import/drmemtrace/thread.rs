@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use super::entry::{ENTRY_BYTES, Entry};
-use super::{DrmemtraceCounts, DrmemtraceError, ThreadPart};
+use super::{DrmemtraceError, DrmemtraceLosses, ThreadPart};
 use crate::import::{TracedAccess, TracedKind};
 
 /// Records that are read at a time.
@@ -37,8 +37,7 @@ pub(super) struct ThreadFile {
     accesses: Vec<(TracedAccess, u64)>,
     /// The instruction that runs: its address, and the end of it.
     instruction: (u64, u64),
-    is_kernels: bool,
-    pub(super) counts: DrmemtraceCounts,
+    pub(super) losses: DrmemtraceLosses,
 }
 
 impl ThreadFile {
@@ -59,8 +58,7 @@ impl ThreadFile {
             next_us: 0,
             accesses: Vec::new(),
             instruction: (0, 0),
-            is_kernels: false,
-            counts: DrmemtraceCounts::default(),
+            losses: DrmemtraceLosses::default(),
         }
     }
 
@@ -110,31 +108,21 @@ impl ThreadFile {
 
     fn take(&mut self, entry: Entry) -> Result<(), DrmemtraceError> {
         match entry {
-            Entry::Load { address, bytes } => {
-                self.counts.loads += 1;
-                self.access(TracedKind::Load, address, bytes.into());
-            }
-            Entry::Store { address, bytes } => {
-                self.counts.stores += 1;
-                self.access(TracedKind::Store, address, bytes.into());
-            }
+            Entry::Load { address, bytes } => self.access(TracedKind::Load, address, bytes.into()),
+            Entry::Store { address, bytes } => self.access(TracedKind::Store, address, bytes.into()),
             Entry::Fetch { address, bytes } => self.fetch(address, bytes.into()),
             Entry::Bundle { count, lengths } => {
                 for bytes in lengths.into_iter().take(count.into()) {
                     self.fetch(self.instruction.1, bytes.into());
                 }
             }
-            Entry::MaybeFetch { address, .. } if address == self.instruction.0 => self.counts.unfetched += 1,
+            Entry::MaybeFetch { address, .. } if address == self.instruction.0 => {}
             Entry::MaybeFetch { address, bytes } => self.fetch(address, bytes.into()),
-            Entry::Unfetched { address } => {
-                self.instruction.0 = address;
-                self.counts.unfetched += 1;
-            }
-            Entry::Prefetch => self.counts.prefetches += 1,
-            Entry::Flush => self.counts.flushes += 1,
-            Entry::Kernel { begins } => self.is_kernels = begins,
+            Entry::Unfetched { address } => self.instruction.0 = address,
+            Entry::Prefetch => self.losses.prefetches += 1,
+            Entry::Flush => self.losses.flushes += 1,
             Entry::FileType(bits) => {
-                self.counts.is_filtered |= bits & FILTERED != 0;
+                self.losses.is_filtered |= bits & FILTERED != 0;
                 if bits & INSTRUCTIONS_ONLY != 0 {
                     return Err(self.foreign("a trace of instructions only, without data"));
                 }
@@ -142,7 +130,7 @@ impl ThreadFile {
                     return Err(self.foreign("a trace of a 32-bit program, which is not read"));
                 }
             }
-            Entry::Unknown => self.counts.unknown += 1,
+            Entry::Unknown => self.losses.unknown += 1,
             Entry::Header(_) | Entry::Footer | Entry::Other => {}
             Entry::Thread(_) | Entry::Process(_) | Entry::Time(_) => {}
         }
@@ -150,8 +138,6 @@ impl ThreadFile {
     }
 
     fn fetch(&mut self, address: u64, bytes: u32) {
-        self.counts.fetched += 1;
-        self.counts.kernel_instructions += u64::from(self.is_kernels);
         self.instruction = (address, address.wrapping_add(bytes.into()));
         self.access(TracedKind::Fetch, address, bytes);
     }
@@ -177,7 +163,7 @@ impl ThreadFile {
                 return Err(self.foreign("an empty file"));
             }
             // Each has a footer.
-            (self.has_ended, self.counts.cut_files) = (true, 1);
+            (self.has_ended, self.losses.cut_files) = (true, 1);
             return Ok(None);
         };
         let entry = Entry::of(bytes);
