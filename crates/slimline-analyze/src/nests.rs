@@ -304,6 +304,11 @@ mod tests {
 
     /// Key by key a group of data and a line of its own, all of one thread but the last, which is the first one's in another.
     fn walks(accesses: impl IntoIterator<Item = (u32, u64)>) -> Vec<NestWalk> {
+        walks_of(accesses, 0)
+    }
+
+    /// The copy is in another column of the line, so many behind.
+    fn walks_of(accesses: impl IntoIterator<Item = (u32, u64)>, columns: u32) -> Vec<NestWalk> {
         let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
         let load = |(key, address)| {
             let thread = u32::from(key == 3);
@@ -315,8 +320,9 @@ mod tests {
         let key = |key: u32| {
             let thread = u32::from(key == 3);
             // The last one is a copy of the first.
+            let column = 5 + key / 4 * columns;
             let key = key % 4;
-            Origin { data: key % 3, line: lines[key as usize % 3], thread, accesses: 1, ..Origin::default() }
+            Origin { data: key % 3, line: lines[key as usize % 3], column, thread, accesses: 1, ..Origin::default() }
         };
         let threads = [1, 2].map(|tid| Thread { process: 0, tid });
         let origins = Origins::new((0..5).map(key).collect(), vec![Data::default(); 3], names, threads.to_vec());
@@ -365,6 +371,18 @@ mod tests {
         let [plain] = walks(columns(0))[..] else { panic!() };
         assert_eq!((of_copies.inner_bytes, of_copies.inner_times, of_copies.outer_times), (128, 8.0, 16.0));
         assert_eq!(of_copies, plain);
+    }
+
+    #[test]
+    fn neighbors_half_a_stride_apart_are_no_copies() {
+        // `x[k] + x[k + m / 2]` by `m`, which is two rows: as above, but for their columns.
+        let accesses: Vec<(u32, u64)> = (0..16)
+            .flat_map(|column| (0..8).map(move |row| (row % 2 * 4, u64::from(row) * 128 + column * 8)))
+            .collect();
+        let [of_both] = walks_of(accesses.iter().copied(), 7)[..] else { panic!() };
+        assert_eq!((of_both.inner_bytes, of_both.inner_times, of_both.outer_times), (256, 4.0, 16.0));
+        let [of_copies] = walks(accesses)[..] else { panic!() };
+        assert_eq!((of_copies.accesses, of_copies.inner_bytes), (of_both.accesses, 128));
     }
 
     #[test]

@@ -61,8 +61,12 @@ pub struct Origin {
     pub function: u32,
     /// Likewise.
     pub line: u32,
-    /// Likewise: the line that calls the function, where that was inlined.
+    /// In that line; 0 where it is not known.
+    pub column: u32,
+    /// [`Origins::name`]: the line that calls the function, where that was inlined.
     pub called_at: u32,
+    /// In that line; 0 where it is not known.
+    pub called_at_column: u32,
     /// Which of [`Origins::threads`].
     pub thread: u32,
     /// Which part of the data, where parts were asked for.
@@ -73,8 +77,9 @@ pub struct Origin {
 
 impl Origin {
     /// What is the same for all copies of an instruction that the compiler made: thread, data, member and place in the source.
-    pub(crate) fn place_in_source(&self) -> [u32; 7] {
-        [self.thread, self.data, self.variable, self.field, self.function, self.line, self.called_at]
+    pub(crate) fn place_in_source(&self) -> [u32; 9] {
+        let &Self { thread, data, variable, field, function, line, column, called_at, called_at_column, .. } = self;
+        [thread, data, variable, field, function, line, column, called_at, called_at_column]
     }
 }
 

@@ -9,37 +9,35 @@
 //!                     └ 1┘       └ 2┘     └ 3┘ └ 4┘         the line went over, at least once each
 //! ```
 //!
-//! What is told is certain, as each time that was seen happened, however much happened in between: so it is told from
-//! [`LEAST_HAND_OVERS`] of these times on, as of a trace. How often the line really went is not known; what it costs is the share
-//! of the samples in what was shared. Where one thread was seen before and after another one, but not often enough, it is asked
-//! whether two threads that were at it alike would have been seen in turn often enough: where that is unlikely to have been missed
-//! they took turns, and else too few looks were taken.
+//! Each time that is seen stands for one or more, however much happened in between: so sharing is told from
+//! [`LEAST_HAND_OVERS`](crate::sharing::LEAST_HAND_OVERS) of these times on, as of a trace. It is as sure as the bursts are: a burst begins when its thread is stopped
+//! and goes ahead in memory as it is then, so where the thread branches on what others change it may really go elsewhere; and two
+//! that overlap are in the order in which they begin. How often the line really went is not known; what it costs is the share of
+//! the samples in what was shared. Where one thread was seen before and after another one, but not often enough, it is asked
+//! whether two threads that were at it alike would have been seen in turn often enough (`enough`).
 //!
 //! In two passes, as most lines are of one thread: the first one needs no names.
+
+mod enough;
+mod fields;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use slimline_attribute::tables::{CodePlace, GroupKind, Tables, TypeId};
-use slimline_attribute::typing::leaves::leaves;
+use slimline_attribute::resolver::PartTables;
+use slimline_attribute::tables::{CodePlace, GroupKind, Tables};
 use slimline_simulate::access::{Access, AccessKind, Consumer as _};
 use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Uses, parts};
 use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
-use slimline_trace::session;
 
+pub use self::enough::ENOUGH_LOOKS;
+use self::enough::{Needed, User, more_looks};
+use self::fields::Fields;
 use crate::full_trace::findings::Place;
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 use crate::share::{Clusters, Share, Tally, Wholes};
-use crate::sharing::{LEAST_COST, LEAST_HAND_OVERS, Member, SharingFindings, findings};
-
-/// Threads at a line of which it is asked whether they share it.
-const MOST_THREADS: usize = 64;
-/// How likely it may be that so few were seen of what is shared all the time.
-const MISSED: f64 = 0.05;
-/// Looks at a line that two threads use alike, as many each, after which it is told but for 1 in 20: of 14 looks in random
-/// order 4 changes or more are seen, and 14 or more are seen where 20.7 are expected (Poisson).
-pub const ENOUGH_LOOKS: u64 = 21;
+use crate::sharing::{LEAST_COST, Member, SharingFindings, findings};
 
 /// The first pass: which lines several threads were seen at.
 #[derive(Debug)]
@@ -57,17 +55,20 @@ impl SampledLines {
     }
 
     /// Takes in a part of a process, which are counted from 0.
-    pub fn update(&mut self, process: usize, part: &session::Part) {
+    pub fn update(&mut self, process: usize, part: PartTables<'_>) {
         while self.finders.len() <= process {
             self.finders.push(LineFinder::new(self.line_bytes));
         }
-        let (samples, accesses) = (&part.samples, &part.accesses);
+        let PartTables { samples, accesses, .. } = part;
         self.has_bursts |= !accesses.is_empty();
         let mut seen = Vec::new();
-        for (row, window) in part.windows().enumerate() {
+        let mut next = 0;
+        for row in 0..samples.len() {
             let thread = samples.thread[row].index() as u32;
             seen.extend(accessed(samples.address[row].0, samples.access_bytes[row], samples.kind[row], thread));
-            for row in window.accesses {
+            let window = next..next + samples.accesses[row] as usize;
+            next = window.end;
+            for row in window {
                 seen.extend(accessed(accesses.address[row].0, accesses.bytes[row], accesses.kind[row], thread));
             }
             self.finders[process].take(&seen);
@@ -387,7 +388,7 @@ impl SampledSharing {
 
     fn origins(&self, tables: &Tables) -> Origins {
         let mut names = Names::default();
-        let mut fields = Fields { tables, leaves: FxHashMap::default() };
+        let mut fields = Fields::new(tables);
         let mut groups: FxHashMap<GroupId, u32> = FxHashMap::default();
         let mut data: Vec<Data> = Vec::new();
         let keys = self.spots.iter().map(|spot| {
@@ -421,95 +422,6 @@ impl SampledSharing {
     }
 }
 
-/// Who a look saw at a line.
-#[derive(Clone, Copy, Debug)]
-struct User {
-    thread: ThreadId,
-    stores: bool,
-}
-
-/// So many looks where there were these.
-#[derive(Clone, Copy, Debug)]
-struct Needed {
-    looks: u64,
-    of: u64,
-}
-
-/// How many looks would tell whether two threads share a line, where it was seen that one was there before and after the other
-/// one, and one of them stores; None where nothing is open. Of many threads those with most looks are asked.
-fn more_looks(users: &[User]) -> Option<Needed> {
-    let mut looks: BTreeMap<ThreadId, (u64, bool)> = BTreeMap::new();
-    for user in users {
-        let of_thread = looks.entry(user.thread).or_default();
-        *of_thread = (of_thread.0 + 1, of_thread.1 | user.stores);
-    }
-    let mut threads: Vec<(ThreadId, (u64, bool))> = looks.into_iter().collect();
-    threads.sort_by_key(|&(thread, (looks, _))| (Reverse(looks), thread));
-    threads.truncate(MOST_THREADS);
-    let numbers: BTreeMap<ThreadId, usize> = threads.iter().enumerate().map(|(n, &(thread, _))| (thread, n)).collect();
-    // How often a look at one of two was at the other one than the look before at any of them.
-    let mut changes = vec![[0_u64; MOST_THREADS]; MOST_THREADS];
-    let mut last = [0; MOST_THREADS];
-    for (look, user) in (1..).zip(users) {
-        let Some(&own) = numbers.get(&user.thread) else { continue };
-        for other in (0..threads.len()).filter(|&other| last[other] > last[own]) {
-            changes[own.min(other)][own.max(other)] += 1;
-        }
-        last[own] = look;
-    }
-    let mut most: Option<Needed> = None;
-    for (number, (_, one)) in threads.iter().enumerate() {
-        for (other_number, (_, other)) in threads.iter().enumerate().skip(number + 1) {
-            if changes[number][other_number] < 2 || !(one.1 || other.1) {
-                continue;
-            }
-            let of = one.0 + other.0;
-            if let Some(looks) = needed_looks(of, one.0 as f64 / of as f64)
-                && most.is_none_or(|most| looks * most.of > most.looks * of)
-            {
-                most = Some(Needed { looks, of });
-            }
-        }
-    }
-    most
-}
-
-/// How many looks it takes not to miss what two threads are at alike, of which one has this part of the looks; None where no more
-/// than there are.
-fn needed_looks(looks: u64, of_one: f64) -> Option<u64> {
-    // Whether a look is at another thread than the one before.
-    let change = 2.0 * of_one * (1.0 - of_one);
-    let (mut few, mut enough) = (looks, looks.saturating_mul(8));
-    if few_changes(few, change) <= MISSED {
-        return None;
-    }
-    while enough - few > 1 {
-        let middle = few + (enough - few) / 2;
-        match few_changes(middle, change) > MISSED {
-            true => few = middle,
-            false => enough = middle,
-        }
-    }
-    Some(enough)
-}
-
-/// How likely fewer than [`LEAST_HAND_OVERS`] times are seen among so many looks, each of which is at another thread so likely: the
-/// first change tells of none, as that thread was not seen before.
-fn few_changes(looks: u64, change: f64) -> f64 {
-    let between = looks.saturating_sub(1) as f64;
-    let mut all = 0.0;
-    let mut ways = 1.0;
-    for changes in 0..=LEAST_HAND_OVERS {
-        let count = changes as f64;
-        if count > between {
-            break;
-        }
-        all += ways * change.powf(count) * (1.0 - change).powf(between - count);
-        ways *= (between - count) / (count + 1.0);
-    }
-    all
-}
-
 fn data_of(tables: &Tables, id: GroupId) -> Data {
     let group = tables.group(id);
     let allocated_at = group.allocated_at.as_ref().map_or_else(Place::default, |frame| {
@@ -535,50 +447,6 @@ fn data_of(tables: &Tables, id: GroupId) -> Data {
         peak_bytes: group.bytes,
         largest_block_bytes: group.object_bytes,
     }
-}
-
-/// Names of fields.
-struct Fields<'t> {
-    tables: &'t Tables,
-    /// Where each begins and ends, with its name.
-    leaves: FxHashMap<TypeId, Vec<(u64, u64, String)>>,
-}
-
-impl Fields<'_> {
-    /// The field that a byte of an object is in; empty where it is none. Elements of an array in it are one: `count[]`.
-    fn name(&mut self, group: GroupId, object_offset: u64) -> String {
-        let Some(element) = self.tables.group(group).element else { return String::new() };
-        let Some(offset) = object_offset.checked_sub(element.start) else { return String::new() };
-        let offset = offset % element.bytes.max(1);
-        let tables = self.tables;
-        let leaves = self.leaves.entry(element.type_id).or_insert_with(|| {
-            let all = leaves(&tables.types, element.type_id).into_iter();
-            all.map(|leaf| (leaf.offset, leaf.offset.saturating_add(leaf.bytes), of_all_elements(&leaf.path))).collect()
-        });
-        let of_type = tables.type_(element.type_id).name.trim_start_matches("struct ");
-        let field = leaves.iter().find(|(start, end, name)| (*start..*end).contains(&offset) && !name.is_empty());
-        match field {
-            Some((.., name)) if of_type.starts_with(|c: char| c.is_alphabetic() || c == '_') => {
-                format!("{of_type}.{name}")
-            }
-            Some((.., name)) => name.clone(),
-            None => String::new(),
-        }
-    }
-}
-
-/// `edge[2].at` as `edge[].at`.
-fn of_all_elements(path: &str) -> String {
-    let mut name = String::new();
-    let mut is_inside = false;
-    for character in path.chars() {
-        is_inside &= character != ']';
-        if !is_inside {
-            name.push(character);
-        }
-        is_inside |= character == '[';
-    }
-    name
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@
 //!
 //! That is how StructSlim joins streams (its 4.2, equation 5): the greatest common divisor of their strides and of how far they
 //! are from each other. Only instructions of one place in the source that access the same member are asked, and only where their
-//! starts cut the stride into equal pieces: three neighbors that a column walk loads are no copies.
+//! starts cut the stride into equal pieces: three neighbors that a column walk loads are no copies. The place is a line and a
+//! column: `x[k] + x[k + m / 2]` in a loop by `m` cuts the stride, too, and is as it was written. Only where columns are not known
+//! nobody tells that from copies.
 
 /// How far the copies are from each other that go by `stride` from these addresses on, in the order in which they come; None where
 /// they are none.

@@ -29,7 +29,7 @@ pub struct SharingReport {
     pub only_loaded_lines: u64,
     /// Other lines that several threads access and one stores to: they used them one after the other.
     pub in_turn_lines: u64,
-    /// What is in these, most accesses first.
+    /// What is in these, most accesses first; of samples without what is also in undecided lines.
     pub in_turn: Vec<NameRow>,
     /// Where samples were read: how much they saw. Counts are of that, and times that a line was gone are the least.
     pub sampled: Option<SampledRun>,
@@ -50,7 +50,7 @@ pub struct SampledRun {
     pub accesses: u64,
     /// What shares of samples are shares of: `time`, `latency`, ….
     pub weight: &'static str,
-    /// What two threads share alike is told, but for 1 time in 20, where so many looks or more see it.
+    /// What two threads share alike is told, but for 1 time in 20, where so many looks or more are expected to see it.
     pub enough_looks: u64,
     /// Lines where a thread was seen before and after another one, and one of them to store, too rarely to tell.
     pub undecided_lines: u64,
@@ -248,9 +248,11 @@ impl SharingReport {
             undecided: undecided.members.iter().map(|member| name_row(*member, origins)).collect(),
             needed_looks: undecided.needed_looks,
         };
+        // Of what is undecided nothing is said to do no harm, though other lines of it may have been used in turn.
+        let in_turn = found.in_turn.iter().filter(|member| !undecided.members.contains(member));
         Self {
             in_turn_lines: found.in_turn_lines.saturating_sub(undecided.lines),
-            in_turn: found.in_turn.iter().map(|member| name_row(*member, origins)).collect(),
+            in_turn: in_turn.map(|member| name_row(*member, origins)).collect(),
             sampled: Some(run),
             shared,
             falsely_shared: falsely.collect(),

@@ -73,7 +73,7 @@ pub(crate) fn sharing(directory: &Path, line_bytes: u32) -> anyhow::Result<(Sess
     let mut lines = SampledLines::new(line_bytes);
     for (index, (_, process)) in processes.iter().enumerate() {
         for part in process.parts() {
-            lines.update(index, &part?);
+            lines.update(index, (&part?).into());
         }
     }
     let mut pass = lines.finish();

@@ -265,13 +265,16 @@ impl AttributedAccesses {
             let place = place_of(of);
             let variable = module.name(site.variable);
             let data = groups.number(program, &self.blocks, of.spot.group, variable, &blocks);
+            let called_at = called_at(module, site).unwrap_or_default();
             Origin {
                 data,
                 variable: names.number(variable),
                 field: names.number(&self.field(program, of)),
                 function: names.number(&functions.name(&place)),
                 line: names.number(&line(&place)),
-                called_at: names.number(&called_at(module, site).map(|place| line(&place)).unwrap_or_default()),
+                column: place.column,
+                called_at: names.number(&line(&called_at)),
+                called_at_column: called_at.column,
                 thread: of.actor,
                 part: of.part,
                 accesses,

@@ -312,6 +312,28 @@ fn whole(candidates: &[Candidate], room_bytes: u64) -> Placement {
 
 /// The best that was found, and what no choice exceeds.
 fn best(candidates: &[Candidate], room_bytes: u64) -> (Placement, u64) {
+    let Approximation { mut found, mut at_most, price } = approximation(candidates, room_bytes);
+    if at_most > found.cycles()
+        && let Some(better) = exact::best(candidates, room_bytes, price, found.cycles())
+    {
+        found = better.unwrap_or(found);
+        at_most = found.cycles();
+    }
+    found.widen(candidates, room_bytes);
+    (found.placement(), at_most.max(found.cycles()))
+}
+
+/// What is found by a price of the room.
+struct Approximation {
+    found: Ranges,
+    /// Cycles that no choice exceeds.
+    at_most: u64,
+    /// The price that says so.
+    price: f64,
+}
+
+/// A choice that saves at least half of what is possible.
+fn approximation(candidates: &[Candidate], room_bytes: u64) -> Approximation {
     let at = |price: f64| Ranges(candidates.iter().map(|data| data.worth_most(price, room_bytes)).collect());
     let bound = |ranges: &Ranges, price: f64| {
         ranges.cycles() as f64 - price * ranges.bytes() as f64 + price * room_bytes as f64
@@ -341,15 +363,8 @@ fn best(candidates: &[Candidate], room_bytes: u64) -> (Placement, u64) {
     }
     found.fill(candidates, room_bytes);
     // Cycles are whole.
-    let mut at_most = (at_most + LOST * all_cycles as f64).floor() as u64;
-    if at_most > found.cycles()
-        && let Some(better) = exact::best(candidates, room_bytes, its_price, found.cycles())
-    {
-        found = better.unwrap_or(found);
-        at_most = found.cycles();
-    }
-    found.widen(candidates, room_bytes);
-    (found.placement(), at_most.max(found.cycles()))
+    let at_most = (at_most + LOST * all_cycles as f64).floor() as u64;
+    Approximation { found, at_most, price: its_price }
 }
 
 /// What a range saves beyond the price of its room, in cycles a byte.

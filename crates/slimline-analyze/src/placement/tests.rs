@@ -127,8 +127,9 @@ proptest! {
             prop_assert!(placement.as_ref().is_none_or(|placement| placement.bytes() <= room));
         }
         // What stands where there are too many choices.
-        let whole = whole(&placements.candidates, room).saved().cycles;
-        prop_assert!(whole <= best);
+        let Approximation { found, at_most, .. } = approximation(&placements.candidates, room);
+        prop_assert!(found.bytes() <= room && found.cycles() <= most && most <= at_most);
+        prop_assert!(found.cycles() * 2 >= most, "{} of {}", found.cycles(), most);
     }
 }
 
@@ -191,14 +192,60 @@ fn two_whole_items_are_found() {
     assert_eq!(numbers, [1, 2]);
 }
 
-/// Hundreds of blocks of a thousand sizes, more than all choices of which could be kept.
-#[test]
-fn large_problems_have_an_answer() {
+/// Numbers below one, by chance.
+fn numbers() -> impl FnMut(u64) -> u64 {
     let mut random = 88_172_645_463_325_252_u64;
-    let mut next = |below: u64| {
+    move |below| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
-    };
+    }
+}
+
+/// The worst case above is rare, though a part is up to all of the room here: of a thousand problems one cycle in 90 is missed.
+#[test]
+fn the_approximation_is_near_what_is_possible() {
+    let mut next = numbers();
+    let (mut found, mut possible) = (0, 0);
+    for _ in 0..1000 {
+        let mut data: Vec<Candidate> = (0..3)
+            .map(|_| {
+                let parts: Vec<(u64, u64)> = (0..5).map(|part| (part * 10, next(100))).collect();
+                candidate(next(2) == 0, 50, &parts)
+            })
+            .collect();
+        let room = 10 + next(100);
+        possible += brute_force(&data, room);
+        data.sort_by_key(|data| Reverse(data.saved().cycles));
+        found += approximation(&data, room).found.cycles();
+    }
+    assert!(found * 100 >= possible * 98, "{found} of {possible}");
+}
+
+/// Blocks of uneven sizes that all save three cycles a byte: no choice is better than others but by the room that it fills, and
+/// none fills it.
+#[test]
+fn what_is_too_large_for_the_best_has_an_answer() {
+    let mut next = numbers();
+    let mut data: Vec<Candidate> = (0..60)
+        .map(|_| {
+            let bytes = 2 * (500_000 + next(1_000_000));
+            candidate(false, bytes, &[(0, 3 * bytes)])
+        })
+        .collect();
+    data.sort_by_key(|data| Reverse(data.saved().cycles));
+    let room = 20_000_001;
+    let Approximation { found, at_most, price } = approximation(&data, room);
+    assert!(exact::best(&data, room, price, found.cycles()).is_none());
+    assert_eq!(at_most, 3 * room);
+    let (placement, bound) = best(&data, room);
+    assert_eq!((placement.saved().cycles, bound), (found.cycles(), at_most));
+    assert!(placement.bytes() <= room && found.cycles() * 2 >= at_most, "{} of {at_most}", found.cycles());
+}
+
+/// Hundreds of blocks of a thousand sizes.
+#[test]
+fn the_best_of_large_problems_is_found() {
+    let mut next = numbers();
     let mut data: Vec<Candidate> = (0..400)
         .map(|_| {
             let parts: Vec<(u64, u64)> = (0..5).map(|part| (part * 10, next(100_000))).collect();
@@ -208,11 +255,8 @@ fn large_problems_have_an_answer() {
     data.sort_by_key(|data| Reverse(data.saved().cycles));
     let (found, at_most) = best(&data, 5_000_000);
     let saved = found.saved().cycles;
-    assert!(
-        found.bytes() <= 5_000_000 && saved <= at_most && saved as f64 > at_most as f64 * 0.999,
-        "{saved} {at_most}"
-    );
-    assert!(whole(&data, 5_000_000).saved().cycles <= saved);
+    assert!(found.bytes() <= 5_000_000 && saved == at_most, "{saved} {at_most}");
+    assert!(whole(&data, 5_000_000).saved().cycles < saved);
 }
 
 /// A variable of 500 bytes from 20 bytes behind a line's beginning: nine lines, and the room for 500 bytes is enough.

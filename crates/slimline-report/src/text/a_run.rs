@@ -67,7 +67,9 @@ fn origins_of(keys: impl Iterator<Item = (usize, Part)>) -> Origins {
         field: if key % 4 == 2 { field } else { 0 },
         function: functions[key % 4],
         line: lines[key % 4],
+        column: 0,
         called_at: 0,
+        called_at_column: 0,
         thread: key as u32 / 4,
         accesses: 1,
     };
