@@ -26,15 +26,15 @@ extern "C" fn __slimline_start() {
     thread::pause(false);
 }
 
-/// Writes a record of these words although the gate is closed, where anybody reads; where `may_be_written`, only if the calling code
-/// does not write it by itself.
+/// Writes a record of these words whether the gate is open or not, where anybody reads; unless the calling code writes it by itself, as
+/// `recorded` says ([`NOTED_ALWAYS`](slimline_trace::stream::ring::NOTED_ALWAYS) and those behind it).
 ///
 /// # Safety
 /// There are `count` words, which are a record.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __slimline_note(words: *const u64, count: usize, may_be_written: bool) {
+unsafe extern "C" fn __slimline_note(words: *const u64, count: usize, recorded: u32) {
     // SAFETY: promised by the caller, who has its cursor in its place at calls.
-    unsafe { thread::note(words, count, may_be_written) };
+    unsafe { thread::note(words, count, recorded) };
 }
 
 global_asm!(

@@ -9,6 +9,8 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 
+use slimline_trace::stream::ring::{CHUNK_BYTES, NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD, ROOM_BIT};
+
 use crate::entry::{cursor, set_cursor, thread_state};
 use crate::kernel::Signals;
 use crate::ring::Ring;
@@ -18,7 +20,7 @@ use crate::{kernel, process, scratch};
 /// Streams of a thread: its own, and those of handlers that interrupt each other. Deeper ones go untraced.
 const STREAMS: usize = 4;
 
-/// What a thread has; in its thread-local storage, zeros at first. Only looked at while signals are blocked.
+/// What a thread has; in its thread-local storage, zeros at first. Only looked at while signals are blocked, but by [`note`].
 #[repr(C)]
 pub(crate) struct ThreadState {
     streams: [Stream; STREAMS],
@@ -29,6 +31,8 @@ pub(crate) struct ThreadState {
     depth: Cell<usize>,
     /// Address of its own chunk that nobody reads; 0: none.
     scratch: Cell<usize>,
+    /// Bytes of notes that were lost since that was counted.
+    lost_bytes: Cell<usize>,
     /// 0: not known yet.
     tid: Cell<u32>,
     /// Whether its end will be told.
@@ -90,22 +94,40 @@ pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
     next
 }
 
-/// Writes a record although the gate is closed; where `may_be_written`, only if the thread's own cursor leads where nobody reads.
-/// Where it can't be written it is left out: nobody reads, or a handler runs that is too deep.
+/// Writes a record whether the gate is open or not, unless the calling code writes it by itself where it is read, as `recorded` says.
+/// Where nobody reads it is left out. So it is where no room is left or a handler runs that is too deep, which is counted.
 ///
 /// # Safety
 /// There are `count` words, a whole record, and called by instrumented code, so that the calling thread's cursor is in its place.
-pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, may_be_written: bool) {
+pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, recorded: u32) {
     let state = state();
-    if may_be_written && state.is_written() {
-        return;
+    let bytes = count * size_of::<u64>();
+    // Signals are not blocked: that would cost more than the allocation. Handlers that told of themselves write streams of their own, and
+    // leave this one as it is. One that nobody told of may write at the same place, or exchange the chunk: then `noted` finds another
+    // place, and all is done once more. What was written by then stands where no record goes on, or over one: as with all code that such a
+    // handler interrupts between its record and its cursor, the reader finds words that it does not understand.
+    loop {
+        if state.is_recorded(recorded) {
+            return;
+        }
+        let Some(at) = state.place_of_note() else {
+            if state.make_place_of_note(bytes) {
+                continue;
+            }
+            return;
+        };
+        for word in 0..count {
+            // SAFETY: promised by the caller; a record fits behind a place with room. Whoever has that chunk now, it stays mapped, nothing
+            // but records is in it, and who reads them trusts nothing. Volatile, so that it becomes no call of `memcpy`.
+            unsafe { (at as *mut u64).add(word).write_volatile(words.add(word).read()) };
+        }
+        if state.noted(at, at + bytes) {
+            break;
+        }
     }
-    let Some(at) = state.place_of_note() else { return };
-    for word in 0..count {
-        // SAFETY: promised by the caller; a record fits behind a place with room. Volatile, so that it becomes no call of `memcpy`.
-        unsafe { (at as *mut u64).add(word).write_volatile(words.add(word).read()) };
+    if recorded == NOTED_BEFORE_RECORD {
+        state.record_elsewhere();
     }
-    state.noted(at + count * size_of::<u64>());
 }
 
 /// The program wants nothing recorded, or that it is again; called by instrumented code, so that the calling thread's cursor
@@ -154,6 +176,7 @@ pub(crate) fn forget() {
     let state = state();
     state.streams.iter().for_each(Stream::forget);
     state.tid.set(0);
+    state.lost_bytes.set(0);
     for place in &state.interrupted {
         place.set(Interrupted { cursor: 0, ..place.get() });
     }
@@ -173,13 +196,8 @@ impl ThreadState {
             ring.header().untraced_chunks.fetch_add(1, Relaxed);
             return scratch::shared();
         }
-        if self.current.get() == STREAMS {
-            // Perhaps the handlers that were too deep have been left.
-            self.forget_left(Stack::now());
-            self.current.set(self.free_stream());
-        }
         loop {
-            let Some(stream) = self.streams.get(self.current.get()) else { return self.scratch(Some(ring)) };
+            let Some(stream) = self.stream() else { return self.scratch(Some(ring)) };
             if stream.is_aside() && process::is_paused() {
                 return self.scratch(None);
             }
@@ -213,6 +231,16 @@ impl ThreadState {
         }
     }
 
+    /// The one that is written; none where handlers are too deep.
+    fn stream(&self) -> Option<&Stream> {
+        if self.current.get() == STREAMS {
+            // Perhaps those have been left.
+            self.forget_left(Stack::now());
+            self.current.set(self.free_stream());
+        }
+        self.streams.get(self.current.get())
+    }
+
     fn take(&self, stream: &Stream, ring: Ring) -> Option<usize> {
         if self.tid.get() == 0 {
             self.tid.set(kernel::thread_id());
@@ -237,20 +265,34 @@ impl ThreadState {
         }
     }
 
-    /// Whether what the thread writes is read.
-    fn is_written(&self) -> bool {
-        let stream = self.streams.get(self.current.get());
-        stream.is_some_and(|stream| stream.has_chunk() && !stream.is_aside() && stream.bytes_up_to(cursor()).is_some())
+    /// Whether the calling code writes what is noted by itself, where it is read.
+    fn is_recorded(&self, recorded: u32) -> bool {
+        let stream = self.streams.get(self.current.get()).filter(|stream| stream.has_chunk() && !stream.is_aside());
+        stream.is_some_and(|stream| match recorded {
+            NOTED_AFTER_RECORD => stream.bytes_up_to(cursor()).is_some(),
+            // Without room it may come to be where nobody reads.
+            NOTED_BEFORE_RECORD => stream.has_room(cursor()),
+            _ => false,
+        })
     }
 
-    /// Where a note goes: where the thread writes if that is read, else into a chunk of its own.
+    /// Where a note goes: where the thread writes if that is read; else, as long as the gate is closed, into a chunk of its own.
     fn place_of_note(&self) -> Option<usize> {
         let stream = self.streams.get(self.current.get())?;
-        if let Some(at) = stream.place_of_note(cursor()) {
-            return Some(at);
+        if stream.is_aside() && !process::is_paused() {
+            return None;
         }
+        stream.place_of_note(cursor())
+    }
+
+    /// Takes a chunk for notes, or for all that the thread writes if the gate is open; whether there is one. If not, the note's bytes are lost.
+    fn make_place_of_note(&self, bytes: usize) -> bool {
         let signals = Signals::block();
-        let ring = process::ring().filter(|_| process::is_ours())?;
+        let Some(ring) = process::ring() else { return false };
+        let Some(stream) = self.stream().filter(|_| process::is_ours()) else {
+            self.lose_note(ring, bytes);
+            return false;
+        };
         loop {
             if stream.has_chunk() {
                 let is_aside = stream.is_aside();
@@ -267,20 +309,50 @@ impl ThreadState {
         }
         if ring.is_stopped() {
             process::close_gate();
-            return None;
+            return false;
         }
-        stream.lose();
-        let at = self.take(stream, ring)?;
-        stream.put_aside(at);
-        Some(at)
+        let is_paused = process::is_paused();
+        if is_paused {
+            stream.lose();
+        }
+        let Some(at) = self.take(stream, ring) else {
+            self.lose_note(ring, bytes);
+            return false;
+        };
+        if is_paused {
+            stream.put_aside(at);
+        } else {
+            set_cursor(at);
+        }
+        true
     }
 
-    /// Notes end there.
-    fn noted(&self, at: usize) {
-        match self.streams.get(self.current.get()) {
-            Some(stream) if stream.is_aside() => stream.put_aside(at),
-            Some(_) => set_cursor(at),
+    /// Counts what is noted nowhere by chunks, as that is counted which goes where nobody reads: the first byte of each.
+    fn lose_note(&self, ring: Ring, bytes: usize) {
+        let lost = self.lost_bytes.get();
+        if lost == 0 {
+            ring.header().untraced_chunks.fetch_add(1, Relaxed);
+        }
+        self.lost_bytes.set(if lost + bytes < CHUNK_BYTES { lost + bytes } else { 0 });
+    }
+
+    /// Notes end at `end`, and the last one begins at `at`; whether it is still there that one goes.
+    fn noted(&self, at: usize, end: usize) -> bool {
+        let is_there = self.place_of_note() == Some(at);
+        match self.streams.get(self.current.get()).filter(|_| is_there) {
+            Some(stream) if stream.is_aside() => stream.put_aside(end),
+            Some(_) => set_cursor(end),
             None => {}
+        }
+        is_there
+    }
+
+    /// What was noted is recorded next: that is to be where nobody reads, also if the gate is opened just now.
+    fn record_elsewhere(&self) {
+        let is_aside = self.streams.get(self.current.get()).is_some_and(Stream::is_aside);
+        if is_aside && cursor() & ROOM_BIT == 0 {
+            let _signals = Signals::block();
+            set_cursor(self.scratch(None));
         }
     }
 

@@ -13,8 +13,8 @@ pub enum Noted {
     Always,
     /// Where the gate is closed.
     IfClosed,
-    /// Where the gate is closed, and nobody reads what the thread writes.
-    IfLost,
+    /// Where the function that writes it finds that it is to be, which is given this number.
+    AsFound(u32),
 }
 
 /// A function that writes a record of some number of words.
@@ -29,7 +29,7 @@ impl<'m> Gate<'m> {
     /// void note(i64 word, …) {
     ///     if (gate & nobody_reads) return;                 and where it is open, if so asked
     ///     i64 words[] = { word, … };
-    ///     tell(words, count, only_if_lost);
+    ///     tell(words, count, number);                      0 where it is always to be written
     /// }
     /// ```
     pub fn add_note(
@@ -45,7 +45,7 @@ impl<'m> Gate<'m> {
         // SAFETY: everything is of this module and of the types that the functions ask for; the builder is ours.
         let function = unsafe {
             let void = (api.LLVMVoidTypeInContext)(module.context);
-            let mut taken = [module.pointer(), module.integer(64), module.integer(1)];
+            let mut taken = [module.pointer(), module.integer(64), module.integer(32)];
             let tell_type = (api.LLVMFunctionType)(void, taken.as_mut_ptr(), taken.len() as u32, 0);
             let known = (api.LLVMGetNamedFunction)(module.raw, tell.as_ptr());
             let told =
@@ -71,11 +71,11 @@ impl<'m> Gate<'m> {
             let is_read = (api.LLVMBuildICmp)(raw, INTEGER_EQUAL, unread, zero, c"".as_ptr());
             (api.LLVMBuildCondBr)(raw, is_read, asks, ends);
             (api.LLVMPositionBuilderAtEnd)(raw, asks);
-            if noted == Noted::Always {
-                (api.LLVMBuildBr)(raw, tells);
-            } else {
+            if noted == Noted::IfClosed {
                 let is_open = (api.LLVMBuildICmp)(raw, INTEGER_EQUAL, byte, zero, c"".as_ptr());
                 (api.LLVMBuildCondBr)(raw, is_open, ends, tells);
+            } else {
+                (api.LLVMBuildBr)(raw, tells);
             }
             (api.LLVMPositionBuilderAtEnd)(raw, tells);
             let place =
@@ -91,8 +91,11 @@ impl<'m> Gate<'m> {
                     (api.LLVMSetAlignment)(store, 8);
                 }
             }
-            let is_optional = module.constant(1, (noted == Noted::IfLost).into());
-            let mut arguments = [place, module.constant(64, words as u64), is_optional];
+            let number = match noted {
+                Noted::AsFound(number) => number,
+                Noted::Always | Noted::IfClosed => 0,
+            };
+            let mut arguments = [place, module.constant(64, words as u64), module.constant(32, number.into())];
             let count = arguments.len() as u32;
             (api.LLVMBuildCall2)(raw, tell_type, told, arguments.as_mut_ptr(), count, c"".as_ptr());
             (api.LLVMBuildBr)(raw, ends);

@@ -237,7 +237,6 @@ impl Module<'_> {
             versions.unasked = unasked;
         } else {
             versions.unasked = Some(Unasked::Values);
-
             // The traced ones are all that anybody asks for.
             versions.blocks = traced.iter().map(|block| [block.raw; 2]).collect();
         }

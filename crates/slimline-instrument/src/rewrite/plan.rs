@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use slimline_trace::stream::record::{MAX_RECORD_SITES, MAX_SEGMENT_WORDS};
+use slimline_trace::stream::ring::{NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD};
 use slimline_trace::stream::sites::{ModuleBuilder, Relative, Site, SiteKind};
 
 use super::Told;
@@ -124,7 +125,7 @@ impl<'m, 't> Planner<'m, 't> {
         if self.untraced.contains(&*name) {
             let blocks = function.blocks();
             self.names.is_version(function, &blocks);
-            self.note(&name, &blocks, Noted::Always);
+            self.note(&name, &blocks, [Noted::Always; 2]);
             return None;
         }
         let traced = self.traced.get(&*name).copied();
@@ -144,9 +145,11 @@ impl<'m, 't> Planner<'m, 't> {
         }
         let asks_gate = traced.is_none_or(|traced| traced.is_alone);
         if let Some(versions) = &versions {
-            self.note(&name, &versions.plain_blocks(self.module), Noted::Always);
+            self.note(&name, &versions.plain_blocks(self.module), [Noted::Always; 2]);
         }
-        self.note(&name, &blocks, if asks_gate { Noted::IfClosed } else { Noted::IfLost });
+        // Around a call, the record is before what is noted before, and behind what is noted behind.
+        let noted = [Noted::AsFound(NOTED_AFTER_RECORD), Noted::AsFound(NOTED_BEFORE_RECORD)];
+        self.note(&name, &blocks, if asks_gate { [Noted::IfClosed; 2] } else { noted });
         let ways = versions.as_ref().map(|versions| versions.ways(self.module)).unwrap_or_default();
         // What `-fno-optimize-sibling-calls` asks for.
         let keeps_frames = function.text_attribute("disable-tail-calls").is_some_and(|value| value == "true");
@@ -196,15 +199,15 @@ impl<'m, 't> Planner<'m, 't> {
         Some(Plan { function, entry, versions, steps: steps.all, asks_gate, is_in_memory })
     }
 
-    /// Notes what calls of allocators in these blocks do.
-    fn note(&mut self, function: &str, blocks: &[Block<'m>], noted: Noted) {
+    /// Notes what calls of allocators in these blocks do, before and after them.
+    fn note(&mut self, function: &str, blocks: &[Block<'m>], [noted_before, noted_after]: [Noted; 2]) {
         const KINDS: [SiteKind; 5] =
             [SiteKind::Allocate, SiteKind::AllocateZeroed, SiteKind::Resize, SiteKind::ResizeBegins, SiteKind::Free];
         for call in blocks.iter().flat_map(|block| block.instructions()).filter(|it| it.is_call()) {
             let Deed { mut before, after, .. } = Deed::of(call, &self.rules.attributes);
             before.retain(|touch| KINDS.contains(&touch.kind));
             let after = if after.iter().any(|touch| KINDS.contains(&touch.kind)) { after } else { Vec::new() };
-            for (touches, is_after) in [(before, false), (after, true)] {
+            for (touches, is_after, noted) in [(before, false, noted_before), (after, true, noted_after)] {
                 if !touches.is_empty() {
                     let sites: Vec<_> = touches.iter().map(|touch| self.site(function, call, touch)).collect();
                     let number = self.table.segment(sites);

@@ -75,9 +75,9 @@ __asm__(
     "lea -80(%rbp), %rsp; pop %rbx; pop %rbx; pop %r11; pop %r10; pop %r9; pop %r8; pop %rdi; pop %rsi; pop %rdx; pop %rcx;"
     "pop %rbp; ret; .size __slimline_next_chunk, . - __slimline_next_chunk");
 
-/* Of allocators, also where nothing else is recorded. */
-void __slimline_note(const uint64_t *words, size_t count, _Bool may_be_written) {
-    (void)may_be_written;
+/* Of allocators, also where nothing else is recorded. What callers record by themselves is always read. */
+void __slimline_note(const uint64_t *words, size_t count, uint32_t recorded) {
+    if (recorded) return;
     if (!((uintptr_t)__slimline_cursor & CHUNK)) __slimline_cursor = next_chunk(__slimline_cursor);
     for (size_t n = 0; n < count; n++) ((uint64_t *)__slimline_cursor)[n] = words[n];
     __slimline_cursor += 8 * count;

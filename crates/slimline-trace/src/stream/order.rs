@@ -60,7 +60,8 @@ impl Piece {
         }
         // Runs end at stamps.
         let mut split = Vec::with_capacity(self.visits.len());
-        let (mut since, mut last) = (began.max(after), began);
+        // The first one may be of a moment before the chunk was taken for its record.
+        let (mut since, mut last) = (began.max(after), 0);
         for visits in &self.visits {
             if !is_stamped(visits) {
                 split.push(*visits);

@@ -84,6 +84,12 @@ pub const CLOSED_WITHOUT_READER: u8 = 1;
 pub const CLOSED_BY_PROGRAM: u8 = 2;
 /// Of the gate: the reader wants it so, between two windows.
 pub const CLOSED_BY_READER: u8 = 4;
+/// To `__slimline_note`: nobody but it records what it is given.
+pub const NOTED_ALWAYS: u32 = 0;
+/// To `__slimline_note`: the calling code has just recorded the same, perhaps where nobody reads.
+pub const NOTED_AFTER_RECORD: u32 = 1;
+/// To `__slimline_note`: the calling code records the same next, if there is room.
+pub const NOTED_BEFORE_RECORD: u32 = 2;
 /// Size of a ring's file. Sparse.
 pub const FILE_BYTES: usize = SLOT_BYTES * (1 + SLOTS) + OVERFLOW_BYTES;
 /// The same in MiB, rounded up: for users.

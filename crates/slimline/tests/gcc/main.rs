@@ -3,6 +3,7 @@
 
 mod building;
 mod counted;
+mod noted;
 
 use std::ffi::OsStr;
 use std::fs;

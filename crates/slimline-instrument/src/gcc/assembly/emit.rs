@@ -249,12 +249,21 @@ impl Emitter {
 
     /// What others did may be seen from here on. Changes r10 and r11.
     pub(super) fn acquire(&mut self, name: &str) {
+        self.acquired(name, Self::gate, "slimline_acquired");
+    }
+
+    /// The same where an allocation is told next: also while nothing else is recorded, as another thread may have freed the block.
+    pub(super) fn acquire_block(&mut self, name: &str) {
+        self.acquired(name, Self::reader, "slimline_acquired_block");
+    }
+
+    fn acquired(&mut self, name: &str, ask: fn(&mut Self, Place), hook: &str) {
         let [place, end] = [(); 2].map(|()| self.new_label());
         let header = self.segment(Record { name, ..Record::of(SiteKind::Acquire) }, place);
-        self.gate(end);
+        ask(self, end);
         self.put(place);
         self.line(&format!("movabsq\t${header:#x}, %r11"));
-        self.line("call\tslimline_acquired");
+        self.line(&format!("call\t{hook}"));
         self.put(end);
     }
 

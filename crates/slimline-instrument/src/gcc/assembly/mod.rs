@@ -393,8 +393,7 @@ impl<'a> Unit<'a> {
         }
         self.emitter.allocating(asked, given);
         self.emitter.line(line.trim());
-        // Another thread may have freed what this one gets.
-        self.acquire(name);
+        self.emitter.acquire_block(name);
         self.emitter.allocated(kind, given, name);
     }
 
