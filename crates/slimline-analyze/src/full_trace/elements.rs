@@ -253,11 +253,7 @@ impl Elements {
         let within = within.before(distance);
         let there = |word: &&u64| within.contain(**word);
         if view.extent == 0 {
-            // Without a branch for each: mostly they are all there.
-            let (parts, _) = words.as_chunks::<16>();
-            let are_there = |part: &&[u64; 16]| part.iter().fold(true, |are, word| are & within.contain(*word));
-            let count = 16 * parts.iter().take_while(are_there).count();
-            return count + words[count..].iter().take_while(there).count();
+            return words.iter().take_while(there).count();
         }
         let element = &self.all[view.element as usize];
         let is_same = |word: &&u64| there(word) && element.leaf_at(view, word.wrapping_add(distance)) == leaf;

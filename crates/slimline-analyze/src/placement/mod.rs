@@ -178,7 +178,7 @@ pub fn placements(
     let mut candidates = Vec::new();
     let mut not_placeable = Saved::default();
     for found in by_part(origins, extents, saved, |sum, more| *sum += *more) {
-        match candidate(&found, origins) {
+        match candidate(&found, origins, machine.line_bytes().into()) {
             Some(candidate) if candidate.parts.is_empty() => {}
             Some(candidate) => candidates.push(candidate),
             None => not_placeable += found.parts.iter().map(|(_, saved)| *saved).sum::<Saved>(),
@@ -223,16 +223,18 @@ pub fn check_memory(machine: &Machine, memory: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
+/// What is saved is saved by lines, so room is given in whole ones.
+fn candidate(found: &Parts<Saved>, origins: &Origins, line_bytes: u64) -> Option<Candidate> {
     let data = &origins.data()[found.data as usize];
+    let beside = found.beside_bytes.map(|bytes| bytes / line_bytes * line_bytes);
     let (bytes, is_divisible) = match data.kind {
         // One at a time, as where it is resized, is as one.
         DataKind::Heap if data.peak_bytes > found.extent_bytes => (data.peak_bytes, false),
-        DataKind::Heap => (found.extent_bytes, true),
+        DataKind::Heap => (found.extent_bytes.next_multiple_of(line_bytes), true),
         DataKind::Variable if found.extent_bytes / MOST_SPREAD > found.parts.len() as u64 * found.part_bytes => {
             return None;
         }
-        DataKind::Variable => (found.extent_bytes.saturating_sub(found.beside_bytes.iter().sum()), true),
+        DataKind::Variable => (found.extent_bytes.saturating_sub(beside.iter().sum()), true),
         DataKind::Unattributed => return None,
     };
     // Without parts nothing says how large it is.
@@ -241,7 +243,7 @@ fn candidate(found: &Parts<Saved>, origins: &Origins) -> Option<Candidate> {
     }
     // What is overlaid may reach beyond.
     let end = |end: u64| if is_divisible { end.min(bytes) } else { end };
-    let before = found.beside_bytes[0];
+    let before = beside[0];
     let saving = found.parts.iter().filter(|(_, saved)| saved.cycles > 0);
     let parts = saving.map(|&(start, saved)| Range {
         start: start.saturating_sub(before),

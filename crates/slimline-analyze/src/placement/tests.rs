@@ -259,19 +259,32 @@ fn the_best_of_large_problems_is_found() {
     assert!(whole(&data, 5_000_000).saved().cycles < saved);
 }
 
-/// A variable of 500 bytes from 20 bytes behind a line's beginning: nine lines, and the room for 500 bytes is enough.
+/// Of a variable whose accessed bytes begin and end within lines nine lines are needed, however many pages its parts are of.
 #[test]
-fn variables_need_what_was_accessed_of_them() {
+fn variables_need_the_lines_that_were_accessed_of_them() {
     let saved = |n: u64| Saved { lines: 1, cycles: n };
     let parts: Vec<(u64, Saved)> = (0..9).map(|n| (n * 64, saved(n + 1))).collect();
     let mut found = Parts { data: 0, part_bytes: 64, extent_bytes: 9 * 64, beside_bytes: [20, 56], parts };
     let data = vec![Data { kind: DataKind::Variable, name: "items".to_owned(), ..Data::default() }];
     let origins = Origins::new(Vec::new(), data, Names::default(), Vec::new());
-    let items = super::candidate(&found, &origins).unwrap();
+    let items = super::candidate(&found, &origins, 64).unwrap();
     let ends: Vec<(u64, u64)> = items.parts.iter().map(|part| (part.start, part.end)).collect();
-    assert_eq!((items.bytes, ends[0], ends[1], ends[8]), (500, (0, 44), (44, 108), (492, 500)));
-    let (placed, _) = best(&[items.clone(), items], 1000);
-    assert_eq!((placed.saved().cycles, placed.bytes()), (90, 1000));
-    found.beside_bytes = [0; 2];
-    assert_eq!(super::candidate(&found, &origins).unwrap().bytes, 576);
+    assert_eq!((items.bytes, ends[0], ends[1], ends[8]), (576, (0, 64), (64, 128), (512, 576)));
+    // Eight lines of each save more than nine of one and seven of the other.
+    let (placed, _) = best(&[items.clone(), items], 1024);
+    assert_eq!((placed.saved().cycles, placed.bytes()), (44 + 44, 1024));
+    (found.part_bytes, found.extent_bytes, found.beside_bytes) = (4096, 4096, [1024 + 20, 4096 - 1024 - 520]);
+    found.parts = vec![(0, saved(9))];
+    let items = super::candidate(&found, &origins, 64).unwrap();
+    assert_eq!((items.bytes, items.parts[0].bytes()), (576, 576));
+}
+
+/// A block of 264 bytes has five lines, and so has its last part one.
+#[test]
+fn blocks_need_whole_lines() {
+    let parts = vec![(0, Saved { lines: 4, cycles: 4 }), (256, Saved { lines: 1, cycles: 1 })];
+    let found = Parts { data: 0, part_bytes: 256, extent_bytes: 264, beside_bytes: [0; 2], parts };
+    let data = vec![Data { kind: DataKind::Heap, blocks: 1, peak_bytes: 264, ..Data::default() }];
+    let block = super::candidate(&found, &Origins::new(Vec::new(), data, Names::default(), Vec::new()), 64).unwrap();
+    assert_eq!((block.bytes, block.parts[1].bytes()), (320, 64));
 }

@@ -28,8 +28,6 @@ use crate::pid_namespace::Numbers;
 
 /// Words that a chunk can hold, with what its last record writes beyond it.
 pub(super) const CHUNK_WORDS: usize = (CHUNK_BYTES + OVERFLOW_BYTES) / 8;
-/// Words that are copied before they are cleared: a page.
-const TOGETHER: usize = 512;
 
 /// A mapped ring.
 #[derive(Debug)]
@@ -251,14 +249,8 @@ impl RingFile {
     /// Copies a chunk from its word `from` on into `words` (cleared first), and makes its slot free, with zeros in it.
     pub(super) fn take(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
         let source = self.words(chunk_offset(chunk.slot), chunk.words.unwrap_or(CHUNK_WORDS));
-        let (taken, left) = source.split_at(from.min(source.len()));
-        clear(taken);
-        words.resize(left.len(), 0);
-        // What was just read is still at hand.
-        for (from, to) in left.chunks(TOGETHER).zip(words.chunks_mut(TOGETHER)) {
-            copy(from, to);
-            clear(from);
-        }
+        copy(source.get(from..).unwrap_or(&[]), words);
+        clear(source);
         self.word(Self::slot_offset(chunk.slot, offset_of!(Slot, began))).store(0, Ordering::Relaxed);
         let full = self.half(offset_of!(RingHeader, full));
         // The program can scribble here.
@@ -270,9 +262,7 @@ impl RingFile {
 
     /// Copies a chunk that its thread had when it ended.
     pub(super) fn peek(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
-        let source = self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]);
-        words.resize(source.len(), 0);
-        copy(source, words);
+        copy(self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]), words);
     }
 
     /// Copies what there is of a chunk that its thread goes on writing, from its end down: a thread is done with a record before it writes
@@ -308,10 +298,10 @@ impl RingFile {
     }
 }
 
-/// Makes `to` what `from` has, of as many words. In assembly, as compilers copy atomics word by word only: whatever the program writes
+/// Makes `to` what `from` has. In assembly, as compilers copy atomics word by word only: whatever the program writes
 /// meanwhile, what is read is some bytes.
-fn copy(from: &[AtomicU64], to: &mut [u64]) {
-    assert_eq!(from.len(), to.len());
+fn copy(from: &[AtomicU64], to: &mut Vec<u64>) {
+    to.resize(from.len(), 0);
     // SAFETY: both have this many words, and are apart: `to` is ours alone. The direction flag is clear, as everywhere.
     unsafe {
         asm!("rep movsq", inout("rcx") from.len() => _, inout("rsi") from.as_ptr() => _, inout("rdi") to.as_mut_ptr() => _,

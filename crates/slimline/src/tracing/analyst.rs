@@ -1,7 +1,7 @@
 //! Who analyzes a trace: on a thread of its own while a program runs, as finding the records of the next chunk and looking up
 //! whose the accesses of this one are take about as long.
 //!
-//! A few pieces, or sets of pieces that are to be put in order, may wait for it while it has another. Who hands on more waits too, and
+//! One piece, or one set of pieces that are to be put in order, may wait for it while it has another. Who hands on more waits too, and
 //! so, at last, does the program. Where it is to keep up with the program instead, more may wait, and of what is behind only blocks are
 //! followed and instructions counted ([`TraceAnalysis::pass_over`]).
 
@@ -17,9 +17,8 @@ use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
-/// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had. With fewer, one of the two
-/// threads waits for the other where chunks take unlike long.
-const MOST_WAITING: usize = 4;
+/// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had.
+const MOST_WAITING: usize = 1;
 /// The same where the analysis is to keep up: as many as are written while one is looked up. Of a process with several threads
 /// each is a set of up to 32 chunks and what was not read yet of each chunk that is written; the memory of the largest ones is kept.
 const MOST_BEHIND: usize = 8;
