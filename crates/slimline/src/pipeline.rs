@@ -17,7 +17,7 @@ use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
 use slimline_report::assemble;
 use slimline_report::simulation::AccessTrace;
 use slimline_report::view::{ProcessReport, Report};
-use slimline_trace::session::{Collector, Machine, ProcessSummary, Session, SessionInfo, Trigger};
+use slimline_trace::session::{Collector, Machine, Process, ProcessSummary, Session, SessionInfo, Trigger};
 use slimline_trace::stream::recording::is_recording;
 
 use crate::disk::{Disk, check_whole};
@@ -25,6 +25,9 @@ use crate::disk::{Disk, check_whole};
 /// What the samples of a session weigh together at most: 36 years of CPU time, and the events of as many. A sample's weight
 /// is added up in several places, but in none of them more than once or twice.
 const MOST_WEIGHT: u64 = 1 << 60;
+
+/// A process with what its samples and accesses are read from.
+type Loaded<'a> = (&'a ProcessSummary, Process);
 
 /// Parts that are decoded before they are asked for; each takes some 10 MB.
 const READ_AHEAD: usize = 2;
@@ -62,14 +65,10 @@ pub(crate) fn reports_per_process(directory: &Path) -> anyhow::Result<Vec<Proces
     processes.into_iter().map(report_of_one).collect()
 }
 
-/// What threads share in the session in `directory`, in lines of so many bytes. It is read twice.
-pub(crate) fn sharing(directory: &Path, line_bytes: u32) -> anyhow::Result<(Session, AccessTrace, SampledFindings)> {
-    let session = Session::open(directory)?;
+/// What threads share in a session, in lines of so many bytes. It is read twice.
+pub(crate) fn sharing(session: &Session, line_bytes: u32) -> anyhow::Result<(AccessTrace, SampledFindings)> {
     let info = session.info();
-    let mut processes = Vec::new();
-    for summary in &info.processes {
-        processes.push((summary, session.load(summary)?));
-    }
+    let processes = load(session, info)?;
     let mut lines = SampledLines::new(line_bytes);
     for (index, (_, process)) in processes.iter().enumerate() {
         for part in process.parts() {
@@ -79,14 +78,12 @@ pub(crate) fn sharing(directory: &Path, line_bytes: u32) -> anyhow::Result<(Sess
     let mut pass = lines.finish();
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
-    let ids: Vec<ProcessId> =
-        processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect();
+    let ids = add(&mut resolver, &processes);
     let mut weight = 0;
     for (index, (_, process)) in processes.iter().enumerate() {
         for part in process.parts() {
             let part = part?;
-            weight = add_weights(weight, &part.samples.weight)
-                .with_context(|| format!("{}: damaged: its samples weigh too much", directory.display()))?;
+            weight = weight_with(session, weight, &part.samples.weight)?;
             resolver.resolve(ids[index], (&part).into(), |batch| pass.update(index, batch));
         }
     }
@@ -101,22 +98,18 @@ pub(crate) fn sharing(directory: &Path, line_bytes: u32) -> anyhow::Result<(Sess
         missing.push(format!("{} samples have no time, so nobody knows their order", found.evidence.timeless));
     }
     let trace = AccessTrace {
-        file: directory.display().to_string(),
+        file: session.directory().display().to_string(),
         format: "session",
         command: info.command.clone(),
         threads: Some(found.evidence.threads),
         missing,
     };
-    Ok((session, trace, found))
+    Ok((trace, found))
 }
 
 /// Of the processes that `info` names, which is the session's or a part of it.
 fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
-    let processes = info
-        .processes
-        .iter()
-        .map(|summary| Ok((summary, session.load(summary)?)))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let processes = load(session, info)?;
     let store = FileStore::new(&Disk);
     let mut resolver = Resolver::new(&store);
     let mut quality = SampleQuality::default();
@@ -124,8 +117,7 @@ fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
     let trigger_costs = trigger_costs(&info.collector);
     let profile = DataProfile { trigger_costs, unit, ..DataProfile::default() };
     let mut pass = Pass::new(&profile);
-    let ids: Vec<ProcessId> =
-        processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect();
+    let ids = add(&mut resolver, &processes);
     thread::scope(|scope| {
         // Decoding is half of the work: it goes on while the part before is resolved.
         let (sender, parts) = mpsc::sync_channel(READ_AHEAD);
@@ -142,8 +134,7 @@ fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
         let mut weight = 0;
         for (index, part) in parts {
             let part = part?;
-            weight = add_weights(weight, &part.samples.weight)
-                .with_context(|| format!("{}: damaged: its samples weigh too much", session.directory().display()))?;
+            weight = weight_with(session, weight, &part.samples.weight)?;
             quality.update(&part.samples, &processes[index].1.stacks, unit);
             resolver.resolve(ids[index], (&part).into(), |batch| pass.push(batch));
         }
@@ -154,6 +145,21 @@ fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
     let findings = pass.finish(&resolution.tables);
     let advice = advise(&findings, &resolution.tables, &floors(&info.machine));
     Ok(assemble::report(info, &quality, &resolution, &findings, &advice))
+}
+
+/// The processes that `info` names.
+fn load<'a>(session: &Session, info: &'a SessionInfo) -> anyhow::Result<Vec<Loaded<'a>>> {
+    info.processes.iter().map(|summary| Ok((summary, session.load(summary)?))).collect()
+}
+
+fn add<'a>(resolver: &mut Resolver<'a>, processes: &'a [Loaded<'a>]) -> Vec<ProcessId> {
+    processes.iter().map(|(summary, process)| resolver.add_process(ProcessTables::new(summary, process))).collect()
+}
+
+/// The sum, of a session's samples.
+fn weight_with(session: &Session, sum: u64, weights: &[u64]) -> anyhow::Result<u64> {
+    add_weights(sum, weights)
+        .with_context(|| format!("{}: damaged: its samples weigh too much", session.directory().display()))
 }
 
 /// The sum, where all that is counted of samples can be added up without overflow.

@@ -43,6 +43,11 @@ pub const fn own_address(address: u64) -> u64 {
     address & ((1 << ADDRESS_BITS) - 1)
 }
 
+/// What tells the addresses of a process, by its number, from those of others: they differ from its own by these bits.
+pub const fn address_space(process: u32) -> u64 {
+    (process as u64) << ADDRESS_BITS
+}
+
 /// Makes accesses of records, in the order in which they come.
 #[derive(Debug, Default)]
 pub struct AttributedAccesses {
@@ -176,7 +181,7 @@ impl AttributedAccesses {
             }
         }
         let (live, allocations, elements) = blocks.of_process(batch.process);
-        let space = u64::from(batch.process) << ADDRESS_BITS;
+        let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
         let before = accesses.len();
         let mut keying = Keying { keys, thread, space, accesses, before, oversized };

@@ -34,10 +34,12 @@ pub(super) struct Said {
 
 /// What precedes the compiler's version.
 const VERSIONS: [&str; 3] = ["clang version ", "flang version ", "flang-new version "];
-/// Of flang's options those without a value that code generation needs, and those with one.
-const FOR_CODE: [&str; 1] = ["-pic-is-pie"];
+/// Those of flang's options that code generation needs.
+const FOR_CODE: [&str; 3] = ["-emit-obj", "-S", "-pic-is-pie"];
+/// How others of these begin.
 const BEGINNINGS_FOR_CODE: [&str; 6] =
     ["-O", "-mframe-pointer=", "-mcmodel=", "-mlarge-data-threshold=", "-ffunction-sections", "-fdata-sections"];
+/// Those whose value is the next argument.
 const FOR_CODE_WITH_VALUE: [&str; 8] =
     ["-triple", "-mrelocation-model", "-pic-level", "-target-cpu", "-tune-cpu", "-target-feature", "-mllvm", "-o"];
 
@@ -172,8 +174,7 @@ impl Job {
             if FOR_CODE_WITH_VALUE.iter().any(is) {
                 arguments.push(argument.clone());
                 arguments.extend(given.next().cloned());
-            } else if ["-emit-obj", "-S"].iter().chain(&FOR_CODE).any(is) || argument.to_str().is_some_and(is_for_code)
-            {
+            } else if FOR_CODE.iter().any(is) || argument.to_str().is_some_and(is_for_code) {
                 arguments.push(argument.clone());
             }
         }

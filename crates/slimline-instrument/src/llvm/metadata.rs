@@ -189,20 +189,21 @@ impl<'m> Metadata<'m> {
         if self.number() != SUBROUTINE_TYPE {
             return false;
         }
-        let api = self.module.api();
-        // The C API has no function that asks for it.
-        // SAFETY: a value; the text is ours to dispose of.
-        taken(api, unsafe { (api.LLVMPrintValueToString)(self.as_value()) }).contains("(cc: DW_CC_nocall,")
+        self.written().contains("(cc: DW_CC_nocall,")
     }
 
     /// Of an expression that says how a variable is found: the first of its bits that are found so, where it is of some only.
     pub fn fragment_offset_bits(self) -> u64 {
-        let api = self.module.api();
-        // As above.
-        // SAFETY: a value; the text is ours to dispose of.
-        let written = taken(api, unsafe { (api.LLVMPrintValueToString)(self.as_value()) });
+        let written = self.written();
         let offset = written.split_once("DW_OP_LLVM_fragment, ").and_then(|(_, rest)| rest.split(',').next());
         offset.and_then(|offset| offset.parse().ok()).unwrap_or(0)
+    }
+
+    /// As LLVM writes it, for what the C API has no function to ask for.
+    fn written(self) -> String {
+        let api = self.module.api();
+        // SAFETY: a value; the text is ours to dispose of.
+        taken(api, unsafe { (api.LLVMPrintValueToString)(self.as_value()) })
     }
 
     fn is_location(self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use super::{DIM, Limits, WIDTH};
 
@@ -67,11 +67,14 @@ impl<'a> Rows<'a> {
         let numbers_end = self.columns.iter().rposition(is_number).map_or(0, |last| last + 1);
         let end = |widths: &[usize]| indent + widths[..numbers_end].iter().map(|width| width + GAP).sum::<usize>();
         while !self.wide && end(&widths) > self.width + GAP {
-            let names =
-                widths.iter_mut().zip(&self.columns).filter(|(_, column)| matches!(column, Column::Shortened(..)));
+            let columns = widths[..numbers_end].iter_mut().zip(&self.columns);
+            let names = columns.filter(|(width, column)| match column {
+                Column::Shortened(name, _) => **width > LEAST_NAME.max(name.chars().count()),
+                Column::Text(_) | Column::Number(_) => false,
+            });
             match names.map(|(width, _)| width).max() {
-                Some(widest) if *widest > LEAST_NAME => *widest -= 1,
-                _ => break,
+                Some(widest) => *widest -= 1,
+                None => break,
             }
         }
         widths
@@ -86,12 +89,7 @@ impl<'a> Rows<'a> {
             Column::Text(name) | Column::Shortened(name, _) => Cell::new(name),
             Column::Number(name) => Cell::new(name).set_alignment(CellAlignment::Right),
         }));
-        for (column, (kind, width)) in table.column_iter_mut().zip(self.columns.iter().zip(&widths)) {
-            column.set_padding((0, GAP as u16));
-            if let (Column::Shortened(..), false) = (kind, self.wide) {
-                column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed((*width + GAP) as u16)));
-            }
-        }
+        table.column_iter_mut().for_each(|column| _ = column.set_padding((0, GAP as u16)));
         for row in &self.rows {
             table.add_row(row.iter().zip(self.columns.iter().zip(&widths)).map(
                 |(text, (column, width))| match column {
@@ -181,6 +179,11 @@ mod tests {
         let line = out.lines().last().unwrap();
         assert!(line.chars().count() == WIDTH && line.ends_with("  123,456,789"), "{line}");
         assert!(line.contains(&"b".repeat(30)), "only the widest is shortened: {line}");
+        // What stands behind the numbers is cut at the page's end, however wide it is.
+        let columns = [columns[0], columns[2], Column::Shortened("last", 80)];
+        let mut rows = Rows::on_page(&columns, Limits::default());
+        rows.push(vec!["a".repeat(60), "1".repeat(40), "c".repeat(80)]);
+        assert_eq!(rows.widths(2), [56, 40, 80]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use slimline_analyze::full_trace::attributed::{address_space, own_address};
 use slimline_analyze::origins::{Data, Names, Origin, Origins, Thread};
 use slimline_collect::{
     AddressFormat, DrmemtraceLosses, ThreadPart, TracedAccess, TracedKind, read_addresses, read_drmemtrace,
@@ -58,7 +59,7 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         let (process, thread) = keys.thread(&part);
         stretch.extend(part.accesses.iter().map(|(traced, instruction)| {
             let key = keys.of(thread, traced.kind, *instruction);
-            Access { address: in_process(traced.address, process), key, thread, ..access(traced) }
+            Access { address: own_address(traced.address) | address_space(process), key, thread, ..access(traced) }
         }));
         // As fine as an access, where times are told in microseconds.
         let time = |us: u64| us.saturating_sub(began).saturating_mul(1000);
@@ -74,11 +75,6 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         ..AccessTrace::default()
     };
     Ok(Accesses { trace, origins, ended: Ended(None) })
-}
-
-/// Addresses have 48 bits and are each process's own: what stands above them tells processes apart.
-fn in_process(address: u64, process: u32) -> u64 {
-    address & ((1 << 48) - 1) | u64::from(process) << 48
 }
 
 /// What is missing of such a trace, in words.

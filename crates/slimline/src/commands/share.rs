@@ -20,9 +20,11 @@ use crate::pipeline;
 /// one.
 pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
-    if !options.input.live && is_session(options.input.trace()) {
-        let place = ReportPlace::of(&options.input)?;
-        let (session, trace, sampled) = pipeline::sharing(options.input.trace(), machine.line_bytes())?;
+    let place = ReportPlace::of(&options.input)?;
+    if !options.input.live
+        && let Some(session) = session(options.input.trace())?
+    {
+        let (trace, sampled) = pipeline::sharing(&session, machine.line_bytes())?;
         let weight = session.info().collector.weight.noun();
         let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);
         return shown(options, place, &report).map(|()| 0);
@@ -55,9 +57,15 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
 /// Why a single pass lacks something.
 const LIVE: &str = "--live sees a run once, a trace is read twice";
 
-/// Whether it is a session of samples, or several, and no trace.
-fn is_session(path: &Path) -> bool {
-    path.is_dir() && !is_recording(path) && !matches!(Session::open(path), Err(SessionError::NotASession(_)))
+/// The session of samples, or several, that it is; none of what is a trace.
+fn session(path: &Path) -> anyhow::Result<Option<Session>> {
+    if !path.is_dir() || is_recording(path) {
+        return Ok(None);
+    }
+    match Session::open(path) {
+        Err(SessionError::NotASession(_)) => Ok(None),
+        opened => Ok(Some(opened?)),
+    }
 }
 
 fn shown(options: &cli::Share, place: ReportPlace, report: &SharingReport) -> anyhow::Result<()> {

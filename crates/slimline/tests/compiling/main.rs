@@ -3,9 +3,13 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+fn slimline() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_slimline"))
+}
+
 /// Runs the compiler in a directory, with another clang if one is named.
 fn compile(directory: &Path, clang: Option<&str>, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let mut command = slimline();
     command.current_dir(directory).args(arguments);
     match clang {
         Some(clang) => command.env("SLIMLINE_CLANG", clang),
@@ -75,12 +79,8 @@ fn other_compilers_are_refused() {
         alone.ends_with("needs no libLLVM.so and none lies beside it: is LLVM linked into it statically?"),
         "{alone}"
     );
-    let nothing = Command::new(env!("CARGO_BIN_EXE_slimline"))
-        .args(["cc", "-c", "a.c"])
-        .env_remove("SLIMLINE_CLANG")
-        .env("PATH", "/nowhere")
-        .output()
-        .unwrap();
+    let nothing =
+        slimline().args(["cc", "-c", "a.c"]).env_remove("SLIMLINE_CLANG").env("PATH", "/nowhere").output().unwrap();
     assert_eq!(line(&nothing), "slimline: no clang of version 19 to 22 in PATH; SLIMLINE_CLANG names one");
 }
 
@@ -117,7 +117,7 @@ fn allocators_of_the_project_are_known() {
     // How many blocks there are of each place, and how often they are loaded from.
     let blocks = || {
         assert!(compile().status.success());
-        let mut trace = Command::new(env!("CARGO_BIN_EXE_slimline"));
+        let mut trace = slimline();
         let output = trace
             .args(["trace", "--live", "--report", "-", "--format", "json", "--", "./arena"])
             .current_dir(&build)
@@ -139,7 +139,7 @@ fn allocators_of_the_project_are_known() {
     let file = place("slimline.toml");
     let wrong = line(&compile());
     assert!(wrong.starts_with(&format!("slimline: {}:2: unknown field `sise`", file.display())), "{wrong}");
-    let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let mut elsewhere = slimline();
     elsewhere.args(["c++", "-c", "../../arena.cpp"]).current_dir(&build).env("SLIMLINE_CONFIGURATION", "other.toml");
     assert_eq!(line(&elsewhere.output().unwrap()), "slimline: other.toml: No such file or directory (os error 2)");
     std::fs::write(build.join("slimline.toml"), told.replace("size = 2", "size = 7")).unwrap();
@@ -151,66 +151,19 @@ fn allocators_of_the_project_are_known() {
 
 #[test]
 fn flang_s_programs_are_traced() {
-    const SOURCE: &str = "\
-program shapes
-  implicit none
-  type particle
-    real(8) :: x, v
-  end type
-  type(particle) :: fixed(100)
-  real(8), allocatable :: grid(:,:)
-  integer :: i, j
-  allocate(grid(30, 20))
-  do i = 1, 100
-    fixed(i)%x = i
-    fixed(i)%v = 2 * i
-  end do
-  do j = 1, 20
-    do i = 1, 30
-      grid(i, j) = i * j
-    end do
-  end do
-  call move(fixed)
-  print '(f0.1,1x,f0.1)', fixed(3)%x, total(grid)
-  deallocate(grid)
-contains
-  subroutine move(p)
-    type(particle), intent(inout) :: p(100)
-    integer :: k
-    do k = 1, 100
-      p(k)%x = p(k)%x + p(k)%v
-    end do
-  end subroutine
-  real(8) function total(a)
-    real(8), intent(in) :: a(30, 20)
-    integer :: k, l
-    total = 0
-    do l = 1, 20
-      do k = 1, 30
-        total = total + a(k, l)
-      end do
-    end do
-  end function
-end program
-";
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("shapes.f90"), SOURCE).unwrap();
+    std::fs::write(directory.path().join("shapes.f90"), include_str!("../shapes.f90")).unwrap();
     for arguments in [&["flang", "-O1", "-c", "shapes.f90"][..], &["flang", "shapes.o", "-o", "shapes"]] {
         let output = compile(directory.path(), None, arguments);
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     }
     let program = directory.path().join("shapes");
     let alone = Command::new(&program).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&alone.stdout).trim(), "9.0 97650.0");
+    assert_eq!(String::from_utf8_lossy(&alone.stdout).trim(), "9.0 97650.0 50");
     let trace = directory.path().join("trace");
-    let mut traced = Command::new(env!("CARGO_BIN_EXE_slimline"));
-    let traced = traced.args(["trace", "-o"]).arg(&trace).arg("--").arg(&program).output().unwrap();
+    let traced = slimline().args(["trace", "-o"]).arg(&trace).arg("--").arg(&program).output().unwrap();
     assert_eq!(traced.stdout, alone.stdout);
-    let replay = Command::new(env!("CARGO_BIN_EXE_slimline"))
-        .args(["trace", "--format", "json", "--replay"])
-        .arg(&trace)
-        .output()
-        .unwrap();
+    let replay = slimline().args(["trace", "--format", "json", "--replay"]).arg(&trace).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&replay.stdout).unwrap();
     let loads_of = |rows: &str, name: &str| {
         let row = report[rows].as_array().unwrap().iter().find(|row| row["name"] == name);
@@ -219,23 +172,19 @@ end program
     assert_eq!((loads_of("functions", "total"), loads_of("variables", "a")), (600.into(), 600.into()));
     assert_eq!(loads_of("functions", "move"), 200);
     let [block] = &report["heap"].as_array().unwrap()[..] else { panic!("{report}") };
-    assert_eq!((&block["line"], &block["peak_bytes"], &block["loads"]), (&9.into(), &4800.into(), &600.into()));
+    assert_eq!((&block["line"], &block["peak_bytes"], &block["loads"]), (&15.into(), &4800.into(), &600.into()));
 }
 
 #[test]
 fn no_flang_is_told() {
-    let output = Command::new(env!("CARGO_BIN_EXE_slimline"))
-        .args(["flang", "-c", "a.f90"])
-        .env("SLIMLINE_FLANG", "gfortran")
-        .output()
-        .unwrap();
+    let output = slimline().args(["flang", "-c", "a.f90"]).env("SLIMLINE_FLANG", "gfortran").output().unwrap();
     let gfortran = line(&output);
     assert!(
         gfortran.starts_with("slimline: gfortran is ")
             && gfortran.ends_with("not flang of version 19 to 22; SLIMLINE_FLANG names another"),
         "{gfortran}"
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_slimline"))
+    let output = slimline()
         .args(["flang", "-c", "a.f90"])
         .env_remove("SLIMLINE_FLANG")
         .env("PATH", "/nowhere")

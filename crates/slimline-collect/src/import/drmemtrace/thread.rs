@@ -29,7 +29,7 @@ pub(super) struct ThreadFile {
     has_ended: bool,
     process: u64,
     thread: u64,
-    /// Of the part that was read last, and of the next one.
+    /// Process and thread of the part that was read last.
     of_part: (u64, u64),
     since_us: u64,
     until_us: Option<u64>,
@@ -90,17 +90,15 @@ impl ThreadFile {
                     }
                     self.since_us = time;
                 }
-                Entry::Thread(thread) | Entry::Process(thread) => {
-                    match entry {
-                        Entry::Thread(_) => self.thread = thread,
-                        _ => self.process = thread,
-                    }
-                    if !self.accesses.is_empty() && (self.process, self.thread) != self.of_part {
-                        return Ok(Some(self.since_us));
-                    }
-                    self.of_part = (self.process, self.thread);
-                }
+                Entry::Thread(thread) => self.thread = thread,
+                Entry::Process(process) => self.process = process,
                 other => self.take(other)?,
+            }
+            if self.of_part != (self.process, self.thread) {
+                if !self.accesses.is_empty() {
+                    return Ok(Some(self.since_us));
+                }
+                self.of_part = (self.process, self.thread);
             }
         }
         Ok(Some(self.since_us))
@@ -131,8 +129,9 @@ impl ThreadFile {
                 }
             }
             Entry::Unknown => self.losses.unknown += 1,
-            Entry::Header(_) | Entry::Footer | Entry::Other => {}
-            Entry::Thread(_) | Entry::Process(_) | Entry::Time(_) => {}
+            // What the last three say parts what is read, and was taken in before.
+            Entry::Header(_) | Entry::Footer | Entry::Other | Entry::Thread(_) | Entry::Process(_) | Entry::Time(_) => {
+            }
         }
         Ok(())
     }
