@@ -22,6 +22,8 @@ pub struct Histogram {
     pub part_bytes: u64,
     /// From the first byte to the last: of blocks the largest, of variables what was accessed.
     pub extent_bytes: u64,
+    /// Of the first part, what lies before the first byte.
+    pub before_bytes: u64,
     /// All parts together.
     pub total: Counts,
     /// Those that were accessed, by the offset of their first byte.
@@ -34,7 +36,7 @@ pub(crate) struct Parts<T> {
     pub(crate) data: u32,
     /// As in [`Histogram`].
     pub(crate) part_bytes: u64,
-    /// Likewise.
+    /// From the first byte to the last: of blocks the largest, of variables all parts that were accessed.
     pub(crate) extent_bytes: u64,
     /// Of variables: bytes of the first part before what was accessed, and of the last one behind it, where that is known.
     pub(crate) beside_bytes: [u64; 2],
@@ -109,15 +111,16 @@ pub(crate) fn by_part<T: Clone>(
     parts.into_iter().map(of_data).collect()
 }
 
-/// Of all data, most cycles first. They add up to what the machine did.
-pub fn histograms(outcome: &Outcome, origins: &Origins) -> Vec<Histogram> {
+/// Of all data, most cycles first. They add up to what the machine did. `extents` are those of keys, in their order.
+pub fn histograms(outcome: &Outcome, origins: &Origins, extents: &[Range<u64>]) -> Vec<Histogram> {
     let of_key = |key| Some(outcome.of_key(key)).filter(|counts| counts.accesses() > 0);
-    let mut found: Vec<Histogram> = by_part(origins, &[], of_key, Counts::add)
+    let mut found: Vec<Histogram> = by_part(origins, extents, of_key, Counts::add)
         .into_iter()
-        .map(|Parts { data, part_bytes, extent_bytes, parts, .. }| {
+        .map(|Parts { data, part_bytes, extent_bytes, beside_bytes: [before_bytes, behind], parts }| {
             let mut total = outcome.of_key(u32::MAX);
             parts.iter().for_each(|(_, counts)| total.add(counts));
-            Histogram { data, part_bytes, extent_bytes, total, parts }
+            let extent_bytes = extent_bytes.saturating_sub(before_bytes + behind);
+            Histogram { data, part_bytes, extent_bytes, before_bytes, total, parts }
         })
         .collect();
     found.sort_by_key(|found| Reverse(found.total.cycles));
@@ -159,14 +162,19 @@ mod tests {
     "#;
 
     /// What the accesses of these keys to these lines come to, of keys that stand for these parts of data.
-    fn histograms_of(parts: &[(u32, Part)], data: Vec<Data>, accesses: &[(u32, u64)]) -> Vec<Histogram> {
+    fn histograms_of(
+        parts: &[(u32, Part)],
+        data: Vec<Data>,
+        accesses: &[(u32, u64)],
+        extents: &[Range<u64>],
+    ) -> Vec<Histogram> {
         let mut simulation = Simulation::new(&Machine::parse(MACHINE).unwrap(), &Options::default()).unwrap();
         for &(key, line) in accesses {
             let kind = AccessKind::Load;
             simulation.take(&[Access { address: line * 64, key, bytes: 1, thread: 0, kind }]);
         }
         let keys = parts.iter().map(|&(data, part)| Origin { data, part, ..Origin::default() }).collect();
-        histograms(&simulation.finish(), &Origins::new(keys, data, Names::default(), Vec::new()))
+        histograms(&simulation.finish(), &Origins::new(keys, data, Names::default(), Vec::new()), extents)
     }
 
     fn loads_and_misses(found: &Histogram) -> Vec<(u64, u64, u64)> {
@@ -189,7 +197,7 @@ mod tests {
         ];
         // Each line but the second access to line 7 is missed.
         let accesses = [(0, 1), (2, 0), (1, 7), (1, 7), (3, 2), (4, 3), (4, 4), (5, 5), (6, 6)];
-        let found = histograms_of(&parts, data, &accesses);
+        let found = histograms_of(&parts, data, &accesses, &[]);
         let [first, second, third] = &found[..] else { panic!("{found:?}") };
         assert_eq!((first.data, first.part_bytes, first.extent_bytes), (1, 64, 128));
         // In process 3 it begins at 0x9040.
@@ -198,6 +206,19 @@ mod tests {
         assert_eq!(loads_and_misses(second), [(0, 2, 2), (128, 2, 1)]);
         assert_eq!((third.data, third.part_bytes, third.extent_bytes), (2, 0, 0));
         assert_eq!((loads_and_misses(third), third.total.loads), (vec![(0, 1, 1)], 1));
+    }
+
+    /// A variable from 0x1028 to 0x1098, whose parts begin at multiples of 64, and a block of 72 bytes.
+    #[test]
+    fn sizes_are_of_what_was_accessed_and_not_of_its_parts() {
+        let of = |start| Part { whose: Whose::Variable { process: 0 }, start, bytes: 64 };
+        let block = |start| Part { whose: Whose::Block, start, bytes: 64 };
+        let data = vec![Data::default(), Data { largest_block_bytes: 72, ..Data::default() }];
+        let parts = [(0, of(0x1000)), (0, of(0x1080)), (1, block(0)), (1, block(64))];
+        let extents = [0x1028..0x1030, 0x1080..0x1098, 0x9000..0x9040, 0x9040..0x9048];
+        let found = histograms_of(&parts, data, &[(0, 0), (1, 2), (1, 3), (2, 7), (3, 8)], &extents);
+        let sizes: Vec<_> = found.iter().map(|of| (of.data, of.before_bytes, of.extent_bytes)).collect();
+        assert_eq!(sizes, [(0, 0x28, 0x70), (1, 0, 72)]);
     }
 
     #[test]

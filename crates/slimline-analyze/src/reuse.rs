@@ -29,6 +29,7 @@ impl Reuse {
         let mut sum = KeyLocality { strides: strides(&keys, origins), ..KeyLocality::default() };
         for (_, key) in keys {
             sum.costs.add(&key.costs);
+            sum.homed += key.homed;
             sum.near += key.near;
             sum.histogram.merge(&key.histogram);
         }

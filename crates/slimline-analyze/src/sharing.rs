@@ -72,6 +72,8 @@ pub struct SharedVariable {
     pub way: Way,
     /// Part that these times are of what all accesses take, from 0 to 1.
     pub cost_share: f64,
+    /// What else threads share the bytes of on the same lines, each with so many lines, most first.
+    pub beside: Vec<(Member, u64)>,
     /// Keys of these accesses.
     pub keys: BTreeSet<u32>,
 }
@@ -164,6 +166,8 @@ struct TrueCounts {
     /// Accesses to bytes, and those of them that are of threads alike.
     accesses: u64,
     uniform: u64,
+    /// What is shared on the same lines, and on how many.
+    beside: BTreeMap<Member, u64>,
     keys: BTreeSet<u32>,
 }
 
@@ -219,10 +223,13 @@ pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> Sha
                 by_bytes.entry(bit).or_default().entry(part.thread).or_default().add(*uses);
             }
         }
-        for (member, bytes) in by_bytes {
-            let counts = shared.entry(member).or_default();
+        for (member, bytes) in &by_bytes {
+            let counts = shared.entry(*member).or_default();
             counts.lines += 1;
-            counts.add_bytes(&bytes);
+            counts.add_bytes(bytes);
+            for other in by_bytes.keys().filter(|other| *other != member) {
+                *counts.beside.entry(*other).or_default() += 1;
+            }
         }
         let sides: Vec<(&Part, &Uses, u64)> = bytes.parts_of(line, &bytes.sides).collect();
         if sides.is_empty() {
@@ -257,6 +264,7 @@ pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> Sha
         way: way(of.writers, &of.counts.code),
         cost_share: cost_share(missed_truly(&of)),
         keys: of.keys,
+        beside: most_first(of.beside),
         threads: ranked(of.counts.threads),
         code: ranked(of.counts.code),
         lines: of.lines,
@@ -278,12 +286,10 @@ pub fn findings(lines: &[SharedLine], line_bytes: u32, origins: &Origins) -> Sha
             cut: counts.cuts.into_iter().max_by_key(|(_, lines)| *lines).map(|(cut, _)| cut).unwrap_or_default(),
         }
     });
-    let mut in_turn: Vec<(Member, u64)> = in_turn.into_iter().collect();
-    in_turn.sort_by_key(|(_, accesses)| Reverse(*accesses));
     let mut found = SharingFindings {
         shared: shared.collect(),
         falsely: falsely.collect(),
-        in_turn: in_turn.into_iter().map(|(member, _)| member).collect(),
+        in_turn: most_first(in_turn).into_iter().map(|(member, _)| member).collect(),
         in_turn_lines,
     };
     found.shared.sort_by_key(|shared| Reverse(shared.uses().count()));
@@ -296,6 +302,12 @@ fn sum(uses: impl Iterator<Item = Uses>) -> Uses {
         sum.add(more);
         sum
     })
+}
+
+fn most_first(counts: BTreeMap<Member, u64>) -> Vec<(Member, u64)> {
+    let mut counts: Vec<(Member, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    counts
 }
 
 fn ranked(counts: BTreeMap<u32, Uses>) -> Vec<(u32, Uses)> {
@@ -478,6 +490,18 @@ mod tests {
         assert!(counter.is_uniform && found.falsely.is_empty());
         // All but the first time of each thread it was gone.
         assert_eq!(counter.uses().true_misses, 10);
+    }
+
+    #[test]
+    fn what_is_shared_on_one_line_tells_of_each_other() {
+        // Both fields on line 0, the second one on line 1 as well, and the total on line 2.
+        let both = |at, member| [(0, member, Modify, at), (1, member, Modify, at)];
+        let turn = [both(0, 0), both(8, 1), both(64, 1), both(128, 2)].concat();
+        let found = found(&times(5, &turn));
+        let beside: Vec<_> =
+            found.shared.iter().map(|shared| (shared.member, shared.lines, &shared.beside[..])).collect();
+        let (a, b) = ((0, 1), (0, 2));
+        assert_eq!(beside, [(b, 2, &[(a, 1)][..]), (a, 1, &[(b, 1)]), ((1, 0), 1, &[])]);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! `instrumented` runs programs whose code writes its own trace.
 //!
 //! The only crate that starts processes and reads shared memory. `unsafe` is in `ring`, `instrumented::ring` (shared memory), `cut_files`
-//! (a signal handler), `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
+//! (a signal handler), `move_pages` and `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
 mod allocators;
@@ -33,6 +33,8 @@ mod loaded_agent;
 mod machine;
 mod mapping_history;
 mod message;
+mod move_pages;
+mod page_homes;
 pub mod perf_event;
 mod perf_refusal;
 mod perf_rings;
@@ -79,6 +81,7 @@ pub use instrumented::{
     check_command, is_instrumented, site_section, trace,
 };
 pub use machine::describe as describe_machine;
+pub use page_homes::{NumaKernel, PageHomes};
 pub use program::preloaded;
 pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
 pub use slimline_trace::wire::AllocatorRole;

@@ -1,6 +1,7 @@
 //! What happened in each part of data, as `slimline histogram` shows it.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde::Serialize;
 use slimline_analyze::histogram::{half_is_in, histograms};
@@ -10,8 +11,9 @@ use slimline_simulate::simulation::{Counts, Outcome};
 use crate::full_trace::known;
 use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row};
 
-/// Version of the JSON. 1: the first.
-pub const HISTOGRAM_SCHEMA: u32 = 1;
+/// Version of the JSON. 1: the first. 2: `extent_bytes` of variables, and offsets, are from the first byte that was accessed to the
+/// last one, not from the beginning of its part; parts have `bytes`.
+pub const HISTOGRAM_SCHEMA: u32 = 2;
 
 /// Names that an error tells.
 const MOST_NAMES: usize = 12;
@@ -43,6 +45,9 @@ pub struct DataHistogram {
     pub share: f64,
     /// From its first byte to its last: of blocks the largest, of variables what was accessed.
     pub extent_bytes: u64,
+    /// Of the first part, what lies before the first byte.
+    #[serde(skip)]
+    before_bytes: u64,
     /// Bytes of a part; 0 where nothing is known of the data, which is one part then.
     pub part_bytes: u64,
     /// All parts.
@@ -59,8 +64,11 @@ pub struct DataHistogram {
 /// A part.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartRow {
-    /// Its first byte.
+    /// Its first byte, from the data's first one.
     pub offset: u64,
+    /// Bytes of the data in it: of the first part and the last one these may be fewer than of others; 0 where nothing is known of
+    /// the data.
+    pub bytes: u64,
     /// What happened there.
     #[serde(flatten)]
     pub counts: PartCounts,
@@ -89,7 +97,7 @@ impl PartCounts {
 impl DataHistogram {
     /// How many parts it has, accessed or not.
     pub(crate) fn part_count(&self) -> u64 {
-        self.extent_bytes.checked_div(self.part_bytes).map_or(1, |_| self.extent_bytes.div_ceil(self.part_bytes))
+        if self.part_bytes == 0 { 1 } else { (self.before_bytes + self.extent_bytes).div_ceil(self.part_bytes) }
     }
 
     /// The least share of the parts in which half of it is.
@@ -104,7 +112,8 @@ impl DataHistogram {
         let parts_of_each = parts.div_ceil(most as u64);
         let mut columns = vec![0; parts.div_ceil(parts_of_each) as usize];
         for part in &self.parts {
-            let number = part.offset.checked_div(self.part_bytes).unwrap_or(0).min(parts - 1);
+            let from_first = self.before_bytes + part.offset;
+            let number = from_first.checked_div(self.part_bytes).unwrap_or(0).min(parts - 1);
             columns[(number / parts_of_each) as usize] += of(&part.counts);
         }
         columns
@@ -112,8 +121,13 @@ impl DataHistogram {
 }
 
 impl HistogramReport {
-    /// The report of this machine over one trace. Where `only` names any, data of these names alone.
-    pub fn new(trace: AccessTrace, outcome: &Outcome, origins: &Origins, only: &[String]) -> Self {
+    /// The report of this machine over one trace, whose keys reach over these extents. Where `only` names any, data of these names alone.
+    pub fn new(
+        trace: AccessTrace,
+        outcome: &Outcome,
+        (origins, extents): (&Origins, &[Range<u64>]),
+        only: &[String],
+    ) -> Self {
         let machine = outcome.machine();
         let path = machine.path(false);
         let cycles = outcome.total().cycles.max(1) as f64;
@@ -123,14 +137,21 @@ impl HistogramReport {
             cycles: counts.cycles,
             misses: path.iter().map(|&cache| counts.misses[cache].total()).collect(),
         };
-        let data = histograms(outcome, origins).into_iter().map(|found| {
+        let data = histograms(outcome, origins, extents).into_iter().map(|found| {
             let data = &origins.data()[found.data as usize];
-            let parts = found.parts.iter().map(|(offset, of)| PartRow { offset: *offset, counts: counts(of) });
+            let within = found.before_bytes..found.before_bytes + found.extent_bytes;
+            let parts = found.parts.iter().map(|(start, of)| {
+                let first = within.start.max(*start);
+                let end = within.end.min(start + found.part_bytes);
+                let (offset, bytes) = (first - within.start, end.saturating_sub(first));
+                PartRow { offset, bytes, counts: counts(of) }
+            });
             let mut row = DataHistogram {
                 name: known(&data.name),
                 data: data_row(data),
                 share: found.total.cycles as f64 / cycles,
                 extent_bytes: found.extent_bytes,
+                before_bytes: found.before_bytes,
                 part_bytes: found.part_bytes,
                 total: counts(&found.total),
                 half_of_accesses_in: None,
@@ -183,8 +204,8 @@ impl HistogramReport {
         out.push('\n');
         for row in &self.data {
             let [name, place] = [row.name.clone(), row.place()].map(|text| csv_cell(&text.unwrap_or_default()));
-            for PartRow { offset, counts: PartCounts { loads, stores, cycles, misses } } in &row.parts {
-                let (kind, bytes) = (row.data.kind, row.part_bytes);
+            for PartRow { offset, bytes, counts: PartCounts { loads, stores, cycles, misses } } in &row.parts {
+                let kind = row.data.kind;
                 let _ = write!(out, "{name},{kind},{place},{offset},{bytes},{loads},{stores},{cycles}");
                 for misses in misses {
                     let _ = write!(out, ",{misses}");

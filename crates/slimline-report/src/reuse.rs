@@ -4,9 +4,11 @@ use serde::Serialize;
 use slimline_analyze::nests::{Change, NestWalk};
 use slimline_analyze::origins::Origins;
 use slimline_analyze::reuse::{DataReuse, LinePair, Reuse, ReuseFindings, main_cause};
-use slimline_simulate::locality::{Cause, Costs, LocalityFindings};
+use slimline_simulate::locality::{Cause, Costs, HomesOf, LocalityFindings};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::reuse::{EstimatedMisses, Histogram, MissRatios};
+
+use slimline_trace::stream::pages::HomesInfo;
 
 use crate::full_trace::known;
 use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line};
@@ -29,12 +31,29 @@ pub struct ReuseReport {
     pub line_bytes: u32,
     /// Lines that were accessed; an estimate where lines were sampled.
     pub lines: u64,
+    /// Where homes of pages come from; none where lines were sampled.
+    pub homes: Option<HomesRow>,
     /// Share of all lines whose distances were taken; none where all were.
     pub sampled: Option<f64>,
     /// Of all accesses.
     pub total: ReuseRow,
     /// By data, most cycles first.
     pub data: Vec<DataReuseRow>,
+}
+
+/// Where homes of pages come from.
+#[derive(Clone, Debug, Serialize)]
+pub struct HomesRow {
+    /// `kernel`: it was asked while the program ran, for pages and for where threads ran. `first_touch`: simulated. `one_memory`:
+    /// the machine has one.
+    pub from: &'static str,
+    /// Whether cycles, and what is waited for, are of what the kernel told: all nodes are memories of the machine. None where
+    /// it told nothing.
+    pub in_cycles: Option<bool>,
+    /// Accesses of which it is not known where their page, or their thread, was: they are not in the ratio.
+    pub untold_accesses: u64,
+    /// What came of asking.
+    pub asked: Option<HomesInfo>,
 }
 
 /// Reuse of a group of data.
@@ -114,7 +133,8 @@ pub struct ReuseRow {
 pub struct SimulatedReuse {
     /// Mean.
     pub cycles_per_access: f64,
-    /// Share of accesses to pages of the memory near to the core; none where there is one memory.
+    /// Share of accesses to pages of the memory near to the thread, of those of which that is known; none where there is one
+    /// memory.
     pub numa_hit_ratio: Option<f64>,
     /// What most of the waiting is for: `first_use`, `thrashing`, `capacity`, `coherence`, `remote`; none where there is
     /// little.
@@ -211,16 +231,25 @@ fn each(sum: u64, count: u64) -> f64 {
 impl ReuseReport {
     /// Of all lines' distances.
     pub fn exact(trace: AccessTrace, found: &LocalityFindings, sums: &ReuseFindings, origins: &Origins) -> Self {
-        let machine = &found.machine;
+        let (machine, homes) = (&found.machine, found.homes);
+        let all = &sums.total.locality;
+        let (from, in_cycles) = match homes {
+            HomesOf::Kernel { has_costs } => ("kernel", Some(has_costs)),
+            HomesOf::FirstTouch => ("first_touch", None),
+            HomesOf::OneMemory => ("one_memory", None),
+        };
+        let asked = trace.homes.clone();
+        let homes_row = HomesRow { from, in_cycles, untold_accesses: all.costs.count - all.homed, asked };
         Self {
             schema: REUSE_SCHEMA,
             trace,
             machine: machine.name.clone(),
             line_bytes: machine.line_bytes(),
             lines: found.lines,
+            homes: Some(homes_row),
             sampled: None,
-            total: exact_row(&sums.total, machine),
-            data: sums.data.iter().map(|data| data_reuse(data, machine, origins)).collect(),
+            total: exact_row(&sums.total, (machine, homes)),
+            data: sums.data.iter().map(|data| data_reuse(data, (machine, homes), origins)).collect(),
         }
     }
 
@@ -260,7 +289,7 @@ impl ReuseReport {
     }
 }
 
-fn data_reuse(data: &DataReuse, machine: &Machine, origins: &Origins) -> DataReuseRow {
+fn data_reuse(data: &DataReuse, machine: (&Machine, HomesOf), origins: &Origins) -> DataReuseRow {
     let of = &origins.data()[data.data as usize];
     DataReuseRow {
         name: known(&of.name),
@@ -315,7 +344,7 @@ fn pair_row(pair: &LinePair, origins: &Origins) -> PairRow {
     }
 }
 
-fn exact_row(reuse: &Reuse, machine: &Machine) -> ReuseRow {
+fn exact_row(reuse: &Reuse, (machine, homes): (&Machine, HomesOf)) -> ReuseRow {
     let locality = &reuse.locality;
     let Costs { count, reuses, distances, cycles, waited } = locality.costs;
     let total = locality.strides.total();
@@ -328,7 +357,8 @@ fn exact_row(reuse: &Reuse, machine: &Machine) -> ReuseRow {
         average_distance: (reuses > 0).then(|| each(distances, reuses)),
         simulated: Some(SimulatedReuse {
             cycles_per_access: each(cycles, count),
-            numa_hit_ratio: (machine.memories.len() > 1).then(|| each(locality.near, count)),
+            numa_hit_ratio: (homes != HomesOf::OneMemory && locality.homed > 0)
+                .then(|| each(locality.near, locality.homed)),
             cause: reuse.cause.map(cause_name),
             waited: Waited { first_use, thrashing, capacity, coherence, remote },
             strides: strides.map(|s| StrideRow { bytes: s.bytes, share: each(s.count, total) }).collect(),
@@ -406,6 +436,7 @@ impl ReuseReport {
             machine: machine.name.clone(),
             line_bytes: machine.line_bytes(),
             lines: total.histogram.first().round() as u64,
+            homes: None,
             sampled: Some(share),
             total: sampled_row(total, machine),
             data: data.collect(),

@@ -11,8 +11,8 @@ use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line}
 use crate::view::Interval;
 
 /// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
-/// 3: `cost_share`, `way`; of sessions `sampled`.
-pub const SHARING_SCHEMA: u32 = 3;
+/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`.
+pub const SHARING_SCHEMA: u32 = 4;
 
 /// Everything `slimline share` shows, and its JSON. Rows: most accesses first.
 #[derive(Clone, Debug, Serialize)]
@@ -170,8 +170,20 @@ pub struct SharedRow {
     pub writers: u64,
     /// Lines of memory that it is in.
     pub lines: u64,
+    /// What else is truly shared on the same lines: whoever takes a line for one takes the others along.
+    pub beside: Vec<BesideRow>,
     /// What to do, in words.
     pub fix: String,
+}
+
+/// What is truly shared beside something else.
+#[derive(Clone, Debug, Serialize)]
+pub struct BesideRow {
+    /// What it is.
+    #[serde(flatten)]
+    pub name: NameRow,
+    /// Lines that both are in.
+    pub lines: u64,
 }
 
 /// False sharing.
@@ -386,6 +398,11 @@ fn shared_row(shared: &SharedVariable, costs: Costs, origins: &Origins) -> Share
         sampled: costs.sampled,
         writers: shared.writers,
         lines: shared.lines,
+        beside: shared
+            .beside
+            .iter()
+            .map(|&(member, lines)| BesideRow { name: name_row(member, origins), lines })
+            .collect(),
     }
 }
 

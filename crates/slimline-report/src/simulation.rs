@@ -5,6 +5,7 @@ use slimline_analyze::origins::{By, Data, DataKind, Origins};
 use slimline_analyze::simulated::{offenders, rows};
 use slimline_simulate::machine::Holds;
 use slimline_simulate::simulation::{Counts, Events, Misses, Options, Outcome};
+use slimline_trace::stream::pages::HomesInfo;
 
 use crate::full_trace::{Position, known};
 
@@ -35,6 +36,9 @@ pub struct AccessTrace {
     pub threads: Option<u64>,
     /// What is missing, in words; empty where nothing is.
     pub missing: Vec<String>,
+    /// What came of asking the kernel where pages are; none where nobody asked.
+    #[serde(skip)]
+    pub homes: Option<HomesInfo>,
 }
 
 /// What one machine did.

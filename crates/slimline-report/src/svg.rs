@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use crate::histogram::{DataHistogram, HistogramReport};
-use crate::text::number::{bytes, count, percent};
+use crate::text::number::{bytes, count, percent, plural};
 use crate::text::simulation::data_name;
 
 /// All in pixels.
@@ -78,7 +78,7 @@ fn chart(out: &mut impl Write, row: &DataHistogram, top: usize) -> fmt::Result {
     let middle = above + TEXT_HEIGHT - 6;
     let at_end = "text-anchor=\"end\"";
     text(out, MARGIN, middle, "", "0")?;
-    text(out, WIDTH - MARGIN, middle, at_end, &bytes(row.extent_bytes))?;
+    text(out, WIDTH - MARGIN, middle, at_end, &plural(row.extent_bytes, "byte"))?;
     let highest = format!("highest: {} accesses, {} misses", count(highest), count(most_misses));
     text(out, WIDTH / 2, middle, "text-anchor=\"middle\"", &highest)
 }

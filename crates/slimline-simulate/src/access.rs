@@ -54,10 +54,29 @@ impl AccessKind {
 pub trait Consumer {
     /// Takes in what comes next, in its order.
     fn take(&mut self, accesses: &[Access]);
+
+    /// Takes in where pages and threads are from now on. Once this was called, with nothing even, who needs to know takes
+    /// nothing else for granted. Most don't.
+    fn locate(&mut self, _: &Located<'_>) {}
+}
+
+/// On which NUMA nodes, by their numbers, pages and threads are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Located<'a> {
+    /// All nodes of the machine, the first time; nothing afterwards.
+    pub nodes: &'a [u32],
+    /// Addresses of pages (of [`SMALL_PAGE_BYTES`](crate::machine::SMALL_PAGE_BYTES)), and their nodes.
+    pub pages: &'a [(u64, u32)],
+    /// A thread, by [`Access::thread`], and its node.
+    pub thread: Option<(u32, u32)>,
 }
 
 impl<C: Consumer> Consumer for Vec<C> {
     fn take(&mut self, accesses: &[Access]) {
         self.iter_mut().for_each(|consumer| consumer.take(accesses));
+    }
+
+    fn locate(&mut self, located: &Located<'_>) {
+        self.iter_mut().for_each(|consumer| consumer.locate(located));
     }
 }

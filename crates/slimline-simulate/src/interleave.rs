@@ -18,7 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::access::{Access, Consumer};
+use crate::access::{Access, Consumer, Located};
 
 /// Stretches that last longer than so many times the usual are of threads that waited.
 pub const MOST_TIMES: u64 = 16;
@@ -75,6 +75,11 @@ impl<'a> Interleaver<'a> {
             batch: Vec::new(),
             usual: USUAL,
         }
+    }
+
+    /// Hands on where pages and threads are. What was taken in before and is not handed on yet is taken to be there, too.
+    pub fn locate(&mut self, located: &Located<'_>) {
+        self.consumer.locate(located);
     }
 
     /// Takes in a stretch of a stream, which begins no earlier than those before, and leaves `accesses` empty.

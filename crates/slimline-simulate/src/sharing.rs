@@ -366,7 +366,7 @@ impl Consumer for SharedLines {
             let &Access { key, thread, kind, .. } = access;
             for (line, offset, bytes) in parts(access, self.line_shift) {
                 let address = (line << self.line_shift) + u64::from(offset);
-                let cost = self.simulation.cost(&Access { address, bytes, ..*access });
+                let cost = self.simulation.cost(&Access { address, bytes, ..*access }, None);
                 if let Some(finding) = &mut self.live
                     && let Some(owner) = finding.is_shared_now(line, thread, kind.stores())
                 {

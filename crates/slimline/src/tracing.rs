@@ -10,7 +10,7 @@ use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
-use slimline_collect::{Event, Process, ProcessEnd, TraceOutcome, TraceSink};
+use slimline_collect::{Event, PageHomes, Process, ProcessEnd, TraceOutcome, TraceSink};
 use slimline_report::full_trace::{TraceReport, TracedProcess, TracedRun};
 use slimline_trace::escape::shell_word;
 use slimline_trace::session::End;
@@ -205,33 +205,70 @@ pub(crate) struct Recorder {
     writer: RecordingWriter,
     program: Arc<Program>,
     hook_tables: HookTables,
+    /// Where the machine has several NUMA nodes.
+    homes: Option<PageHomes>,
 }
 
 impl Recorder {
     pub(crate) fn new(writer: RecordingWriter) -> Self {
-        Self { writer, program: Arc::default(), hook_tables: HookTables::default() }
+        Self::asking(writer, PageHomes::of_this_machine())
+    }
+
+    /// The same, asking for homes of pages.
+    pub(crate) fn asking(mut writer: RecordingWriter, homes: Option<PageHomes>) -> Self {
+        if homes.is_some() {
+            writer.tell_pages();
+        }
+        Self { writer, program: Arc::default(), hook_tables: HookTables::default(), homes }
+    }
+
+    /// Asks where the pages are of chunks that were written, and writes that down.
+    fn ask_for_homes(&mut self) -> io::Result<()> {
+        let Some(homes) = &mut self.homes else { return Ok(()) };
+        for pages in self.writer.take_pages() {
+            if let Some(told) = homes.ask(&pages) {
+                self.writer.homes(&told)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes what is left of a run that ended so. What was written, and why not all was.
     pub(crate) fn finish(mut self, outcome: &TraceOutcome) -> (RecordedTotals, io::Result<()>) {
         self.writer.ended(outcome.end, outcome.windows);
-        self.writer.finish(outcome.stopped_early.is_none())
+        let asked = self.writer.write_waiting().and_then(|()| self.ask_for_homes());
+        if let Some(homes) = &self.homes {
+            self.writer.asked_for_homes(homes.told());
+        }
+        let (totals, written) = self.writer.finish(outcome.stopped_early.is_none() && asked.is_ok());
+        (totals, written.and(asked))
     }
 }
 
 impl TraceSink for Recorder {
     fn take(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
-            Event::Begin(process) => self.writer.begin(info_of(process)),
+            Event::Begin(process) => {
+                if let Some(homes) = &mut self.homes {
+                    homes.begin(&process);
+                }
+                self.writer.begin(info_of(process))
+            }
             Event::Object { process, path, section } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
                 let section = self.hook_tables.with_hooks(&path, section).unwrap_or_default();
                 let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }
-            Event::Chunk(chunk) | Event::Part(chunk) => self.writer.chunk(&self.program, chunk),
+            Event::Chunk(chunk) | Event::Part(chunk) => {
+                self.writer.chunk(&self.program, chunk)?;
+                self.ask_for_homes()
+            }
             Event::PutInOrder { .. } => Ok(()),
-            Event::End(end) => self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end)),
+            Event::End(end) => {
+                self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end))?;
+                self.ask_for_homes()
+            }
         }
     }
 
@@ -313,7 +350,7 @@ pub(crate) fn add_object(program: &mut Arc<Program>, path: &str, section: Result
 }
 
 fn info_of(process: Process) -> ProcessInfo {
-    let Process { number, pid, parent_pid, program, started_ns } = process;
+    let Process { number, pid, parent_pid, program, started_ns, is_here: _ } = process;
     ProcessInfo { number, pid, parent_pid, program, started_ns, ..ProcessInfo::default() }
 }
 

@@ -1,4 +1,4 @@
-//! What advice must say of data that several threads use at once: that sharing is not judged.
+//! What advice must say of data that several threads use at once: that sharing is not judged here, and what judges it.
 
 use slimline_attribute::tables::Language;
 
@@ -25,7 +25,7 @@ fn modified(subject: &Subject<'_>) -> Option<String> {
     let share = modified.share().filter(|&share| share >= LEAST_MODIFIED && modified.are >= LEAST_MODIFIED_SAMPLES)?;
     Some(format!(
         "In {} of its samples ({}) another core had written the line (HitM): threads share lines of it. What that costs \
-         is not judged here.",
+         is not judged here, but by `slimline share`.",
         percent(share),
         modified.are
     ))
@@ -72,7 +72,7 @@ fn caution(subject: &Subject<'_>, sharing: &Sharing) -> String {
     let lines = match sharing.evidence() {
         Evidence::Shared => format!(
             "{} of {} cache lines looked at had stores of one thread and accesses of another. What that costs is not \
-             judged here",
+             judged here, but by `slimline share`",
             sharing.shared, sharing.lines
         ),
         Evidence::Apart => format!(
@@ -80,7 +80,7 @@ fn caution(subject: &Subject<'_>, sharing: &Sharing) -> String {
             sharing.met_again
         ),
         Evidence::Unknown => "whether on the same cache lines, the samples do not tell, and what that would cost is \
-                              not judged here"
+                              not judged here, but by `slimline share`"
             .to_owned(),
     };
     let apart = match (sharing.evidence(), subject.language()) {

@@ -188,6 +188,14 @@ impl AttributedAccesses {
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 
+    /// The number of a thread in accesses.
+    pub fn thread(&mut self, process: u32, tid: u32) -> u32 {
+        *self.threads.entry((process, tid)).or_insert_with(|| {
+            self.thread_ids.push(Thread { process, tid });
+            self.thread_ids.len() as u32 - 1
+        })
+    }
+
     /// The number of the batch's thread.
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
         self.plans.make_room(program, &self.blocks);
@@ -199,11 +207,7 @@ impl AttributedAccesses {
         if let Some(parts) = &mut self.parts {
             parts.make_room(program);
         }
-        let &TraceBatch { process, tid, .. } = batch;
-        let thread = *self.threads.entry((process, tid)).or_insert_with(|| {
-            self.thread_ids.push(Thread { process, tid });
-            self.thread_ids.len() as u32 - 1
-        });
+        let thread = self.thread(batch.process, batch.tid);
         self.keys.columns.make_room(program.segments().len());
         self.keys.accessed.make_room(thread, program.site_count());
         thread

@@ -55,7 +55,8 @@ fn counters_of_two_threads_are_not_called_well() {
     assert_eq!(
         found.why,
         "2 threads use it at once, and all store to it: 0 (thread 0), 1 (thread 1); 1 of 1 cache lines looked at had \
-         stores of one thread and accesses of another. What that costs is not judged here. Where different threads \
+         stores of one thread and accesses of another. What that costs is not judged here, but by \
+         `slimline share`. Where different threads \
          store to different fields, these belong on cache lines of their own (alignas(64)). Of the layout alone: All \
          of it (16 B) fits a core's own caches, apart from lines that threads take from each other."
     );

@@ -59,6 +59,8 @@ pub struct Process {
     pub program: String,
     /// When tracing began (`CLOCK_MONOTONIC`).
     pub started_ns: u64,
+    /// Its number is ours: the kernel can be asked about it.
+    pub is_here: bool,
 }
 
 /// What was not traced of a process, and what tracing did to it.

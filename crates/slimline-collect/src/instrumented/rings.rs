@@ -237,6 +237,7 @@ impl Rings {
             parent_pid: numbers.parent_pid,
             program,
             started_ns: running.started_ns,
+            is_here: numbers.origin == Origin::Here,
         };
         self.processes += 1;
         self.known.insert(name);
@@ -264,7 +265,8 @@ impl Rings {
         let number = self.processes;
         self.processes += 1;
         self.known.insert(name);
-        let process = Process { number, pid, parent_pid: 0, program: String::new(), started_ns: monotonic_ns() };
+        let process =
+            Process { number, pid, parent_pid: 0, program: String::new(), started_ns: monotonic_ns(), is_here: false };
         sink.take(Event::Begin(process))?;
         let losses = ProcessLosses::default();
         sink.take(Event::End(ProcessEnd { process: number, losses, failure: Some(why), is_alive: false }))

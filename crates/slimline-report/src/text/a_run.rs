@@ -31,6 +31,7 @@ pub(super) fn trace() -> AccessTrace {
         command: vec!["./filter".to_owned(), "9".to_owned()],
         threads: Some(3),
         missing: vec!["3 blocks were freed whose allocation was not traced".to_owned()],
+        homes: None,
     }
 }
 

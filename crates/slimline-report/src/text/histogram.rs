@@ -43,11 +43,12 @@ fn data(out: &mut impl Write, report: &HistogramReport, row: &DataHistogram) -> 
     let name = data_name(row.name.as_deref(), &row.data);
     write!(out, "  {STRONG}{name}{STRONG:#}: {} of cycles", percent(row.share))?;
     if row.part_count() == 1 {
-        return writeln!(out, ", {}, {}", plural(row.total.loads, "load"), plural(row.total.stores, "store"));
+        let size = if row.part_bytes == 0 { String::new() } else { format!("; {}", whole_bytes(row.extent_bytes)) };
+        return writeln!(out, "{size}, {}, {}", plural(row.total.loads, "load"), plural(row.total.stores, "store"));
     }
     let overlaid =
         if row.data.blocks > 1 { format!(", {} blocks overlaid", count(row.data.blocks)) } else { String::new() };
-    writeln!(out, "; {} in parts of {}{overlaid}", bytes(row.extent_bytes), bytes(row.part_bytes))?;
+    writeln!(out, "; {} in parts of {}{overlaid}", whole_bytes(row.extent_bytes), bytes(row.part_bytes))?;
     line(out, row, "loads", |counts| counts.loads)?;
     line(out, row, "stores", |counts| counts.stores)?;
     for (cache, name) in report.caches.iter().enumerate() {
@@ -66,6 +67,11 @@ fn line(out: &mut impl Write, row: &DataHistogram, label: &str, of: impl Fn(&Par
     writeln!(out, "{}", line.trim_end())
 }
 
+/// A size as it is, and what that is about where it is large.
+fn whole_bytes(size: u64) -> String {
+    if size < 1024 { bytes(size) } else { format!("{} ({})", plural(size, "byte"), bytes(size)) }
+}
+
 /// A blank where nothing happened, and never one where something did.
 fn bar(count: u64, most: u64) -> char {
     if count == 0 {
@@ -77,6 +83,7 @@ fn bar(count: u64, most: u64) -> char {
 #[cfg(test)]
 mod tests {
     use slimline_simulate::access::Consumer as _;
+    use slimline_simulate::extents::Extents;
     use slimline_simulate::simulation::{Options, Simulation};
 
     use super::super::a_run;
@@ -92,10 +99,15 @@ mod tests {
     #[test]
     fn a_small_report() {
         let machine = a_run::machine();
-        let mut simulation = Simulation::new(&machine, &Options::default()).unwrap();
-        simulation.take(&a_run::in_parts(a_run::accesses()));
         let origins = a_run::origins_in_parts();
-        let report = HistogramReport::new(a_run::trace(), &simulation.finish(), &origins, &[]);
+        let of = |only: &[String]| {
+            let mut simulation = Simulation::new(&machine, &Options::default()).unwrap();
+            let mut extents = Extents::handing_on(&mut simulation);
+            extents.take(&a_run::in_parts(a_run::accesses()));
+            let extents = extents.finish();
+            HistogramReport::new(a_run::trace(), &simulation.finish(), (&origins, &extents), only)
+        };
+        let report = of(&[]);
         let mut out = String::new();
         histogram(&mut out, &report, 2).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
@@ -103,11 +115,7 @@ mod tests {
         let mut picture = String::new();
         crate::svg::svg(&mut picture, &report, 2).unwrap();
         insta::assert_snapshot!("svg", picture);
-        let only = |name: &str| {
-            let mut simulation = Simulation::new(&machine, &Options::default()).unwrap();
-            simulation.take(&a_run::in_parts(a_run::accesses()));
-            HistogramReport::new(a_run::trace(), &simulation.finish(), &origins, &[name.to_owned()]).data.len()
-        };
+        let only = |name: &str| of(&[name.to_owned()]).data.len();
         assert_eq!(["CDF", "filter.c:12", "double", "ilter.c:12", "none"].map(only), [1, 1, 1, 0, 0]);
     }
 }

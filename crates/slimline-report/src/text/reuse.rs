@@ -9,7 +9,7 @@ use super::number::{bytes, count, percent, plural};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, fold};
-use crate::reuse::{DataReuseRow, MissRatio, PairRow, ReuseReport, ReuseRow, WalkRow};
+use crate::reuse::{DataReuseRow, HomesRow, MissRatio, PairRow, ReuseReport, ReuseRow, WalkRow};
 
 /// Columns of a name.
 const NAME_COLUMNS: usize = 30;
@@ -39,6 +39,9 @@ pub fn reuse(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Re
             percent(share)
         )?;
     }
+    if let Some(homes) = &report.homes {
+        fold(out, &homes_in_words(homes, report.total.count), 0, 2)?;
+    }
     curve(out, &report.total)?;
     if !report.data.is_empty() {
         data(out, report, most)?;
@@ -47,6 +50,46 @@ pub fn reuse(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Re
         variable(out, row, most)?;
     }
     Ok(())
+}
+
+/// Where homes of pages come from.
+fn homes_in_words(homes: &HomesRow, accesses: u64) -> String {
+    let Some(asked) = homes.asked.as_ref().filter(|_| homes.from == "kernel") else {
+        return match homes.from {
+            "one_memory" => "One memory is near to all cores: which node pages and threads are on does not matter".to_owned(),
+            _ => "Homes of pages are simulated: each is near to the core that touches it first (the kernel told of none: \
+                  slimline trace asks it where there are several nodes)"
+                .to_owned(),
+        };
+    };
+    let nodes: Vec<String> = asked.nodes.iter().map(u32::to_string).collect();
+    let mut text = format!(
+        "Homes of {} are as the kernel told them while the program ran, and so is where threads ran: nodes {}",
+        plural(asked.pages, "page"),
+        nodes.join(", ")
+    );
+    if asked.moves > 0 {
+        text += &format!("; {} to another node was seen", plural(asked.moves, "move"));
+    }
+    let why = [
+        (asked.not_present, "without memory when asked for"),
+        (asked.ended, "of processes that had ended by then"),
+        (asked.refused, "that it may not tell us of"),
+    ];
+    let why: Vec<String> =
+        why.iter().filter(|(pages, _)| *pages > 0).map(|(pages, why)| format!("{} {why}", count(*pages))).collect();
+    if !why.is_empty() {
+        text += &format!("; not told of {}: {}", plural(asked.untold(), "page"), why.join(", "));
+    }
+    if homes.untold_accesses > 0 {
+        let share = homes.untold_accesses as f64 / accesses.max(1) as f64;
+        text += &format!("; so {} of the accesses are not counted as near or far", percent(share));
+    }
+    if homes.in_cycles == Some(false) {
+        text += "; cycles are as if pages were near to the core that touches them first, as the machine's memories are not these \
+                 nodes (--machine host, or a file with memories node0, node1 …)";
+    }
+    text
 }
 
 /// Sizes at which fewer miss than at half of it.
@@ -232,11 +275,14 @@ fn place(file: Option<&str>, line: Option<u32>, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use slimline_analyze::reuse::findings;
-    use slimline_simulate::access::Consumer as _;
+    use slimline_simulate::access::{Consumer as _, Located};
     use slimline_simulate::locality::Locality;
+    use slimline_simulate::machine::Machine;
+    use slimline_trace::stream::pages::HomesInfo;
 
     use super::super::a_run;
     use super::*;
+    use crate::simulation::AccessTrace;
 
     #[test]
     fn a_small_report() {
@@ -249,5 +295,44 @@ mod tests {
         reuse(&mut out, &report, 3).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
         insta::assert_snapshot!(report.csv());
+    }
+
+    /// Of a kernel's answers: which of the two machines' numbers they are, and of how much there are none.
+    #[test]
+    fn whose_homes_they_are() {
+        let told = |asked: Option<HomesInfo>, machine: Machine| {
+            let mut locality = Locality::new(&machine).unwrap();
+            let nodes: Vec<u32> = asked.iter().flat_map(|asked| asked.nodes.clone()).collect();
+            if asked.is_some() {
+                locality.locate(&Located { nodes: &nodes, ..Located::default() });
+                let pages: Vec<(u64, u32)> = (0x100..0x301).map(|page| (page << 12, 1)).collect();
+                for thread in [(0, 1), (1, 0)] {
+                    locality.locate(&Located { pages: &pages, thread: Some(thread), ..Located::default() });
+                }
+            }
+            locality.take(&a_run::accesses());
+            let (found, origins) = (locality.finish().unwrap(), a_run::origins());
+            let report = ReuseReport::exact(
+                AccessTrace { homes: asked, ..a_run::trace() },
+                &found,
+                &findings(&found, &origins),
+                &origins,
+            );
+            (homes_in_words(report.homes.as_ref().unwrap(), report.total.count), report)
+        };
+        let asked = HomesInfo { nodes: vec![0, 1], pages: 513, moves: 1, ended: 2, refused: 3, ..HomesInfo::default() };
+        let (text, report) = told(Some(asked.clone()), a_run::machine());
+        insta::assert_snapshot!(text);
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!((&json["homes"]["from"], &json["homes"]["in_cycles"]), (&"kernel".into(), &true.into()));
+        assert_eq!(json["homes"]["asked"]["moves"], 1);
+        let (text, _) = told(Some(HomesInfo { nodes: vec![0, 4], ..asked }), a_run::machine());
+        assert!(text.contains("cycles are as if pages were near"), "{text}");
+        let (text, report) = told(None, a_run::machine());
+        assert!(text.starts_with("Homes of pages are simulated"), "{text}");
+        assert_eq!(report.homes.unwrap().untold_accesses, 0);
+        let (text, report) = told(None, Machine::named("dinero-i5").unwrap());
+        assert!(text.starts_with("One memory is near to all cores"), "{text}");
+        assert_eq!(report.total.simulated.unwrap().numa_hit_ratio, None);
     }
 }

@@ -9,7 +9,9 @@ use super::number::{count, percent, plural, plural_of, range};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, fold};
-use crate::sharing::{FalseRow, MemberRow, NameRow, SampledRun, SampledShares, SharedRow, SharingReport, UsesRow};
+use crate::sharing::{
+    BesideRow, FalseRow, MemberRow, NameRow, SampledRun, SampledShares, SharedRow, SharingReport, UsesRow,
+};
 
 /// Threads, and lines of code, that are named.
 const MOST_NAMED: usize = 4;
@@ -165,7 +167,22 @@ fn truly(out: &mut impl Write, row: &SharedRow, weight: &str) -> fmt::Result {
     writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES, row.sampled.is_some()))?;
     costs(out, row.cost_share, row.sampled.as_ref(), weight)?;
     threads(out, &row.member, OF_THE_SAME_BYTES, false)?;
+    if !row.beside.is_empty() {
+        fold(out, &beside(&row.beside), 2, 4)?;
+    }
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
+}
+
+/// What is in the way beside.
+fn beside(rows: &[BesideRow]) -> String {
+    let named = |row: &BesideRow| format!("{} ({})", name(&row.name), plural(row.lines, "line"));
+    let names: Vec<String> = rows.iter().take(MOST_NAMED).map(named).collect();
+    let others = if rows.len() > MOST_NAMED { ", …" } else { "" };
+    format!(
+        "on the same line is what threads share, too: {}{others}; who takes the line for one takes the other along, so put \
+         them on lines apart",
+        names.join(", ")
+    )
 }
 
 /// Who does what, and where.
@@ -216,6 +233,37 @@ mod tests {
         let mut lines = finder.finish(&machine, 3).unwrap();
         lines.take(&accesses);
         lines
+    }
+
+    #[test]
+    fn two_on_one_line_name_each_other() {
+        let (machine, origins) = (a_run::machine(), a_run::origins());
+        let add = |thread, what, address| Access {
+            address,
+            key: thread * 4 + what,
+            bytes: 8,
+            thread,
+            kind: AccessKind::Modify,
+        };
+        let turn = [add(1, 2, 0x100), add(2, 2, 0x100), add(1, 1, 0x108), add(2, 1, 0x108)].repeat(9);
+        let mut finder = LineFinder::new(machine.line_bytes());
+        finder.take(&turn);
+        let mut lines = finder.finish(&machine, 3).unwrap();
+        lines.take(&turn);
+        let found = findings(&lines.lines(), lines.line_bytes(), &origins);
+        let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0), &found, &origins);
+        let mut out = String::new();
+        sharing(&mut out, &report, 3).unwrap();
+        let said = a_run::unstyled(&out);
+        for name in ["CDF, filter.c:12", "counts: worker.done"] {
+            let line = format!("on the same line is what threads share, too: {name} (1 line);");
+            assert!(said.contains(&line), "{said}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(
+            (&json["shared"][0]["beside"][0]["lines"], json["shared"].as_array().unwrap().len()),
+            (&1.into(), 2)
+        );
     }
 
     #[test]

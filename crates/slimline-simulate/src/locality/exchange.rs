@@ -72,7 +72,7 @@ pub fn cycles(machine: &Machine, streams: &[Stream], times: Times, order: Order)
                     .wrapping_add(moved(stream.outer_bytes, outer));
                 let Stream { bytes, kind, .. } = *stream;
                 let access = Access { address, key: key as u32, bytes, thread: 0, kind };
-                *sum += simulation.cost(&access).cycles;
+                *sum += simulation.cost(&access, None).cycles;
             }
         };
         match order {

@@ -2,15 +2,17 @@
 //!
 //! An access that touches several lines counts once for each.
 
+mod asked;
 pub mod exchange;
 mod strides;
 mod walks;
 
 use rustc_hash::FxHashMap;
 
+use self::asked::Asked;
 pub use self::strides::{Stride, Strides};
 pub use self::walks::{Walk, Walks};
-use crate::access::{Access, AccessKind, Consumer, TOGETHER};
+use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
 use crate::machine::{Machine, MachineError};
 use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
 use crate::simulation::{Homes, Options, Simulation};
@@ -66,7 +68,9 @@ impl Costs {
 pub struct KeyLocality {
     /// Sums.
     pub costs: Costs,
-    /// Accesses to pages that live in the memory near to their core.
+    /// Accesses of which it is known where their page lives, and where their thread was: all where that is simulated.
+    pub homed: u64,
+    /// Those of them to pages that live in the memory near to their core.
     pub near: u64,
     /// Its distances.
     pub histogram: Histogram,
@@ -84,6 +88,7 @@ impl Default for KeyLocality {
     fn default() -> Self {
         Self {
             costs: Costs::default(),
+            homed: 0,
             near: 0,
             histogram: Histogram::coarse(),
             strides: Strides::default(),
@@ -100,6 +105,8 @@ pub struct Locality {
     simulation: Simulation,
     distances: ReuseDistances,
     homes: Homes,
+    /// What a kernel told; none where nobody asked.
+    asked: Option<Asked>,
     first_level_lines: u64,
     line_shift: u32,
     keys: Vec<KeyLocality>,
@@ -132,6 +139,7 @@ impl Locality {
         Ok(Self {
             distances: ReuseDistances::new(CoreSets::of_machine(machine)?),
             homes: Homes::new(machine),
+            asked: None,
             first_level_lines: first.unwrap_or(0),
             line_shift: machine.line_bytes().trailing_zeros(),
             simulation,
@@ -180,7 +188,9 @@ impl Locality {
         let first = access.address.max(line << self.line_shift);
         let last = (access.address + u64::from(access.bytes.max(1) - 1)).min(((line + 1) << self.line_shift) - 1);
         let part = Access { address: first, bytes: (last - first + 1) as u32, ..*access };
-        let cost = self.simulation.cost(&part);
+        let nodes = self.asked.as_ref().and_then(|asked| asked.nodes(thread, first));
+        let memories = nodes.and_then(|nodes| self.asked.as_ref()?.memories(nodes));
+        let cost = self.simulation.cost(&part, memories);
         let cause = match reuse {
             _ if cost.is_from_afar => Cause::Remote,
             _ if cost.true_sharing + cost.false_sharing > 0 => Cause::Coherence,
@@ -199,7 +209,12 @@ impl Locality {
             }
             None => of_key.histogram.add_first(1.0),
         }
-        of_key.near += u64::from(self.homes.is_near(core as usize, first));
+        let is_near = match (&self.asked, nodes) {
+            (Some(_), nodes) => nodes.map(|(home, node)| home == node),
+            (None, _) => Some(self.homes.is_near(core as usize, first)),
+        };
+        of_key.homed += u64::from(is_near.is_some());
+        of_key.near += u64::from(is_near == Some(true));
         of_key.costs.add(&costs);
         Ok(())
     }
@@ -209,11 +224,17 @@ impl Locality {
     /// # Errors
     /// There were too many lines.
     pub fn finish(self) -> Result<LocalityFindings, TooManyLines> {
+        let homes = match (&self.asked, self.simulation.machine().memories.len()) {
+            (Some(asked), _) => HomesOf::Kernel { has_costs: asked.has_memories() },
+            (None, 1) => HomesOf::OneMemory,
+            (None, _) => HomesOf::FirstTouch,
+        };
         let Self { simulation, keys, pairs, failed, distances, .. } = self;
         match failed {
             Some(error) => Err(error),
             None => Ok(LocalityFindings {
                 machine: simulation.machine().clone(),
+                homes,
                 lines: distances.lines().into(),
                 keys,
                 pairs: pairs.into_iter().map(|((before, key), costs)| Pair { before, key, costs }).collect(),
@@ -234,6 +255,26 @@ impl Consumer for Locality {
             }
         }
     }
+
+    fn locate(&mut self, located: &Located<'_>) {
+        let machine = self.simulation.machine();
+        self.asked.get_or_insert_with(|| Asked::new(machine)).take(located);
+    }
+}
+
+/// Where homes of pages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomesOf {
+    /// A kernel told, of most.
+    Kernel {
+        /// Cycles are of them, too: all nodes are memories of the machine (`node0`, `node1` …). Else cycles, and what is waited
+        /// for, are as by first touch.
+        has_costs: bool,
+    },
+    /// Pages live where they are touched first, in the simulation.
+    FirstTouch,
+    /// The machine has one memory.
+    OneMemory,
 }
 
 /// What was found.
@@ -241,6 +282,8 @@ impl Consumer for Locality {
 pub struct LocalityFindings {
     /// The machine.
     pub machine: Machine,
+    /// Where homes of pages come from.
+    pub homes: HomesOf,
     /// Lines that were accessed.
     pub lines: u64,
     /// By key.
@@ -320,5 +363,44 @@ mod tests {
         assert_eq!(found.lines, 2, "lines of code are none");
         // A modification is a load, then a store that hits.
         assert_eq!(found.keys[0].costs, costs(4, 2, 2, 2 * 102 + 2 * 4, [196, 0, 0, 0, 0]));
+    }
+
+    /// The kernel says otherwise than first touch would have it: page 0 is on the second node, where thread 1 is, and thread 2,
+    /// which is simulated on the first core.
+    #[test]
+    fn homes_that_are_told_are_taken_and_what_is_not_told_is_not_counted() {
+        let load = |thread, key, address| Access { address, key, bytes: 8, thread, kind: AccessKind::Load };
+        let run = |machine: &str, pages: &[(u64, u32)]| {
+            let mut locality = Locality::new(&Machine::parse(machine).unwrap()).unwrap();
+            locality.locate(&Located { pages, nodes: &[0, 1], ..Located::default() });
+            for thread in [(0, 0), (1, 1), (2, 1)] {
+                locality.locate(&Located { thread: Some(thread), ..Located::default() });
+            }
+            // Each line once: all of memory. Of page 2 and thread 3 nothing is told.
+            locality.take(&[load(0, 0, 0), load(1, 1, 64), load(2, 2, 128), load(0, 3, 4096), load(0, 4, 8192)]);
+            locality.take(&[load(3, 5, 192)]);
+            locality.finish().unwrap()
+        };
+        let pages = [(0, 1), (4096, 0)];
+        let found = run(MACHINE, &pages);
+        let counts: Vec<_> = found.keys.iter().map(|key| (key.homed, key.near)).collect();
+        assert_eq!(counts, [(1, 0), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0)]);
+        let cycles: Vec<u64> = found.keys.iter().map(|key| key.costs.cycles).collect();
+        // The last two as if simulated: page 2 is touched first by core 0, page 0 by core 1.
+        assert_eq!(cycles, [300, 100, 100, 100, 100, 100]);
+        assert_eq!(found.keys[0].costs.waited, [0, 0, 0, 0, 298]);
+        assert_eq!(found.homes, HomesOf::Kernel { has_costs: true });
+        // Of a machine whose memories are no such nodes the ratio is the same, and cycles are simulated.
+        let other = run(&MACHINE.replace("\"node1\"", "\"far\""), &pages);
+        assert_eq!(other.homes, HomesOf::Kernel { has_costs: false });
+        let counts: Vec<_> = other.keys.iter().map(|key| (key.homed, key.near)).collect();
+        assert_eq!(counts, [(1, 0), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0)]);
+        let cycles: Vec<u64> = other.keys.iter().map(|key| key.costs.cycles).collect();
+        assert_eq!(cycles, [100, 300, 100, 100, 100, 300]);
+        assert_eq!(found_without(MACHINE), HomesOf::FirstTouch);
+    }
+
+    fn found_without(machine: &str) -> HomesOf {
+        Locality::new(&Machine::parse(machine).unwrap()).unwrap().finish().unwrap().homes
     }
 }

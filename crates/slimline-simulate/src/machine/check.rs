@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::simulation::LargePages;
+
 use super::{Cache, Counting, Holds, Inclusion, Machine, MachineError, Prefetch, Replacement, Tlb};
 
 /// More cores than any machine of today has.
@@ -166,9 +168,23 @@ impl Machine {
             if let Some(pair) = levels.windows(2).find(|pair| pair[0].0 == pair[1].0) {
                 return wrong(format!("TLB {}: a second one of level {} for pages of {size}", pair[1].1, pair[1].0));
             }
-            if levels.is_empty() && !self.tlbs.is_empty() {
-                return wrong(format!("no TLB holds pages of {size}"));
-            }
+        }
+        Ok(())
+    }
+
+    /// Whether all pages that data lies on have a TLB, where there is any: else each access would be a walk of the page table.
+    pub(crate) fn check_pages(&self, large_pages: &LargePages) -> Result<(), MachineError> {
+        let (has_small, has_large) = match large_pages {
+            LargePages::None => (true, false),
+            LargePages::All => (false, true),
+            LargePages::Ranges(_) => (true, true),
+        };
+        let is_held = |holds: fn(&Tlb) -> bool| self.tlbs.is_empty() || self.tlbs.iter().any(holds);
+        if has_small && !is_held(|tlb| tlb.small_pages) {
+            return wrong("no TLB holds pages of 4 KiB, which data lies on".to_owned());
+        }
+        if has_large && !is_held(|tlb| tlb.large_pages) {
+            return wrong("no TLB holds pages of 2 MiB, which data lies on".to_owned());
         }
         Ok(())
     }
@@ -219,4 +235,35 @@ fn check_tlb(tlb: &Tlb) -> Result<(), MachineError> {
         return wrong(format!("TLB {name}: holds no pages"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tlbs_are_needed_for_the_pages_that_data_lies_on() {
+        let machine = |pages: &str| {
+            let text = format!(
+                "name = \"m\"\ncache = [{{ name = \"L1\", level = 1, size = 128, line = 64, ways = 2, latency = 1 }}]\n\
+                 tlb = [{{ name = \"DTLB\", level = 1, entries = 4, ways = 4, latency = 0, pages = [{pages}] }}]\nmemory = [{{ name = \"m\", \
+                 latency = 9 }}]\n"
+            );
+            Machine::parse(&text).unwrap()
+        };
+        let wrong =
+            |pages: &str, large: &LargePages| machine(pages).check_pages(large).err().map(|error| error.to_string());
+        let some = LargePages::Ranges(vec![0..1 << 21, 1 << 30..1 << 31]);
+        let (small, large) = ("\"4 KiB\"", "\"2 MiB\"");
+        let without = |size: &str| Some(format!("no TLB holds pages of {size}, which data lies on"));
+        assert_eq!(wrong(small, &LargePages::None), None);
+        assert_eq!(wrong(small, &LargePages::All), without("2 MiB"));
+        assert_eq!(wrong(small, &some), without("2 MiB"));
+        assert_eq!(wrong(large, &LargePages::None), without("4 KiB"));
+        assert_eq!(wrong(large, &LargePages::All), None);
+        assert_eq!(wrong(large, &some), without("4 KiB"));
+        assert_eq!(wrong("\"4 KiB\", \"2 MiB\"", &some), None);
+        let bare = Machine { tlbs: Vec::new(), ..machine(small) };
+        assert_eq!(bare.check_pages(&LargePages::All), Ok(()));
+    }
 }

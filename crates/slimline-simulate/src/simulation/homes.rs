@@ -1,4 +1,4 @@
-//! Which memory a page lives in: the one near to the core that touches it first, while there is room.
+//! Which memory a page lives in: where it is told, or else the one near to the core that touches it first, while there is room.
 
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,8 @@ pub(crate) struct Homes {
     memory_of_core: Vec<usize>,
     /// By memory, then by the memory that the core is near to.
     latency_cycles: Vec<Vec<u64>>,
+    /// The memory that the next line lives in and the one near to who accesses it, where that is known.
+    told: Option<(usize, usize)>,
 }
 
 impl Homes {
@@ -36,11 +38,21 @@ impl Homes {
                 .iter()
                 .map(|memory| memory.latency_cycles.iter().map(|&cycles| u64::from(cycles)).collect())
                 .collect(),
+            told: None,
         }
+    }
+
+    /// From now on lines live in the first of these memories, and who accesses them is near to the second one; none: as pages are
+    /// touched first.
+    pub(super) fn tell(&mut self, told: Option<(usize, usize)>) {
+        self.told = told;
     }
 
     /// The memory that serves this address, its cycles, and whether it is near to the core.
     pub(super) fn serve(&mut self, core: usize, address: u64) -> (usize, u64, bool) {
+        if let Some((home, near)) = self.told {
+            return (home, self.latency_cycles[home][near], home == near);
+        }
         let near = self.memory_of_core[core];
         let home = if self.room.len() == 1 { 0 } else { self.home(near, address / SMALL_PAGE_BYTES) };
         (home, self.latency_cycles[home][near], home == near)

@@ -67,9 +67,10 @@ impl Simulation {
     /// All caches are empty.
     ///
     /// # Errors
-    /// As [`Machine::check`].
+    /// As [`Machine::check`]; or it has TLBs, and none for pages that data lies on.
     pub fn new(machine: &Machine, options: &Options) -> Result<Self, MachineError> {
         machine.check()?;
+        machine.check_pages(&options.large_pages)?;
         if options.used_bytes && machine.counting == Counting::Cachegrind {
             let why = "counts as Cachegrind does, which looks lines up by pairs: which bytes are used can't be told";
             return Err(MachineError(format!("machine {}: {why}", machine.name)));
@@ -185,8 +186,10 @@ impl Simulation {
         (u64::MAX >> (63 - (last - first))) << first
     }
 
-    /// Does an access, and tells what it took.
-    pub(crate) fn cost(&mut self, access: &Access) -> Cost {
+    /// Does an access, and tells what it took. `told`: the memory that it is in and the one near to its thread, where that is
+    /// known.
+    pub(crate) fn cost(&mut self, access: &Access, told: Option<(usize, usize)>) -> Cost {
+        self.hierarchy.homes.tell(told);
         let first = self.first_data_cache;
         let before = self.hierarchy.counters.mark(access.key, first);
         self.one(access);

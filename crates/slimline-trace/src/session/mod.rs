@@ -100,6 +100,11 @@ pub struct Session {
     is_gathered: bool,
 }
 
+/// Whether the directory holds a session, or the sessions of a parallel run.
+pub fn is_session(directory: &Path) -> bool {
+    directory.join(HEADER_FILE).is_file() || gather::holds_sessions_only(directory)
+}
+
 impl Session {
     /// Opens the session in `directory`, or all those in its subdirectories as one. One that is not complete opens too: see
     /// [`SessionInfo::complete`].

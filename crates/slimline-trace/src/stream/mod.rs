@@ -7,6 +7,7 @@
 //! - `decode` (likewise): from words to the segments that ran.
 //! - `columns` (likewise): what one place of their records holds, brought together.
 //! - `order` (likewise): what several streams did, put in one order.
+//! - `pages` (likewise): which pages a chunk's accesses touch, and where a kernel said that they are.
 //! - `recording` (likewise): a trace on disk.
 //! - `hooks` (likewise): where code without such a table writes records.
 
@@ -20,6 +21,8 @@ pub mod decode;
 pub mod hooks;
 #[cfg(feature = "session")]
 pub mod order;
+#[cfg(feature = "session")]
+pub mod pages;
 pub mod record;
 #[cfg(feature = "session")]
 pub mod recording;

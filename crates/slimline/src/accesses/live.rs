@@ -12,15 +12,17 @@ use std::sync::Arc;
 
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
-use slimline_collect::{Event, TraceOutcome, TracePlan, TraceSink, is_instrumented};
+use slimline_collect::{Event, PageHomes, TraceOutcome, TracePlan, TraceSink, is_instrumented};
 use slimline_report::simulation::AccessTrace;
-use slimline_simulate::access::{Access, Consumer};
+use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::{Piece, StreamKey, in_order};
+use slimline_trace::stream::pages::touched_pages;
+use slimline_trace::stream::recording::ChunkPages;
 
-use super::{Accesses, Ended, unknown};
+use super::{Accesses, Ended, addresses_of, unknown};
 use crate::hooked::HookTables;
 use crate::say;
 use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
@@ -32,7 +34,9 @@ pub(super) fn read(
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
     let mut live = Live {
-        taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new() },
+        taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new(), nodes: HashMap::new() },
+        homes: PageHomes::of_this_machine(),
+        pages: Vec::new(),
         program: Arc::default(),
         decoder: Decoder::new(),
         spare: Piece::default(),
@@ -43,8 +47,11 @@ pub(super) fn read(
         missing: Vec::new(),
         stamps_back: 0,
     };
+    if let Some(homes) = &live.homes {
+        live.taken.interleaver.locate(&Located { nodes: &homes.told().nodes, ..Located::default() });
+    }
     let outcome = slimline_collect::trace(command, TracePlan::default(), &mut live)?;
-    let Live { taken, program, decoder, mut missing, stamps_back, .. } = live;
+    let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
     taken.interleaver.finish();
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(&decoder));
@@ -60,6 +67,7 @@ pub(super) fn read(
         command: words.collect(),
         threads: Some(origins.threads().len() as u64),
         missing,
+        homes: homes.map(|homes| homes.told()),
     };
     Ok(Accesses { trace, origins, ended: Ended(Some(outcome)) })
 }
@@ -77,6 +85,10 @@ fn nothing(command: &[OsString], outcome: &TraceOutcome) -> ! {
 
 struct Live<'a> {
     taken: Taken<'a>,
+    /// Where the machine has several nodes.
+    homes: Option<PageHomes>,
+    /// Of a chunk, for their memory.
+    pages: Vec<u64>,
     program: Arc<Program>,
     decoder: Decoder,
     /// What is left of one that was handed on, for its memory.
@@ -96,10 +108,16 @@ struct Taken<'a> {
     accesses: AttributedAccesses,
     interleaver: Interleaver<'a>,
     stretch: Vec<Access>,
+    /// Of threads, by their streams, where the kernel told.
+    nodes: HashMap<StreamKey, u32>,
 }
 
 impl Taken<'_> {
     fn take(&mut self, program: &Program, stream: StreamKey, piece: &Piece, range: Range<usize>) {
+        if let Some(&node) = self.nodes.get(&stream) {
+            let thread = self.accesses.thread(stream.0, piece.tid);
+            self.interleaver.locate(&Located { thread: Some((thread, node)), ..Located::default() });
+        }
         for (since, until, range) in piece.stretches(range) {
             self.accesses.update(program, &TraceBatch::of(stream, piece, range), &mut self.stretch);
             self.interleaver.stretch(stream, since, until, &mut self.stretch);
@@ -129,8 +147,22 @@ impl Live<'_> {
         };
         let after = before.unwrap_or(0);
         self.stamps_back += piece.find_stretches(&self.program, chunk.began, after);
+        self.ask_for_homes(stream, &piece);
         let words = self.program.records_end(&piece.visits);
         (chunk.began.max(after), piece, words)
+    }
+
+    /// Asks the kernel, while the program still runs, where that is which was accessed.
+    fn ask_for_homes(&mut self, stream: StreamKey, piece: &Piece) {
+        let Some(homes) = &mut self.homes else { return };
+        let mut pages = std::mem::take(&mut self.pages);
+        touched_pages(&self.program, &piece.words, &piece.visits, &mut pages);
+        let chunk = ChunkPages { process: stream.0, stream: stream.1, tid: piece.tid, sequence: piece.sequence, pages };
+        if let Some(told) = homes.ask(&chunk) {
+            self.taken.nodes.extend(told.thread_node.map(|node| (stream, node)));
+            self.taken.interleaver.locate(&Located { pages: &addresses_of(&told), ..Located::default() });
+        }
+        self.pages = chunk.pages;
     }
 
     /// Keeps a part. How many words it has.
@@ -153,7 +185,12 @@ impl Live<'_> {
 impl TraceSink for Live<'_> {
     fn take(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
-            Event::Begin(process) => drop(self.pids.insert(process.number, process.pid)),
+            Event::Begin(process) => {
+                if let Some(homes) = &mut self.homes {
+                    homes.begin(&process);
+                }
+                self.pids.insert(process.number, process.pid);
+            }
             Event::Object { path, section, .. } => {
                 let section = self.hook_tables.with_hooks(&path, section);
                 let added = add_object(&mut self.program, &path, section.as_deref().map_err(String::as_str));

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use slimline_report::histogram::HistogramReport;
 use slimline_report::{svg, text};
+use slimline_simulate::extents::Extents;
 use slimline_simulate::simulation::Options;
 
 use super::{ReportPlace, say_missing};
@@ -15,8 +16,10 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let mut simulation = simulation(&machine, &options.machine, &Options::default())?;
     let place = ReportPlace::of(&options.input)?;
-    let read = accesses::read_with_parts(&options.input, options.part, &mut simulation)?;
-    let report = HistogramReport::new(read.trace, &simulation.finish(), &read.origins, &options.data);
+    let mut extents = Extents::handing_on(&mut simulation);
+    let read = accesses::read_with_parts(&options.input, options.part, &mut extents)?;
+    let extents = extents.finish();
+    let report = HistogramReport::new(read.trace, &simulation.finish(), (&read.origins, &extents), &options.data);
     let lacking = report.lacking(&options.data);
     if !lacking.is_empty() {
         bail!("no data is called {}: there is {}", lacking.join(" or "), HistogramReport::names(&read.origins));
@@ -32,6 +35,5 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
         // These have no place for it.
         say_missing(&report.trace);
     }
-    place.print(&out)?;
-    Ok(read.ended.status())
+    read.ended.status(place.print(&out))
 }

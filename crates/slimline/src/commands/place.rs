@@ -39,8 +39,8 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
         bail!("{}: {name} serves {already} lines as it is, since the others are full", of_machine());
     }
     let report = PlacementReport::new(read.trace, &outcome, (&read.origins, &extents), memory, room);
-    show(options.format, place, || report.json(), |out| text::placement(out, &report, options.rows))?;
-    Ok(read.ended.status())
+    let written = show(options.format, place, || report.json(), |out| text::placement(out, &report, options.rows));
+    read.ended.status(written)
 }
 
 /// Which of the machine's memories: one that data can be placed in.

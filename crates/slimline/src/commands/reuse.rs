@@ -36,8 +36,8 @@ pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
         }
     };
     let text = |out: &mut String| text::reuse(out, &report, options.rows);
-    show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)?;
-    Ok(ended.status())
+    let written = show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text);
+    ended.status(written)
 }
 
 /// All together, and by data, most accesses first.

@@ -30,7 +30,6 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         return shown(options, place, &report).map(|()| 0);
     }
     let wrong_machine = || format!("--machine {}", options.machine);
-    let place = ReportPlace::of(&options.input)?;
     let mut lines = if options.input.live {
         SharedLines::in_one_pass(&machine).with_context(wrong_machine)?
     } else {
@@ -50,8 +49,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     let found = findings(&lines.lines(), lines.line_bytes(), &origins);
     let of_lines = (lines.line_bytes(), lines.only_loaded());
     let report = SharingReport::new(trace, &machine.name, of_lines, &found, &origins);
-    shown(options, place, &report)?;
-    Ok(ended.status())
+    ended.status(shown(options, place, &report))
 }
 
 /// Why a single pass lacks something.

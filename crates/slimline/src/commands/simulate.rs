@@ -23,6 +23,6 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
     let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
     let report = SimulationReport::new(read.trace, &outcomes, &read.origins, &simulated);
     let text = |out: &mut String| text::simulation(out, &report, options.rows);
-    show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)?;
-    Ok(read.ended.status())
+    let written = show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text);
+    read.ended.status(written)
 }

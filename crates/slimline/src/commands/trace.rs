@@ -14,6 +14,7 @@ use slimline_trace::escape::shell_word;
 use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording};
 
 use super::{ReportPlace, show};
+use crate::accesses::end_as;
 use crate::cli;
 use crate::say;
 use crate::tracing::{Live, Recorder, why_nothing};
@@ -60,7 +61,8 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
             outcome.exit_in_vain();
         }
         let ended = (Some(outcome.end), outcome.windows);
-        show_report(options, place, &live.report(words(&options.command), ended, &rules(options)))?;
+        let report = live.report(words(&options.command), ended, &rules(options));
+        end_as(&outcome, show_report(options, place, &report));
     }
     outcome.exit()
 }

@@ -65,6 +65,12 @@ fn the_hot_part_of_a_table_is_seen() {
     assert_eq!(table["half_of_accesses_in"], 0.125);
     assert_eq!(table["half_of_misses_in"], serde_json::json!([0.125]));
 
+    // What is smaller than a part is told as large as it is.
+    let small = rows.iter().find(|row| row["name"] == "small").unwrap();
+    let parts = small["parts"].as_array().unwrap();
+    let sizes: u64 = parts.iter().map(|part| number(part, "bytes")).sum();
+    assert_eq!((number(small, "extent_bytes"), sizes, number(&parts[0], "offset")), (512, 512, 0));
+
     let by_line = json(directory.path(), &["histogram", "run.trace", "--machine", "four.toml", "--data", "small"]);
     let [small] = by_line["data"].as_array().unwrap().as_slice() else { panic!("{by_line}") };
     let parts = small["parts"].as_array().unwrap();
@@ -73,6 +79,7 @@ fn the_hot_part_of_a_table_is_seen() {
 
     let text = slimline(directory.path(), &ask);
     assert!(text.lines().all(|line| line.chars().count() <= 100) && text.contains("12.5 %"), "{text}");
+    assert!(text.contains("; 32,768 bytes (32.0 KiB) in parts of 4.0 KiB"), "{text}");
     let csv = slimline(directory.path(), &[&ask[..], &["--format", "csv"]].concat());
     assert!(csv.starts_with("data,kind,allocated_at,offset,bytes,loads,stores,cycles,L1 misses\n"), "{csv}");
     assert!(csv.contains(",0,4096,32768,512,"), "{csv}");

@@ -92,3 +92,37 @@ fn the_program_keeps_its_streams_and_its_end() {
     let text = slimline(directory.path(), &["histogram", "run.trace", "--part", "4K"]);
     assert!(text.contains("counts"), "{text}");
 }
+
+/// `/dev/full` can be opened, and takes nothing.
+#[test]
+fn a_report_that_can_not_be_written_does_not_hide_how_the_program_ended() {
+    let directory = traced(
+        "static volatile int counts[100];\n\
+         int main(int argc, char **argv) { counts[argc]++; return argv[1] ? 3 : 0; }",
+    );
+    let run = |command: &[&str], place: &str, argument: &[&str]| {
+        let mut slimline = Command::new(env!("CARGO_BIN_EXE_slimline"));
+        slimline.args(command).args(["--live", "--report", place, "--", "./program"]).args(argument);
+        let output = slimline.current_dir(directory.path()).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let full = ["--machine", "full.toml"];
+    let place = ["place", "--machine", "pena-sp"];
+    let commands = [
+        [&["simulate"], &full[..]].concat(),
+        [&["histogram"], &full[..]].concat(),
+        [&["reuse"], &full[..]].concat(),
+        [&["share"], &full[..]].concat(),
+        place.to_vec(),
+        vec!["trace"],
+    ];
+    for command in commands {
+        let (status, said) = run(&command, "/dev/full", &["x"]);
+        assert_eq!(status, Some(3), "{command:?}: {said}");
+        assert!(said.starts_with("slimline: /dev/full: No space left"), "{command:?}: {said}");
+        assert_eq!(run(&command, "/dev/full", &[]).0, Some(2), "{command:?}");
+        // What can't be made is told before the program runs.
+        assert_eq!(run(&command, "/not/there", &["x"]).0, Some(2), "{command:?}");
+        assert_eq!(run(&command, "report", &["x"]).0, Some(3), "{command:?}");
+    }
+}

@@ -108,7 +108,27 @@ fn what_is_no_trace_of_threads_is_one_line() {
         { name = \"L2\", level = 2, size = 512, line = 16, ways = 2, latency = 2, shared_by = [\"0\", \"1-2\"] },\n]\n\
         memory = [{ name = \"memory\", latency = 100 }]\n";
     fs::write(directory.path().join("crossed.toml"), crossed).unwrap();
-    let cases: [(&[&str], &str); 4] = [
+    let small_pages = "name = \"s\"\ncache = [{ name = \"L1\", level = 1, size = 512, line = 16, ways = 2, latency = 1 }]\n\
+        tlb = [{ name = \"DTLB\", level = 1, entries = 4, ways = 4, latency = 0, pages = [\"4 KiB\"] }]\nmemory = [{ name = \"m\", latency = 9 }]\n";
+    fs::write(directory.path().join("small-pages.toml"), small_pages).unwrap();
+    fs::create_dir(directory.path().join("samples")).unwrap();
+    fs::write(directory.path().join("samples/session.json"), "{}").unwrap();
+    // A TLB that is not used need not be there.
+    let told = traced::slimline(directory.path(), &["simulate", "good", "--machine", "small-pages.toml"]);
+    assert!(told.contains("DTLB"), "{told}");
+    let cases: [(&[&str], &str); 7] = [
+        (
+            &["simulate", "good", "--machine", "small-pages.toml", "--large-pages"],
+            "slimline: --machine small-pages.toml: no TLB holds pages of 2 MiB, which data lies on",
+        ),
+        (
+            &["place", "good", "--machine", "pena-sp"],
+            "slimline: good: tells no data: compile the program with slimline cc, gcc or cargo",
+        ),
+        (
+            &["simulate", "samples"],
+            "slimline: samples: holds no recorded trace but a session of samples, of which `slimline share` and",
+        ),
         (&["simulate", "."], "slimline: .: holds no recorded trace"),
         (&["reuse", "."], "slimline: .: holds no recorded trace"),
         (&["share", "good"], "slimline: good: tells no threads: share is for what `slimline trace -o` wrote"),

@@ -105,7 +105,6 @@ fn what_is_wrong_is_told_in_one_line() {
         ("\"random\"", "\"mru\"", "unknown variant `mru`, expected one of"),
         ("entries = 64", "entries = 0", "TLB DTLB: 0 entries of 0 ways: needs 1 to 1048576, a multiple of the ways"),
         ("\"2 MiB\"", "\"1 GiB\"", "TLB DTLB: pages of 1073741824 bytes: there are those of 4 KiB and of 2 MiB"),
-        (", \"2 MiB\"", "", "no TLB holds pages of 2 MiB"),
         ("latency = 200", "latency = [200, 300]", "memory DRAM: 2 latencies: needs one, or one from each of the 1"),
         ("latency = 200", "latency = 200\ncores = \"0-2\"", "core 3 is near to no memory"),
         ("latency = 200", "latency = 200\nsize = \"0 B\"", "memory DRAM: a size of 0 holds nothing"),

@@ -86,7 +86,7 @@ pub(super) struct Hierarchy {
     is_wide: bool,
     /// Of shared blocks.
     directory: Directory,
-    homes: Homes,
+    pub(super) homes: Homes,
     used: Option<UsedBytes>,
     /// By line: the key of the store that changed it first since it last came to a first level unchanged.
     changers: Vec<u32>,

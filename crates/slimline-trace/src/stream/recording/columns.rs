@@ -39,7 +39,7 @@ fn unzigzag(number: u64) -> u64 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -327,7 +327,7 @@ fn numbers(input: &mut &[u8], count: usize, out: &mut Vec<u64>) -> Option<()> {
 }
 
 #[inline]
-fn number(input: &mut &[u8]) -> Option<u64> {
+pub(super) fn number(input: &mut &[u8]) -> Option<u64> {
     // Most are short.
     if let [byte @ ..0x80, rest @ ..] = *input {
         *input = rest;

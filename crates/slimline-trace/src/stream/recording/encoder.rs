@@ -13,6 +13,7 @@ use super::columns::ColumnEncoder;
 use super::frame::{FrameKind, FrameWriter};
 use crate::stream::chunk::Chunk;
 use crate::stream::decode::{Decoder, Program, Visits};
+use crate::stream::pages::touched_pages;
 
 /// Threads beyond this one gain little: who reads the chunks is alone.
 const MOST_THREADS: usize = 4;
@@ -27,6 +28,23 @@ pub(super) struct Encoded {
     /// Words that the frame has.
     pub(super) words: u64,
     pub(super) frame: Vec<u8>,
+    /// Pages that it touches; none where nobody wants to know them.
+    pub(super) pages: Option<ChunkPages>,
+}
+
+/// The pages that a chunk touches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkPages {
+    /// The process' number in the trace.
+    pub process: u32,
+    /// The stream's number in the process.
+    pub stream: u32,
+    /// The kernel's number of the thread.
+    pub tid: u32,
+    /// The chunk's number in the stream.
+    pub sequence: u64,
+    /// Numbers of the pages, in their order.
+    pub pages: Vec<u64>,
 }
 
 /// Makes frames of chunks, one after the other. Keeps its memory.
@@ -51,7 +69,8 @@ impl ChunkEncoder {
     }
 
     /// A chunk that was written by the objects of `program`.
-    fn encode(&mut self, program: &Program, chunk: &Chunk<'_>, mut frame: Vec<u8>) -> io::Result<Encoded> {
+    fn encode(&mut self, program: &Program, chunk: &Chunk<'_>, buffers: Buffers) -> io::Result<Encoded> {
+        let Buffers { mut frame, tells_pages } = buffers;
         let Self { decoder, visits, columns, content, frames } = self;
         let before = decoder.undecoded();
         decoder.decode(program, &chunk.words, chunk.is_open, visits);
@@ -70,11 +89,23 @@ impl ChunkEncoder {
         let Chunk { process, stream, tid, sequence, began, ended, is_open, .. } = *chunk;
         let numbers = [words as u64 | u64::from(tid) << 32, sequence, began, ended, is_open.into()];
         frames.make(kind, numbers, content, &mut frame)?;
-        Ok(Encoded { process, stream, words: words as u64, frame })
+        let pages = tells_pages.then(|| {
+            let mut pages = Vec::new();
+            touched_pages(program, &chunk.words, visits, &mut pages);
+            ChunkPages { process, stream, tid, sequence, pages }
+        });
+        Ok(Encoded { process, stream, words: words as u64, frame, pages })
     }
 }
 
-type Job = (Arc<Program>, Chunk<'static>, Vec<u8>);
+/// What a frame is made in, and what to tell besides.
+#[derive(Debug)]
+struct Buffers {
+    frame: Vec<u8>,
+    tells_pages: bool,
+}
+
+type Job = (Arc<Program>, Chunk<'static>, Buffers);
 
 #[derive(Debug)]
 struct Worker {
@@ -90,8 +121,8 @@ impl Worker {
         let (jobs, waiting) = sync_channel::<Job>(MOST_WAITING);
         let (finished, done) = sync_channel(MOST_WAITING);
         let thread = thread::Builder::new().name("recording".to_owned()).spawn(move || {
-            for (program, chunk, frame) in waiting {
-                let encoded = encoder.encode(&program, &chunk, frame);
+            for (program, chunk, buffers) in waiting {
+                let encoded = encoder.encode(&program, &chunk, buffers);
                 if finished.send((encoded, chunk.words.into_owned())).is_err() {
                     break;
                 }
@@ -111,6 +142,8 @@ pub(super) struct Encoders {
     /// For their memory.
     words: Vec<Vec<u64>>,
     frames: Vec<Vec<u8>>,
+    /// Whether to tell of each chunk which pages it touches.
+    pub(super) tells_pages: bool,
 }
 
 impl Encoders {
@@ -121,7 +154,7 @@ impl Encoders {
         let mut workers = vec![Worker::new()?];
         // One is enough.
         workers.extend((1..count).map_while(|_| Worker::new().ok()));
-        Ok(Self { workers, order: VecDeque::new(), next: 0, words: Vec::new(), frames: Vec::new() })
+        Ok(Self { workers, order: VecDeque::new(), next: 0, words: Vec::new(), frames: Vec::new(), tells_pages: false })
     }
 
     /// Whether a chunk has to be finished before another one can be begun.
@@ -131,10 +164,10 @@ impl Encoders {
 
     pub(super) fn begin(&mut self, program: &Arc<Program>, chunk: Chunk<'_>) {
         let chunk = Chunk { words: chunk.words.into_owned().into(), ..chunk };
-        let frame = self.frames.pop().unwrap_or_default();
+        let buffers = Buffers { frame: self.frames.pop().unwrap_or_default(), tells_pages: self.tells_pages };
         // Turn by turn: chunks take about as long as each other.
         self.order.push_back(self.next);
-        if self.workers[self.next].jobs.send((Arc::clone(program), chunk, frame)).is_err() {
+        if self.workers[self.next].jobs.send((Arc::clone(program), chunk, buffers)).is_err() {
             self.lost(self.next);
         }
         self.next = (self.next + 1) % self.workers.len();

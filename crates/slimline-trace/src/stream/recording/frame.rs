@@ -24,6 +24,8 @@ pub(super) enum FrameKind {
     Columns = 2,
     /// The same. The words as they are.
     Words = 3,
+    /// Where pages were (`homes`).
+    Homes = 4,
 }
 
 /// Begins a file.
@@ -119,7 +121,7 @@ impl FrameReader {
         let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let [checksum, stored, length, kind] = [0, 4, 8, 12].map(u32_at);
         let numbers = [16, 24, 32, 40, 48].map(|at| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32);
-        let kinds = [FrameKind::Object, FrameKind::Columns, FrameKind::Words];
+        let kinds = [FrameKind::Object, FrameKind::Columns, FrameKind::Words, FrameKind::Homes];
         let Some(kind) = kinds.into_iter().find(|known| *known as u32 == kind) else { return Ok(Found::Cut) };
         if stored > MOST_BYTES || length > MOST_BYTES {
             return Ok(Found::Cut);

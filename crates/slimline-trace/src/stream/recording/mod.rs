@@ -4,7 +4,8 @@
 //!
 //! - `trace.json`: what ran, and what is missing ([`TraceInfo`]);
 //! - `objects`: the site tables of the files that wrote the trace;
-//! - `p<process>-s<stream>.chunks`: what each stream holds, chunk by chunk, compressed.
+//! - `p<process>-s<stream>.chunks`: what each stream holds, chunk by chunk, compressed;
+//! - `homes`, where the machine has several NUMA nodes: where pages and threads were.
 //!
 //! Files are made of frames, each with its length and a checksum: what was cut off, as where the writer was killed, can be
 //! read up to the last whole frame.
@@ -16,7 +17,8 @@
 //!      │ CRC-32 of the rest       │  u32                          ┐
 //!      │ bytes that are stored    │  u32                          │
 //!      │ bytes when decompressed  │  u32                          │ a frame
-//!      │ kind                     │  u32: object, columns, words  │
+//!      │ kind                     │  u32: object, columns, words, │
+//!      │                          │       homes                   │
 //!      │ five numbers of the kind │  u64 each                     │
 //!      │ stored bytes             │  zstd                         ┘
 //!      └──────────────────────────┘
@@ -27,6 +29,7 @@
 mod columns;
 mod encoder;
 mod frame;
+mod homes;
 mod reader;
 mod writer;
 
@@ -37,9 +40,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::session::End;
+use crate::stream::pages::HomesInfo;
 
 pub use reader::{Lacking, RecordedObject, RecordedPieces, Recording};
-pub use writer::{RecordedTotals, RecordingWriter, earlier_recording};
+pub use writer::{ChunkPages, RecordedTotals, RecordingWriter, earlier_recording};
 
 /// Version of the files. Version 1: the first. 2: chunks have time stamps in the place of times.
 pub const FORMAT: u32 = 2;
@@ -65,6 +69,9 @@ pub struct TraceInfo {
     /// Windows that were traced, if only those were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<u32>,
+    /// What came of asking where pages are; none where nobody asked, as on a machine with one NUMA node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homes: Option<HomesInfo>,
 }
 
 /// A process of a trace.
@@ -112,8 +119,13 @@ pub enum RecordingError {
     #[error("{}: no such trace (write one with: slimline trace -o DIR -- COMMAND)", .0.display())]
     Missing(PathBuf),
     /// There is no such file in it.
-    #[error("{}: holds no recorded trace (it has no {INFO_FILE})", .0.display())]
+    #[error("{}: holds no recorded trace (it has no {INFO_FILE}; write one with: slimline trace -o DIR -- COMMAND)",
+        .0.display())]
     NoTrace(PathBuf),
+    /// What is there are samples.
+    #[error("{}: holds no recorded trace but a session of samples, of which `slimline share` and `slimline report` tell; write \
+             a trace with: slimline trace -o DIR -- COMMAND", .0.display())]
+    Session(PathBuf),
     /// Written by another version.
     #[error("{}: a trace of format {found}, this slimline reads format {FORMAT}", path.display())]
     Format {
@@ -173,6 +185,7 @@ mod tests {
     use crate::stream::chunk::Chunk;
     use crate::stream::decode::{Decoder, Program};
     use crate::stream::order::{Pieces, in_order};
+    use crate::stream::pages::ChunkHomes;
     use crate::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
     fn sites() -> Vec<u8> {
@@ -257,6 +270,43 @@ mod tests {
         assert_eq!(recording.info().processes[0].pid, 7);
         let [object] = recording.objects() else { panic!() };
         assert_eq!((object.path.as_str(), object.section.as_slice()), ("/a", sites().as_slice()));
+    }
+
+    #[test]
+    fn homes_of_pages_are_kept_with_their_chunks() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("trace");
+        let mut writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
+        writer.tell_pages();
+        writer.object(0, "/a", &sites()).unwrap();
+        let (program, h) = (Arc::new(program()), headers());
+        writer.chunk(&program, chunk(1, 4, 20, &[h[1], 0x5000, 0x3008, h[0], 0x3010])).unwrap();
+        writer.write_waiting().unwrap();
+        let pages = ChunkPages { process: 0, stream: 1, tid: 71, sequence: 4, pages: vec![3, 5] };
+        assert_eq!((writer.take_pages(), writer.take_pages()), (vec![pages], Vec::new()));
+        let homes = ChunkHomes { stream: 1, sequence: 4, pages: vec![(3, 1), (5, 0)], ..ChunkHomes::default() };
+        writer.homes(&homes).unwrap();
+        let moved = ChunkHomes { sequence: 5, thread_node: Some(2), pages: vec![(3, 0)], ..homes.clone() };
+        writer.homes(&moved).unwrap();
+        let info = HomesInfo { nodes: vec![0, 1], pages: 2, moves: 1, ..HomesInfo::default() };
+        writer.asked_for_homes(info.clone());
+        writer.finish(true).1.unwrap();
+        let recording = Recording::open(&directory).unwrap();
+        assert_eq!((recording.homes(), &recording.info().homes), (&[homes.clone(), moved][..], &Some(info)));
+        assert_eq!(recording.lacking(), []);
+        // Without its end the rest is read, and told.
+        let path = directory.join("homes");
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let recording = Recording::open(&directory).unwrap();
+        assert_eq!(recording.homes(), [homes]);
+        assert_eq!(recording.lacking(), [Lacking { path, left: 1, told: 2 }]);
+        assert!(recording.lacking()[0].reason().starts_with("1 of 2 parts of what the kernel told of pages of "));
+        // It is one of a trace's files: the second trace after it removes them all.
+        for _ in 0..2 {
+            write(&directory, &three(&headers()));
+        }
+        assert!(Recording::open(&scratch.path().join("trace.old")).unwrap().homes().is_empty());
     }
 
     #[test]
@@ -387,7 +437,19 @@ mod tests {
         let line = "gone: no such trace (write one with: slimline trace -o DIR -- COMMAND)";
         assert!(error(&gone).ends_with(line), "{}", error(&gone));
         fs::write(&gone, "").unwrap();
-        assert!(error(&gone).ends_with("gone: holds no recorded trace (it has no trace.json)"), "{}", error(&gone));
+        assert!(
+            error(&gone).ends_with(
+                "gone: holds no recorded trace (it has no trace.json; write one with: slimline trace -o DIR -- COMMAND)"
+            ),
+            "{}",
+            error(&gone)
+        );
+        let session = scratch.path().join("session");
+        fs::create_dir(&session).unwrap();
+        fs::write(session.join("session.json"), "{}").unwrap();
+        let said = "session: holds no recorded trace but a session of samples, of which `slimline share` and \
+                    `slimline report` tell; write a trace with: slimline trace -o DIR -- COMMAND";
+        assert!(error(&session).ends_with(said), "{}", error(&session));
         let newer = TraceInfo { format: FORMAT + 1, ..TraceInfo::default() };
         fs::write(directory.join(INFO_FILE), serde_json::to_string(&newer).unwrap()).unwrap();
         assert!(error(&directory).contains("a trace of format 3"));

@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 
 use super::columns::ColumnDecoder;
 use super::frame::{self, Found, FrameKind, FrameReader};
+use super::homes::{self, HOMES_FILE};
 use super::{CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, is_recording};
 use crate::regular_file::open_regular;
+use crate::session::is_session;
 use crate::stream::decode::{Decoder, Program};
 use crate::stream::order::{Piece, Pieces, StreamKey};
+use crate::stream::pages::ChunkHomes;
 use crate::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES};
 
 /// Words that a chunk can have.
@@ -34,6 +37,7 @@ pub struct Recording {
     info: TraceInfo,
     objects: Vec<RecordedObject>,
     streams: BTreeMap<StreamKey, Stream>,
+    homes: Vec<ChunkHomes>,
     lacking: Vec<Lacking>,
 }
 
@@ -52,7 +56,11 @@ impl Lacking {
     /// In words.
     pub fn reason(&self) -> String {
         let Self { path, left, told } = self;
-        let what = if path.ends_with(OBJECTS_FILE) { "site tables" } else { "chunks" };
+        let what = match path.file_name().and_then(OsStr::to_str) {
+            Some(OBJECTS_FILE) => "site tables",
+            Some(HOMES_FILE) => "parts of what the kernel told of pages",
+            _ => "chunks",
+        };
         let path = path.display();
         match left < told {
             true => format!("{} of {told} {what} of {path}: it was cut off, damaged or removed", told - left),
@@ -79,7 +87,11 @@ impl Recording {
     pub fn open(directory: &Path) -> Result<Self, RecordingError> {
         if !is_recording(directory) {
             let is_there = directory.try_exists().map_err(RecordingError::io(directory))?;
-            let error = if is_there { RecordingError::NoTrace } else { RecordingError::Missing };
+            let error = match is_there {
+                true if is_session(directory) => RecordingError::Session,
+                true => RecordingError::NoTrace,
+                false => RecordingError::Missing,
+            };
             return Err(error(directory.to_owned()));
         }
         let path = directory.join(INFO_FILE);
@@ -89,8 +101,10 @@ impl Recording {
         if info.format != FORMAT {
             return Err(RecordingError::Format { path: directory.to_owned(), found: info.format });
         }
-        let mut recording = Self { info, objects: Vec::new(), streams: BTreeMap::new(), lacking: Vec::new() };
+        let mut recording =
+            Self { info, objects: Vec::new(), streams: BTreeMap::new(), homes: Vec::new(), lacking: Vec::new() };
         recording.read_objects(directory)?;
+        recording.read_homes(&directory.join(HOMES_FILE))?;
         let entries = fs::read_dir(directory).map_err(RecordingError::io(directory))?;
         let mut files: Vec<(StreamKey, PathBuf)> =
             entries.flatten().filter_map(|entry| chunk_file(entry.path())).collect();
@@ -112,6 +126,11 @@ impl Recording {
     /// Files with site tables.
     pub fn objects(&self) -> &[RecordedObject] {
         &self.objects
+    }
+
+    /// Where pages and threads were, in the order in which the kernel was asked.
+    pub fn homes(&self) -> &[ChunkHomes] {
+        &self.homes
     }
 
     /// Files of which not all can be read.
@@ -172,6 +191,15 @@ impl Recording {
                     break;
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn read_homes(&mut self, path: &Path) -> Result<(), RecordingError> {
+        let Some(mut file) = self.begin(path)? else { return Ok(()) };
+        let (read, is_end) = homes::read(&mut file, &mut self.homes).map_err(RecordingError::io(path))?;
+        if !is_end || read < self.frames_of(path) {
+            self.lacks(path, read);
         }
         Ok(())
     }
@@ -293,7 +321,7 @@ impl Pieces for RecordedPieces<'_> {
                 piece.is_plain = self.decoder.decode(self.program, &piece.words, is_open & 1 != 0, &mut piece.visits);
                 is_chunk
             }
-            FrameKind::Object => false,
+            FrameKind::Object | FrameKind::Homes => false,
         };
         if !is_chunk || piece.words.len() != count {
             return Err(match self.cut_objects {

@@ -6,8 +6,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use super::encoder::ChunkPages;
 use super::encoder::{Encoded, Encoders};
 use super::frame::{self, FrameKind, FrameWriter};
+use super::homes::{self, HOMES_FILE};
 use super::{
     CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording,
 };
@@ -15,6 +17,7 @@ use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, priva
 use crate::session::End;
 use crate::stream::chunk::Chunk;
 use crate::stream::decode::Program;
+use crate::stream::pages::{ChunkHomes, HomesInfo};
 
 /// Name of [`INFO_FILE`] until all of it is there.
 const INFO_TEMPORARY: &str = "trace.json.tmp";
@@ -38,6 +41,8 @@ pub struct RecordingWriter {
     info: TraceInfo,
     totals: RecordedTotals,
     encoders: Encoders,
+    /// Of chunks that became frames, where they are asked for.
+    pages: Vec<ChunkPages>,
     /// Something could not be written: what would come after it is not, so that what is there has no gap.
     has_failed: bool,
 }
@@ -66,6 +71,7 @@ impl RecordingWriter {
             info,
             totals: RecordedTotals::default(),
             encoders: Encoders::new().map_err(RecordingError::io(directory))?,
+            pages: Vec::new(),
             has_failed: false,
         };
         writer.write_info().map_err(RecordingError::io(directory))?;
@@ -107,6 +113,29 @@ impl RecordingWriter {
         Ok(())
     }
 
+    /// From now on tells of each chunk which pages it touches ([`Self::take_pages`]).
+    pub fn tell_pages(&mut self) {
+        self.encoders.tells_pages = true;
+    }
+
+    /// The pages of chunks that have become frames since this was called last.
+    pub fn take_pages(&mut self) -> Vec<ChunkPages> {
+        std::mem::take(&mut self.pages)
+    }
+
+    /// Where a chunk's pages are.
+    pub fn homes(&mut self, homes: &ChunkHomes) -> io::Result<()> {
+        let (mut content, mut frame) = (Vec::new(), Vec::new());
+        let numbers = homes::encode(homes, &mut content);
+        FrameWriter::new()?.make(FrameKind::Homes, numbers, &content, &mut frame)?;
+        self.append(HOMES_FILE, &frame)
+    }
+
+    /// What came of asking for homes of pages.
+    pub fn asked_for_homes(&mut self, homes: HomesInfo) {
+        self.info.homes = Some(homes);
+    }
+
     /// Memory of a chunk that was written, or of none.
     pub fn spare(&mut self) -> Vec<u64> {
         self.encoders.spare()
@@ -119,7 +148,8 @@ impl RecordingWriter {
             return Ok(false);
         }
         self.has_failed = true;
-        let Encoded { process, stream, words, frame } = encoded?;
+        let Encoded { process, stream, words, frame, pages } = encoded?;
+        self.pages.extend(pages);
         self.append(&chunk_file(process, stream), &frame)?;
         self.has_failed = false;
         self.totals.words += words;
@@ -145,7 +175,7 @@ impl RecordingWriter {
     }
 
     /// Writes all chunks that wait, up to one that can't be.
-    fn write_waiting(&mut self) -> io::Result<()> {
+    pub fn write_waiting(&mut self) -> io::Result<()> {
         while self.write_next()? {}
         Ok(())
     }
@@ -234,6 +264,7 @@ fn remove(directory: &Path) -> Result<(), RecordingError> {
 /// What is foreign of an entry of a trace.
 fn is_of_trace(entry: &DirEntry) -> io::Result<Option<PathBuf>> {
     let (path, name) = (entry.path(), entry.file_name());
-    let is_own = is_of_chunks(&path) || [INFO_FILE, INFO_TEMPORARY, OBJECTS_FILE].map(OsStr::new).contains(&&*name);
+    let is_own =
+        is_of_chunks(&path) || [INFO_FILE, INFO_TEMPORARY, OBJECTS_FILE, HOMES_FILE].map(OsStr::new).contains(&&*name);
     Ok((!is_own || entry.file_type()?.is_dir()).then_some(path))
 }
