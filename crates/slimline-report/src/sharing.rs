@@ -393,7 +393,10 @@ fn shared_row(shared: &SharedVariable, costs: Costs, origins: &Origins) -> Share
         total: shared.uses().into(),
         uniform: shared.is_uniform,
         way,
-        fix: costs.fix(|| fix.to_owned()),
+        fix: costs.fix(|| match shared.beside.is_empty() {
+            true => fix.to_owned(),
+            false => format!("{fix}; and put what is shared on the same line on a line apart"),
+        }),
         cost_share: costs.share,
         sampled: costs.sampled,
         writers: shared.writers,

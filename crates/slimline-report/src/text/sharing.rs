@@ -179,8 +179,7 @@ fn beside(rows: &[BesideRow]) -> String {
     let names: Vec<String> = rows.iter().take(MOST_NAMED).map(named).collect();
     let others = if rows.len() > MOST_NAMED { ", …" } else { "" };
     format!(
-        "on the same line is what threads share, too: {}{others}; who takes the line for one takes the other along, so put \
-         them on lines apart",
+        "on the same line is what threads share, too: {}{others}; who takes the line for one takes the other along",
         names.join(", ")
     )
 }
@@ -255,6 +254,7 @@ mod tests {
         let mut out = String::new();
         sharing(&mut out, &report, 3).unwrap();
         let said = a_run::unstyled(&out);
+        assert_eq!(said.matches("put what is shared on the same").count(), 2, "{said}");
         for name in ["CDF, filter.c:12", "counts: worker.done"] {
             let line = format!("on the same line is what threads share, too: {name} (1 line);");
             assert!(said.contains(&line), "{said}");
