@@ -14,10 +14,11 @@ use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::{AttributedAccesses, address_space, own_address};
 use slimline_analyze::origins::Origins;
 use slimline_collect::{TraceOutcome, is_drmemtrace};
-use slimline_report::full_trace::untraced;
+use slimline_report::full_trace::{ProgramEnd, untraced};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
+use slimline_trace::session::End;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::{StreamKey, in_order};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
@@ -198,10 +199,18 @@ fn missing(
     (program, decoder): (&Program, &Decoder),
     accesses: &AttributedAccesses,
 ) -> Vec<String> {
-    let mut missing = not_recorded(recording);
+    let mut missing = Vec::from_iter(recording.info().end.and_then(killed));
+    missing.extend(not_recorded(recording));
     missing.extend(undecoded(decoder));
     missing.extend(unknown(program, accesses));
     missing
+}
+
+/// What a program has not done as a signal ended it, in words.
+fn killed(end: End) -> Option<String> {
+    let ProgramEnd { signal, signal_name, .. } = ProgramEnd::of(end)?;
+    let name = signal_name.map_or_else(String::new, |name| format!("{name}, "));
+    Some(format!("what the program would have done, had it not been killed by {name}signal {}", signal?))
 }
 
 /// What is not known of the accesses, in words.

@@ -248,7 +248,7 @@ impl AttributedAccesses {
         let elements = self.blocks.elements();
         let bytes = site.size_bytes.saturating_mul(site.lanes.into());
         let named = of_leaf(elements, SiteId(of.site), site, (element, leaf), bytes, &own);
-        match named.as_slice() {
+        match named.named.as_slice() {
             [(name, _)] => name.clone(),
             // Several members at once.
             _ => elements.get(element).declaration.name.clone(),

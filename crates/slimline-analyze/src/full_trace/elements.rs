@@ -10,19 +10,27 @@
 //!   leaf         1    2      1    2      1    2         0 is padding
 //! ```
 //!
+//! What is wider than a byte may begin in one leaf and end in another, as stores that the compiler joined do, and copies. It is of a
+//! *span* then, and counts once for each member in that: so shares of members may add up to more than those of what they are
+//! members of, which count it once. Of arrays a span may go on in the next element.
+//!
 //! A block's type is the one that is allocated, or else the structure that is as large as the block and accessed in it:
 //! blocks that a function of the program gives out for everything have no other.
 
 mod layout;
+
+use std::iter;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Name, SiteKind};
 
 use super::heap::live_blocks::Addresses;
+use super::plans::plain_kind;
 use super::spots::Column;
-use layout::{Declaration, Leaf, MAX_DEPTH, Span, declaration};
-pub(super) use layout::{Element, Part, is_rusts};
+pub(super) use layout::{Behind, Element, Part, Span, is_rusts};
+use layout::{Declaration, Leaf, MAX_DEPTH, Width, declaration};
 
 /// A structure of any module, by a number of our own; [`NO_ELEMENT`] is none.
 pub(super) type ElementId = u32;
@@ -33,6 +41,8 @@ pub(super) type LeafId = u16;
 const PADDING: LeafId = 0;
 /// Nothing is known of the place.
 pub(super) const NO_LEAF: LeafId = u16::MAX;
+/// Nothing of that width was accessed there yet.
+const UNSEEN: LeafId = u16::MAX - 1;
 /// Spans that are told apart; others count as the whole.
 const MOST_SPANS: usize = 1 << 10;
 /// How a block is filled with elements.
@@ -60,21 +70,90 @@ pub(super) struct Content {
 }
 
 impl Element {
+    /// By where accesses of a width begin: what they are of, [`UNSEEN`] where none did.
     #[inline]
-    fn leaf_at(&self, view: &View, address: u64) -> LeafId {
-        let at = address.wrapping_sub(view.origin);
-        if at >= view.extent {
-            return NO_LEAF;
+    fn leaves_of(&self, view: &View) -> &[LeafId] {
+        match view.width {
+            0 => &self.leaf_of,
+            index => &self.widths[usize::from(index) - 1].leaf_of,
         }
-        match self.leaf_of.get(at as usize) {
-            Some(leaf) => *leaf,
-            None if view.is_open => self.open.unwrap_or(0),
-            // Offsets of most blocks fit into 32 bits, of which a remainder takes half the time.
-            None => match (u32::try_from(at), self.leaf_of.len()) {
-                (Ok(at), size) => self.leaf_of[(at % size as u32) as usize],
-                (Err(_), size) => self.leaf_of[(at % size as u64) as usize],
-            },
+    }
+
+    /// The index of a width, from 1; 0 is that of bytes.
+    fn width(&mut self, bytes: u32, behind: Behind) -> u16 {
+        if bytes <= 1 || self.leaf_of.is_empty() {
+            return 0;
         }
+        let known = self.widths.iter().position(|width| (width.bytes, width.behind) == (bytes, behind));
+        let index = known.unwrap_or_else(|| {
+            let leaf_of = vec![UNSEEN; self.leaf_of.len()].into();
+            self.widths.push(Width { bytes, behind, leaf_of });
+            self.widths.len() - 1
+        });
+        index as u16 + 1
+    }
+
+    /// The leaf of so many bytes from one of the element's on, or the span that they are.
+    fn covered(&mut self, from: u32, bytes: u64, behind: Behind) -> LeafId {
+        let size = self.leaf_of.len() as u32;
+        let whole = Span { offset_bytes: 0, bytes: size, behind: Behind::Unknown };
+        let span = match (u32::try_from(bytes), behind) {
+            (Ok(bytes), Behind::Unknown) => Span { offset_bytes: from, bytes: bytes.min(size - from), behind },
+            (Ok(bytes), Behind::Another) if bytes >= size => whole,
+            (Ok(bytes), _) => Span { offset_bytes: from, bytes, behind },
+            (Err(_), _) => whole,
+        };
+        let leaf = self.leaf_of[from as usize];
+        if self.ranges(span).flat_map(|range| self.within(range)).all(|(of, _)| of == leaf) {
+            return leaf;
+        }
+        let place = |spans: &[Span], span| spans.iter().position(|known| *known == span);
+        let index = match place(&self.spans, span) {
+            Some(index) => index,
+            None => {
+                // The last place is for the whole, which all others count as then.
+                let span = if self.spans.len() + 1 < MOST_SPANS { span } else { whole };
+                place(&self.spans, span).unwrap_or_else(|| {
+                    self.spans.push(span);
+                    self.spans.len() - 1
+                })
+            }
+        };
+        (self.leaves.len() + index) as LeafId
+    }
+
+    /// The leaves of some bytes, each with how many in a row; an array may go on behind the last.
+    fn within(&self, Range { start, end }: Range<u32>) -> impl Iterator<Item = (LeafId, u32)> {
+        let size = self.leaf_of.len() as u32;
+        let declared = &self.leaf_of[start.min(size) as usize..end.min(size) as usize];
+        let behind = self.open.filter(|_| end > size).map(|open| (open, end - start.max(size)));
+        declared.iter().map(|leaf| (*leaf, 1)).chain(behind)
+    }
+
+    /// The bytes of a span: those that it has of this element, and those of the next one.
+    fn ranges(&self, Span { offset_bytes: from, bytes, behind }: Span) -> impl Iterator<Item = Range<u32>> + use<> {
+        let (size, end) = (self.leaf_of.len() as u32, from.saturating_add(bytes.max(1)));
+        let goes_on = behind == Behind::Another && (from..end).contains(&size);
+        let own = from..if goes_on { size } else { end };
+        iter::once(own).chain(goes_on.then(|| 0..end - size))
+    }
+}
+
+/// The leaf at an address, as its site sees the block.
+#[inline]
+fn leaf_at(leaves: &[LeafId], open: Option<LeafId>, view: &View, address: u64) -> LeafId {
+    let at = address.wrapping_sub(view.origin);
+    if at >= view.extent {
+        return NO_LEAF;
+    }
+    match leaves.get(at as usize) {
+        Some(leaf) => *leaf,
+        None if view.behind == Behind::Array => open.unwrap_or(0),
+        // Offsets of most blocks fit into 32 bits, of which a remainder takes half the time.
+        None => match (u32::try_from(at), leaves.len()) {
+            (Ok(at), size) => leaves[(at % size as u32) as usize],
+            (Err(_), size) => leaves[(at % size as u64) as usize],
+        },
     }
 }
 
@@ -84,7 +163,9 @@ pub(super) struct View {
     origin: u64,
     extent: u64,
     element: ElementId,
-    is_open: bool,
+    behind: Behind,
+    /// Of the site's accesses, by the element's widths: see [`Element::leaves_of`].
+    width: u16,
 }
 
 impl View {
@@ -98,6 +179,22 @@ impl View {
     }
 }
 
+/// Members that lie in some bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Members {
+    /// `node.next`, each with how many of the bytes it has. The structure's name alone is of paddings.
+    pub(super) named: Vec<(String, u32)>,
+    /// All of the bytes, those of paddings between members, too.
+    pub(super) bytes: u32,
+}
+
+impl Members {
+    /// All bytes are of this one.
+    pub(super) fn one(name: String, bytes: u32) -> Self {
+        Self { named: vec![(name, bytes)], bytes }
+    }
+}
+
 /// What a site says by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Named {
@@ -107,6 +204,8 @@ pub(super) struct Named {
     /// Another one that it may access.
     pub(super) other: ElementId,
     is_array_of_cpp: bool,
+    /// Of its loads or stores; 1 where that is not always the same.
+    width_bytes: u32,
 }
 
 /// The structures of all modules.
@@ -138,6 +237,7 @@ impl Elements {
                 element: named(site.structure),
                 offset_bytes: site.offset_bytes,
                 other: named(site.other_structure),
+                width_bytes: plain_kind(site.kind).map_or(1, |_| site.size_bytes),
                 is_array_of_cpp: site.kind == SiteKind::Allocate && module.name(site.detail).starts_with("_Zna"),
             });
         }
@@ -180,16 +280,18 @@ impl Elements {
         if fit == Fit::None { Content::default() } else { Content { element, fit, skipped } }
     }
 
-    /// What is in a block now that it was made larger or smaller.
-    pub(super) fn resized(&self, site: u32, before: Content, bytes: u64) -> Content {
-        match self.allocated(site, bytes) {
-            Content { fit: Fit::None, .. } if before.element != NO_ELEMENT => {
-                let (fit, skipped) = self.get(before.element).fit(bytes, false);
-                // Nobody said that it is an array.
-                let fit = if fit == Fit::Repeats { Fit::First } else { fit };
-                if fit == Fit::None { Content::default() } else { Content { element: before.element, fit, skipped } }
-            }
-            content => content,
+    /// What is in a block now that a site made it larger or smaller, which another one allocated.
+    pub(super) fn resized(&self, (site, allocated_by): (u32, u32), before: Content, bytes: u64) -> Content {
+        let known = [site, allocated_by].map(|site| self.allocated(site, bytes));
+        if let Some(content) = known.into_iter().find(|content| content.fit != Fit::None) {
+            return content;
+        }
+        let (fit, skipped) = self.get(before.element).fit(bytes, false);
+        match fit {
+            Fit::None => Content::default(),
+            // Nobody said that it is an array.
+            Fit::Repeats if before.fit != Fit::Repeats => Content { element: before.element, fit: Fit::First, skipped },
+            _ => Content { element: before.element, fit, skipped },
         }
     }
 
@@ -209,19 +311,22 @@ impl Elements {
     }
 
     /// How a site sees a block.
-    pub(super) fn view(&self, content: Content, site: u32, start: u64, end: u64) -> View {
+    pub(super) fn view(&mut self, content: Content, site: u32, start: u64, end: u64) -> View {
         let Content { element, fit, skipped } = content;
         let origin = start + u64::from(skipped);
         let all = end - origin.min(end);
         let size = u64::from(self.get(element).declaration.bytes);
-        let extent = match fit {
+        let (extent, behind) = match fit {
             Fit::None => return View::default(),
             // Of what begins with one and has others behind it.
-            Fit::Repeats if self.contradicts(site, element) => size,
-            Fit::First => size,
-            Fit::Open | Fit::Repeats | Fit::Whole => all,
+            Fit::Repeats if self.contradicts(site, element) => (size, Behind::Unknown),
+            Fit::First => (size, Behind::Unknown),
+            Fit::Open => (all, Behind::Array),
+            Fit::Repeats => (all, Behind::Another),
+            Fit::Whole => (all, Behind::Unknown),
         };
-        View { origin, extent, element, is_open: fit == Fit::Open }
+        let width = self.all[element as usize].width(self.by_site[site as usize].width_bytes, behind);
+        View { origin, extent, element, behind, width }
     }
 
     /// Whether a site certainly accesses another structure, which is not part of this one.
@@ -240,10 +345,18 @@ impl Elements {
         !header.is_empty() && parts.starts_with(header)
     }
 
-    /// The leaf at an address, as its site sees the block.
-    #[inline]
-    pub(super) fn leaf(&self, view: &View, address: u64) -> LeafId {
-        self.all[view.element as usize].leaf_at(view, address)
+    /// What an access of the site's width is of that begins there, as the site sees the block: a leaf, or the span that it covers.
+    pub(super) fn leaf(&mut self, view: &View, address: u64) -> LeafId {
+        let element = &mut self.all[view.element as usize];
+        let leaf = leaf_at(element.leaves_of(view), element.open, view, address);
+        if leaf != UNSEEN {
+            return leaf;
+        }
+        let index = usize::from(view.width) - 1;
+        let from = (address - view.origin) % element.leaf_of.len() as u64;
+        let leaf = element.covered(from as u32, element.widths[index].bytes.into(), view.behind);
+        element.widths[index].leaf_of[from as usize] = leaf;
+        leaf
     }
 
     /// How many addresses from the first on are some of these, and of this leaf, as their site sees the block.
@@ -256,80 +369,67 @@ impl Elements {
             return words.iter().take_while(there).count();
         }
         let element = &self.all[view.element as usize];
-        let is_same = |word: &&u64| there(word) && element.leaf_at(view, word.wrapping_add(distance)) == leaf;
+        let (leaves, open) = (element.leaves_of(view), element.open);
+        let is_same = |word: &&u64| there(word) && leaf_at(leaves, open, view, word.wrapping_add(distance)) == leaf;
         words.iter().take_while(is_same).count()
     }
 
-    /// The leaf of an access of so many bytes, or the span of those that it covers.
+    /// The leaf of an access of so many bytes, or the span of those that it covers. One byte stands for the site's width.
     pub(super) fn span(&mut self, view: &View, address: u64, bytes: u64) -> LeafId {
-        let leaf = self.leaf(view, address);
-        if leaf == NO_LEAF || view.is_open || bytes <= 1 {
-            return leaf;
+        if bytes <= 1 {
+            return self.leaf(view, address);
         }
         let element = &mut self.all[view.element as usize];
+        let at = address.wrapping_sub(view.origin);
         let size = element.leaf_of.len() as u64;
-        let from = (address - view.origin) % size;
-        let whole = Span { offset_bytes: 0, bytes: size as u32 };
-        let span = if from + bytes > size { whole } else { Span { offset_bytes: from as u32, bytes: bytes as u32 } };
-        let covered = &element.leaf_of[span.offset_bytes as usize..(span.offset_bytes + span.bytes) as usize];
-        if covered.iter().all(|of| *of == leaf) {
-            return leaf;
+        if at >= view.extent {
+            return NO_LEAF;
         }
-        let place = |spans: &[Span], span| spans.iter().position(|known| *known == span);
-        let index = match place(&element.spans, span) {
-            Some(index) => index,
-            None => {
-                // The last place is for the whole, which all others count as then.
-                let span = if element.spans.len() + 1 < MOST_SPANS { span } else { whole };
-                place(&element.spans, span).unwrap_or_else(|| {
-                    element.spans.push(span);
-                    element.spans.len() - 1
-                })
-            }
-        };
-        (element.leaves.len() + index) as LeafId
+        // Behind the block lies something else.
+        let bytes = bytes.clamp(1, view.extent - at);
+        match (view.behind == Behind::Array, at >= size) {
+            (true, true) => element.open.unwrap_or(0),
+            _ => element.covered((at % size) as u32, bytes, view.behind),
+        }
     }
 
-    /// The range of bytes of an element that a leaf or a span stands for, of which an access has so many. None of what no member has:
+    /// The bytes of an element that a leaf or a span stands for, of which an access has so many. None of what no member has:
     /// paddings, and virtual bases.
-    pub(super) fn range(&self, id: ElementId, leaf: LeafId, bytes: u32) -> Option<(u32, u32)> {
+    pub(super) fn bytes_of(&self, id: ElementId, leaf: LeafId, bytes: u32) -> Option<Span> {
         let element = self.get(id);
         match element.leaves.get(leaf as usize) {
             Some(_) if leaf == PADDING => None,
-            Some(leaf) => Some((leaf.offset_bytes, bytes)),
-            None => {
-                let span = element.spans[leaf as usize - element.leaves.len()];
-                Some((span.offset_bytes, span.bytes))
-            }
+            Some(leaf) => Some(Span { offset_bytes: leaf.offset_bytes, bytes, behind: Behind::Array }),
+            None => Some(element.spans[leaf as usize - element.leaves.len()]),
         }
     }
 
-    /// Names of the members that lie in so many bytes of an element, `node.next`, each with how many of them it has. The
-    /// structure's name alone is of paddings.
-    pub(super) fn members(&self, id: ElementId, offset_bytes: u32, bytes: u32) -> Vec<(String, u32)> {
+    /// Which bytes of an element a span has.
+    pub(super) fn ranges(&self, id: ElementId, span: Span) -> Vec<Range<u32>> {
+        self.get(id).ranges(span).collect()
+    }
+
+    /// The members that lie in a span of an element.
+    pub(super) fn members(&self, id: ElementId, span: Span) -> Members {
         let element = self.get(id);
-        let end = offset_bytes.saturating_add(bytes.max(1)).min(element.leaf_of.len() as u32);
         let mut covered: Vec<(LeafId, u32)> = Vec::new();
-        for leaf in element.leaf_of.get(offset_bytes as usize..end as usize).unwrap_or_default() {
-            match covered.iter_mut().find(|(known, _)| known == leaf) {
-                Some((_, bytes)) => *bytes += 1,
-                None => covered.push((*leaf, 1)),
+        for (leaf, count) in element.ranges(span).flat_map(|range| element.within(range)) {
+            match covered.iter_mut().find(|(known, _)| *known == leaf) {
+                Some((_, bytes)) => *bytes += count,
+                None => covered.push((leaf, count)),
             }
         }
-        // An array's that goes on behind.
-        if covered.is_empty() {
-            covered.push((element.open.unwrap_or(0), bytes));
-        }
-        // Paddings are copied with what is around them.
+        let bytes = covered.iter().map(|(_, bytes)| bytes).sum::<u32>();
+        // Paddings are copied with what is around them, and are nobody's.
         if covered.len() > 1 {
-            covered.retain(|(leaf, _)| *leaf != 0);
+            covered.retain(|(leaf, _)| *leaf != PADDING);
         }
         let named = covered.into_iter().map(|(leaf, bytes)| {
             let Leaf { name, owner, .. } = &element.leaves[leaf as usize];
             let structure = &self.get(*owner).declaration.name;
             (if name.is_empty() { structure.clone() } else { format!("{structure}.{name}") }, bytes)
         });
-        named.collect()
+        Members { named: named.collect(), bytes }
     }
 
     /// Whether a site knows better what a leaf holds: it is bytes, and the site says what it has there.
@@ -406,6 +506,7 @@ mod tests {
         builder.segment([allocation(node, malloc), allocation(node, new), allocation(text, malloc)]);
         builder.segment([load(node, 16), load(point, 2), load(value, 0), load(header, 0)]);
         builder.segment([Site { other_structure: node, ..load(header, 0) }, Site::new(SiteKind::Resize, 0)]);
+        builder.segment([Site::new(SiteKind::Load, 16)]);
         let module = builder.finish("a.c", "a.o", "/", "test");
         let mut program = Program::new();
         program.add(module.encode().0, module);
@@ -425,9 +526,11 @@ mod tests {
     const LOADS_HEADER: u32 = 6;
     const LOADS_SOME: u32 = 7;
     const RESIZES: u32 = 8;
+    const LOADS_WIDE: u32 = 9;
 
     fn names(elements: &Elements, id: ElementId, from: u32, bytes: u32) -> Vec<String> {
-        elements.members(id, from, bytes).into_iter().map(|(name, bytes)| format!("{name} {bytes}")).collect()
+        let members = elements.members(id, Span { offset_bytes: from, bytes, behind: Behind::Another });
+        members.named.into_iter().map(|(name, bytes)| format!("{name} {bytes}")).collect()
     }
 
     #[test]
@@ -438,7 +541,7 @@ mod tests {
         assert_eq!(names(&elements, NODE, 9, 4), ["node 4"]);
         assert_eq!(names(&elements, NODE, 20, 4), ["node.extra 4"]);
         let all = ["node.corner[].x 4", "node.corner[].y 4", "node.tag 1", "node.extra 8", "node.next 8"];
-        assert_eq!(names(&elements, NODE, 0, 99), all);
+        assert_eq!(names(&elements, NODE, 0, 32), all);
         let parts: Vec<_> = elements.get(NODE).parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(parts, ["corner", "tag", "extra", "next"]);
     }
@@ -473,8 +576,13 @@ mod tests {
         assert_eq!(learned(header, LOADS_EXTRA, 16, 32), Some(whole));
         assert_eq!(learned(whole, LOADS_HEADER, 0, 32), None);
         assert_eq!(learned(none, LOADS_VALUE, 0, 8), None, "a union says nothing of its block");
-        assert_eq!(elements.resized(RESIZES, whole, 33), Content { fit: Fit::First, ..whole });
-        assert_eq!(elements.resized(OF_MALLOC, none, 64).fit, Fit::Repeats);
+        assert_eq!(elements.resized((RESIZES, RESIZES), whole, 33), Content { fit: Fit::First, ..whole });
+        assert_eq!(elements.resized((RESIZES, RESIZES), whole, 64), Content { fit: Fit::First, ..whole });
+        let array = Content { fit: Fit::Repeats, ..whole };
+        assert_eq!(elements.resized((RESIZES, RESIZES), array, 64), array);
+        assert_eq!(elements.resized((RESIZES, RESIZES), none, 64), none);
+        assert_eq!(elements.resized((OF_MALLOC, RESIZES), none, 64).fit, Fit::Repeats);
+        assert_eq!(elements.resized((RESIZES, OF_MALLOC), whole, 64).fit, Fit::Repeats);
     }
 
     #[test]
@@ -493,19 +601,73 @@ mod tests {
         let view = elements.view(content, LOADS_EXTRA, 0x1000, 0x1000 + 320);
         let mut range = |address, bytes| {
             let leaf = elements.span(&view, address, bytes);
-            elements.range(NODE, leaf, 1)
+            elements.bytes_of(NODE, leaf, 1).map(|span| (span.offset_bytes, span.bytes))
         };
         assert_eq!(range(0x1000 + 32 + 16, 8), Some((16, 1)), "a member by itself is no span");
         assert_eq!(range(0x1000 + 32 + 16, 16), Some((16, 16)));
-        assert_eq!([range(0x1000, 320), range(0x1000 + 56, 16)], [Some((0, 32)); 2]);
+        assert_eq!(range(0x1000, 320), Some((0, 32)));
+        assert_eq!(range(0x1000 + 56, 16), Some((24, 16)), "it ends in the next element");
         assert_eq!(range(0x1000 + 32 + 9, 4), None, "padding is not the first member");
+        assert_eq!(range(0x1000 + 312, 16), Some((24, 1)), "there is none behind the last");
+        let span = |offset_bytes, bytes| Span { offset_bytes, bytes, behind: Behind::Another };
+        assert_eq!(elements.ranges(NODE, span(24, 16)), [24..32, 0..8]);
+        assert_eq!(names(&elements, NODE, 24, 10), ["node.next 8", "node.corner[].x 2"]);
+        assert_eq!(elements.members(NODE, span(8, 16)).bytes, 16, "7 bytes of padding are among them");
+        assert_eq!(names(&elements, NODE, 8, 16), ["node.tag 1", "node.extra 8"]);
+    }
+
+    /// Sites that load two and 16 bytes, from wherever they like.
+    #[test]
+    fn wide_accesses_are_of_all_that_they_cover() {
+        let mut elements = elements();
+        let content = elements.allocated(OF_MALLOC, 320);
+        let mut view = |site| elements.view(content, site, 0x1000, 0x1000 + 320);
+        let (narrow, wide) = (view(LOADS_EXTRA), view(LOADS_WIDE));
+        let members = |view: &View, elements: &mut Elements, at: u64| {
+            let leaf = elements.leaf(view, 0x1000 + at);
+            let column = |words| Column { words, distance: 0 };
+            let all = Addresses { from: 0x1000, bytes: 320 };
+            // As often as it is asked, here and in another element.
+            assert_eq!(elements.leaf(view, 0x1000 + at % 32), leaf);
+            let same = [0x1000 + at, 0x1000 + at % 32, 0x1000 + 8];
+            assert_eq!(elements.count_same(view, leaf, all, column(&same)), 2 + usize::from(at % 32 == 8));
+            let span = elements.bytes_of(NODE, leaf, 2).expect("a member");
+            names(elements, NODE, span.offset_bytes, span.bytes)
+        };
+        assert_eq!(members(&narrow, &mut elements, 64 + 16), ["node.extra 2"]);
+        assert_eq!(members(&wide, &mut elements, 64 + 16), ["node.extra 8", "node.next 8"]);
+        let wrapped = ["node.next 8", "node.corner[].x 4", "node.corner[].y 4"];
+        assert_eq!(members(&wide, &mut elements, 64 + 24), wrapped);
+        let first = elements.view(Content { fit: Fit::First, ..content }, LOADS_WIDE, 0x1000, 0x1000 + 320);
+        assert_eq!(members(&first, &mut elements, 24), ["node.next 2"], "nobody knows what is behind");
+        assert_eq!([320, 1 << 40].map(|at| elements.leaf(&wide, 0x1000 + at)), [NO_LEAF; 2]);
+    }
+
+    /// An array at the end that has what is left of its block: what begins before it may end in it.
+    #[test]
+    fn wide_accesses_end_in_open_arrays() {
+        let mut elements = elements();
+        let content = elements.allocated(OF_TEXT, 400);
+        let view = elements.view(content, LOADS_WIDE, 0x1000, 0x1000 + 400);
+        let leaf = elements.leaf(&view, 0x1000);
+        let span = elements.bytes_of(5, leaf, 1).unwrap();
+        let members = elements.members(5, span);
+        assert_eq!(members.named, [("text.length".to_owned(), 4), ("text.bytes[]".to_owned(), 12)]);
+        let behind = elements.leaf(&view, 0x1000 + 40);
+        assert_eq!(
+            elements.members(5, elements.bytes_of(5, behind, 16).unwrap()).named,
+            [("text.bytes[]".to_owned(), 16)]
+        );
     }
 
     #[test]
     fn behind_the_first_element_others_may_lie() {
-        let elements = elements();
+        let mut elements = elements();
         let content = elements.allocated(OF_MALLOC, 320);
-        let leaf = |site| elements.leaf(&elements.view(content, site, 0x1000, 0x1000 + 320), 0x1000 + 56);
+        let mut leaf = |site| {
+            let view = elements.view(content, site, 0x1000, 0x1000 + 320);
+            elements.leaf(&view, 0x1000 + 56)
+        };
         assert_eq!(leaf(LOADS_HEADER), NO_LEAF, "certainly something else");
         assert_eq!([leaf(LOADS_SOME), leaf(LOADS_Y)], [leaf(LOADS_EXTRA); 2]);
     }
@@ -557,9 +719,9 @@ mod tests {
                 for (at, bytes) in &accesses {
                     let leaf = elements.span(&view, 1000 + at, (*bytes).min(200 - at));
                     if leaf != NO_LEAF
-                        && let Some((from, bytes)) = elements.range(view.element, leaf, 1)
+                        && let Some(span) = elements.bytes_of(view.element, leaf, 1)
                     {
-                        prop_assert!(!elements.members(view.element, from, bytes).is_empty());
+                        prop_assert!(!elements.members(view.element, span).named.is_empty());
                     }
                 }
             }

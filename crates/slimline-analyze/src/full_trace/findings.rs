@@ -6,7 +6,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
 use slimline_trace::toolchain_source;
 
-use super::elements::{ElementId, Elements, LeafId, NO_ELEMENT, NO_LEAF};
+use super::elements::{Behind, ElementId, Elements, LeafId, Members, NO_ELEMENT, NO_LEAF, Span};
 use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
@@ -163,16 +163,16 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             if spot.leaf != NO_LEAF {
                 rest.subtract(*sum);
                 let width = width(*sum);
-                let range = elements.range(spot.element, spot.leaf, width);
-                let range = range.map(|(from, bytes)| from..from.saturating_add(bytes));
-                structures.add(spot.element, range.clone(), Known::ByBlock, sum.count());
-                if let Some(range) = range.filter(|_| ties) {
-                    structures.tie(spot.element, &range, sum.count());
+                let span = elements.bytes_of(spot.element, spot.leaf, width);
+                let ranges = span.map(|span| elements.ranges(spot.element, span)).unwrap_or_default();
+                structures.add(spot.element, &ranges, Known::ByBlock, sum.count());
+                for range in ranges.iter().filter(|_| ties) {
+                    structures.tie(spot.element, range, sum.count());
                 }
                 let named = elements.named(id);
                 if elements.is_put_into(named, spot.element, spot.leaf) {
                     let range = named.offset_bytes.map(|from| from..from.saturating_add(width));
-                    structures.add(named.element, range, Known::BySite, sum.count());
+                    structures.add(named.element, range.as_slice(), Known::BySite, sum.count());
                 }
                 of_site.add_parts(&of_leaf(elements, id, site, (spot.element, spot.leaf), width, &own), *sum);
             }
@@ -181,7 +181,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             let named = elements.named(id);
             let bytes = width(rest);
             let range = named.offset_bytes.map(|from| from..from.saturating_add(bytes));
-            structures.add(named.element, range.clone(), Known::BySite, rest.count());
+            structures.add(named.element, range.as_slice(), Known::BySite, rest.count());
             if let Some(range) = range.filter(|_| ties) {
                 structures.tie(named.element, &range, rest.count());
             }
@@ -260,8 +260,8 @@ fn width(accesses: Accesses) -> u32 {
     u32::try_from(accesses.bytes() / accesses.count().max(1)).unwrap_or(u32::MAX)
 }
 
-/// What a site accesses in a leaf of an element, so many bytes each time: names of members, each with how many bytes of it. `own` is what the site is
-/// called, which stays where it is right: of unions it says which.
+/// What a site accesses in a leaf of an element, so many bytes each time. `own` is what the site is called, which stays where it is
+/// right: of unions it says which.
 pub(super) fn of_leaf(
     elements: &Elements,
     id: SiteId,
@@ -269,34 +269,38 @@ pub(super) fn of_leaf(
     (element, leaf): (ElementId, LeafId),
     bytes: u32,
     own: &str,
-) -> Vec<(String, u32)> {
+) -> Members {
     let named = elements.named(id);
     if elements.is_put_into(named, element, leaf) {
         return of_own(elements, id, bytes, own);
     }
-    let Some((from, bytes)) = elements.range(element, leaf, bytes) else {
+    let Some(span) = elements.bytes_of(element, leaf, bytes) else {
         let structure = &elements.get(element).declaration.name;
-        return vec![(if own.is_empty() { structure } else { own }.to_owned(), bytes)];
+        return Members::one(if own.is_empty() { structure } else { own }.to_owned(), bytes);
     };
-    let members = elements.members(element, from, bytes);
-    if members.len() <= 1 && !site.field.is_none() && elements.agrees(named, element, from) {
-        return vec![(own.to_owned(), bytes)];
+    let members = elements.members(element, span);
+    let is_told = !site.field.is_none() && !elements.get(named.element).declaration.is_atomic();
+    if members.named.len() <= 1 && is_told && elements.agrees(named, element, span.offset_bytes) {
+        return Members::one(own.to_owned(), bytes);
     }
     members
 }
 
 /// The same of what lies elsewhere.
-fn of_own(elements: &Elements, id: SiteId, bytes: u32, own: &str) -> Vec<(String, u32)> {
+fn of_own(elements: &Elements, id: SiteId, bytes: u32, own: &str) -> Members {
     let named = elements.named(id);
     if let Some(from) = named.offset_bytes
         && elements.get(named.element).is_laid_out()
     {
-        let members = elements.members(named.element, from, bytes);
-        if members.len() > 1 {
+        // What is behind it nobody knows.
+        let left = elements.get(named.element).declaration.bytes.saturating_sub(from);
+        let span = Span { offset_bytes: from, bytes: bytes.min(left), behind: Behind::Unknown };
+        let members = elements.members(named.element, span);
+        if members.named.len() > 1 {
             return members;
         }
     }
-    vec![(own.to_owned(), bytes)]
+    Members::one(own.to_owned(), bytes)
 }
 
 /// Accesses that may be of structures that their sites do not name: those to which several places lead, and those without a
@@ -475,11 +479,10 @@ impl Sums {
         }
     }
 
-    /// Accesses that touch all of these members, each with the bytes that it has of them.
-    fn add_parts(&mut self, members: &[(String, u32)], accesses: Accesses) {
-        let all: u64 = members.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
-        for (name, bytes) in members {
-            self.add(name, if members.len() == 1 { accesses } else { accesses.part((*bytes).into(), all) });
+    /// Accesses that touch all of these members, each with the bytes that it has of them; those of paddings are nobody's.
+    fn add_parts(&mut self, Members { named, bytes: all }: &Members, accesses: Accesses) {
+        for (name, bytes) in named {
+            self.add(name, accesses.part((*bytes).into(), (*all).into()));
         }
     }
 

@@ -214,7 +214,7 @@ impl HeapAccesses {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::{ModuleBuilder, Site};
+    use slimline_trace::stream::sites::{Frame, Member, ModuleBuilder, Relative, Site, Structure};
 
     use super::super::tests::{Run, visits_of};
     use super::*;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn resized_blocks_stay_in_their_group() {
+    fn resized_blocks_are_of_the_site_that_resized_them() {
         let mut run = run();
         run.visit(0, &[0x1000, 64]);
         run.visit(5, &[0x1000]);
@@ -301,7 +301,29 @@ mod tests {
         run.visit(5, &[0x20_0000]);
         run.visit(2, &[1, 0, 0]); // freed
         run.visit(4, &[0x20_0000]);
-        assert_eq!(loads_by_group(&run), [(0, 2), (RESIZE, 1)]);
+        assert_eq!(loads_by_group(&run), [(RESIZE, 3)]);
+    }
+
+    /// `Vec::push` of Rust's library calls `realloc` in a function that is not inlined: whose vector it is its allocation says.
+    #[test]
+    fn what_a_library_resizes_stays_in_its_group() {
+        let mut builder = ModuleBuilder::new();
+        let own = builder.name("/w/src/main.rs");
+        let library = builder.name("/rustc/0a1b2c3d4e5f60718293a4b5c6d7e8f901234567/library/alloc/src/raw_vec.rs");
+        let frame = |file, line| Frame { file, line, ..Frame::default() };
+        let [own, library] = [frame(own, 3), frame(library, 70)].map(|frame| Some(builder.frame(frame)));
+        builder.segment([Site { frame: own, ..Site::new(SiteKind::Allocate, 0) }]);
+        builder.segment([Site { frame: library, ..Site::new(SiteKind::ResizeBegins, 0) }]);
+        builder.segment([Site { frame: library, ..Site::new(SiteKind::Resize, 0) }]);
+        let module = builder.finish("a.rs", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [(0, vec![0x1000, 64]), (1, vec![0x1000]), (2, vec![0x2000, 128])];
+        let (words, visits) = visits_of(&program, &run);
+        let mut heap = HeapAccesses::default();
+        heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
+        let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 128, peak_bytes: 128 };
+        assert_eq!(allocated(&heap), [(SiteId(0), blocks)]);
     }
 
     #[test]
@@ -316,7 +338,48 @@ mod tests {
         for address in [0x3000, 0x4000, 0x1000, 0x2000] {
             run.visit(4, &[address]);
         }
-        assert_eq!(loads_by_group(&run), [(0, 2)]);
+        assert_eq!(loads_by_group(&run), [(RESIZE, 2)]);
+    }
+
+    /// A block of `body { double position[3], mass; }`, whose members are set by two stores of 16 bytes, the second by its distance.
+    #[test]
+    fn wide_stores_are_of_all_members_that_they_reach() {
+        let mut builder = ModuleBuilder::new();
+        let [body, position, mass, array, double] =
+            ["body", "position", "mass", "double[3]", "double"].map(|name| builder.name(name));
+        let member = |name, type_name, offset_bytes, size_bytes| Member {
+            name,
+            type_name,
+            offset_bytes,
+            size_bytes,
+            structure: None,
+        };
+        let members = vec![member(position, array, 0, 24), member(mass, double, 24, 8)];
+        builder.structure(Structure { name: body, size_bytes: 32, members, ..Structure::default() });
+        let store = Site { structure: body, field: position, ..Site::new(SiteKind::Store, 16) };
+        let second = Site { offset_bytes: Some(16), relative: Some(Relative { word: 0, bytes: 16 }), ..store };
+        builder.segment([Site { structure: body, ..Site::new(SiteKind::Allocate, 0) }]);
+        builder.segment([Site { offset_bytes: Some(0), ..store }, second]);
+        // Gone through site by site.
+        builder.segment([Site { offset_bytes: Some(16), ..store }, Site::new(SiteKind::Fill, 0)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [(0, vec![0x1000, 320]), (1, vec![0x1000]), (1, vec![0x1020]), (2, vec![0x1050, 0, 0])];
+        let (words, visits) = visits_of(&program, &run);
+        let mut heap = HeapAccesses::default();
+        heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
+        let mut stores: Vec<_> = heap
+            .accesses(&program, None)
+            .map(|(site, spot, sum)| {
+                let span = heap.elements().bytes_of(spot.element, spot.leaf, 16).expect("members");
+                (site.0, sum.stores, heap.elements().members(spot.element, span).named)
+            })
+            .collect();
+        stores.sort_unstable();
+        let named = |name: &str, bytes| (format!("body.{name}"), bytes);
+        let both = vec![named("position[]", 8), named("mass", 8)];
+        assert_eq!(stores, [(1, 2, vec![named("position[]", 16)]), (2, 2, both.clone()), (3, 1, both)]);
     }
 
     /// `new` of the program's own, which calls `malloc`, and `realloc`, which calls `malloc` and `free`.
@@ -345,8 +408,9 @@ mod tests {
         let (words, visits) = visits_of(&program, &run);
         let mut heap = HeapAccesses::default();
         heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
-        let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 128, peak_bytes: 128 };
-        assert_eq!(allocated(&heap), [(SiteId(1), blocks)]);
+        let first = GroupBlocks { blocks: 1, bytes: 64, live_bytes: 0, peak_bytes: 64 };
+        let resized = GroupBlocks { blocks: 1, bytes: 128, live_bytes: 128, peak_bytes: 128 };
+        assert_eq!(allocated(&heap), [(SiteId(1), first), (SiteId(5), resized)]);
         assert_eq!(heap.unknown_frees(), 0);
     }
 
@@ -382,8 +446,8 @@ mod tests {
             (5, vec![0x2000]),
             (6, vec![0x2000]),
         ];
-        let blocks = GroupBlocks { blocks: 2, bytes: 192, live_bytes: 0, peak_bytes: 128 };
-        assert_eq!(unknown(&run), (vec![(SiteId(0), blocks)], 0));
+        let blocks = |bytes| GroupBlocks { blocks: 1, bytes, live_bytes: 0, peak_bytes: bytes };
+        assert_eq!(unknown(&run), (vec![(SiteId(0), blocks(64)), (SiteId(4), blocks(128))], 0));
         // What was freed is not known any more.
         run.push((6, vec![0x2000]));
         assert_eq!(unknown(&run).1, 1);

@@ -129,8 +129,8 @@ impl<'p> Structures<'p> {
         Self { elements, accessed: BTreeMap::new() }
     }
 
-    /// So many accesses to these bytes of a structure; none where they are not known.
-    pub(super) fn add(&mut self, id: ElementId, bytes: Option<Range<u32>>, known: Known, count: u64) {
+    /// So many accesses to these bytes of a structure, all at once; none where they are not known.
+    pub(super) fn add(&mut self, id: ElementId, bytes: &[Range<u32>], known: Known, count: u64) {
         if id == NO_ELEMENT {
             return;
         }
@@ -139,9 +139,11 @@ impl<'p> Structures<'p> {
         touched.parts.resize(parts.len(), 0);
         touched.apart.resize(parts.len(), 0);
         let (mut times, mut inner) = (0, Vec::new());
-        let bytes = bytes.filter(|bytes| !bytes.is_empty()).unwrap_or(0..0);
         for (index, part) in parts.iter().enumerate() {
-            if bytes.start >= part.end() || part.offset_bytes >= bytes.end {
+            let touches =
+                |bytes: &&Range<u32>| !bytes.is_empty() && bytes.start < part.end() && part.offset_bytes < bytes.end;
+            let of_part: Vec<&Range<u32>> = bytes.iter().filter(touches).collect();
+            if of_part.is_empty() {
                 continue;
             }
             times += 1;
@@ -150,7 +152,8 @@ impl<'p> Structures<'p> {
                 touched.apart[index] = touched.apart[index].saturating_add(count);
             }
             if let Some(of) = part.is_all().filter(|of| self.elements.get(*of).is_laid_out()) {
-                inner.push((of, within(&bytes, part, self.elements.get(of).declaration.bytes)));
+                let size = self.elements.get(of).declaration.bytes;
+                inner.push((of, of_part.into_iter().map(|bytes| within(bytes, part, size)).collect::<Vec<_>>()));
             }
         }
         touched.accesses = touched.accesses.saturating_add(count.saturating_mul(times.max(1)));
@@ -158,7 +161,7 @@ impl<'p> Structures<'p> {
             touched.elsewhere = touched.elsewhere.saturating_add(count);
         }
         for (of, bytes) in inner {
-            self.add(of, Some(bytes), Known::ByBlock, count);
+            self.add(of, &bytes, Known::ByBlock, count);
         }
     }
 

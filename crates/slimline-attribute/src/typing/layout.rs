@@ -6,6 +6,9 @@ use super::debug_info::{DebugInfo, Die};
 use super::shape::{Field, Shape};
 use crate::tables::{Language, Member, Type, TypeId, TypeKind};
 
+/// How structures without a name are spelled, behind their keyword.
+pub(crate) const ANONYMOUS: &str = "{…}";
+
 /// The rows of [`Tables::types`](crate::tables::Tables::types) while they are collected, from all modules.
 ///
 /// A type that several units or modules define alike (same name, language, size and members) is one row.
@@ -44,6 +47,8 @@ impl TypeTable {
             if (known.language, known.kind, known.bytes) == (row.language, row.kind, row.bytes)
                 && known.members.len() == row.members.len()
                 && known.members.iter().zip(&row.members).all(|(a, b)| same_place(a, b))
+                // What has no name of its own is called by where it is declared.
+                && (!row.name.ends_with(ANONYMOUS) || known.declared_at == row.declared_at)
             {
                 return id;
             }

@@ -9,7 +9,7 @@ use super::infer::Reason;
 use super::location::{Gpr, gpr};
 use super::shape::Shape;
 use super::state::State;
-use super::value::{Pointer, Value, gcd};
+use super::value::{Home, Pointer, Value, gcd};
 use crate::tables::Language;
 
 /// Pointers of a structure that are looked at where its offset runs.
@@ -100,12 +100,27 @@ impl Function<'_, '_> {
         found.map(|target| self.info.pointer_to(Some(target), place.target.unit))
     }
 
-    /// A pointer to the static variable at a link-time address.
+    /// A pointer to the static variable at a link-time address, or to its end: walks end there, or begin.
     fn static_pointer(&self, address: u64) -> Option<Pointer> {
-        let range = self.info.static_range_at(address)?;
+        let ends = || self.info.static_range_at(address.checked_sub(1)?);
+        let range = self.info.static_range_at(address).or_else(ends)?;
         let name = self.info.qualified_name(range.die).map(|name| self.names.variable(&name, true));
         let to = self.info.pointer_to(Some(range.type_), range.type_.unit);
-        Some(Pointer { offset: (address - range.begin).cast_signed(), name, ..to })
+        let home = Some(Home { begin: range.begin, end: range.end });
+        Some(Pointer { offset: (address - range.begin).cast_signed(), name, home, ..to })
+    }
+
+    /// The pointer, in the variable that it points into: compilers count from what they have at hand, as the end of one array that
+    /// is the beginning of another.
+    fn at_home(&self, pointer: Pointer) -> Option<Pointer> {
+        let Some(Home { begin, end }) = pointer.home else { return Some(pointer) };
+        let address = begin.wrapping_add_signed(pointer.offset);
+        if (begin..end).contains(&address) {
+            return Some(pointer);
+        }
+        let other = self.static_pointer(address)?;
+        let is_within = other.home.is_some_and(|home| (home.begin..home.end).contains(&address));
+        is_within.then_some(Pointer { step: gcd(other.step, pointer.step), ..other })
     }
 
     /// The address of the instruction's memory operand.
@@ -144,10 +159,13 @@ impl Function<'_, '_> {
     /// The typed place that the instruction's memory operand is.
     pub(super) fn accessed(&self, state: &State, index: usize) -> Result<Pointer, Reason> {
         let pointer = match self.address(state, index) {
-            Value::Pointer(pointer) => pointer,
+            Value::Pointer(pointer) => self.at_home(pointer).ok_or(Reason::NoVariable)?,
             Value::Frame(offset) => self.frame_pointer(state, index, offset).ok_or(Reason::Spill)?,
             Value::FrameRun { offset, step } => self.running_frame_pointer(state, index, offset, step)?,
-            Value::Constant(address) => self.static_pointer(address.cast_unsigned()).ok_or(Reason::NoVariable)?,
+            Value::Constant(address) => {
+                let pointer = self.static_pointer(address.cast_unsigned());
+                pointer.and_then(|pointer| self.at_home(pointer)).ok_or(Reason::NoVariable)?
+            }
             Value::Fresh(_) => return Err(Reason::Untyped),
             unknown => return Err(unknown.reason()),
         };
@@ -168,7 +186,7 @@ impl Function<'_, '_> {
                     (None, None) => Value::Unknown(Reason::Spill),
                 }
             }
-            Value::Pointer(place) => word(place),
+            Value::Pointer(place) => self.at_home(place).map_or(Value::Unknown(Reason::NoVariable), word),
             Value::Constant(address) => {
                 self.static_pointer(address.cast_unsigned()).map_or(Value::Unknown(Reason::NoVariable), word)
             }
@@ -201,7 +219,10 @@ impl Function<'_, '_> {
                 state.store(offset, bytes, value);
                 return;
             }
-            Value::Pointer(place) => place,
+            Value::Pointer(place) => match self.at_home(place) {
+                Some(place) => place,
+                None => return,
+            },
             Value::Scaled { symbol, factor: 1, plus, .. } => {
                 if let Value::Fresh(start) = value
                     && symbol == State::at_entry_in(Gpr::RDI)

@@ -4,6 +4,7 @@ use gimli::constants as dw;
 
 use super::debug_info::{DebugInfo, Die, Entry, flag};
 use super::effort::{Descent, Effort, MAX_DEPTH};
+use super::layout::ANONYMOUS;
 use crate::tables::Language;
 
 /// Types of which one name is made: nobody reads longer ones.
@@ -55,7 +56,7 @@ impl<'a> DebugInfo<'a> {
             return match typedef {
                 Some(name) => name,
                 None if keyword.is_empty() => "?".to_owned(),
-                None => format!("{keyword} {{…}}"),
+                None => format!("{keyword} {ANONYMOUS}"),
             };
         }
         let name = self.qualified_name(die).unwrap_or_default();

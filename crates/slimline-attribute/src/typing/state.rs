@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::debug_info::DebugInfo;
 use super::infer::Reason;
 use super::location::Gpr;
-use super::value::{Pointer, Symbol, Value};
+use super::value::{Home, Pointer, Symbol, Value};
 
 /// What is known before an instruction.
 #[derive(Clone, PartialEq)]
@@ -182,10 +182,11 @@ fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
     };
     match (a, b) {
         (Value::Pointer(a), Value::Pointer(b)) if a.target != b.target => {
+            let (name, home) = (a.name.min(b.name), Home::of_both(a.home, b.home));
             let common = if holds(a, b) {
-                Pointer { name: a.name.min(b.name), ..b }
+                Pointer { name, home, ..b }
             } else if holds(b, a) {
-                Pointer { name: a.name.min(b.name), ..a }
+                Pointer { name, home, ..a }
             } else {
                 return Value::Unknown(Reason::PathsDisagree);
             };

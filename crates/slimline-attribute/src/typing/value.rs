@@ -31,6 +31,22 @@ pub(super) struct Pointer {
     pub(super) offset: i64,
     pub(super) step: u64,
     pub(super) name: Option<NameId>,
+    /// Of a static variable, as long as `offset` is where in it the pointer is at some time: not where only the step tells that.
+    pub(super) home: Option<Home>,
+}
+
+/// Where a static variable lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Home {
+    pub(super) begin: u64,
+    pub(super) end: u64,
+}
+
+impl Home {
+    /// What is known of a pointer that points into either.
+    pub(super) fn of_both(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        a.filter(|_| a == b)
+    }
 }
 
 /// Where a value that isn't known comes from. It stands for the latest value from there only.
@@ -161,6 +177,7 @@ impl Value {
                 Self::Pointer(Pointer {
                     offset: pointer.offset.wrapping_add(plus),
                     step: gcd(pointer.step, step),
+                    home: pointer.home.filter(|_| step == 0),
                     ..pointer
                 })
             }
@@ -235,11 +252,14 @@ impl Value {
             }
             (Self::Pointer(a), Self::Pointer(b)) if a.target == b.target => {
                 let apart = a.offset.wrapping_sub(b.offset).unsigned_abs();
+                // One of two variables is neither.
+                let are_others = a.home.is_some() && b.home.is_some() && a.home != b.home;
                 let name = match (a.name, b.name) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (Some(a), Some(b)) if !are_others => Some(a.min(b)),
                     _ => None,
                 };
-                Self::Pointer(Pointer { step: gcd(gcd(a.step, b.step), apart), name, ..a })
+                let home = Home::of_both(a.home, b.home);
+                Self::Pointer(Pointer { step: gcd(gcd(a.step, b.step), apart), name, home, ..a })
             }
             (Self::Frame(a) | Self::FrameRun { offset: a, .. }, Self::Frame(b) | Self::FrameRun { offset: b, .. }) => {
                 let step = |value| if let Self::FrameRun { step, .. } = value { step } else { 0 };
@@ -277,7 +297,7 @@ mod tests {
     const NODE: Die = Die { unit: 0, offset: 7 };
 
     fn node(offset: i64, step: u64) -> Value {
-        Value::Pointer(Pointer { target: NODE, bytes: 48, offset, step, name: None })
+        Value::Pointer(Pointer { target: NODE, bytes: 48, offset, step, name: None, home: None })
     }
 
     #[test]
@@ -295,6 +315,24 @@ mod tests {
         let offset = Value::Constant(0).join(Value::Constant(48));
         assert_eq!(offset, Value::Multiple { of: 48, plus: 0 });
         assert_eq!(node(0, 0).plus(offset).plus(Value::Constant(8)), node(8, 48));
+    }
+
+    #[test]
+    fn a_walk_over_a_static_variable_stays_in_it() {
+        let home = |begin| Some(Home { begin, end: begin + 4800 });
+        let at = |begin, offset, step, name: Option<u32>| {
+            let Value::Pointer(node) = node(offset, step) else { unreachable!() };
+            Value::Pointer(Pointer { name: name.map(NameId), home: home(begin), ..node })
+        };
+        // p = a; loop { p[-100]; p += 1 }
+        let walking = at(0x1000, 0, 0, Some(1)).join(at(0x1000, 48, 0, Some(1)));
+        assert_eq!(walking.plus(Value::Constant(-4800)), at(0x1000, -4800, 48, Some(1)));
+        // a[i - 1]: before its index is known.
+        let Value::Pointer(indexed) = at(0x1000, -48, 0, Some(1)).plus(Value::multiple(48, 0)) else { unreachable!() };
+        assert_eq!((indexed.home, indexed.name), (None, Some(NameId(1))));
+        // p = which ? a : b
+        let Value::Pointer(either) = at(0x1000, 0, 0, Some(1)).join(at(0x3000, 0, 0, Some(2))) else { unreachable!() };
+        assert_eq!((either.home, either.name), (None, None));
     }
 
     #[test]
@@ -325,8 +363,14 @@ mod tests {
     #[test]
     fn null_joins_with_a_pointer_and_other_types_do_not() {
         assert_eq!(Value::Constant(0).join(node(0, 0)), node(0, 0));
-        let other =
-            Value::Pointer(Pointer { target: Die { unit: 0, offset: 9 }, bytes: 8, offset: 0, step: 0, name: None });
+        let other = Value::Pointer(Pointer {
+            target: Die { unit: 0, offset: 9 },
+            bytes: 8,
+            offset: 0,
+            step: 0,
+            name: None,
+            home: None,
+        });
         assert_eq!(node(0, 0).join(other), Value::Unknown(Reason::PathsDisagree));
     }
 }

@@ -280,6 +280,7 @@ api! {
         LLVMDITypeGetName(Metadata, *mut usize) -> *const c_char;
         LLVMDITypeGetSizeInBits(Metadata) -> u64;
         LLVMDITypeGetOffsetInBits(Metadata) -> u64;
+        LLVMDITypeGetLine(Metadata) -> c_uint;
         LLVMDITypeGetFlags(Metadata) -> c_int;
         LLVMDIScopeGetFile(Metadata) -> Metadata;
         LLVMDIFileGetFilename(Metadata, *mut c_uint) -> *const c_char;

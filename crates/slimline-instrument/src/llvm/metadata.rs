@@ -162,6 +162,12 @@ impl<'m> Metadata<'m> {
         if self.is_type() { unsafe { (self.module.api().LLVMDITypeGetOffsetInBits)(self.raw) } } else { 0 }
     }
 
+    /// The line that declares a type; 0 where it is not known.
+    pub fn type_line(self) -> u32 {
+        // SAFETY: a type.
+        if self.is_type() { unsafe { (self.module.api().LLVMDITypeGetLine)(self.raw) } } else { 0 }
+    }
+
     /// Whether it is a member of the class and not of its objects.
     pub fn is_static_member(self) -> bool {
         const STATIC: i32 = 1 << 12;

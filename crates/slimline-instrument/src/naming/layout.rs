@@ -13,6 +13,8 @@ use super::rust;
 const MAX_DEPTH: usize = 32;
 /// Most members of a union that are named as what may be meant.
 const MOST_ALTERNATIVES: usize = 4;
+/// Where names of namespaces are.
+const NAME: usize = 2;
 /// Most parents of parents that are asked for virtual ones: each may have several.
 const MAX_PARENTS: usize = 8;
 
@@ -316,7 +318,29 @@ impl<'m> Layouts<'m> {
             let pointee = self.pointee(r#type)?;
             Some(way.element.filter(|_| pointee.type_name() == "u8").unwrap_or(pointee))
         });
+        let name = if name.is_empty() { self.given_name(structure) } else { name };
         Some(Member { structure: name, field: way.field, offset_bytes, r#type, pointee, of: structure })
+    }
+
+    /// What clang calls a structure without a name: `(anonymous struct at file.c:12)`, `(lambda at file.cpp:12)`.
+    pub(super) fn given_name(&self, structure: Metadata<'m>) -> String {
+        const CALL: &str = "operator()";
+        let Some((_, file)) = structure.file().filter(|_| structure.type_line() > 0 && !self.is_rust) else {
+            return String::new();
+        };
+        let members = structure.operand(self.base + 1).map(Metadata::operands).unwrap_or_default();
+        let mut functions = members.into_iter().flatten().map(Value::as_metadata);
+        // Of a lambda's functions there is its call, or none. Without any a class that is no lambda has nothing to say.
+        let is_own =
+            |member: Metadata<'m>| member.kind() == MetadataKind::Subprogram && member.operand_text(NAME) != CALL;
+        let what = match structure.tag() {
+            Some(tag::CLASS) if !functions.any(is_own) => "lambda",
+            Some(tag::CLASS) => "anonymous class",
+            Some(tag::UNION) => "anonymous union",
+            _ => "anonymous struct",
+        };
+        let file = file.rsplit('/').next().unwrap_or_default();
+        format!("({what} at {file}:{})", structure.type_line())
     }
 
     /// The first name of an array's elements.
@@ -344,7 +368,7 @@ impl<'m> Layouts<'m> {
         let mut at = structure;
         for _ in depth..MAX_DEPTH {
             // What a library's structure is made of has no name in a program's; but what it holds does.
-            let is_quiet = !way.field.is_empty() && self.is_librarys(at);
+            let is_quiet = !way.field.is_empty() && (self.is_librarys(at) || is_atomic(at));
             match at.tag() {
                 Some(tag::ARRAY) => {
                     way.field.push_str("[]");
@@ -604,6 +628,13 @@ fn push_bit_fields(way: &mut Way<'_>, members: &[Declared<'_>], offset_bytes: u6
     }
     let ends = covered.iter().map(|member| member.from_bytes + member.bytes.max(1));
     way.room_bytes = ends.max().unwrap_or(offset_bytes) - offset_bytes;
+}
+
+/// Whether a structure is one of the C++ library's atomics.
+fn is_atomic(structure: Metadata<'_>) -> bool {
+    let name = structure.type_name();
+    ["atomic<", "__atomic_base<", "__atomic_float<"].iter().any(|start| name.starts_with(start))
+        && rust::scopes_of(structure).last().is_some_and(|outermost| outermost.operand_text(NAME) == "std")
 }
 
 /// Adds a name to a path.

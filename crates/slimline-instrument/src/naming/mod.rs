@@ -29,7 +29,8 @@ pub(crate) struct Names<'m> {
     /// Types by the name that type-based aliasing gives them: identifiers in C++, names in C.
     by_name: HashMap<String, Metadata<'m>>,
     /// Structures that the site table has, by their declarations.
-    declared: HashMap<Metadata<'m>, u32>,
+    /// By whether they have a name: what has none of its own is given one where it is no member.
+    declared: HashMap<(Metadata<'m>, bool), u32>,
     type_based_aliasing: u32,
     heap_allocation_site: u32,
 }
@@ -197,7 +198,7 @@ impl<'m> Names<'m> {
         structure: Metadata<'m>,
         depth: u32,
     ) -> Option<u32> {
-        let known = self.declared.get(&structure).copied().or_else(|| table.structure_named(name));
+        let known = self.declared.get(&(structure, name.is_none())).copied().or_else(|| table.structure_named(name));
         // Those without a name are known as members of others only.
         if known.is_some() || depth > MAX_DEPTH || name.is_none() && depth == 0 {
             return known;
@@ -223,12 +224,12 @@ impl<'m> Names<'m> {
                 structure: made_of,
             });
         }
-        let is_alias = structure.type_name().is_empty();
+        let is_alias = structure.type_name().is_empty() && table.text(name).starts_with(|first| first != '(');
         let is_librarys = self.layouts.is_librarys(structure);
         let size_bytes = bytes(self.layouts.bytes(structure));
         let is_foreign = is_librarys || structure.file().is_some_and(|(directory, name)| is_foreign(&directory, &name));
         let index = table.structure(sites::Structure { name, is_alias, is_foreign, size_bytes, members });
-        self.declared.insert(structure, index);
+        self.declared.insert((structure, name.is_none()), index);
         Some(index)
     }
 
@@ -247,6 +248,7 @@ impl<'m> Names<'m> {
         if let Some(r#type) = call.metadata(self.heap_allocation_site).or(made).or(of_variable) {
             site.structure = table.name(&self.layouts.type_name(r#type));
             if let Some((structure, name)) = self.layouts.structure(r#type) {
+                let name = if name.is_empty() { self.layouts.given_name(structure) } else { name };
                 site.structure = table.name(&name);
                 self.declare(table, site.structure, structure, 0);
             }

@@ -70,11 +70,16 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
         writeln!(out, "Threads waited {} for the analysis, together", duration(waited_ns))?;
     }
     if let Some(windows) = report.windows {
-        let windows = plural(windows.into(), "window");
+        let all = total.accesses.saturating_add(report.left_out.unwrap_or(0));
+        let each = match windows {
+            0 | 1 => plural_of(all, "access", "accesses"),
+            _ => format!("{} each on average", plural_of(all / u64::from(windows), "access", "accesses")),
+        };
         writeln!(
             out,
-            "Traced in {windows}: what is counted is within {}",
-            if windows == "1 window" { "it" } else { "them" }
+            "Traced in {}, of {each}: what is counted is within {}",
+            plural(windows.into(), "window"),
+            if windows == 1 { "it" } else { "them" }
         )?;
     }
     match &report.end {
@@ -482,7 +487,7 @@ fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result
         let SiteCount { variable, field, .. } = site;
         rows.push(vec![
             position(&site.position, POSITION_COLUMNS),
-            site.kind.to_owned(),
+            does(site),
             field.as_deref().or(variable.as_deref()).map_or_else(String::new, plain),
             percent(share(site.counts.accesses, report.total.accesses)),
             count(site.executions),
@@ -490,6 +495,15 @@ fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result
     }
     rows.write(out, 2)?;
     more(out, report.sites.len(), most)
+}
+
+/// What an instruction does. A copy has a row of what it loads, and one of what it stores.
+fn does(site: &SiteCount) -> String {
+    match (site.kind, site.counts.loads, site.counts.stores) {
+        ("copy", 1.., 0) => "copy (load)".to_owned(),
+        ("copy", 0, 1..) => "copy (store)".to_owned(),
+        (kind, ..) => kind.to_owned(),
+    }
 }
 
 #[cfg(test)]

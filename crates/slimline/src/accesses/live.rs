@@ -22,7 +22,7 @@ use slimline_trace::stream::order::{Piece, StreamKey, in_order};
 use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
 
-use super::{Accesses, Ended, addresses_of, unknown};
+use super::{Accesses, Ended, addresses_of, killed, unknown};
 use crate::hooked::HookTables;
 use crate::say;
 use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
@@ -53,6 +53,7 @@ pub(super) fn read(
     let outcome = slimline_collect::trace(command, TracePlan::default(), &mut live)?;
     let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
     taken.interleaver.finish();
+    missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(&decoder));
     missing.extend(unknown(&program, &taken.accesses));

@@ -348,3 +348,124 @@ int main() {
     assert_eq!(named(&report["fields"], "pair<const int, long>.first"), (6, 0), "{}", report["fields"]);
     assert_eq!(named(&report["fields"], "pair<const int, long>.second"), (6, 0), "{}", report["fields"]);
 }
+
+/// What the compiler joins to one store may begin in one member and end in the next, or in the next element.
+#[test]
+fn joined_stores_count_for_each_member_that_they_reach() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct body { double position[3], mass; float charge[2]; int number, mark; };
+struct pair { long first, second; };
+__attribute__((noinline)) static void spin(struct pair *pairs, long n) {
+    for (long i = 0; i + 1 < n; i++) { pairs[i].second = i; pairs[i + 1].first = i; }
+}
+int main(void) {
+    struct body *bodies = malloc(1000 * sizeof *bodies);
+    for (int i = 0; i < 1000; i++) {
+        struct body *b = &bodies[i];
+        b->position[0] = b->position[1] = b->position[2] = b->mass = 1;
+        b->charge[0] = b->charge[1] = 0;
+        b->number = b->mark = 0;
+    }
+    double sum = 0;
+    for (int i = 0; i < 1000; i++) sum += bodies[i].mass;
+    struct pair *pairs = malloc(101 * sizeof *pairs);
+    spin(pairs, 101);
+    printf("%d\n", (int)(sum + pairs[7].first + pairs[7].second));
+}
+"#;
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let (sum, report) = traced_as(Language::C, SOURCE, &[level, "-fslp-vectorize"], &[]);
+        assert_eq!(sum, [1000 + 6 + 7]);
+        let stores = |name| named(&report["fields"], name).1;
+        assert_eq!([stores("body.mass"), stores("body.number"), stores("body.mark")], [1000; 3], "{level}");
+        assert_eq!([stores("pair.first"), stores("pair.second")], [100; 2], "{level}");
+        assert!((1000..=3000).contains(&stores("body.position[]")), "{level}: {}", report["fields"]);
+        let pairs = fields(structure(&report, "pair"));
+        assert_eq!(pairs.iter().map(|field| field.1).collect::<Vec<_>>(), [101, 101], "{level}");
+        // All bytes are of members, as there are no paddings.
+        let heap = report["heap"].as_array().unwrap();
+        for group in heap {
+            let bytes = |of: &Value| of["stored_bytes"].as_u64().unwrap();
+            let of_fields: u64 = group["fields"].as_array().unwrap().iter().map(bytes).sum();
+            assert_eq!(of_fields, bytes(group), "{level}: {group}");
+        }
+    }
+}
+
+#[test]
+fn paddings_are_no_members_bytes() {
+    const SOURCE: &str = r#"
+#include <stdlib.h>
+struct mixed { char tag; double value; short end; };
+__attribute__((noinline)) static void copy(struct mixed *to, const struct mixed *from) { *to = *from; }
+int main(void) {
+    struct mixed *all = calloc(10, sizeof *all);
+    for (volatile int i = 0; i < 9; i++) copy(&all[i], &all[i + 1]);
+}
+"#;
+    let (_, report) = traced_as(Language::C, SOURCE, &["-O1"], &[]);
+    let bytes = |name: &str| {
+        let rows = report["fields"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{rows:?}"));
+        (row["loaded_bytes"].as_u64().unwrap(), row["stored_bytes"].as_u64().unwrap())
+    };
+    assert_eq!([bytes("mixed.tag"), bytes("mixed.value"), bytes("mixed.end")], [(9, 9), (72, 72), (18, 18)]);
+}
+
+#[test]
+fn atomics_and_what_has_no_name_are_called_by_what_the_program_calls_them() {
+    const SOURCE: &str = r#"
+#include <atomic>
+#include <cstdio>
+struct queue { std::atomic<unsigned> head{0}, tail{0}; long pushed = 0; };
+struct { long first, second; } both;
+int main() {
+    queue *q = new queue;
+    long sum = 0;
+    auto add = [&](long more) { sum += more; };
+    for (volatile int i = 0; i < 50; i = i + 1) {
+        q->head.store(i, std::memory_order_release);
+        q->tail.fetch_add(1);
+        both.second += q->tail.load(std::memory_order_acquire);
+        add(i);
+    }
+    printf("%ld\n", sum + both.second);
+    delete q;
+}
+"#;
+    for level in ["-O0", "-O2"] {
+        let (_, report) = traced_as(Language::CPlusPlus, SOURCE, &[level], &[]);
+        let fields = &report["fields"];
+        assert_eq!(named(fields, "queue.head").1, 51, "{level}: {fields}");
+        assert_eq!(named(fields, "queue.tail"), (100, 51), "{level}: {fields}");
+        assert_eq!(named(fields, "(anonymous struct at program.cpp:5).second").1, 50, "{level}: {fields}");
+        if level == "-O0" {
+            assert!(named(fields, "(lambda at program.cpp:9).sum").0 >= 50, "{level}: {fields}");
+        }
+    }
+}
+
+/// A block is told where it was last resized, as its own function is written there.
+#[test]
+fn resized_blocks_have_a_line_of_their_own() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+struct entry { long key, value; };
+int main(void) {
+    struct entry *all = malloc(10 * sizeof *all);
+    for (volatile int i = 0; i < 10; i++) all[i].key = i;
+    all = realloc(all, 30 * sizeof *all);
+    for (volatile int i = 10; i < 30; i++) all[i].value = i;
+    printf("%ld\n", all[7].key);
+}
+"#;
+    let (_, report) = traced_as(Language::C, SOURCE, &["-O1"], &[]);
+    let groups = report["heap"].as_array().unwrap();
+    let group = |line: u64| groups.iter().find(|group| group["line"] == line).unwrap_or_else(|| panic!("{groups:?}"));
+    assert_eq!(named(&group(6)["fields"], "entry.key"), (0, 10));
+    let resized = &group(8)["fields"];
+    assert_eq!((named(resized, "entry.value"), named(resized, "entry.key")), ((0, 20), (1, 0)));
+}

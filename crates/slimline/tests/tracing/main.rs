@@ -137,6 +137,13 @@ fn how_the_program_ended_is_told() {
         }
         let json = report(&slimline().args(["trace", "--format", "json", "--replay", place]).output().unwrap());
         assert_eq!((&json["end"]["status"], &json["end"]["signal"]), (&status, &signal));
+        // The others say only what is missing for it.
+        let recorded = slimline().args(["simulate", place]).output().unwrap();
+        let live = slimline().args(["histogram", "--live", "--"]).arg(program()).args([mode, "1000"]).output().unwrap();
+        for shown in [text(&recorded.stdout), text(&live.stderr)] {
+            let lost = "what the program would have done, had it not been killed by SIGKILL, signal 9";
+            assert_eq!(shown.contains(lost), mode == "kill", "{shown}");
+        }
     }
 }
 

@@ -14,6 +14,8 @@ const MOST_LEAVES: usize = 1 << 14;
 pub(super) const MAX_DEPTH: u32 = 16;
 /// How types of arrays begin that objects are put into.
 const RAW: [&str; 3] = ["char[", "unsigned char[", "enum byte["];
+/// How the names of atomics begin.
+const ATOMICS: [&str; 4] = ["atomic<", "__atomic_base<", "__atomic_float<", "Atomic"];
 /// What may stand before the elements of `new T[n]`: their number, aligned as they are.
 const COOKIES: [u32; 2] = [8, 16];
 
@@ -77,6 +79,8 @@ pub(in crate::full_trace) struct Element {
     pub(super) leaf_of: Box<[LeafId]>,
     pub(super) leaves: Vec<Leaf>,
     pub(super) spans: Vec<Span>,
+    /// What accesses that are wider than a byte are of.
+    pub(super) widths: Vec<Width>,
     /// The last leaf, if it is an array that may go on behind the structure.
     pub(super) open: Option<LeafId>,
     /// That array has no length.
@@ -99,10 +103,32 @@ pub(super) struct Leaf {
     pub(super) offset_bytes: u32,
 }
 
+/// Bytes of an element, and of what is behind it where they are more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) offset_bytes: u32,
+pub(in crate::full_trace) struct Span {
+    pub(in crate::full_trace) offset_bytes: u32,
+    pub(in crate::full_trace) bytes: u32,
+    pub(in crate::full_trace) behind: Behind,
+}
+
+/// What is behind an element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::full_trace) enum Behind {
+    #[default]
+    Unknown,
+    /// Another one.
+    Another,
+    /// More of its last array.
+    Array,
+}
+
+/// Accesses of so many bytes.
+#[derive(Debug)]
+pub(super) struct Width {
     pub(super) bytes: u32,
+    pub(super) behind: Behind,
+    /// By where they begin: see [`Element::leaves_of`](super::Element).
+    pub(super) leaf_of: Box<[LeafId]>,
 }
 
 impl Element {
@@ -145,11 +171,14 @@ impl Element {
             let first = self.leaves.len();
             match inner {
                 Some(inner) => {
+                    let is_atomic = inner.declaration.is_atomic();
                     // Members of what has no name are as if they were declared here.
                     let is_parent = name.is_empty() && !inner.declaration.name.is_empty();
                     self.leaves.extend(inner.leaves.iter().map(|leaf| Leaf {
                         name: match (name.is_empty(), leaf.name.is_empty()) {
                             (true, _) | (_, true) => leaf.name.clone(),
+                            // What the library's atomics keep their values in is nothing that a program names.
+                            _ if is_atomic => name.clone(),
                             _ => format!("{name}.{}", leaf.name),
                         },
                         owner: if is_parent { leaf.owner } else { own },
@@ -287,6 +316,12 @@ pub(in crate::full_trace) fn is_rusts(module: &Module) -> bool {
 }
 
 impl Declaration {
+    /// Whether it is one of the C++ library's or Rust's atomics.
+    pub(in crate::full_trace) fn is_atomic(&self) -> bool {
+        let own = self.name.rsplit_once("atomic::").map_or(&*self.name, |(_, own)| own);
+        self.is_foreign && ATOMICS.iter().any(|start| own.starts_with(start))
+    }
+
     /// Whether its members can be declared elsewhere as they are here.
     pub(in crate::full_trace) fn is_plain(&self) -> bool {
         let has_names = self.members.iter().all(|member| !member.name.is_empty());

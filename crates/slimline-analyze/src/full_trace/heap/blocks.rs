@@ -9,6 +9,7 @@ use slimline_trace::stream::sites::{Name, Site, SiteKind};
 use super::super::TraceBatch;
 use super::super::calls::{Calls, PathNumber, is_of_calls};
 use super::super::elements::{Content, Elements};
+use super::super::findings::{allocated_at, is_own};
 use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
 
 /// Calls of `realloc`, and of what frees, within each other that are kept: a program's own allocator may call the C library's.
@@ -178,11 +179,16 @@ impl Allocations {
                     (Some(block), 0) if bytes != 0 => self.keep(live, block),
                     (before, _) => {
                         self.make_way(live, id.0, new, bytes);
-                        let (group, content) = match before {
-                            Some(block) => (block.group, block.content),
-                            None => (self.group(batch, id.0), Content::default()),
-                        };
-                        let content = elements.resized(self.groups[group as usize].0.site, content, bytes);
+                        // What a library resizes stays that of its user, who had it allocated.
+                        let kept = before.filter(|_| !self.sites[id.0 as usize].is_written);
+                        let group = kept.map_or_else(|| self.group(batch, id.0), |block| block.group);
+                        let content = before.map_or_else(
+                            || elements.allocated(id.0, bytes),
+                            |block| {
+                                let allocated_by = self.groups[block.group as usize].0.site;
+                                elements.resized((id.0, allocated_by), block.content, bytes)
+                            },
+                        );
                         self.allocate(live, group, new, bytes, content);
                     }
                 }
@@ -296,6 +302,8 @@ impl Allocations {
 struct Allocating {
     /// It calls an allocator of the program's own, which is traced, too.
     is_outer: bool,
+    /// It is in the program's own source, or nobody knows where.
+    is_written: bool,
     /// Which allocator that is, by a number of our own.
     allocator: u32,
     /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
@@ -323,6 +331,7 @@ fn allocating(program: &Program) -> Vec<Allocating> {
         let (name, next) = (module.name(site.detail), allocators.len() as u32);
         allocating.push(Allocating {
             is_outer: allocates(site.kind) && functions.contains(name),
+            is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
             allocator: *allocators.entry(name).or_insert(next),
             same: if is_told_apart { id.0 } else { *first.entry((program.module_index(id), site)).or_insert(id.0) },
             function: (program.module_index(id), site.function),
