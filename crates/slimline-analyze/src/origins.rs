@@ -10,7 +10,7 @@ use crate::full_trace::findings::Place;
 /// What accesses are cut by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Heap blocks by their allocating instruction, else variables.
+    /// Heap blocks by their allocating instruction, static variables, else what instructions name.
     Data,
     /// Type and member.
     Field,
@@ -88,7 +88,9 @@ impl Origin {
 pub enum DataKind {
     /// Blocks of the heap that one instruction allocates.
     Heap,
-    /// Accesses outside known blocks by the name of a variable, or of the pointer that was gone by.
+    /// A static variable; where the optimizer took it apart all of its parts.
+    Static,
+    /// Accesses outside known data by the name of a variable, or of the pointer that was gone by.
     Variable,
     /// Nothing is known.
     #[default]
@@ -100,6 +102,7 @@ impl DataKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Heap => "heap",
+            Self::Static => "static",
             Self::Variable => "variable",
             Self::Unattributed => "unattributed",
         }
@@ -111,11 +114,11 @@ impl DataKind {
 pub struct Data {
     /// What it is.
     pub kind: DataKind,
-    /// Of a variable its name, of blocks the one that they are mostly accessed by; empty where it is not known.
+    /// Of a variable its name (of several of one name with where they are declared), of blocks the one that they are mostly accessed by; empty where it is not known.
     pub name: String,
-    /// Type that is allocated; empty where it is not known.
+    /// Type that is allocated, or of a static variable's elements; empty where it is not known.
     pub type_name: String,
-    /// Where blocks are allocated.
+    /// Where blocks are allocated, or a static variable is declared.
     pub allocated_at: Place,
     /// The functions that called for them, innermost first, where groups are told apart by them.
     pub callers: Vec<Place>,

@@ -14,5 +14,6 @@ pub mod files;
 pub mod hooked;
 pub mod module;
 pub mod resolver;
+pub mod statics;
 pub mod tables;
 pub mod typing;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io;
 
 use rustc_hash::FxHashMap;
+use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::pages::{ChunkHomes, HomesInfo, PAGE_BYTES};
 use slimline_trace::stream::recording::ChunkPages;
 
@@ -146,6 +147,10 @@ impl PageHomes {
     /// told.
     pub fn ask(&mut self, chunk: &ChunkPages) -> Option<ChunkHomes> {
         let &ChunkPages { process, stream, tid, sequence, .. } = chunk;
+        // No thread wrote it, and nothing is accessed in it.
+        if stream == STATICS_STREAM {
+            return None;
+        }
         let of_process = self.processes.entry(process).or_default();
         let cpu = of_process.pid.and_then(|pid| self.kernel.cpu_of(pid, tid));
         let thread_node = cpu.and_then(|cpu| self.node_of_cpu.get(&cpu).copied());

@@ -109,13 +109,15 @@ pub struct SimulatedRow {
 /// What data is.
 #[derive(Clone, Debug, Serialize)]
 pub struct DataRow {
-    /// `heap`, `variable`, `unattributed`.
+    /// `heap`, `static`, `variable`, `unattributed`.
     pub kind: &'static str,
     /// Type that is allocated.
     #[serde(rename = "type")]
     pub type_name: Option<String>,
     /// Where it is allocated.
     pub allocated_at: Option<Position>,
+    /// Where a static variable is declared.
+    pub declared_at: Option<Position>,
     /// The functions that called for it, innermost first, where data is told apart by them.
     pub callers: Vec<Position>,
     /// Blocks.
@@ -439,6 +441,7 @@ pub(crate) fn data_row(data: &Data) -> DataRow {
         kind: data.kind.name(),
         type_name: known(&data.type_name),
         allocated_at: (data.kind == DataKind::Heap).then(|| place.into()),
+        declared_at: (data.kind == DataKind::Static && !place.file.is_empty()).then(|| place.into()),
         callers: data.callers.iter().map(Position::from).collect(),
         blocks: data.blocks,
         peak_bytes: data.peak_bytes,

@@ -70,22 +70,31 @@ fn volatile_store(bytes: &mut [u8; PATH_BYTES], at: usize, byte: u8) {
     }
 }
 
-/// Finds the path of the file that is mapped at `address`, and puts it into `path`. False where none is.
-pub(crate) fn find(address: usize, path: &mut Path) -> bool {
-    let Ok(file) = kernel::open(c"/proc/self/maps", libc::O_RDONLY) else { return false };
+/// A mapping of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: usize,
+    /// Which byte of the file is there.
+    pub(crate) offset: usize,
+}
+
+/// Finds the file that is mapped at `address`, and puts its path into `path`. None where none is.
+pub(crate) fn find(address: usize, path: &mut Path) -> Option<Mapping> {
+    let file = kernel::open(c"/proc/self/maps", libc::O_RDONLY).ok()?;
     let mut buffer = [const { core::mem::MaybeUninit::<u8>::uninit() }; 1024];
     let mut line = Line::new(address);
-    let is_found = loop {
+    let found = loop {
         let read = kernel::read(file, initialized(&mut buffer));
         if read == 0 {
-            break false;
+            break None;
         }
-        if buffer_of(&buffer, read).iter().any(|&byte| line.take(byte, path)) {
-            break true;
+        let mapping = buffer_of(&buffer, read).iter().find_map(|&byte| line.take(byte, path));
+        if mapping.is_some() {
+            break mapping;
         }
     };
     kernel::close(file);
-    is_found
+    found
 }
 
 /// The buffer as bytes, which the kernel fills in.
@@ -111,25 +120,26 @@ struct Line {
     address: usize,
     start: usize,
     end: usize,
-    /// 0: in the start; 1: in the end; 2 to 5: in other fields, blanks behind them included; 6: in the path.
+    offset: usize,
+    /// 0: in the start; 1: in the end; 2 to 5: in other fields, of which 3 is the offset, blanks behind them included; 6: in the path.
     field: u8,
     was_blank: bool,
 }
 
 impl Line {
     fn new(address: usize) -> Self {
-        Self { address, start: 0, end: 0, field: 0, was_blank: false }
+        Self { address, start: 0, end: 0, offset: 0, field: 0, was_blank: false }
     }
 
-    /// Whether that was the end of the line with the address, and a file's.
-    fn take(&mut self, byte: u8, path: &mut Path) -> bool {
+    /// The line's mapping, if that was the end of the line with the address, and a file's.
+    fn take(&mut self, byte: u8, path: &mut Path) -> Option<Mapping> {
         if byte == b'\n' {
             let holds = (self.start..self.end).contains(&self.address) && path.bytes().first() == Some(&b'/');
             if !holds {
                 path.clear();
             }
-            *self = Self::new(self.address);
-            return holds;
+            let ended = core::mem::replace(self, Self::new(self.address));
+            return holds.then_some(Mapping { start: ended.start, offset: ended.offset });
         }
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
@@ -144,7 +154,11 @@ impl Line {
             (2..=4, _) if self.was_blank => {
                 self.field += 1;
                 self.was_blank = false;
+                if self.field == 3 {
+                    self.offset = digit as usize;
+                }
             }
+            (3, _) => self.offset = self.offset << 4 | digit as usize,
             (5, _) if self.was_blank => {
                 self.field = 6;
                 path.clear();
@@ -153,7 +167,7 @@ impl Line {
             (6.., _) => path.push(byte),
             _ => {}
         }
-        false
+        None
     }
 }
 
@@ -163,11 +177,11 @@ mod tests {
 
     use super::*;
 
-    fn found(maps: &str, address: usize) -> Option<String> {
+    fn found(maps: &str, address: usize) -> Option<(String, Mapping)> {
         let mut path = Path::new();
         let mut line = Line::new(address);
-        let is_found = maps.bytes().any(|byte| line.take(byte, &mut path));
-        is_found.then(|| path.get().unwrap().to_str().unwrap().to_string())
+        let mapping = maps.bytes().find_map(|byte| line.take(byte, &mut path))?;
+        Some((path.get().unwrap().to_str().unwrap().to_string(), mapping))
     }
 
     #[test]
@@ -175,9 +189,10 @@ mod tests {
         let maps = "55d0e000-55d0f000 r-xp 00001000 08:01 1234                               /usr/bin/a b\n\
                     7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n\
                     7f0000002000-7f0000003000 r--p 00000000 00:00 0                          [vdso]\n\
-                    7f0000004000-7f0000005000 r--p 00000000 08:01 99                         /lib/x.so\n";
-        assert_eq!(found(maps, 0x55d0_e000).as_deref(), Some("/usr/bin/a b"));
-        assert_eq!(found(maps, 0x7f00_0000_4fff).as_deref(), Some("/lib/x.so"));
+                    7f0000004000-7f0000005000 r--p 00fab000 08:01 99                         /lib/x.so\n";
+        let mapped = |path: &str, start, offset| Some((path.to_string(), Mapping { start, offset }));
+        assert_eq!(found(maps, 0x55d0_e000), mapped("/usr/bin/a b", 0x55d0_e000, 0x1000));
+        assert_eq!(found(maps, 0x7f00_0000_4fff), mapped("/lib/x.so", 0x7f00_0000_4000, 0xfa_b000));
         for nothing in [0x7f00_0000_0000, 0x7f00_0000_2000, 0x7f00_0000_5000, 0x55d0_dfff] {
             assert_eq!(found(maps, nothing), None, "{nothing:#x}");
         }
@@ -186,7 +201,9 @@ mod tests {
     #[test]
     fn our_own_program_is_found() {
         let mut path = Path::new();
-        assert!(find(our_own_program_is_found as *const () as usize, &mut path));
+        let code = our_own_program_is_found as *const () as usize;
+        let mapping = find(code, &mut path).unwrap();
+        assert!(mapping.start <= code && mapping.start.is_multiple_of(4096) && mapping.offset.is_multiple_of(4096));
         let own = std::fs::read_link("/proc/self/exe").unwrap();
         assert_eq!(path.bytes(), own.as_os_str().as_encoded_bytes());
     }

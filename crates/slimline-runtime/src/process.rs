@@ -249,6 +249,6 @@ pub(crate) fn object_loaded(inside: usize) {
     // SAFETY: see `ObjectCell`.
     let path = unsafe { &mut *OBJECT.0.get() };
     path.clear();
-    objects::find(inside, path);
-    ring.add_object(path.bytes());
+    let mapping = objects::find(inside, path);
+    ring.add_object(mapping, path.bytes());
 }

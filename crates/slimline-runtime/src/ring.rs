@@ -9,13 +9,13 @@ use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use slimline_trace::stream::ring::{
     CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET, MAGIC, MOST_FULL,
-    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SEVERAL_OFFSET, SLOT_BYTES, SLOTS,
-    SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SEVERAL_OFFSET, SLOT_BYTES,
+    SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
 use crate::gate::Gate;
 use crate::kernel::{self, Populated};
-use crate::objects::Path;
+use crate::objects::{Mapping, Path};
 
 /// How long a thread waits for the reader before it looks whether there still is one.
 const PATIENCE_MS: u32 = 20;
@@ -199,17 +199,20 @@ impl Ring {
     }
 
     /// Tells the reader of an object. Only one thread may do so at a time, as the dynamic linker sees to.
-    pub(crate) fn add_object(self, path: &[u8]) {
+    pub(crate) fn add_object(self, mapping: Option<Mapping>, path: &[u8]) {
         let header = self.header();
         let used = header.objects_bytes.load(Relaxed) as usize;
-        if path.is_empty() || used + path.len() + 1 > OBJECTS_BYTES {
+        let bytes = ObjectHead::BYTES + path.len() + 1;
+        let Some(mapping) = mapping.filter(|_| !path.is_empty() && used + bytes <= OBJECTS_BYTES) else {
             header.untold_objects.fetch_add(1, Relaxed);
             return;
-        }
-        for (at, &byte) in (used..).zip(path.iter().chain(&[0])) {
+        };
+        let head = ObjectHead { stamp: stamp(), start: mapping.start as u64, offset: mapping.offset as u64 };
+        let head = head.words().into_iter().flat_map(u64::to_ne_bytes);
+        for (at, byte) in (used..).zip(head.chain(path.iter().copied()).chain([0])) {
             self.object_byte(at).store(byte, Relaxed);
         }
-        header.objects_bytes.store((used + path.len() + 1) as u32, Release);
+        header.objects_bytes.store((used + bytes) as u32, Release);
     }
 
     /// Tells of all that another ring tells of.
@@ -434,13 +437,19 @@ mod tests {
     fn objects_are_told_until_there_is_no_room() {
         let place = Place::new("objects");
         let [ring, child] = [place.ring(), place.ring()];
-        ring.add_object(b"/a");
-        ring.add_object(b"/bc");
+        let mapping = Some(Mapping { start: 0x7000, offset: 0x2000 });
+        ring.add_object(mapping, b"/a");
+        ring.add_object(mapping, b"/bc");
         child.inherit_objects(ring);
-        let told: std::vec::Vec<u8> = (0..7).map(|at| child.object_byte(at).load(Relaxed)).collect();
-        assert_eq!((told.as_slice(), child.header().objects_bytes.load(Relaxed)), (&b"/a\0/bc\0"[..], 7));
-        ring.add_object(&[b'x'; OBJECTS_BYTES]);
-        assert_eq!(ring.header().untold_objects.load(Relaxed), 1);
+        let told: std::vec::Vec<u8> = (0..55).map(|at| child.object_byte(at).load(Relaxed)).collect();
+        assert_eq!((&told[24..27], &told[51..]), (&b"/a\0"[..], &b"/bc\0"[..]));
+        let heads = [&told, &told[27..]].map(|told| ObjectHead::read(told).unwrap());
+        assert!(heads[0].stamp < heads[1].stamp);
+        assert_eq!(heads.map(|head| (head.start, head.offset)), [(0x7000, 0x2000); 2]);
+        assert_eq!(child.header().objects_bytes.load(Relaxed), 55);
+        ring.add_object(mapping, &[b'x'; OBJECTS_BYTES]);
+        ring.add_object(None, b"");
+        assert_eq!(ring.header().untold_objects.load(Relaxed), 2);
         // SAFETY: not used again.
         unsafe {
             ring.leave(false);

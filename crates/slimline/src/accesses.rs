@@ -250,6 +250,7 @@ mod tests {
     use slimline_trace::stream::chunk::Chunk;
     use slimline_trace::stream::pages::HomesInfo;
     use slimline_trace::stream::recording::RecordingWriter;
+    use slimline_trace::stream::ring::ObjectHead;
     use slimline_trace::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
     use super::*;
@@ -284,7 +285,14 @@ mod tests {
         let process =
             Process { number: 0, pid: 7, parent_pid: 1, program: String::new(), started_ns: 0, is_here: true };
         recorder.take(Event::Begin(process)).unwrap();
-        recorder.take(Event::Object { process: 0, path: "/a".to_owned(), section: Ok(section()) }).unwrap();
+        recorder
+            .take(Event::Object {
+                process: 0,
+                path: "/a".to_owned(),
+                head: ObjectHead { stamp: 0, start: 0, offset: 0 },
+                section: Ok(section()),
+            })
+            .unwrap();
         let mut program = Program::new();
         for (id, module) in Module::read_section(&section()).unwrap() {
             program.add(id, module);

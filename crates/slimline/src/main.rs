@@ -6,9 +6,9 @@ mod commands;
 mod configuration;
 mod disk;
 mod foreseen_hooks;
-mod hooked;
 mod inspect;
 mod machines;
+mod made_tables;
 mod pipeline;
 mod tracing;
 

@@ -25,13 +25,11 @@ use slimline_trace::stream::sites::Module;
 
 pub(crate) use self::analyst::Parts;
 use self::analyst::{Analyst, Analyzed, Work};
-use crate::hooked::HookTables;
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     program: Arc<Program>,
-    hook_tables: HookTables,
     decoder: Decoder,
     analyst: Analyst,
     /// What is left of one that was analyzed, for its memory.
@@ -132,7 +130,6 @@ impl Live {
         match event {
             Event::Begin(process) => self.begin(&info_of(process)),
             Event::Object { path, section, .. } => {
-                let section = self.hook_tables.with_hooks(&path, section);
                 self.object(&path, section.as_deref().map_err(String::as_str));
             }
             Event::Chunk(chunk) => self.chunk(chunk),
@@ -204,7 +201,6 @@ impl Live {
 pub(crate) struct Recorder {
     writer: RecordingWriter,
     program: Arc<Program>,
-    hook_tables: HookTables,
     /// Where the machine has several NUMA nodes.
     homes: Option<PageHomes>,
 }
@@ -219,7 +215,7 @@ impl Recorder {
         if homes.is_some() {
             writer.tell_pages();
         }
-        Self { writer, program: Arc::default(), hook_tables: HookTables::default(), homes }
+        Self { writer, program: Arc::default(), homes }
     }
 
     /// Asks where the pages are of chunks that were written, and writes that down.
@@ -254,9 +250,9 @@ impl TraceSink for Recorder {
                 }
                 self.writer.begin(info_of(process))
             }
-            Event::Object { process, path, section } => {
+            Event::Object { process, path, section, .. } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
-                let section = self.hook_tables.with_hooks(&path, section).unwrap_or_default();
+                let section = section.unwrap_or_default();
                 let _ = add_object(&mut self.program, &path, Ok(&section));
                 self.writer.object(process, &path, &section)
             }

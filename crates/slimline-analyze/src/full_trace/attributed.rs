@@ -13,6 +13,7 @@ use std::num::NonZeroU64;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
+use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::columns::Columns;
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told, Visits};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
@@ -28,6 +29,7 @@ use super::heap::live_blocks::{Group, NO_GROUP};
 use super::parts::Parts;
 use super::plans::{PlannedAccess, Plans, plain_kind, take_each};
 use super::spots::{AccessedSpot, AccessedSpots, Memory, Spot, of_number};
+use super::statics::Statics;
 use super::walk::{Accessing, go_through};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
@@ -196,7 +198,7 @@ impl AttributedAccesses {
         })
     }
 
-    /// The number of the batch's thread.
+    /// The number of the batch's thread; of what tells of static variables, which no thread wrote, any.
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
         self.plans.make_room(program, &self.blocks);
         for segment in self.untraced.len()..program.segments().len() {
@@ -206,6 +208,9 @@ impl AttributedAccesses {
         self.blocks.make_room(program);
         if let Some(parts) = &mut self.parts {
             parts.make_room(program);
+        }
+        if batch.stream == STATICS_STREAM {
+            return 0;
         }
         let thread = self.thread(batch.process, batch.tid);
         self.keys.columns.make_room(program.segments().len());
@@ -259,7 +264,8 @@ impl AttributedAccesses {
     pub fn origins(&self, program: &Program) -> Origins {
         let mut names = Names::default();
         let blocks: FxHashMap<Group, GroupBlocks> = self.blocks.groups().collect();
-        let mut groups = Groups { parts: self.parts.as_ref(), ..Groups::default() };
+        let statics = Statics::of(program, &self.blocks);
+        let mut groups = Groups { parts: self.parts.as_ref(), statics, ..Groups::default() };
         for (of, &accesses) in self.keys.accessed.all().iter().zip(&self.keys.counts) {
             let (module, site) = program.site(SiteId(of.site));
             *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
@@ -298,6 +304,7 @@ impl AttributedAccesses {
 #[derive(Default)]
 struct Groups<'a> {
     parts: Option<&'a Parts>,
+    statics: Statics<'a>,
     /// Accesses by group and variable.
     variables: FxHashMap<(Group, &'a str), u64>,
     numbers: FxHashMap<(Group, &'a str), u32>,
@@ -324,10 +331,14 @@ impl<'a> Groups<'a> {
         } else {
             let (module, site) = program.site(of.site_of(group));
             let blocks = blocks.get(&group).copied().unwrap_or_default();
+            let (kind, name, type_name) = match self.statics.title(group) {
+                Some(title) => (DataKind::Static, title, site.detail),
+                None => (DataKind::Heap, self.name_of(group, module, site, blocks.blocks), site.structure),
+            };
             Data {
-                kind: DataKind::Heap,
-                name: self.name_of(group, module, site, blocks.blocks).to_owned(),
-                type_name: module.name(site.structure).to_owned(),
+                kind,
+                name: name.to_owned(),
+                type_name: module.name(type_name).to_owned(),
                 allocated_at: allocated_at(module, site).0,
                 callers: callers_of(program, of, group).collect(),
                 blocks: blocks.blocks,

@@ -18,7 +18,7 @@ pub struct Filter {
     pub files: Vec<String>,
     /// Types of which it accesses a member, or may.
     pub types: Vec<String>,
-    /// Variables.
+    /// Variables: static ones that are accessed, whole paths or the last parts of them, else as instructions name what they access.
     pub variables: Vec<String>,
 }
 
@@ -33,16 +33,30 @@ impl Filter {
         Sort::ALL.into_iter().all(|sort| self.matches(sort, module, site))
     }
 
-    /// Lists that match nothing of these sites, with names that would.
-    pub(super) fn unmatched<'m, I>(&self, sites: impl Fn() -> I) -> Vec<Unmatched>
+    /// Whether what this site accesses of a static variable of that name is wanted.
+    pub(super) fn wants_static(&self, module: &Module, site: &Site, name: &str) -> bool {
+        let other = Sort::ALL.into_iter().filter(|sort| *sort != Sort::Variable);
+        self.is_static_wanted(name) && other.into_iter().all(|sort| self.matches(sort, module, site))
+    }
+
+    fn is_static_wanted(&self, name: &str) -> bool {
+        any(&self.variables, [name, last_of(name)])
+    }
+
+    /// Lists that match nothing of these sites and static variables, with names that would.
+    pub(super) fn unmatched<'m, I>(&self, sites: impl Fn() -> I, statics: &[&'m str]) -> Vec<Unmatched>
     where
         I: Iterator<Item = (&'m Module, &'m Site)>,
     {
         let unmatched = Sort::ALL.into_iter().filter(|sort| {
-            !self.patterns(*sort).is_empty() && !sites().any(|(module, site)| self.matches(*sort, module, site))
+            let is_of_static = *sort == Sort::Variable && statics.iter().any(|name| self.is_static_wanted(name));
+            !self.patterns(*sort).is_empty()
+                && !is_of_static
+                && !sites().any(|(module, site)| self.matches(*sort, module, site))
         });
         let told = unmatched.map(|sort| {
-            let names: BTreeSet<&str> = sites().flat_map(|(module, site)| sort.names(module, site)).collect();
+            let mut names: BTreeSet<&str> = sites().flat_map(|(module, site)| sort.names(module, site)).collect();
+            names.extend(statics.iter().filter(|_| sort == Sort::Variable));
             let patterns = self.patterns(sort);
             Unmatched { what: sort.name(), patterns: patterns.to_vec(), near: near(patterns, names) }
         });
@@ -319,7 +333,7 @@ mod tests {
             let list = |text: &str| vec![text.to_owned()];
             Filter { functions: list(function), types: list(r#type), ..Filter::default() }
         };
-        let unmatched = |filter: Filter| filter.unmatched(|| [(&module, &site)].into_iter());
+        let unmatched = |filter: Filter| filter.unmatched(|| [(&module, &site)].into_iter(), &[]);
         assert_eq!(unmatched(filter("walk", "*")), []);
         let told = Unmatched { what: "type", patterns: vec!["nodes".to_owned()], near: vec!["node".to_owned()] };
         assert_eq!(unmatched(filter("walk", "nodes")), [told]);

@@ -13,6 +13,7 @@ use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
 use super::sampling::{BySpot, LookedUp, by_spot, looked_up, share_errors};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
+use super::statics::Statics;
 use super::values::{NamedValues, Values};
 use super::{Accesses, TraceAnalysis};
 
@@ -133,6 +134,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     let by_spot = by_spot(program, analysis, None);
     let mut structures = Structures::new(elements);
     let names = function_names(program, analysis);
+    let statics = Statics::of(program, analysis.heap().blocks());
     for (id, visits, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
@@ -146,20 +148,26 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         if accesses.count() == 0 {
             continue;
         }
-        if !analysis.filter().wants(module, site) {
-            findings.unwanted.add(accesses);
+        let spots = by_spot.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let all = accesses;
+        let (accesses, spots) = statics.wanted(analysis.filter(), (module, site), all, spots);
+        findings.unwanted.add(all.without(accesses));
+        if accesses.count() == 0 {
             continue;
         }
         let (place, inlined) = written_at(module, site);
         let (variable, own) = (module.name(site.variable).to_owned(), field(module, site));
         findings.total.add(accesses);
-        variables.add(&variable, accesses);
         functions.add(&names.name(&place), accesses);
         lines.add(&line(&place), accesses);
         let ties = matches!(site.kind, SiteKind::Load | SiteKind::Store);
         let mut of_site = Sums::new();
-        let mut rest = accesses;
-        for (spot, sum) in by_spot.get(&id).map(Vec::as_slice).unwrap_or_default() {
+        let (mut rest, mut unplaced) = (accesses, accesses);
+        for (spot, sum) in &spots {
+            if let Some(title) = statics.title(spot.group) {
+                unplaced.subtract(*sum);
+                variables.add(title, *sum);
+            }
             if spot.leaf != NO_LEAF {
                 rest.subtract(*sum);
                 let width = width(*sum);
@@ -187,6 +195,9 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             }
             of_site.add_parts(&of_own(elements, id, bytes, &own), rest);
         }
+        if unplaced.count() > 0 {
+            variables.add(&variable, unplaced);
+        }
         let of_site = of_site.rows();
         of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
         let field = of_site.into_iter().next().map(|row| row.name).unwrap_or_default();
@@ -202,7 +213,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.functions = functions.rows();
     findings.lines = lines.rows();
     let errors = share_errors(program, analysis, findings.total.count());
-    findings.heap = heap(program, analysis, &by_spot, &errors);
+    findings.heap = heap(program, analysis, (&by_spot, &statics), &errors);
     findings.values = values(program, analysis);
     findings.looked_up = looked_up(program, analysis);
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
@@ -330,7 +341,12 @@ fn add_unsure(structures: &mut Structures<'_>, program: &Program, analysis: &Tra
     }
 }
 
-fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot, errors: &BTreeMap<Group, f64>) -> Vec<HeapRow> {
+fn heap(
+    program: &Program,
+    analysis: &TraceAnalysis,
+    (by_spot, statics): (&BySpot, &Statics<'_>),
+    errors: &BTreeMap<Group, f64>,
+) -> Vec<HeapRow> {
     let elements = analysis.heap().elements();
     let blocks = analysis.heap().blocks();
     let mut accesses: BTreeMap<Group, (Accesses, Sums)> = BTreeMap::new();
@@ -369,7 +385,8 @@ fn heap(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot, errors: &
             fields: fields.rows(),
         }
     };
-    let mut rows: Vec<HeapRow> = blocks.groups().map(row).collect();
+    let on_heap = blocks.groups().filter(|(group, _)| statics.name(*group).is_none());
+    let mut rows: Vec<HeapRow> = on_heap.map(row).collect();
     // Who asks for some accesses does not ask for blocks without any.
     rows.retain(|row| analysis.filter().is_empty() || row.accesses.count() > 0);
     rows.sort_by(|a, b| (b.accesses.count().cmp(&a.accesses.count())).then_with(|| a.place.cmp(&b.place)));

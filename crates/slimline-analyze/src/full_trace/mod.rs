@@ -27,18 +27,22 @@ mod plans;
 pub mod sampling;
 pub mod splitting;
 mod spots;
+mod statics;
 pub mod values;
 mod walk;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use slimline_trace::stream::decode::{Program, Visits};
+use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::order::{Piece, StreamKey};
 
 use self::checks::Checks;
 use self::counts::SiteCounts;
 use self::filter::{Filter, Unmatched};
 use self::heap::HeapAccesses;
+use self::sampling::by_spot;
+use self::statics::Statics;
 use self::values::SiteValues;
 
 /// What a thread or its signal handlers did, a chunk of it or less.
@@ -123,6 +127,12 @@ impl Accesses {
         Self { loaded_bytes: part(self.loaded_bytes), stored_bytes: part(self.stored_bytes), ..self }
     }
 
+    /// What is left of these without others, of which they are some.
+    fn without(mut self, other: Self) -> Self {
+        self.subtract(other);
+        self
+    }
+
     /// So many of these.
     fn times(self, times: u64) -> Self {
         Self {
@@ -195,8 +205,16 @@ impl TraceAnalysis {
     pub fn unmatched(&self, program: &Program) -> Option<Vec<Unmatched>> {
         let accessed = || self.counts.sites(program).filter(|(.., accesses)| accesses.count() > 0);
         let sites = || accessed().map(|(id, ..)| program.site(id));
-        let is_in_vain = sites().next().is_some() && !sites().any(|(module, site)| self.filter.wants(module, site));
-        is_in_vain.then(|| self.filter.unmatched(sites))
+        let statics = Statics::of(program, self.heap.blocks());
+        let by_spot = by_spot(program, self, None);
+        let is_wanted = |(id, _, accesses): (SiteId, u64, Accesses)| {
+            let spots = by_spot.get(&id).map(Vec::as_slice).unwrap_or_default();
+            statics.wanted(&self.filter, program.site(id), accesses, spots).0.count() > 0
+        };
+        let is_in_vain = sites().next().is_some() && !accessed().any(is_wanted);
+        let names: BTreeSet<&str> =
+            by_spot.values().flatten().filter_map(|(spot, _)| statics.name(spot.group)).collect();
+        is_in_vain.then(|| self.filter.unmatched(sites, &names.into_iter().collect::<Vec<_>>()))
     }
 
     /// What is wanted.

@@ -70,8 +70,8 @@ pub(super) fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
 
 /// Whether blocks may begin or end at such a site.
 fn changes_blocks(kind: SiteKind) -> bool {
-    use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins};
-    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free)
+    use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins, Static};
+    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free | Static)
 }
 
 impl Plans {

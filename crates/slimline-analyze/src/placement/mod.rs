@@ -229,8 +229,8 @@ fn candidate(found: &Parts<Saved>, origins: &Origins, line_bytes: u64) -> Option
     let beside = found.beside_bytes.map(|bytes| bytes / line_bytes * line_bytes);
     let (bytes, is_divisible) = match data.kind {
         // One at a time, as where it is resized, is as one.
-        DataKind::Heap if data.peak_bytes > found.extent_bytes => (data.peak_bytes, false),
-        DataKind::Heap => (found.extent_bytes.next_multiple_of(line_bytes), true),
+        DataKind::Heap | DataKind::Static if data.peak_bytes > found.extent_bytes => (data.peak_bytes, false),
+        DataKind::Heap | DataKind::Static => (found.extent_bytes.next_multiple_of(line_bytes), true),
         DataKind::Variable if found.extent_bytes / MOST_SPREAD > found.parts.len() as u64 * found.part_bytes => {
             return None;
         }

@@ -379,7 +379,7 @@ fn load_modules(mappings: &Mappings, lives: &[Extent], modules: &mut Modules<'_>
                 offset: mappings.file_offset[row],
             })
             .collect();
-        let biases = load_biases(&pieces, image.segments());
+        let biases = load_biases(&pieces, &image.loads().collect::<Vec<_>>());
         let mut distinct: Vec<u64> = biases.iter().flatten().copied().collect();
         distinct.sort_unstable();
         distinct.dedup();

@@ -15,9 +15,7 @@
 //! and the start of the next is mapped twice. So each mapping names every bias it could have, and the bias that most
 //! mappings of the file agree on wins. A position-dependent executable comes out with bias 0.
 
-use slimline_trace::address::{Avma, FileOffset};
-
-use super::image::Segment;
+use slimline_trace::address::{Avma, FileOffset, Svma};
 
 /// x86-64 maps files by pages of this size at least.
 const PAGE_BYTES: u64 = 4096;
@@ -33,13 +31,24 @@ pub struct FileMapping {
     pub offset: FileOffset,
 }
 
+/// A part of a file that is loaded, as its program header tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Where it is linked to be.
+    pub svma: Svma,
+    /// Where it begins in the file.
+    pub file_offset: u64,
+    /// Its bytes in the file.
+    pub file_bytes: u64,
+}
+
 /// The bias of each mapping of one file in one process; `None` where no segment fits (the file was replaced, or is
 /// mapped as data).
 ///
 /// The same file can be loaded twice (`dlmopen`); each mapping then takes the most supported bias of those it could
 /// have, and at a tie the one that its neighbours below took.
-pub fn load_biases(mappings: &[FileMapping], segments: &[Segment<'_>]) -> Vec<Option<u64>> {
-    let possible: Vec<Vec<u64>> = mappings.iter().map(|mapping| possible_biases(mapping, segments)).collect();
+pub fn load_biases(mappings: &[FileMapping], loads: &[Load]) -> Vec<Option<u64>> {
+    let possible: Vec<Vec<u64>> = mappings.iter().map(|mapping| possible_biases(mapping, loads)).collect();
     let support = |bias: u64| possible.iter().filter(|biases| biases.contains(&bias)).count();
     let mut below = None;
     let mut chosen = Vec::with_capacity(mappings.len());
@@ -51,13 +60,13 @@ pub fn load_biases(mappings: &[FileMapping], segments: &[Segment<'_>]) -> Vec<Op
     chosen
 }
 
-fn possible_biases(mapping: &FileMapping, segments: &[Segment<'_>]) -> Vec<u64> {
+fn possible_biases(mapping: &FileMapping, loads: &[Load]) -> Vec<u64> {
     let mut found = Vec::new();
-    for segment in segments {
-        let first_page = segment.file_offset & !(PAGE_BYTES - 1);
-        let Some(file_end) = segment.file_offset.checked_add(segment.data.len() as u64) else { continue };
+    for load in loads {
+        let first_page = load.file_offset & !(PAGE_BYTES - 1);
+        let Some(file_end) = load.file_offset.checked_add(load.file_bytes) else { continue };
         let fits = mapping.offset.0 >= first_page && mapping.offset.0 < file_end;
-        let svma = mapping.offset.0.wrapping_sub(segment.file_offset).wrapping_add(segment.svma.0);
+        let svma = mapping.offset.0.wrapping_sub(load.file_offset).wrapping_add(load.svma.0);
         let bias = mapping.start.0.wrapping_sub(svma);
         if fits && bias.is_multiple_of(PAGE_BYTES) && !found.contains(&bias) {
             found.push(bias);
@@ -68,32 +77,18 @@ fn possible_biases(mapping: &FileMapping, segments: &[Segment<'_>]) -> Vec<u64> 
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::address::Svma;
-
     use super::*;
 
-    /// (file offset, svma, file bytes)
-    type Load = (u64, u64, usize);
-
+    /// Loads by file offset, address and bytes in the file.
     #[track_caller]
-    fn check(loads: &[Load], mappings: &[(u64, u64, u64)], expected: &[Option<u64>]) {
-        let bytes = vec![0; 1 << 20];
-        let segments: Vec<Segment<'_>> = loads
-            .iter()
-            .map(|&(file_offset, svma, file_bytes)| Segment {
-                svma: Svma(svma),
-                memory_bytes: file_bytes as u64,
-                file_offset,
-                data: &bytes[..file_bytes],
-                executable: false,
-                writable: false,
-            })
-            .collect();
+    fn check(loads: &[(u64, u64, u64)], mappings: &[(u64, u64, u64)], expected: &[Option<u64>]) {
+        let load = |&(file_offset, svma, file_bytes)| Load { svma: Svma(svma), file_offset, file_bytes };
+        let loads: Vec<Load> = loads.iter().map(load).collect();
         let mappings: Vec<FileMapping> = mappings
             .iter()
             .map(|&(start, end, offset)| FileMapping { start: Avma(start), end: Avma(end), offset: FileOffset(offset) })
             .collect();
-        assert_eq!(load_biases(&mappings, &segments), expected);
+        assert_eq!(load_biases(&mappings, &loads), expected);
     }
 
     #[test]

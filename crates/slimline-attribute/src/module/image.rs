@@ -9,6 +9,7 @@ use object::{CompressedData, LittleEndian, Object as _, ObjectSection};
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
+use super::bias::Load;
 use super::store::FileStore;
 use super::unwind::Unwound;
 
@@ -111,6 +112,13 @@ impl<'a> Image<'a> {
     /// Segments in the order of the file.
     pub fn segments(&self) -> &[Segment<'a>] {
         &self.segments
+    }
+
+    /// The same as [`load_biases`](super::bias::load_biases) needs them.
+    pub fn loads(&self) -> impl Iterator<Item = Load> {
+        let load =
+            |it: &Segment<'_>| Load { svma: it.svma, file_offset: it.file_offset, file_bytes: it.data.len() as u64 };
+        self.segments.iter().map(load)
     }
 
     /// The segment that covers an address.

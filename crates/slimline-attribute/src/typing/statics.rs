@@ -47,6 +47,7 @@ enum FixedPlace {
 #[derive(Default)]
 pub(super) struct Statics {
     at_addresses: Vec<StaticRange>,
+    parts: Vec<StaticRange>,
     thread_local: Vec<StaticRange>,
 }
 
@@ -61,6 +62,12 @@ impl<'a> DebugInfo<'a> {
     /// The thread-local variable that holds the byte at `offset` of its module's block, with its types in `table`.
     pub fn thread_local_at(&self, offset: Svma, table: &mut TypeTable) -> Option<StaticVariable> {
         self.variable_in(covering(&self.statics().thread_local, offset.0)?, table)
+    }
+
+    /// All static variables, and the parts that the optimizer has taken others apart into, each with the whole's type; types are in `table`.
+    pub fn static_variables(&self, table: &mut TypeTable) -> Vec<StaticVariable> {
+        let Statics { at_addresses, parts, .. } = self.statics();
+        at_addresses.iter().chain(parts).filter_map(|range| self.variable_in(*range, table)).collect()
     }
 
     fn variable_in(&self, range: StaticRange, table: &mut TypeTable) -> Option<StaticVariable> {
@@ -94,6 +101,8 @@ impl<'a> DebugInfo<'a> {
                         FixedPlace::Address(_) => statics.at_addresses.push(range),
                         FixedPlace::ThreadLocal(_) => statics.thread_local.push(range),
                     }
+                } else {
+                    statics.parts.extend(self.parts(Die { unit, offset }));
                 }
             }
         }
@@ -112,6 +121,34 @@ impl<'a> DebugInfo<'a> {
         let (FixedPlace::Address(begin) | FixedPlace::ThreadLocal(begin)) = place;
         let is_there = place != FixedPlace::Address(0) && bytes > 0;
         is_there.then_some((place, StaticRange { begin, end: begin.checked_add(bytes)?, die, type_ }))
+    }
+
+    /// Where the parts of a variable are that has no place as a whole: each an address, and how many bytes are there.
+    fn parts(&self, die: Die) -> Vec<StaticRange> {
+        let parts = || {
+            let entry = self.entry(die)?;
+            let type_ = self.type_of(die)?;
+            let Some(AttributeValue::Exprloc(expression)) = entry.attr_value(dw::DW_AT_location) else { return None };
+            let unit = self.unit(die.unit)?;
+            let mut operations = expression.operations(unit.encoding());
+            let (mut parts, mut address) = (Vec::new(), None);
+            while let Some(operation) = operations.next().ok()? {
+                address = match (operation, address) {
+                    (Operation::Address { address }, _) => Some(address),
+                    (Operation::AddressIndex { index }, _) => self.dwarf_of(die.unit).address(unit, index).ok(),
+                    (Operation::PlusConstant { value }, Some(address)) => u64::checked_add(address, value),
+                    (Operation::Piece { size_in_bits, .. }, Some(begin)) if begin > 0 => {
+                        let end = begin.checked_add(size_in_bits / 8)?;
+                        parts.push(StaticRange { begin, end, die, type_ });
+                        None
+                    }
+                    // What is a constant, or in no memory.
+                    _ => None,
+                };
+            }
+            Some(parts)
+        };
+        parts().unwrap_or_default()
     }
 
     /// The fixed place of a variable, or the fixed address of a COMMON block.

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES, PAUSED_VARIABLE};
+use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES, ObjectHead, PAUSED_VARIABLE};
 
 use self::rings::Rings;
 use self::windows::WindowClock;
@@ -122,6 +122,8 @@ pub enum Event<'a> {
         process: u32,
         /// The file.
         path: String,
+        /// Where it is.
+        head: ObjectHead,
         /// Its section of site tables, or why it can't be read.
         section: Result<Vec<u8>, String>,
     },

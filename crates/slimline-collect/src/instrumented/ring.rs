@@ -18,8 +18,8 @@ use rustix::thread::futex;
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::ring::{
     CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC, OBJECTS_BYTES,
-    OBJECTS_OFFSET, OVERFLOW_BYTES, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES,
-    VERSION, chunk_offset,
+    OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot, SlotState,
+    UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
 use super::ProcessLosses;
@@ -280,8 +280,8 @@ impl RingFile {
         }
     }
 
-    /// Paths of the objects that have site tables, from byte `from` of their area on; and where that ends.
-    pub(super) fn objects(&self, from: usize) -> (Vec<String>, usize) {
+    /// The objects that have site tables, from byte `from` of their area on, each with its path; and where that ends.
+    pub(super) fn objects(&self, from: usize) -> (Vec<(ObjectHead, String)>, usize) {
         let end = (self.u32_at(offset_of!(RingHeader, objects_bytes)) as usize).min(OBJECTS_BYTES);
         if end <= from {
             return (Vec::new(), from);
@@ -293,8 +293,15 @@ impl RingFile {
             .take(end.div_ceil(8))
             .flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes())
             .collect();
-        let paths = bytes[from..end].split(|&byte| byte == 0).filter(|path| !path.is_empty());
-        (paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect(), end)
+        let mut rest = &bytes[from..end];
+        let mut objects = Vec::new();
+        while let Some(head) = ObjectHead::read(rest) {
+            let behind = &rest[ObjectHead::BYTES..];
+            let path = behind.split(|&byte| byte == 0).next().unwrap_or_default();
+            objects.push((head, String::from_utf8_lossy(path).into_owned()));
+            rest = behind.get(path.len() + 1..).unwrap_or_default();
+        }
+        (objects, end)
     }
 }
 

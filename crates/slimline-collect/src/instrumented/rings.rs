@@ -289,11 +289,11 @@ impl Running {
     }
 
     fn tell_objects(&mut self, sink: &mut dyn TraceSink) -> Taken {
-        let (paths, end) = self.ring.objects(self.objects_to);
+        let (objects, end) = self.ring.objects(self.objects_to);
         self.objects_to = end;
-        for path in paths {
+        for (head, path) in objects {
             let section = site_section(Path::new(&path));
-            sink.take(Event::Object { process: self.number, path, section })?;
+            sink.take(Event::Object { process: self.number, path, head, section })?;
         }
         Ok(())
     }

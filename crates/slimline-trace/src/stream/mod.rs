@@ -29,3 +29,6 @@ pub mod recording;
 pub mod ring;
 #[cfg(feature = "session")]
 pub mod sites;
+
+/// The stream of a process in which stands where its objects' static variables are: of no thread, and made by who reads its ring.
+pub const STATICS_STREAM: u32 = u32::MAX;

@@ -187,6 +187,9 @@ kinds! {
     /// The stream goes on after a part that was not traced, in which functions may have begun and ended: `[]`. Of the runtime's own
     /// table only ([`RESUMES`]).
     Resumes = 20 => "resumes",
+    /// A static variable, or a part of one that the optimizer made of it, is where an object was loaded: `[address, bytes]`. Of
+    /// tables only that are made when a program runs ([`STATICS_STREAM`](super::STATICS_STREAM)).
+    Static = 21 => "static",
 }
 
 /// What the word behind an address says of the value that was loaded or stored there: its bits, zeros above them.
@@ -226,7 +229,7 @@ impl SiteKind {
             Self::Enter | Self::Leave | Self::Untraced | Self::Resumes => 0,
             Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
             Self::EnterFrame | Self::GoesOn => 1,
-            Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize => 2,
+            Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize | Self::Static => 2,
             Self::Copy | Self::AllocateZeroed => 3,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
         };

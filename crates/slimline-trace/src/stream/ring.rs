@@ -9,7 +9,7 @@
 //!              ├──────────────────────────┤  SLOTS_OFFSET
 //!              │ Slot × SLOTS             │  state of a chunk each
 //!              ├──────────────────────────┤  OBJECTS_OFFSET
-//!              │ paths of objects         │  those that have site tables, each ended by NUL
+//!              │ objects                  │  those that have site tables: ObjectHead, path, NUL of each
 //!              ├──────────────────────────┤  GATE_OFFSET
 //!              │ the gate                 │  one page, which the program also has in the place of its own gate
 //!              ├──────────────────────────┤  SLOT_BYTES
@@ -46,8 +46,8 @@ pub const FILE_EXTENSION: &str = "trace";
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
 /// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
-/// time stamps; whether there are several streams. 4: which PID namespace its numbers are of.
-pub const VERSION: u32 = 4;
+/// time stamps; whether there are several streams. 4: which PID namespace its numbers are of. 5: where objects are.
+pub const VERSION: u32 = 5;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -66,9 +66,9 @@ pub const MOST_FULL: u32 = 32;
 
 /// Offset of the slots' states.
 pub const SLOTS_OFFSET: usize = 4096;
-/// Offset of the objects' paths.
+/// Offset of the objects.
 pub const OBJECTS_OFFSET: usize = SLOTS_OFFSET + SLOTS * size_of::<Slot>();
-/// Room for them. An object whose path does not fit is not told.
+/// Room for them. An object that does not fit is not told.
 pub const OBJECTS_BYTES: usize = 64 << 10;
 /// Offset of the gate: a byte of bits, each a reason not to record anything. In its page there is only
 /// [`SEVERAL_OFFSET`] besides.
@@ -132,7 +132,7 @@ pub struct RingHeader {
     pub full: AtomicU32,
     /// Streams that ever took a chunk.
     pub streams: AtomicU32,
-    /// Bytes of the objects' paths.
+    /// Bytes of the objects.
     pub objects_bytes: AtomicU32,
     /// Times that a thread waited for the reader …
     pub waits: AtomicU64,
@@ -142,7 +142,7 @@ pub struct RingHeader {
     pub untraced_chunks: AtomicU64,
     /// Forked children that could not make a ring.
     pub untraced_children: AtomicU32,
-    /// Objects with site tables whose path did not fit.
+    /// Objects with site tables that did not fit, or have no path.
     pub untold_objects: AtomicU32,
     /// How long [`CLOSED_BY_PROGRAM`] was set, together, but for the last time …
     pub paused_ns: AtomicU64,
@@ -151,6 +151,36 @@ pub struct RingHeader {
 }
 
 const _: () = assert!(size_of::<RingHeader>() == 120);
+
+/// What stands before an object's path, each in eight bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectHead {
+    /// Time stamp of when it was loaded.
+    pub stamp: u64,
+    /// Where one of its mappings begins …
+    pub start: u64,
+    /// … and which byte of the file that is.
+    pub offset: u64,
+}
+
+impl ObjectHead {
+    /// Bytes of it.
+    pub const BYTES: usize = 24;
+
+    /// As it is written.
+    pub const fn words(&self) -> [u64; 3] {
+        [self.stamp, self.start, self.offset]
+    }
+
+    /// The head that these bytes begin with; none of fewer than [`Self::BYTES`].
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut words = bytes.get(..Self::BYTES)?.chunks_exact(8).map(|word| {
+            // Eight bytes each.
+            word.try_into().map_or(0, u64::from_ne_bytes)
+        });
+        Some(Self { stamp: words.next()?, start: words.next()?, offset: words.next()? })
+    }
+}
 
 /// How far the runtime has come with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

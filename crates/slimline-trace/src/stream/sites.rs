@@ -161,7 +161,7 @@ pub struct Site {
     pub relative: Option<Relative>,
     /// Another structure that it may access: its pointer comes from several places, of which the first gives the names.
     pub other_structure: Name,
-    /// Of an allocation the function that was called, of what is not traced why not.
+    /// Of an allocation the function that was called, of a static variable its type, of what is not traced why not.
     pub detail: Name,
 }
 

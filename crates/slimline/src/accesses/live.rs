@@ -23,7 +23,7 @@ use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
 
 use super::{Accesses, Ended, addresses_of, killed, unknown};
-use crate::hooked::HookTables;
+use crate::made_tables::WithMadeTables;
 use crate::say;
 use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
 
@@ -43,14 +43,13 @@ pub(super) fn read(
         parts: BTreeMap::new(),
         told_up_to: HashMap::new(),
         pids: BTreeMap::new(),
-        hook_tables: HookTables::default(),
         missing: Vec::new(),
         stamps_back: 0,
     };
     if let Some(homes) = &live.homes {
         live.taken.interleaver.locate(&Located { nodes: &homes.told().nodes, ..Located::default() });
     }
-    let outcome = slimline_collect::trace(command, TracePlan::default(), &mut live)?;
+    let outcome = slimline_collect::trace(command, TracePlan::default(), &mut WithMadeTables::new(&mut live))?;
     let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
     taken.interleaver.finish();
     missing.extend(killed(outcome.end));
@@ -99,7 +98,6 @@ struct Live<'a> {
     /// By stream whose chunk is still written: what was before that time was handed on.
     told_up_to: HashMap<StreamKey, u64>,
     pids: BTreeMap<u32, u32>,
-    hook_tables: HookTables,
     missing: Vec<String>,
     stamps_back: u64,
 }
@@ -193,7 +191,6 @@ impl TraceSink for Live<'_> {
                 self.pids.insert(process.number, process.pid);
             }
             Event::Object { path, section, .. } => {
-                let section = self.hook_tables.with_hooks(&path, section);
                 let added = add_object(&mut self.program, &path, section.as_deref().map_err(String::as_str));
                 self.missing.extend(added.err());
             }

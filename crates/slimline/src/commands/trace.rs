@@ -16,6 +16,7 @@ use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWrit
 use super::{ReportPlace, show};
 use crate::accesses::end_as;
 use crate::cli;
+use crate::made_tables::WithMadeTables;
 use crate::say;
 use crate::tracing::{Live, Recorder, why_nothing};
 
@@ -55,7 +56,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let place = ReportPlace::open(options.report.as_deref(), true)?;
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
-    let outcome = slimline_collect::trace(&options.command, plan(options), &mut live)?;
+    let outcome = slimline_collect::trace(&options.command, plan(options), &mut WithMadeTables::new(&mut live))?;
     if has_any(options, &outcome) {
         if in_vain(&mut live) {
             outcome.exit_in_vain();
@@ -71,7 +72,8 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     // An older trace is moved away for the new one: not for a command that can't be.
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
-    let mut outcome = slimline_collect::trace(&options.command, plan(options), &mut recorder)?;
+    let mut outcome =
+        slimline_collect::trace(&options.command, plan(options), &mut WithMadeTables::new(&mut recorder))?;
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
     if has_any(options, &outcome) {

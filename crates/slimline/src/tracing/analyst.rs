@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
+use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
@@ -44,10 +45,12 @@ pub(super) struct Seen {
 
 impl Analyzed {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        let seen = self.seen.entry(batch.process).or_default();
-        seen.threads.insert(batch.tid);
-        let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
-        seen.words += program.records_end(batch.visits).saturating_sub(first) as u64;
+        if batch.stream != STATICS_STREAM {
+            let seen = self.seen.entry(batch.process).or_default();
+            seen.threads.insert(batch.tid);
+            let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
+            seen.words += program.records_end(batch.visits).saturating_sub(first) as u64;
+        }
         match self.is_behind {
             true => self.analysis.pass_over(program, batch),
             false => self.analysis.update(program, batch),

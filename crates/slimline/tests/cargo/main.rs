@@ -138,7 +138,7 @@ fn check_counts(report: &Value) {
     assert_eq!(named(&report["functions"], "bodies::weigh"), (5 * 1000, 0));
     assert_eq!(named(&report["fields"], "bodies::Body.x"), (20 * 1000, 21 * 1000));
     assert_eq!(named(&report["fields"], "bodies::Body.mass"), (5 * 1000, 1000));
-    assert_eq!(named(&report["variables"], "TICKS"), (4 * 50, 4 * 50));
+    assert_eq!(named(&report["variables"], "bodies::TICKS"), (4 * 50, 4 * 50));
     // A panic at the 78th value; its unwinding drops the guard.
     assert_eq!(named(&report["functions"], "bodies::fail_at").0, 78);
     assert_eq!(named(&report["functions"], "<bodies::Guard as core::ops::drop::Drop>::drop").1, 8);

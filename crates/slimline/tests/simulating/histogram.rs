@@ -69,12 +69,12 @@ fn the_hot_part_of_a_table_is_seen() {
     let small = rows.iter().find(|row| row["name"] == "small").unwrap();
     let parts = small["parts"].as_array().unwrap();
     let sizes: u64 = parts.iter().map(|part| number(part, "bytes")).sum();
-    assert_eq!((number(small, "extent_bytes"), sizes, number(&parts[0], "offset")), (512, 512, 0));
+    assert_eq!((number(small, "extent_bytes"), sizes, number(&parts[0], "offset")), (1024, 1024, 0));
 
     let by_line = json(directory.path(), &["histogram", "run.trace", "--machine", "four.toml", "--data", "small"]);
     let [small] = by_line["data"].as_array().unwrap().as_slice() else { panic!("{by_line}") };
     let parts = small["parts"].as_array().unwrap();
-    assert_eq!((number(small, "extent_bytes"), parts.len(), number(small, "stores")), (512, 8, 1));
+    assert_eq!((number(small, "extent_bytes"), parts.len(), number(small, "stores")), (1024, 8, 1));
     assert!(parts.iter().all(|part| number(part, "loads") == 8), "{small}");
 
     let text = slimline(directory.path(), &ask);

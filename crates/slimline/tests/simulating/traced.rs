@@ -130,7 +130,7 @@ fn a_walk_by_columns_misses_as_its_closed_form_says() {
     let grid = named(&by["data"], "grid");
     assert_eq!(
         (&grid["kind"], &grid["accesses"], misses(grid)),
-        (&"variable".into(), &8192.into(), vec![512 + 4096, 512])
+        (&"static".into(), &8192.into(), vec![512 + 4096, 512])
     );
     assert_eq!(grid["cycles"], (4096 - 512) + 512 * 100 + 4096 * 10);
     assert_eq!(grid["used"]["used_bytes"], 512 * 64 + 4096 * 8);

@@ -6,6 +6,7 @@ mod fields;
 mod handlers;
 mod order;
 mod paused;
+mod statics;
 mod windows;
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Which blocks are allocated and freed where, in all processes of a run.
+//! Which blocks are allocated and freed where, in all processes of a run; static variables are blocks, too, that their objects bring along.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ pub struct GroupBlocks {
 /// Whose blocks a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Origin {
-    /// The allocating site.
+    /// The allocating site; of static variables where they are told.
     site: u32,
     /// Who called for them, where that is told apart.
     path: Option<PathNumber>,
@@ -160,6 +160,14 @@ impl Allocations {
                 let group = self.group(batch, id.0);
                 self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
+            (SiteKind::Static, &[start, bytes]) => {
+                // What the object's last copy left.
+                if live.beginning_at(start).is_some() {
+                    self.release(live, id.0, start);
+                }
+                let group = self.group_of(Origin { site: self.sites[id.0 as usize].same, path: None });
+                self.allocate(live, group, start, bytes, Content::default());
+            }
             // From here on another thread may get its memory.
             (SiteKind::ResizeBegins, &[start]) => {
                 let block = if start == 0 { None } else { self.release(live, id.0, start) };
@@ -206,7 +214,11 @@ impl Allocations {
     fn group(&mut self, batch: &TraceBatch<'_>, site: u32) -> Group {
         let Allocating { function, same: site, .. } = self.sites[site as usize];
         let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), function));
-        let (origin, groups) = (Origin { site, path }, &mut self.groups);
+        self.group_of(Origin { site, path })
+    }
+
+    fn group_of(&mut self, origin: Origin) -> Group {
+        let groups = &mut self.groups;
         *self.numbers.entry(origin).or_insert_with(|| {
             groups.push((origin, GroupBlocks::default()));
             groups.len() as Group - 1
@@ -327,7 +339,8 @@ fn allocating(program: &Program) -> Vec<Allocating> {
     let mut allocating = Vec::with_capacity(program.site_count());
     let mut first: FxHashMap<(u32, &Site), u32> = FxHashMap::default();
     for (id, (module, site)) in sites() {
-        let is_told_apart = !allocates(site.kind) || site.frame.is_none();
+        // A variable of a header may be in several units.
+        let is_told_apart = !(allocates(site.kind) || site.kind == SiteKind::Static) || site.frame.is_none();
         let (name, next) = (module.name(site.detail), allocators.len() as u32);
         allocating.push(Allocating {
             is_outer: allocates(site.kind) && functions.contains(name),

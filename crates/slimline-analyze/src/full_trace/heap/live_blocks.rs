@@ -1,6 +1,7 @@
 //! The blocks of one process that live, by address.
 //!
-//! Small blocks by each 16 bytes of theirs, as allocators give out no two blocks in 16 bytes; large ones in a tree. Looking
+//! Small blocks by each 16 bytes of theirs, which are one block's as far as most allocators go; where several have them, as static
+//! variables do, these are a *crowd*. Large blocks are in a tree. Looking
 //! one up costs a few cache misses, but most instructions access the block that they accessed before, or none: their stack,
 //! a static variable. So what is found has a number, also where it is a page without blocks (a *gap*), and whoever keeps
 //! what the number reaches to ([`Reach`]) asks for an address first whether it is there: one subtraction and one comparison.
@@ -11,8 +12,10 @@ use rustc_hash::FxHashMap;
 
 use super::super::elements::Content;
 
-/// Bytes that the smallest block takes.
+/// Bytes of which one block is kept, or a crowd.
 const GRAIN_BYTES: u64 = 16;
+/// In a grain: the rest is the index of a crowd.
+const CROWD: u32 = 1 << 31;
 /// Grains of a page of the table.
 const PAGE_GRAINS: usize = 4096;
 const PAGE_BYTES: u64 = GRAIN_BYTES * PAGE_GRAINS as u64;
@@ -117,8 +120,11 @@ pub(in crate::full_trace) struct LiveBlocks {
     /// Numbers that are free again.
     free: FxHashMap<Group, Vec<BlockNumber>>,
     pages: FxHashMap<u64, Page>,
-    /// Of pages with small blocks: the number of the block in each grain.
+    /// Of pages with small blocks: the number of the block in each grain, or its [`CROWD`].
     grains: Vec<Box<[u32; PAGE_GRAINS]>>,
+    /// Blocks that share a grain, none of which has a byte of another one. No grain has an empty one.
+    crowds: Vec<Vec<BlockNumber>>,
+    free_crowds: Vec<u32>,
     gaps: Vec<BlockNumber>,
     large: BTreeMap<u64, BlockNumber>,
 }
@@ -131,6 +137,8 @@ impl Default for LiveBlocks {
             free: FxHashMap::default(),
             pages: FxHashMap::default(),
             grains: Vec::new(),
+            crowds: Vec::new(),
+            free_crowds: Vec::new(),
             gaps: Vec::new(),
             large: BTreeMap::new(),
         }
@@ -173,7 +181,15 @@ impl LiveBlocks {
         let found = match self.pages.get(&(address / PAGE_BYTES)) {
             Some(Page::Gap(gap)) => return *gap,
             Some(Page::Grains(index)) => {
-                BlockNumber(self.grains[*index as usize][(address / GRAIN_BYTES) as usize % PAGE_GRAINS])
+                let grain = self.grains[*index as usize][(address / GRAIN_BYTES) as usize % PAGE_GRAINS];
+                let has = |number: &&BlockNumber| {
+                    let kept = &self.kept[number.0 as usize];
+                    (kept.start..kept.end).contains(&address)
+                };
+                match self.crowd(grain) {
+                    None => BlockNumber(grain),
+                    Some(crowd) => crowd.iter().find(has).copied().unwrap_or_default(),
+                }
             }
             None => match self.gap(address / PAGE_BYTES) {
                 Some(gap) => return gap,
@@ -290,21 +306,66 @@ impl LiveBlocks {
         })
     }
 
+    /// Those that share this grain, if several do.
+    fn crowd(&self, grain: u32) -> Option<&Vec<BlockNumber>> {
+        if grain & CROWD == 0 { None } else { self.crowds.get((grain & !CROWD) as usize) }
+    }
+
     /// Notes in a small block's grains that `after` is there, where `before` was; 0 is none. Others that were there lose
-    /// these grains.
+    /// these grains, but for those that have other bytes of the first or the last.
     fn fill(&mut self, block: Block, before: u32, after: u32) {
         let (mut grain, last) = (block.start / GRAIN_BYTES, block.end.max(block.start + 1).div_ceil(GRAIN_BYTES));
         while grain < last {
             let from = grain as usize % PAGE_GRAINS;
             let to = (from as u64 + (last - grain)).min(PAGE_GRAINS as u64) as usize;
             let page = self.grains_of(grain / PAGE_GRAINS as u64);
-            for number in &mut self.grains[page][from..to] {
-                if *number != before {
-                    self.kept[*number as usize].lose_reach();
+            let grains = &mut self.grains[page][from..to];
+            if grains.iter().all(|there| *there == before) {
+                grains.fill(after);
+            } else {
+                for at in from..to {
+                    let there = self.grains[page][at];
+                    self.grains[page][at] =
+                        if there == before { after } else { self.meet(there, block, before, after) };
                 }
-                *number = after;
             }
             grain += (to - from) as u64;
+        }
+    }
+
+    /// What is in a grain that had something else than `before` once `after` is there in its place.
+    fn meet(&mut self, there: u32, block: Block, before: u32, after: u32) -> u32 {
+        let mut members = match there {
+            0 => Vec::new(),
+            crowd if crowd & CROWD != 0 => {
+                self.free_crowds.push(crowd & !CROWD);
+                std::mem::take(&mut self.crowds[(crowd & !CROWD) as usize])
+            }
+            one => vec![BlockNumber(one)],
+        };
+        let end = block.end.max(block.start + 1);
+        members.retain(|member| {
+            let kept = &mut self.kept[member.0 as usize];
+            let is_met = kept.start < end && block.start < kept.end.max(kept.start + 1);
+            if is_met && member.0 != before {
+                kept.lose_reach();
+            }
+            !is_met
+        });
+        members.extend((after != 0).then_some(BlockNumber(after)));
+        match members.as_slice() {
+            [] => 0,
+            [one] => one.0,
+            _ => match self.free_crowds.pop() {
+                Some(free) => {
+                    self.crowds[free as usize] = members;
+                    CROWD | free
+                }
+                None => {
+                    self.crowds.push(members);
+                    CROWD | (self.crowds.len() as u32 - 1)
+                }
+            },
         }
     }
 
@@ -339,7 +400,12 @@ impl LiveBlocks {
             return Some(self.release(number));
         }
         let Some(Page::Grains(index)) = self.pages.get(&(start / PAGE_BYTES)) else { return None };
-        let number = self.grains[*index as usize][(start / GRAIN_BYTES) as usize % PAGE_GRAINS];
+        let grain = self.grains[*index as usize][(start / GRAIN_BYTES) as usize % PAGE_GRAINS];
+        let begins = |number: &&BlockNumber| self.kept[number.0 as usize].start == start;
+        let number = match self.crowd(grain) {
+            None => grain,
+            Some(crowd) => crowd.iter().find(begins).map_or(0, |number| number.0),
+        };
         if number == 0 || self.kept[number as usize].start != start {
             return None;
         }
@@ -372,7 +438,9 @@ impl LiveBlocks {
                 let mut before = 0;
                 for &number in self.grains[*index as usize].iter() {
                     if number != before && number != 0 {
-                        starts.push(self.kept[number as usize].start);
+                        let one = [BlockNumber(number)];
+                        let there = self.crowd(number).map_or(&one[..], Vec::as_slice);
+                        starts.extend(there.iter().map(|number| self.kept[number.0 as usize].start));
                     }
                     before = number;
                 }
@@ -395,10 +463,11 @@ mod tests {
         Block { start, end, group, content: Content::default() }
     }
 
-    /// A place and a size, small or large, that meet others often.
+    /// A place and a size, small or large, that meet others often; or several in 16 bytes.
     fn blocks() -> impl Strategy<Value = (u64, u64)> {
         let bytes = prop_oneof![1..3_000_u64, (1..6_u64).prop_map(|n| n * 100_000)];
-        ((0..40_u64).prop_map(|place| place << 14), bytes)
+        let apart = ((0..40_u64).prop_map(|place| place << 14), bytes);
+        prop_oneof![apart, ((0..100_u64).prop_map(|place| (1 << 14) + place * 2), 1..40_u64)]
     }
 
     fn addresses(start: u64, bytes: u64) -> [u64; 5] {

@@ -12,6 +12,7 @@ use super::homes::{self, HOMES_FILE};
 use super::{CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, is_recording};
 use crate::regular_file::open_regular;
 use crate::session::is_session;
+use crate::stream::STATICS_STREAM;
 use crate::stream::decode::{Decoder, Program};
 use crate::stream::order::{Piece, Pieces, StreamKey};
 use crate::stream::pages::ChunkHomes;
@@ -138,9 +139,10 @@ impl Recording {
         &self.lacking
     }
 
-    /// Whether there is no chunk in it.
+    /// Whether there is no chunk in it that the program wrote.
     pub fn is_empty(&self) -> bool {
-        self.streams.values().all(|stream| stream.chunks.is_empty())
+        let mut written = self.streams.iter().filter(|((_, stream), _)| *stream != STATICS_STREAM);
+        written.all(|(_, stream)| stream.chunks.is_empty())
     }
 
     /// All of its streams.

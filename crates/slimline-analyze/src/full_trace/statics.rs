@@ -1,0 +1,76 @@
+//! Static variables among what was accessed: the groups that no instruction allocates.
+
+use std::collections::BTreeMap;
+
+use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::sites::{Module, Site, SiteKind};
+
+use super::Accesses;
+use super::filter::Filter;
+use super::findings::{line, place};
+use super::heap::blocks::Blocks;
+use super::heap::live_blocks::Group;
+use super::spots::Spot;
+
+/// The static variables of a run, by their groups.
+#[derive(Debug, Default)]
+pub(super) struct Statics<'p>(BTreeMap<Group, Static<'p>>);
+
+#[derive(Debug)]
+struct Static<'p> {
+    name: &'p str,
+    /// Of several of one name with where it is declared.
+    title: String,
+}
+
+impl<'p> Statics<'p> {
+    pub(super) fn of(program: &'p Program, blocks: &Blocks) -> Self {
+        let groups = blocks.groups().map(|(group, _)| (group, program.site(blocks.site_of(group))));
+        let statics: Vec<_> = groups.filter(|(_, (_, site))| site.kind == SiteKind::Static).collect();
+        let mut of_name: BTreeMap<&str, u32> = BTreeMap::new();
+        for (_, (module, site)) in &statics {
+            *of_name.entry(module.name(site.variable)).or_default() += 1;
+        }
+        let named = statics.into_iter().map(|(group, (module, site))| {
+            let (name, at) = (module.name(site.variable), line(&place(module, site)));
+            let is_one_of_several = of_name.get(name).is_some_and(|count| *count > 1) && !at.is_empty();
+            let title = if is_one_of_several { format!("{name} ({at})") } else { name.to_owned() };
+            (group, Static { name, title })
+        });
+        Self(named.collect())
+    }
+
+    /// What a group is called, if it is a static variable's.
+    pub(super) fn title(&self, group: Group) -> Option<&str> {
+        self.0.get(&group).map(|of| of.title.as_str())
+    }
+
+    /// The name of a group without where it is declared, likewise.
+    pub(super) fn name(&self, group: Group) -> Option<&'p str> {
+        self.0.get(&group).map(|of| of.name)
+    }
+
+    /// What a filter wants of a site's accesses, and those to known data among them.
+    pub(super) fn wanted(
+        &self,
+        filter: &Filter,
+        (module, site): (&Module, &Site),
+        accesses: Accesses,
+        spots: &[(Spot, Accesses)],
+    ) -> (Accesses, Vec<(Spot, Accesses)>) {
+        let wants_others = filter.wants(module, site);
+        let is_wanted = |spot: &Spot| match self.name(spot.group) {
+            Some(name) => filter.wants_static(module, site, name),
+            None => wants_others,
+        };
+        let mut wanted = if wants_others { accesses } else { Accesses::default() };
+        for (spot, sum) in spots {
+            match (wants_others, is_wanted(spot)) {
+                (true, false) => wanted.subtract(*sum),
+                (false, true) => wanted.add(*sum),
+                _ => {}
+            }
+        }
+        (wanted, spots.iter().filter(|(spot, _)| is_wanted(spot)).copied().collect())
+    }
+}

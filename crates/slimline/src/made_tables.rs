@@ -1,0 +1,105 @@
+//! Site tables that are made here when a program runs: of what gcc has compiled, and of static variables.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use slimline_attribute::hooked::site_tables;
+use slimline_attribute::module::Module;
+use slimline_attribute::module::store::FileStore;
+use slimline_attribute::statics::StaticsTable;
+use slimline_collect::{Event, TraceSink};
+use slimline_trace::stream::STATICS_STREAM;
+use slimline_trace::stream::chunk::Chunk;
+
+use crate::disk::Disk;
+
+/// A file as it was: device, inode, bytes, and when it was changed.
+type FileState = (u64, u64, u64, i64, i64);
+
+/// Gives a sink all tables of each object, and where its static variables are.
+pub(crate) struct WithMadeTables<'s, S> {
+    sink: &'s mut S,
+    /// Each process of a run tells of its files, most of the same ones: their tables are made once.
+    made: HashMap<FileState, Made>,
+    /// By process: chunks of its static variables so far.
+    told: HashMap<u32, u64>,
+}
+
+/// What was made of a file.
+struct Made {
+    /// None where it has no hooks.
+    hooks: Result<Option<Vec<u8>>, String>,
+    statics: Option<StaticsTable>,
+}
+
+impl Made {
+    fn of(path: &str) -> Self {
+        let store = FileStore::new(&Disk);
+        let module = Module::open(&store, path);
+        Self { hooks: site_tables(&module).map_err(|error| error.to_string()), statics: StaticsTable::of(&module) }
+    }
+
+    /// All tables of a file whose compilers have left this in it.
+    fn with(&self, section: Result<Vec<u8>, String>) -> Result<Vec<u8>, String> {
+        let mut tables = match (section, self.hooks.clone()?) {
+            (section, None) => section?,
+            // It may have none but those of hooks.
+            (section, Some(made)) => [section.unwrap_or_default(), made].concat(),
+        };
+        tables.extend(self.statics.iter().flat_map(StaticsTable::blob));
+        Ok(tables)
+    }
+}
+
+impl<'s, S: TraceSink> WithMadeTables<'s, S> {
+    pub(crate) fn new(sink: &'s mut S) -> Self {
+        Self { sink, made: HashMap::new(), told: HashMap::new() }
+    }
+}
+
+impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
+    fn take(&mut self, event: Event<'_>) -> io::Result<()> {
+        let Event::Object { process, path, head, section } = event else { return self.sink.take(event) };
+        let state = fs::metadata(&path).map(|of| (of.dev(), of.ino(), of.size(), of.ctime(), of.ctime_nsec()));
+        let fresh;
+        let made = match state {
+            Ok(state) => &*self.made.entry(state).or_insert_with(|| Made::of(&path)),
+            Err(_) => {
+                fresh = Made::of(&path);
+                &fresh
+            }
+        };
+        let section = made.with(section);
+        let words = made.statics.as_ref().filter(|_| section.is_ok());
+        let words = words.and_then(|statics| statics.records(head.start, head.offset));
+        self.sink.take(Event::Object { process, path, head, section })?;
+        let Some(words) = words else { return Ok(()) };
+        let next = self.told.entry(process).or_default();
+        let sequence = *next;
+        *next += 1;
+        self.sink.take(Event::Chunk(Chunk {
+            process,
+            stream: STATICS_STREAM,
+            tid: 0,
+            sequence,
+            began: head.stamp,
+            ended: head.stamp,
+            words: words.into(),
+            is_open: false,
+        }))
+    }
+
+    fn spare(&mut self) -> Vec<u64> {
+        self.sink.spare()
+    }
+
+    fn needs_order(&self) -> bool {
+        self.sink.needs_order()
+    }
+
+    fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
+        self.sink.take_growing(chunk, now)
+    }
+}
