@@ -3,11 +3,14 @@
 //! What a pointer was called that an instruction goes by does not say which variable it points to; where variables are does. So
 //! they are told as blocks are that a program allocates, when their file is loaded.
 
+use std::collections::BTreeMap;
+
 use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::stream::record::{Header, MAX_SEGMENT_WORDS, ModuleId};
 use slimline_trace::stream::sites::{Frame, ModuleBuilder, Site, SiteKind};
 
 use crate::module::bias::{FileMapping, Load, load_biases};
+use crate::module::image::Segment;
 use crate::module::{Module, demangle};
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::layout::TypeTable;
@@ -36,7 +39,14 @@ impl StaticsTable {
         let declared =
             module.debug().map(|debug| DebugInfo::of(debug).static_variables(&mut types)).unwrap_or_default();
         let mut table = ModuleBuilder::new();
-        let mut found: Vec<(Svma, u64, Site)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
+        // Symbols are in their order.
+        let symbols = module.symbols().variables();
+        let symbol_bytes = |at: Svma| {
+            let first = symbols.partition_point(|symbol| symbol.start < at);
+            let there = symbols[first..].iter().take_while(|symbol| symbol.start == at).map(|symbol| symbol.bytes);
+            there.filter(|bytes| *bytes > 0).max()
+        };
         for StaticVariable { name, address, bytes, type_id, declared_at, .. } in declared {
             let frame = declared_at.map(|at| {
                 let file = table.name(&at.file);
@@ -44,30 +54,31 @@ impl StaticsTable {
             });
             // Members are as instructions name them: compilers know better which bits of which union they are.
             let [variable, detail] = [&name, &types.rows()[type_id.index()].name].map(|text| table.name(text));
-            found.push((address, bytes, Site { variable, detail, frame, ..Site::new(SiteKind::Static, 0) }));
+            let site = Site { variable, detail, frame, ..Site::new(SiteKind::Static, 0) };
+            let room = room_at(image.segments(), address);
+            let symbol_bytes = symbol_bytes(address).filter(|bytes| room.is_some_and(|room| *bytes <= room.bytes));
+            let known_by = match symbol_bytes {
+                Some(_) => KnownBy::Both,
+                None => KnownBy::Declaration,
+            };
+            found.push(Found { address, bytes, symbol_bytes: symbol_bytes.unwrap_or(0), known_by, site });
         }
-        for symbol in module.symbols().variables() {
+        for symbol in symbols {
             let variable = table.name(&demangle(as_declared(symbol.name)));
-            found.push((symbol.start, symbol.bytes, Site { variable, ..Site::new(SiteKind::Static, 0) }));
+            let site = Site { variable, ..Site::new(SiteKind::Static, 0) };
+            let (address, bytes) = (symbol.start, symbol.bytes);
+            found.push(Found { address, bytes, symbol_bytes: bytes, known_by: KnownBy::Symbol, site });
         }
-        // The first and the largest of those that share bytes; what is declared before its symbol, as the sort is stable.
-        found.sort_by_key(|&(address, bytes, _)| (address, std::cmp::Reverse(bytes)));
-        let mut end = 0;
-        found.retain(|&(Svma(address), bytes, _)| {
-            let is_apart = bytes > 0 && address >= end && address.checked_add(bytes).is_some();
-            if is_apart {
-                end = address + bytes;
-            }
-            is_apart
-        });
+        found.retain(|it| room_at(image.segments(), it.address).is_some_and(|room| it.fits(room)));
+        let found = apart(found);
         if found.is_empty() {
             return None;
         }
         for sites in found.chunks(RECORD_VARIABLES) {
-            table.segment(sites.iter().map(|(.., site)| *site));
+            table.segment(sites.iter().map(|found| found.site));
         }
         let (module, blob) = table.finish("", module.path(), "", "").encode();
-        let variables = found.iter().map(|&(address, bytes, _)| (address, bytes)).collect();
+        let variables = found.iter().map(|found| (found.address, found.bytes)).collect();
         Some(Self { blob, module, variables, loads: image.loads().collect() })
     }
 
@@ -90,6 +101,70 @@ impl StaticsTable {
     }
 }
 
+/// Who says that a variable is there, whom to believe most first: of variables that the linker left out debug information still tells an
+/// address, which may be that of others; and symbols have neither a type nor a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum KnownBy {
+    Both,
+    Symbol,
+    Declaration,
+}
+
+/// What may be a variable.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    address: Svma,
+    bytes: u64,
+    /// Of the symbol that begins there; 0 where there is none.
+    symbol_bytes: u64,
+    known_by: KnownBy,
+    site: Site,
+}
+
+impl Found {
+    fn fits(&self, room: Room) -> bool {
+        // Linkers may put constants beside code; but what they left out they leave at the file's beginning, where code is then.
+        let is_data = !room.is_code || self.known_by != KnownBy::Declaration;
+        is_data && (1..=room.bytes).contains(&self.bytes)
+    }
+}
+
+/// What is left of a segment from an address on.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    bytes: u64,
+    is_code: bool,
+}
+
+fn room_at(segments: &[Segment<'_>], at: Svma) -> Option<Room> {
+    let rooms = segments.iter().filter_map(|segment| {
+        let bytes = segment.memory_bytes.checked_sub(at.0.checked_sub(segment.svma.0)?)?;
+        (bytes > 0).then_some(Room { bytes, is_code: segment.executable })
+    });
+    rooms.min_by_key(|room| room.is_code)
+}
+
+/// Those that share no bytes, in the order of their addresses: of those that do who is to be believed most, then the first, then the
+/// largest. What is declared with less than it has, as arrays at the end of structures have no bounds, reaches as far as its symbol.
+fn apart(mut found: Vec<Found>) -> Vec<Found> {
+    found.sort_by_key(|it| (it.known_by, it.address, std::cmp::Reverse(it.bytes)));
+    let mut kept: BTreeMap<Svma, Found> = BTreeMap::new();
+    for it in found {
+        let end = it.address.0.saturating_add(it.bytes);
+        let before = kept.range(..Svma(end)).next_back();
+        if before.is_none_or(|(_, before)| before.address.0.saturating_add(before.bytes) <= it.address.0) {
+            kept.insert(it.address, it);
+        }
+    }
+    let mut kept: Vec<Found> = kept.into_values().collect();
+    let mut next = u64::MAX;
+    for it in kept.iter_mut().rev() {
+        it.bytes = it.bytes.max(it.symbol_bytes.min(next.saturating_sub(it.address.0)));
+        next = it.address.0;
+    }
+    kept
+}
+
 /// A symbol without the numbers that compilers append, to parts of variables and to those of functions: `TABLE.0`, `calls.1234`.
 fn as_declared(symbol: &str) -> &str {
     match symbol.rsplit_once('.') {
@@ -101,6 +176,60 @@ fn as_declared(symbol: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn found(address: u64, bytes: u64, symbol_bytes: u64, known_by: KnownBy) -> Found {
+        let site = Site::new(SiteKind::Static, 0);
+        Found { address: Svma(address), bytes, symbol_bytes, known_by, site }
+    }
+
+    /// Addresses, bytes and who told them.
+    fn kept(all: Vec<Found>) -> Vec<(u64, u64, KnownBy)> {
+        apart(all).into_iter().map(|it| (it.address.0, it.bytes, it.known_by)).collect()
+    }
+
+    #[test]
+    fn what_was_left_out_takes_no_place_of_others() {
+        use KnownBy::{Both, Declaration, Symbol};
+        let declared = |address, bytes| found(address, bytes, 0, Declaration);
+        // One that reaches over all, and one that begins within another.
+        let left_out = [declared(0x40, 0x10000), declared(0x1008, 4)];
+        let living = [found(0x1000, 16, 16, Both), found(0x1010, 8, 8, Symbol), declared(0x20000, 8)];
+        let all = [&left_out[..], &living].concat();
+        assert_eq!(kept(all), [(0x1000, 16, Both), (0x1010, 8, Symbol), (0x20000, 8, Declaration)]);
+        // Where only declarations are known, the first, and of two that begin there the larger: a block of several variables.
+        assert_eq!(
+            kept(vec![declared(8, 8), declared(8, 24), declared(16, 8), declared(32, 4)]),
+            [(8, 24, Declaration), (32, 4, Declaration)]
+        );
+    }
+
+    #[test]
+    fn declared_variables_reach_as_far_as_their_symbols() {
+        use KnownBy::{Both, Symbol};
+        let all = vec![found(0x100, 8, 40, Both), found(0x100, 40, 40, Symbol), found(0x120, 8, 8, Both)];
+        assert_eq!(kept(all), [(0x100, 0x20, Both), (0x120, 8, Both)]);
+        let all = vec![found(0x100, 8, 40, Both), found(0x100, 40, 40, Symbol)];
+        assert_eq!(kept(all), [(0x100, 40, Both)]);
+    }
+
+    #[test]
+    fn variables_lie_in_one_segment() {
+        let segment = |svma, memory_bytes, executable| Segment {
+            svma: Svma(svma),
+            memory_bytes,
+            file_offset: 0,
+            data: &[],
+            executable,
+            writable: !executable,
+        };
+        let segments = [segment(0, 0x1000, true), segment(0x1000, 0x100, false)];
+        let fits = |address, bytes, known_by| {
+            room_at(&segments, Svma(address)).is_some_and(|room| found(address, bytes, 0, known_by).fits(room))
+        };
+        assert!(fits(0x1000, 0x100, KnownBy::Declaration) && !fits(0x1000, 0x101, KnownBy::Symbol));
+        assert!(!fits(0x40, 8, KnownBy::Declaration) && fits(0x40, 8, KnownBy::Symbol));
+        assert!(!fits(0x2000, 8, KnownBy::Both) && !fits(0x1000, 0, KnownBy::Symbol));
+    }
 
     #[test]
     fn numbers_behind_names_are_the_compilers() {

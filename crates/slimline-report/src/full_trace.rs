@@ -396,6 +396,7 @@ impl TraceReport {
         };
         add(findings.skipped_functions, "# functions were left as they were by the compiler");
         add(findings.unknown_frees, "# blocks were freed whose allocation was not traced");
+        add(findings.mixed_values, "# values are left out of instructions that access what was not asked for, too");
         add(violations.bad_addresses, "# addresses that no program has: the trace is damaged");
         add(violations.sequence_gaps, "# gaps in the order of chunks: the trace is damaged");
         add(violations.short_records, "# records without all of their words: the trace is damaged");

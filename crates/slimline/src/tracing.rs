@@ -146,6 +146,11 @@ impl Live {
         }
     }
 
+    /// Whether no thread wrote anything, for no reason that would be told.
+    pub(crate) fn has_nothing(&mut self) -> bool {
+        self.missing.is_empty() && self.analyst.finished().seen.values().all(|seen| seen.threads.is_empty())
+    }
+
     /// Why filters leave nothing over, in words; empty where they leave something, or there was nothing.
     pub(crate) fn unmatched(&mut self) -> Vec<String> {
         let Some(unmatched) = self.analyst.finished().analysis.unmatched(&self.program) else { return Vec::new() };

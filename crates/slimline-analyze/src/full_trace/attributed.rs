@@ -264,7 +264,7 @@ impl AttributedAccesses {
     pub fn origins(&self, program: &Program) -> Origins {
         let mut names = Names::default();
         let blocks: FxHashMap<Group, GroupBlocks> = self.blocks.groups().collect();
-        let statics = Statics::of(program, &self.blocks);
+        let statics = Statics::of(program, &self.blocks, self.keys.accessed.all().iter().map(|of| of.spot.group));
         let mut groups = Groups { parts: self.parts.as_ref(), statics, ..Groups::default() };
         for (of, &accesses) in self.keys.accessed.all().iter().zip(&self.keys.counts) {
             let (module, site) = program.site(SiteId(of.site));

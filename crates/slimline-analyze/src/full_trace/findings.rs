@@ -11,7 +11,7 @@ use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
-use super::sampling::{BySpot, LookedUp, by_spot, looked_up, share_errors};
+use super::sampling::{BySpot, LookedUp, by_spot, groups_of, looked_up, share_errors};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
 use super::statics::Statics;
 use super::values::{NamedValues, Values};
@@ -46,7 +46,7 @@ pub struct SiteRow {
     pub variable: String,
     /// Type and field that it accesses most, as `node.next`; empty where they are not known.
     pub field: String,
-    /// Times that it ran.
+    /// Times that it ran; of one that accesses other things, too, than what is wanted, about as often as it accessed that.
     pub visits: u64,
     /// What it accessed.
     pub accesses: Accesses,
@@ -92,6 +92,8 @@ pub struct HeapRow {
 pub struct TraceFindings {
     /// Values by type and field, else by variable; most first.
     pub values: Vec<(String, Values)>,
+    /// Values that are not among these, as only some of the accesses are wanted of the sites that loaded or stored them.
+    pub mixed_values: u64,
     /// All accesses that are wanted.
     pub total: Accesses,
     /// All others; nothing else here counts them.
@@ -134,7 +136,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     let by_spot = by_spot(program, analysis, None);
     let mut structures = Structures::new(elements);
     let names = function_names(program, analysis);
-    let statics = Statics::of(program, analysis.heap().blocks());
+    let statics = Statics::of(program, analysis.heap().blocks(), groups_of(&by_spot));
     for (id, visits, accesses) in analysis.counts().sites(program) {
         let (module, site) = program.site(id);
         if site.kind == SiteKind::Untraced {
@@ -151,6 +153,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         let spots = by_spot.get(&id).map(Vec::as_slice).unwrap_or_default();
         let all = accesses;
         let (accesses, spots) = statics.wanted(analysis.filter(), (module, site), all, spots);
+        let visits = part(visits, accesses.count(), all.count());
         findings.unwanted.add(all.without(accesses));
         if accesses.count() == 0 {
             continue;
@@ -214,7 +217,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.lines = lines.rows();
     let errors = share_errors(program, analysis, findings.total.count());
     findings.heap = heap(program, analysis, (&by_spot, &statics), &errors);
-    findings.values = values(program, analysis);
+    (findings.values, findings.mixed_values) = values(program, analysis, (&by_spot, &statics));
     findings.looked_up = looked_up(program, analysis);
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
@@ -254,16 +257,33 @@ fn is_beginning(site: &Site) -> bool {
     matches!(site.kind, SiteKind::Enter | SiteKind::EnterFrame)
 }
 
-fn values(program: &Program, analysis: &TraceAnalysis) -> Vec<(String, Values)> {
-    let mut named = NamedValues::default();
-    for (site, values) in analysis.values().sites() {
-        let (module, site) = program.site(site);
-        if analysis.filter().wants(module, site) {
+/// Values of sites all of whose accesses are wanted, and how many there are of others of which only some are.
+fn values(
+    program: &Program,
+    analysis: &TraceAnalysis,
+    (by_spot, statics): (&BySpot, &Statics<'_>),
+) -> (Vec<(String, Values)>, u64) {
+    let all: BTreeMap<SiteId, Accesses> =
+        analysis.counts().sites(program).map(|(id, _, accesses)| (id, accesses)).collect();
+    let (mut named, mut mixed) = (NamedValues::default(), 0);
+    for (id, values) in analysis.values().sites() {
+        let (module, site) = program.site(id);
+        let accesses = all.get(&id).copied().unwrap_or_default();
+        let spots = by_spot.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let (wanted, _) = statics.wanted(analysis.filter(), (module, site), accesses, spots);
+        if wanted.count() == accesses.count() {
             let field = field(module, site);
             named.add(if field.is_empty() { module.name(site.variable) } else { &field }, values);
+        } else if wanted.count() > 0 {
+            mixed += values.count;
         }
     }
-    named.rows()
+    (named.rows(), mixed)
+}
+
+/// Of so many times those that fall to a part of all.
+fn part(times: u64, part: u64, all: u64) -> u64 {
+    (u128::from(times) * u128::from(part) / u128::from(all.max(1))) as u64
 }
 
 /// Bytes of each of these accesses, which are of one site.

@@ -214,6 +214,8 @@ impl HeapAccesses {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use slimline_trace::stream::sites::{Frame, Member, ModuleBuilder, Relative, Site, Structure};
 
     use super::super::tests::{Run, visits_of};
@@ -412,6 +414,51 @@ mod tests {
         let resized = GroupBlocks { blocks: 1, bytes: 128, live_bytes: 128, peak_bytes: 128 };
         assert_eq!(allocated(&heap), [(SiteId(1), first), (SiteId(5), resized)]);
         assert_eq!(heap.unknown_frees(), 0);
+    }
+
+    /// `static char pool[64]`, of which the program's own allocator cuts blocks, one at the pool's beginning; and what is loaded later in
+    /// the place of something else.
+    #[test]
+    fn arenas_that_are_static_stay() {
+        let mut builder = ModuleBuilder::new();
+        let [pool, chars, take, give, main] = ["pool", "take", "take", "give", "main"].map(|name| builder.name(name));
+        let other = builder.name("other");
+        // Its type is called like the allocator.
+        let of = |variable, detail| Site { variable, detail, ..Site::new(SiteKind::Static, 0) };
+        let site = |kind, detail, function| Site { detail, function, ..Site::new(kind, 8) };
+        builder.segment([of(pool, chars)]);
+        builder.segment([site(SiteKind::Allocate, take, main)]);
+        builder.segment([site(SiteKind::Free, give, main), site(SiteKind::Load, take, take)]);
+        builder.segment([Site::new(SiteKind::Load, 8)]);
+        builder.segment([of(other, chars)]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [
+            (0, vec![0x1008, 64]),
+            (1, vec![0x1008, 24]),
+            (1, vec![0x1020, 24]),
+            (3, vec![0x1008]),         // the first
+            (3, vec![0x1040]),         // behind both: the pool's
+            (2, vec![0x1008, 0x1008]), // freed: the pool's
+            (3, vec![0x101f]),         // the pool's
+            (3, vec![0x1020]),         // the second
+            (2, vec![0x1008, 0x1047]), // freed twice: the pool stays
+            (4, vec![0x1040, 64]),
+            (3, vec![0x1040]), // of what has its place
+        ];
+        let (words, visits) = visits_of(&program, &run);
+        let mut heap = HeapAccesses::default();
+        heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
+        let of = |blocks, bytes, live_bytes, peak_bytes| GroupBlocks { blocks, bytes, live_bytes, peak_bytes };
+        let expected = [(SiteId(0), of(1, 64, 0, 64)), (SiteId(1), of(2, 48, 24, 48)), (SiteId(5), of(1, 64, 64, 64))];
+        assert_eq!(allocated(&heap), expected);
+        let mut loads: BTreeMap<u32, u64> = BTreeMap::new();
+        for (_, spot, sum) in heap.accesses(&program, None) {
+            *loads.entry(heap.blocks.site_of(spot.group).0).or_default() += sum.loads;
+        }
+        assert_eq!(loads, BTreeMap::from([(0, 4), (1, 2), (5, 1)]));
+        assert_eq!(heap.unknown_frees(), 1);
     }
 
     /// `xfree` and `xrealloc` of the program's own, which call `free` and `realloc`: inner calls are of the same blocks.

@@ -41,7 +41,7 @@ use self::checks::Checks;
 use self::counts::SiteCounts;
 use self::filter::{Filter, Unmatched};
 use self::heap::HeapAccesses;
-use self::sampling::by_spot;
+use self::sampling::{by_spot, groups_of};
 use self::statics::Statics;
 use self::values::SiteValues;
 
@@ -205,8 +205,8 @@ impl TraceAnalysis {
     pub fn unmatched(&self, program: &Program) -> Option<Vec<Unmatched>> {
         let accessed = || self.counts.sites(program).filter(|(.., accesses)| accesses.count() > 0);
         let sites = || accessed().map(|(id, ..)| program.site(id));
-        let statics = Statics::of(program, self.heap.blocks());
         let by_spot = by_spot(program, self, None);
+        let statics = Statics::of(program, self.heap.blocks(), groups_of(&by_spot));
         let is_wanted = |(id, _, accesses): (SiteId, u64, Accesses)| {
             let spots = by_spot.get(&id).map(Vec::as_slice).unwrap_or_default();
             statics.wanted(&self.filter, program.site(id), accesses, spots).0.count() > 0

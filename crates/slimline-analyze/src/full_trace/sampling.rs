@@ -120,6 +120,11 @@ fn add_to_sites(by_site: &mut [u64], program: &Program, segment: SegmentId, visi
 /// Accesses to blocks, by their site.
 pub(super) type BySpot = BTreeMap<SiteId, Vec<(Spot, Accesses)>>;
 
+/// The groups that are accessed.
+pub(super) fn groups_of(by_spot: &BySpot) -> impl Iterator<Item = Group> + '_ {
+    by_spot.values().flatten().map(|(spot, _)| spot.group)
+}
+
 /// Those that there were, or an estimate of them, and then maybe without a group of what was looked up.
 pub(super) fn by_spot(program: &Program, analysis: &TraceAnalysis, without: Option<usize>) -> BySpot {
     let mut by_spot = BySpot::new();

@@ -1,6 +1,6 @@
 //! Static variables among what was accessed: the groups that no instruction allocates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
@@ -24,11 +24,13 @@ struct Static<'p> {
 }
 
 impl<'p> Statics<'p> {
-    pub(super) fn of(program: &'p Program, blocks: &Blocks) -> Self {
+    /// All that there are, those told apart by where they are declared that are accessed.
+    pub(super) fn of(program: &'p Program, blocks: &Blocks, accessed: impl Iterator<Item = Group>) -> Self {
+        let accessed: BTreeSet<Group> = accessed.collect();
         let groups = blocks.groups().map(|(group, _)| (group, program.site(blocks.site_of(group))));
         let statics: Vec<_> = groups.filter(|(_, (_, site))| site.kind == SiteKind::Static).collect();
         let mut of_name: BTreeMap<&str, u32> = BTreeMap::new();
-        for (_, (module, site)) in &statics {
+        for (_, (module, site)) in statics.iter().filter(|(group, _)| accessed.contains(group)) {
             *of_name.entry(module.name(site.variable)).or_default() += 1;
         }
         let named = statics.into_iter().map(|(group, (module, site))| {

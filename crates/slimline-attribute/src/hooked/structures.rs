@@ -10,6 +10,8 @@ use crate::typing::layout::ANONYMOUS;
 
 /// Structures within structures that are declared, and looked into for a member.
 const MAX_DEPTH: u32 = 16;
+/// Structures and unions that are looked into for one access: of unions in unions each member may lead on.
+const MOST_WAYS: u32 = 256;
 /// Most members of a union that are named as what may be meant.
 const MOST_ALTERNATIVES: usize = 4;
 
@@ -18,8 +20,8 @@ const MOST_ALTERNATIVES: usize = 4;
 pub(super) struct Structures {
     /// By their rows, and whether they have a name: what has none of its own is given one where it is no member.
     declared: HashMap<(TypeId, bool), Option<u32>>,
-    /// What those names are of.
-    given: HashMap<String, TypeId>,
+    /// Those without a name, by where they are: one line may have several.
+    nameless: HashMap<String, Vec<TypeId>>,
 }
 
 /// A member of a structure that a table has.
@@ -52,23 +54,31 @@ impl Structures {
         let Some(id) = structure_of(types, id) else { return Name::NONE };
         let row = &types[id.index()];
         let own = title(row);
-        let name = if own.is_empty() { table.name(&self.given_name(row, id)) } else { table.name(own) };
+        let name = if own.is_empty() { table.name(&self.given_name(types, id)) } else { table.name(own) };
         if !name.is_none() {
             self.declare(table, types, id, name, 0);
         }
         name
     }
 
-    /// What compilers call a structure without a name: `(anonymous struct at file.c:12)`.
-    fn given_name(&mut self, row: &Type, id: TypeId) -> String {
+    /// What compilers call a structure without a name: `(anonymous struct at file.c:12)`; another one of that line
+    /// `(anonymous struct at file.c:12 #2)`. Columns don't tell them apart, as macros have one.
+    fn given_name(&mut self, types: &[Type], id: TypeId) -> String {
+        let row = &types[id.index()];
         let Some(at) = &row.declared_at else { return String::new() };
         let keyword = row.name.split(' ').next().unwrap_or_default();
         let file = at.file.rsplit('/').next().unwrap_or_default();
-        let in_line = format!("(anonymous {keyword} at {file}:{})", at.line);
-        if *self.given.entry(in_line.clone()).or_insert(id) == id {
-            return in_line;
-        }
-        format!("(anonymous {keyword} at {file}:{}:{})", at.line, at.column)
+        let in_line = format!("(anonymous {keyword} at {file}:{}", at.line);
+        let nameless = self.nameless.entry(in_line.clone()).or_default();
+        let is_same = |known: &TypeId| {
+            let known = &types[known.index()];
+            known.bytes == row.bytes && known.members == row.members
+        };
+        let number = nameless.iter().position(is_same).unwrap_or_else(|| {
+            nameless.push(id);
+            nameless.len() - 1
+        });
+        if number == 0 { format!("{in_line})") } else { format!("{in_line} #{})", number + 1) }
     }
 
     fn declare(
@@ -153,16 +163,18 @@ fn name_of(member: &tables::Member) -> &str {
 /// Members down to one without any at this byte; those of elements of an array behind `[]`, bit fields that are accessed together as
 /// `a, b`, and members of a union that may be meant as `a | b`.
 fn field_at(types: &[Type], id: TypeId, offset: u64, bytes: u64) -> String {
-    way_to(types, id, offset, bytes, 0).0
+    let mut left = MOST_WAYS;
+    way_to(types, id, offset, bytes, (0, &mut left)).0
 }
 
-/// The same, and whether just that is accessed.
-fn way_to(types: &[Type], id: TypeId, offset: u64, bytes: u64, depth: u32) -> (String, bool) {
+/// The same, and whether just that is accessed; at a depth, with so many ways left that may be gone.
+fn way_to(types: &[Type], id: TypeId, offset: u64, bytes: u64, (depth, left): (u32, &mut u32)) -> (String, bool) {
+    *left = left.saturating_sub(1);
     let row = &types[id.index()];
     let holds = |member: &&tables::Member| bytes_of(member).contains(&offset);
-    let way_by = |member: &tables::Member| match member.type_id.filter(|_| depth < MAX_DEPTH) {
+    let mut way_by = |member: &tables::Member| match member.type_id.filter(|_| depth < MAX_DEPTH && *left > 0) {
         Some(inner) => {
-            let (way, is_exact) = way_to(types, inner, offset - member.offset, bytes, depth + 1);
+            let (way, is_exact) = way_to(types, inner, offset - member.offset, bytes, (depth + 1, &mut *left));
             (joined(name_of(member), &way), is_exact)
         }
         None => (name_of(member).to_owned(), false),
@@ -170,10 +182,10 @@ fn way_to(types: &[Type], id: TypeId, offset: u64, bytes: u64, depth: u32) -> (S
     match row.kind {
         TypeKind::Array { element, .. } => {
             let offset = offset.checked_rem(types[element.index()].bytes).unwrap_or(0);
-            if depth == MAX_DEPTH {
+            if depth == MAX_DEPTH || *left == 0 {
                 return ("[]".to_owned(), false);
             }
-            let (way, is_exact) = way_to(types, element, offset, bytes, depth + 1);
+            let (way, is_exact) = way_to(types, element, offset, bytes, (depth + 1, left));
             (joined("[]", &way), is_exact)
         }
         TypeKind::Union => {
@@ -225,4 +237,58 @@ fn bytes_of(member: &tables::Member) -> Range<u64> {
 /// Whether a file is one of the system's headers: of the C library, the C++ library or the compiler.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("/usr/") && path.contains("/include/") && !path.starts_with("/usr/local/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::{MemberRole, SourcePosition};
+
+    fn row(name: &str, kind: TypeKind, bytes: u64, members: Vec<tables::Member>) -> Type {
+        let declared_at = Some(SourcePosition { file: "/w/a.c".to_owned(), line: 3, column: 1 });
+        Type { name: name.to_owned(), language: Language::C, kind, bytes, declared_at, members }
+    }
+
+    fn member(name: &str, type_id: u32, bytes: u64) -> tables::Member {
+        let (type_id, type_name) = (Some(TypeId(type_id)), String::new());
+        tables::Member {
+            name: name.to_owned(),
+            offset: 0,
+            bytes,
+            bits: None,
+            type_id,
+            type_name,
+            role: MemberRole::Field,
+            line: 0,
+        }
+    }
+
+    /// Unions of eight of the next: without a bound the ways were 8 to the sixteenth.
+    #[test]
+    fn unions_in_unions_end() {
+        let mut types: Vec<Type> = (1..20)
+            .map(|next| {
+                let members = (0..8).map(|number| member(&format!("m{number}"), next, 8)).collect();
+                row("union u", TypeKind::Union, 8, members)
+            })
+            .collect();
+        types.push(row("long", TypeKind::Scalar, 8, Vec::new()));
+        assert!(field_at(&types, TypeId(0), 0, 8).starts_with("m0.m0"));
+        // What is looked through whole is told as ever.
+        assert_eq!(field_at(&types, TypeId(18), 0, 8), "m0 | m1 | m2 | m3");
+    }
+
+    /// By a macro, which has one column.
+    #[test]
+    fn each_structure_of_a_line_has_a_name() {
+        let name = format!("struct {ANONYMOUS}");
+        let of = |member_name: &str| row(&name, TypeKind::Structure, 8, vec![member(member_name, 4, 8)]);
+        let types = [of("a"), of("b"), of("c"), of("b"), row("long", TypeKind::Scalar, 8, Vec::new())];
+        let (mut table, mut structures) = (ModuleBuilder::new(), Structures::default());
+        let names = [0, 1, 2, 3, 0].map(|id| structures.name(&mut table, &types, TypeId(id)));
+        let texts = names.map(|name| table.text(name).to_owned());
+        let expected = ["", " #2", " #3", " #2", ""].map(|number| format!("(anonymous struct at a.c:3{number})"));
+        assert_eq!(texts, expected);
+        assert_eq!(names.map(|name| table.structure_named(name)), [0, 1, 2, 1, 0].map(Some));
+    }
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::objects::{Job, Objects, Parts, is_part};
 use super::scratch::Signal;
 use super::{CargoError, io_error, scratch};
-use crate::driver::{exit_status, runtime_flags};
+use crate::driver::{AS_BEFORE, WHOLE, exit_status, runtime_flags};
 use crate::rewrite::OwnAllocators;
 
 /// The linker that is to be run.
@@ -117,8 +117,10 @@ fn after_objects(arguments: &[OsString]) -> usize {
 /// The runtime, and what makes it the process's only one.
 fn runtime_arguments(name: &OsStr, archive: &Path, is_shared: bool) -> Vec<OsString> {
     let handed_on = (!is_linker_itself(name)).then_some("-Xlinker");
-    let flags = runtime_flags(is_shared).iter().flat_map(|flag| handed_on.into_iter().chain([*flag]));
-    flags.map(OsString::from).chain([archive.into()]).collect()
+    let flags = |flags: &[&'static str]| -> Vec<OsString> {
+        flags.iter().flat_map(|flag| handed_on.into_iter().chain([*flag])).map(OsString::from).collect()
+    };
+    [flags(runtime_flags(is_shared)), flags(&WHOLE), vec![archive.into()], flags(&[AS_BEFORE])].concat()
 }
 
 /// Whether a program of this name is a linker, and not a compiler that calls one.
@@ -168,9 +170,11 @@ mod tests {
         assert_eq!(after_objects(&line), 3);
         assert_eq!(after_objects(&words("-m64 @arguments -o x")), 2);
         let ours = |name: &str, is_shared| runtime_arguments(OsStr::new(name), Path::new("r.a"), is_shared);
-        assert_eq!(ours("cc", false), words("-Xlinker --export-dynamic-symbol=__slimline_* r.a"));
-        assert_eq!(ours("x86_64-linux-gnu-gcc", true), words("-Xlinker -z -Xlinker nodelete r.a"));
-        assert_eq!(ours("ld.lld", true), words("-z nodelete r.a"));
+        let whole = "-Xlinker --push-state -Xlinker --whole-archive r.a -Xlinker --pop-state";
+        let expected = |flags: &str| words(&format!("{flags} {whole}"));
+        assert_eq!(ours("cc", false), expected("-Xlinker --export-dynamic-symbol=__slimline_*"));
+        assert_eq!(ours("x86_64-linux-gnu-gcc", true), expected("-Xlinker -z -Xlinker nodelete"));
+        assert_eq!(ours("ld.lld", true), words("-z nodelete --push-state --whole-archive r.a --pop-state"));
     }
 
     #[test]

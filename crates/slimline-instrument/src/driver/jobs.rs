@@ -192,8 +192,10 @@ impl Job {
         let end = job.arguments.iter().position(is_end).unwrap_or(job.arguments.len());
         let is_of_driver = |argument: &OsString| argument.to_str().is_some_and(|it| DRIVERS_LIBRARIES.contains(&it));
         let at = job.arguments[..end].iter().rposition(|argument| !is_of_driver(argument)).map_or(0, |last| last + 1);
-        job.arguments.insert(at, runtime.into());
-        job.arguments.splice(at..at, runtime_flags(self.has("-shared")).iter().map(OsString::from));
+        let flags = runtime_flags(self.has("-shared")).iter().map(OsString::from);
+        let whole = WHOLE.iter().map(OsString::from);
+        let ours = flags.chain(whole).chain([runtime.into(), AS_BEFORE.into()]);
+        job.arguments.splice(at..at, ours);
         job
     }
 }
@@ -207,6 +209,12 @@ pub(crate) fn runtime_flags(is_shared: bool) -> &'static [&'static str] {
         false => &["--export-dynamic-symbol=__slimline_*"],
     }
 }
+
+/// Before the runtime's archive: where the program is linked with shared objects that bring the runtime, too, nothing is missing that
+/// linkers would take from an archive. But each object's tables are told by the runtime that is linked into it.
+pub(crate) const WHOLE: [&str; 2] = ["--push-state", "--whole-archive"];
+/// Behind it.
+pub(crate) const AS_BEFORE: &str = "--pop-state";
 
 /// First argument of what makes code of Fortran.
 const FLANG: &str = "-fc1";
@@ -310,9 +318,10 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
     fn the_runtime_is_linked_before_the_end() {
         let said = Said::parse(SAID);
         let link = said.jobs[1].with_runtime(Path::new("r.a"));
-        let expected = ["/work/a-1.o", "--export-dynamic-symbol=__slimline_*", "r.a", "-lc"];
-        assert_eq!(words(&link)[5..9], expected);
-        assert!(words(&link)[9].ends_with("crtendS.o"));
+        let expected =
+            "/work/a-1.o --export-dynamic-symbol=__slimline_* --push-state --whole-archive r.a --pop-state -lc";
+        assert_eq!(words(&link)[5..12].join(" "), expected);
+        assert!(words(&link)[12].ends_with("crtendS.o"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
-pub(crate) use jobs::{Job, runtime_flags};
+pub(crate) use jobs::{AS_BEFORE, Job, WHOLE, runtime_flags};
 use jobs::{Purpose, Said};
 
 /// The C header by which programs say what of them is to be traced.

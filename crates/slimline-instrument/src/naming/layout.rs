@@ -89,9 +89,14 @@ impl Extent {
     pub(super) const POINTER: Self = Self { bytes: 8, kind: Some(ValueKind::Pointer) };
 }
 
+/// What structures without a name differ in: bits, and their members' names, types, places and bytes.
+type Content = (u64, Vec<(String, String, u64, u64)>);
+
 /// Layouts of a module's types, each read once.
 pub(super) struct Layouts<'m> {
     members: HashMap<Metadata<'m>, Rc<[Declared<'m>]>>,
+    /// What those are made of that are in one line and have no name.
+    nameless: HashMap<String, Vec<Content>>,
     /// Operand of a type that is the type it is made of; those after it count from here.
     pub(super) base: usize,
     /// rustc has made the module.
@@ -114,7 +119,7 @@ impl<'m> Layouts<'m> {
         /// Where it was before sizes became operands too.
         const FIRST_LAYOUT: usize = 3;
         let base = module.base_type_operand().unwrap_or(FIRST_LAYOUT);
-        Self { members: HashMap::new(), base, is_rust: rust::unit(module).is_some() }
+        Self { members: HashMap::new(), nameless: HashMap::new(), base, is_rust: rust::unit(module).is_some() }
     }
 
     /// What a structure is called: its identifier and its name.
@@ -322,8 +327,9 @@ impl<'m> Layouts<'m> {
         Some(Member { structure: name, field: way.field, offset_bytes, r#type, pointee, of: structure })
     }
 
-    /// What clang calls a structure without a name: `(anonymous struct at file.c:12)`, `(lambda at file.cpp:12)`.
-    pub(super) fn given_name(&self, structure: Metadata<'m>) -> String {
+    /// What clang calls a structure without a name: `(anonymous struct at file.c:12)`, `(lambda at file.cpp:12)`; another one of that
+    /// line `(anonymous struct at file.c:12 #2)`, as debug information has no columns.
+    pub(super) fn given_name(&mut self, structure: Metadata<'m>) -> String {
         const CALL: &str = "operator()";
         let Some((_, file)) = structure.file().filter(|_| structure.type_line() > 0 && !self.is_rust) else {
             return String::new();
@@ -340,7 +346,18 @@ impl<'m> Layouts<'m> {
             _ => "anonymous struct",
         };
         let file = file.rsplit('/').next().unwrap_or_default();
-        format!("({what} at {file}:{})", structure.type_line())
+        let in_line = format!("({what} at {file}:{}", structure.type_line());
+        let members = self.members(structure);
+        let members = members
+            .iter()
+            .map(|member| (member.name.clone(), self.spelled(member.r#type), member.from_bytes, member.bytes));
+        let content = (structure.size_bits(), members.collect());
+        let nameless = self.nameless.entry(in_line.clone()).or_default();
+        let number = nameless.iter().position(|known| *known == content).unwrap_or_else(|| {
+            nameless.push(content);
+            nameless.len() - 1
+        });
+        if number == 0 { format!("{in_line})") } else { format!("{in_line} #{})", number + 1) }
     }
 
     /// The first name of an array's elements.

@@ -198,7 +198,10 @@ impl<'m> Names<'m> {
         structure: Metadata<'m>,
         depth: u32,
     ) -> Option<u32> {
-        let known = self.declared.get(&(structure, name.is_none())).copied().or_else(|| table.structure_named(name));
+        let own = self.declared.get(&(structure, name.is_none())).copied();
+        let is_nameless = structure.type_name().is_empty();
+        let is_given = own.is_none() && is_nameless && table.text(name) == self.layouts.given_name(structure);
+        let known = own.or_else(|| table.structure_named(name).filter(|_| !is_given));
         // Those without a name are known as members of others only.
         if known.is_some() || depth > MAX_DEPTH || name.is_none() && depth == 0 {
             return known;
@@ -224,7 +227,7 @@ impl<'m> Names<'m> {
                 structure: made_of,
             });
         }
-        let is_alias = structure.type_name().is_empty() && table.text(name).starts_with(|first| first != '(');
+        let is_alias = is_nameless && !name.is_none() && !is_given;
         let is_librarys = self.layouts.is_librarys(structure);
         let size_bytes = bytes(self.layouts.bytes(structure));
         let is_foreign = is_librarys || structure.file().is_some_and(|(directory, name)| is_foreign(&directory, &name));

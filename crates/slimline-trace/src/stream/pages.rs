@@ -13,6 +13,8 @@ use super::sites::Site;
 pub const PAGE_BYTES: u64 = 4096;
 /// Pages of the largest copy or fill that is looked at whole (a GiB): of larger ones this many, as a damaged trace may tell any size.
 const MOST_PAGES: u64 = 1 << 18;
+/// Pages of a chunk that are kept before those that were told twice are looked for.
+const MANY_PAGES: usize = 1 << 20;
 /// Pages that were found last, by their lowest bits: most accesses are to one of these.
 const RECENT: usize = 64;
 
@@ -63,6 +65,7 @@ pub fn touched_pages(program: &Program, words: &[u64], visits: &[Visits], pages:
     pages.clear();
     // No page has this number.
     let mut recent = [u64::MAX; RECENT];
+    let mut most = MANY_PAGES;
     let mut touch = |address: u64, bytes: u64| {
         let last = address.saturating_add(bytes.max(1) - 1) / PAGE_BYTES;
         let first = address / PAGE_BYTES;
@@ -72,6 +75,12 @@ pub fn touched_pages(program: &Program, words: &[u64], visits: &[Visits], pages:
                 recent[place] = page;
                 pages.push(page);
             }
+        }
+        // A chunk may copy or fill the same gibibytes again and again.
+        if pages.len() > most {
+            pages.sort_unstable();
+            pages.dedup();
+            most = MANY_PAGES.max(2 * pages.len());
         }
     };
     for visits in visits {
@@ -149,6 +158,17 @@ mod tests {
         assert_eq!(pages_of(&[gather], &[0b101, 0x1000, 0x2000, 0x3000, 0x4000]), [1, 3]);
         let masked = Site { lanes: 4, ..Site::new(SiteKind::MaskedStore, 8) };
         assert_eq!(pages_of(&[masked], &[0x1ff0, 0b0110]), [1, 2]);
+    }
+
+    /// Chunks that fill the same again and again.
+    #[test]
+    fn pages_take_memory_once() {
+        const TIMES: u64 = 28;
+        let bytes = (MOST_PAGES - 1) * PAGE_BYTES;
+        let record: Vec<u64> = (0..TIMES).flat_map(|_| [PAGE_BYTES, bytes]).collect();
+        let pages = pages_of(&[Site::new(SiteKind::Fill, 0); TIMES as usize], &record);
+        assert_eq!(pages, (1..MOST_PAGES).collect::<Vec<_>>());
+        assert!(pages.capacity() <= 2 * MANY_PAGES, "{}", pages.capacity());
     }
 
     /// Two that take one place of those found last.

@@ -57,7 +57,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = slimline_collect::trace(&options.command, plan(options), &mut WithMadeTables::new(&mut live))?;
-    if has_any(options, &outcome) {
+    if has_any(options, &outcome, !live.has_nothing()) {
         if in_vain(&mut live) {
             outcome.exit_in_vain();
         }
@@ -76,7 +76,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
         slimline_collect::trace(&options.command, plan(options), &mut WithMadeTables::new(&mut recorder))?;
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
-    if has_any(options, &outcome) {
+    if has_any(options, &outcome, true) {
         let place = shell_word(&directory.to_string_lossy());
         say(format_args!(
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
@@ -95,9 +95,9 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     outcome.exit()
 }
 
-/// Whether anything was traced; says so if not.
-fn has_any(options: &cli::Trace, outcome: &TraceOutcome) -> bool {
-    if outcome.processes > 0 {
+/// Whether anything was traced, where processes told something to report; says so if not.
+fn has_any(options: &cli::Trace, outcome: &TraceOutcome, is_told: bool) -> bool {
+    if outcome.processes > 0 && is_told {
         return true;
     }
     let is_instrumented = slimline_collect::is_instrumented(&options.command);

@@ -95,24 +95,52 @@ fn whatever_they_are_accessed_by() {
 }
 
 #[test]
-fn without_symbols_by_the_pointer() {
+fn what_is_asked_for_is_what_is_accessed() {
     let scratch = TempDir::new().unwrap();
     let program = compiled_with(&scratch, PROGRAM, &[]);
-    // What is asked for is what is accessed, not what it is called there.
     let report = json(&["trace", "--live", "--format", "json", "--variable", "cold"], &program);
     assert_eq!((&report["total"]["loads"], &report["functions"][0]["name"]), (&1000.into(), &"total".into()));
+    // Of the instruction's 6006 times.
+    assert_eq!(report["sites"][0]["executions"], 1000);
     let report = json(&["trace", "--live", "--format", "json", "--variable", "values"], &program);
     assert_eq!(report["total"]["loads"], 4);
     let output = slimline().args(["trace", "--live", "--variable", "cool", "--"]).arg(&program).output().unwrap();
     assert!(
         text(&output.stderr).contains("--variable cool: no variable with accesses has that name; there are cold, ")
     );
+}
+
+#[test]
+fn without_symbols_by_the_pointer() {
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, PROGRAM, &[]);
     assert!(Command::new("strip").arg(&program).status().unwrap().success());
     let report = json(&["trace", "--live", "--format", "json"], &program);
     assert_eq!(loads(&report, "values"), 6006);
 }
 
-/// Those of a library that is loaded later, and loaded again elsewhere.
+/// Of values it is not known which of an instruction's were of which variable.
+#[test]
+fn values_are_of_what_is_asked_for_only() {
+    const SOURCE: &str = "
+        static volatile int hot[100], cold[100], own[10];
+        __attribute__((noinline)) static void set(volatile int *of, int n) { for (int i = 0; i < n; i++) of[i] = n; }
+        int main(void) { set(hot, 100); set(cold, 50); for (int i = 0; i < 10; i++) own[i] = 7; }";
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &["--slimline-values"]);
+    let of = |variable| json(&["trace", "--live", "--format", "json", "--variable", variable], &program);
+    let report = of("own");
+    assert_eq!((&report["values"][0]["values"], &report["values"][0]["greatest"]), (&10.into(), &"7".into()));
+    assert!(!report["missing"].to_string().contains("values are left out"), "{}", report["missing"]);
+    let report = of("cold");
+    assert_eq!(report["values"], Value::Array(Vec::new()));
+    let missing = "150 values are left out of instructions that access what was not asked for, too";
+    assert!(report["missing"].to_string().contains(missing), "{}", report["missing"]);
+    let report = json(&["trace", "--live", "--format", "json"], &program);
+    assert_eq!(report["values"][0]["values"], 150);
+}
+
+/// Those of a library that is closed, and opened again.
 #[test]
 fn of_libraries_that_are_loaded() {
     const LIBRARY: &str = "
@@ -142,4 +170,93 @@ fn of_libraries_that_are_loaded() {
         slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).arg(&library).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(loads(&report(&output), "inside"), 200);
+}
+
+/// Both bring the runtime, and both tell of themselves.
+#[test]
+fn of_programs_and_the_libraries_that_they_are_linked_with() {
+    const LIBRARY: &str = "
+        static volatile long inside[100];
+        long library(void) { long sum = 0; for (int i = 0; i < 100; i++) sum += inside[i]; return sum; }";
+    const PROGRAM: &str = "
+        long library(void);
+        static volatile long own[50];
+        int main(void) { for (int i = 0; i < 50; i++) own[i] = i; return library() == 7; }";
+    for linker in ["-fuse-ld=bfd", "-fuse-ld=gold"] {
+        let [scratch, beside] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let library = compiled_with(&beside, LIBRARY, &["-shared", "-fPIC", linker]);
+        let program = compiled_with(&scratch, PROGRAM, &[linker, library.to_str().unwrap()]);
+        let report = json(&["trace", "--live", "--format", "json"], &program);
+        let rows = &report["variables"];
+        assert_eq!((named(rows, "inside"), named(rows, "own")), ((100, 0), (0, 50)), "{linker}: {rows}");
+        assert_eq!(report["processes"][0]["threads"], 1, "{linker}");
+    }
+}
+
+/// What a linker leaves out is still declared, somewhere.
+#[test]
+fn what_is_left_out_has_no_place() {
+    const LEFT_OUT: &str = "
+        int first[16] = {1};
+        int huge[1 << 18] = {1};
+        int collected(int i) { return first[i] + huge[i]; }";
+    const PROGRAM: &str = "
+        int hot[100];
+        int main(int argc, char **argv) { for (int i = 0; i < 100; i++) hot[i] = argc; return 0; }";
+    for linker in ["-fuse-ld=bfd", "-fuse-ld=gold"] {
+        let scratch = TempDir::new().unwrap();
+        let other = scratch.path().join("left_out.c");
+        std::fs::write(&other, LEFT_OUT).unwrap();
+        let sections = ["-fno-data-sections", "-ffunction-sections", "-Wl,--gc-sections"];
+        let program = compiled_with(&scratch, PROGRAM, &[&sections[..], &[linker, other.to_str().unwrap()]].concat());
+        let report = json(&["trace", "--live", "--format", "json"], &program);
+        let rows = &report["variables"];
+        assert_eq!((named(rows, "hot"), named(rows, "huge")), ((0, 100), (0, 0)), "{linker}: {rows}");
+    }
+}
+
+/// What is behind a structure's last member has no bounds in its declaration.
+#[test]
+fn arrays_without_bounds_are_of_their_structure() {
+    const SOURCE: &str = "
+        static struct list { long count; long items[]; } list = { 3, { 1, 2, 3 } };
+        __attribute__((noinline)) static long total(volatile long *of, long n) {
+            long sum = 0;
+            for (long i = 0; i < n; i++) sum += of[i];
+            return sum;
+        }
+        int main(void) { return total(list.items, 3) == 7; }";
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &[]);
+    let trace = scratch.path().join("trace");
+    assert!(slimline().arg("trace").arg("-o").arg(&trace).arg("--").arg(&program).output().unwrap().status.success());
+    let simulated = report(&slimline().args(["simulate", "--format", "json"]).arg(&trace).output().unwrap());
+    let data = simulated["machines"][0]["by"]["data"].as_array().unwrap();
+    let list = data.iter().find(|row| row["name"] == "list").unwrap();
+    assert_eq!((&list["loads"], &list["declared_at"]["line"]), (&3.into(), &2.into()), "{list}");
+    assert_eq!(list["peak_bytes"], 32);
+}
+
+/// Of two in one line each has its own members; a namesake that is never accessed makes no name longer.
+#[test]
+fn what_has_no_name_or_another_ones() {
+    const SOURCE: &str = "
+        struct { int a, b; } one[4]; struct { char c[24]; int d; } two[4]; struct { long e; } three[4];
+        __attribute__((noinline)) static int never(void) { static volatile int calls; return calls++; }
+        __attribute__((noinline)) static int often(void) { static volatile int calls; return calls++; }
+        int main(int argc, char **argv) {
+            for (int i = 0; i < 4; i++) { one[i].b = argc; two[i].d = argc; three[i].e = often(); }
+            return argc == 7 ? never() : 0;
+        }";
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &["-O0"]);
+    let report = json(&["trace", "--live", "--format", "json"], &program);
+    let fields = &report["fields"];
+    let of = |number: &str, field: &str| named(fields, &format!("(anonymous struct at program.c:2{number}).{field}")).1;
+    assert_eq!((of("", "b"), of(" #2", "d"), of(" #3", "e")), (4, 4, 4), "{fields}");
+    let structures = report["structures"].as_array().unwrap();
+    let bytes = |name: &str| structures.iter().find(|it| it["name"] == name).map(|it| it["bytes"].clone());
+    assert_eq!(bytes("(anonymous struct at program.c:2 #2)"), Some(28.into()), "{structures:?}");
+    assert_eq!(named(&report["variables"], "often::calls"), (0, 0));
+    assert_eq!(named(&report["variables"], "calls"), (4, 4), "{}", report["variables"]);
 }

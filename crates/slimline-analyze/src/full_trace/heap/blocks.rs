@@ -161,12 +161,13 @@ impl Allocations {
                 self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
             (SiteKind::Static, &[start, bytes]) => {
-                // What the object's last copy left.
-                if live.beginning_at(start).is_some() {
-                    self.release(live, id.0, start);
-                }
                 let group = self.group_of(Origin { site: self.sites[id.0 as usize].same, path: None });
-                self.allocate(live, group, start, bytes, Content::default());
+                let block = Block { start, end: start.saturating_add(bytes), group, content: Content::default() };
+                if is_possible(start, bytes) && bytes > 0 {
+                    // Where another program runs now in the process, or another object has its place.
+                    live.insert_lasting(block).into_iter().for_each(|gone| self.is_gone(gone));
+                    self.count(group, bytes);
+                }
             }
             // From here on another thread may get its memory.
             (SiteKind::ResizeBegins, &[start]) => {
@@ -226,11 +227,13 @@ impl Allocations {
     }
 
     fn allocate(&mut self, live: &mut LiveBlocks, group: u32, start: u64, bytes: u64, content: Content) {
-        // No block, or none that fits into an address space.
-        if start == 0 || start.checked_add(bytes).is_none_or(|end| end > 1 << 57) {
-            return;
+        if is_possible(start, bytes) {
+            live.insert(Block { start, end: start + bytes, group, content });
+            self.count(group, bytes);
         }
-        live.insert(Block { start, end: start + bytes, group, content });
+    }
+
+    fn count(&mut self, group: Group, bytes: u64) {
         let (_, total) = &mut self.groups[group as usize];
         total.blocks += 1;
         total.bytes = total.bytes.saturating_add(bytes);
@@ -239,11 +242,14 @@ impl Allocations {
     }
 
     /// What becomes of a block that begins where a new one of so many bytes does. What an allocator of the program's own returned as
-    /// another one gave it is the same block, which is taken over; what it cut its block of stays below (a pool's chunk). Anything
-    /// else was freed by code that is not traced, or with its pool.
+    /// another one gave it is the same block, which is taken over; what it cut its block of stays below (a pool's chunk, an arena that is a
+    /// static variable). Anything else was freed by code that is not traced, or with its pool.
     fn make_way(&mut self, live: &mut LiveBlocks, site: u32, start: u64, bytes: u64) {
         let Some(there) = live.beginning_at(start).filter(|_| start != 0) else { return };
         let (own, other) = (self.sites[site as usize], self.sites[self.groups[there.group as usize].0.site as usize]);
+        if other.is_static {
+            return;
+        }
         let is_of_another = own.is_outer && own.allocator != other.allocator;
         let is_cut = there.end - there.start > bytes.saturating_mul(2).saturating_add(MOST_ROUNDED);
         if is_of_another && is_cut && bytes <= LARGE_BYTES {
@@ -309,15 +315,22 @@ impl Allocations {
     }
 }
 
+/// Whether this is a block, and fits into an address space.
+fn is_possible(start: u64, bytes: u64) -> bool {
+    start != 0 && start.checked_add(bytes).is_some_and(|end| end <= 1 << 57)
+}
+
 /// What is known of a site that may allocate or free.
 #[derive(Clone, Copy, Debug)]
 struct Allocating {
+    /// It tells of a static variable, which nothing frees.
+    is_static: bool,
     /// It calls an allocator of the program's own, which is traced, too.
     is_outer: bool,
     /// It is in the program's own source, or nobody knows where.
     is_written: bool,
-    /// Which allocator that is, by a number of our own.
-    allocator: u32,
+    /// Which allocator that is, by a number of our own; none of what allocates nothing.
+    allocator: Option<u32>,
     /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
     /// that were unrolled have several.
     same: u32,
@@ -340,12 +353,16 @@ fn allocating(program: &Program) -> Vec<Allocating> {
     let mut first: FxHashMap<(u32, &Site), u32> = FxHashMap::default();
     for (id, (module, site)) in sites() {
         // A variable of a header may be in several units.
-        let is_told_apart = !(allocates(site.kind) || site.kind == SiteKind::Static) || site.frame.is_none();
-        let (name, next) = (module.name(site.detail), allocators.len() as u32);
+        let is_static = site.kind == SiteKind::Static;
+        let is_told_apart = !(allocates(site.kind) || is_static) || site.frame.is_none();
+        // Of other sites it is something else: a variable's type, an instruction that is not traced.
+        let name = Some(module.name(site.detail)).filter(|_| allocates(site.kind));
+        let next = allocators.len() as u32;
         allocating.push(Allocating {
-            is_outer: allocates(site.kind) && functions.contains(name),
+            is_static,
+            is_outer: name.is_some_and(|name| !name.is_empty() && functions.contains(name)),
             is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
-            allocator: *allocators.entry(name).or_insert(next),
+            allocator: name.map(|name| *allocators.entry(name).or_insert(next)),
             same: if is_told_apart { id.0 } else { *first.entry((program.module_index(id), site)).or_insert(id.0) },
             function: (program.module_index(id), site.function),
         });

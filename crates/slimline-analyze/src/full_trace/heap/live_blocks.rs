@@ -127,6 +127,9 @@ pub(in crate::full_trace) struct LiveBlocks {
     free_crowds: Vec<u32>,
     gaps: Vec<BlockNumber>,
     large: BTreeMap<u64, BlockNumber>,
+    /// Blocks that nobody frees, none of which has a byte of another one: they are here, and as all others are. Others may be cut of
+    /// them, and lie above; what is left free below those is theirs.
+    lasting: BTreeMap<u64, BlockNumber>,
 }
 
 impl Default for LiveBlocks {
@@ -141,6 +144,7 @@ impl Default for LiveBlocks {
             free_crowds: Vec::new(),
             gaps: Vec::new(),
             large: BTreeMap::new(),
+            lasting: BTreeMap::new(),
         }
     }
 }
@@ -178,30 +182,26 @@ impl LiveBlocks {
 
     /// The block that has this address, or the gap; number 0 where there is neither.
     pub(in crate::full_trace) fn find(&mut self, address: u64) -> BlockNumber {
-        let found = match self.pages.get(&(address / PAGE_BYTES)) {
+        let grain = match self.pages.get(&(address / PAGE_BYTES)) {
             Some(Page::Gap(gap)) => return *gap,
-            Some(Page::Grains(index)) => {
-                let grain = self.grains[*index as usize][(address / GRAIN_BYTES) as usize % PAGE_GRAINS];
-                let has = |number: &&BlockNumber| {
-                    let kept = &self.kept[number.0 as usize];
-                    (kept.start..kept.end).contains(&address)
-                };
-                match self.crowd(grain) {
-                    None => BlockNumber(grain),
-                    Some(crowd) => crowd.iter().find(has).copied().unwrap_or_default(),
-                }
-            }
+            Some(Page::Grains(index)) => self.grains[*index as usize][(address / GRAIN_BYTES) as usize % PAGE_GRAINS],
             None => match self.gap(address / PAGE_BYTES) {
                 Some(gap) => return gap,
-                None => BlockNumber(0),
+                None => 0,
             },
         };
-        let number = match found {
-            BlockNumber(0) => self.large.range(..=address).next_back().map_or(found, |(_, number)| *number),
-            found => found,
+        let has = |number: &BlockNumber| {
+            let kept = &self.kept[number.0 as usize];
+            (kept.start..kept.end).contains(&address)
         };
-        let kept = &self.kept[number.0 as usize];
-        if (kept.start..kept.end).contains(&address) { number } else { BlockNumber(0) }
+        let small = match self.crowd(grain) {
+            None => Some(BlockNumber(grain)).filter(has),
+            Some(crowd) => crowd.iter().copied().find(has),
+        };
+        let last = |blocks: &BTreeMap<u64, BlockNumber>| {
+            blocks.range(..=address).next_back().map(|(_, number)| *number).filter(has)
+        };
+        small.or_else(|| last(&self.large)).or_else(|| last(&self.lasting)).unwrap_or_default()
     }
 
     /// The innermost block at an address, if it begins there.
@@ -214,7 +214,7 @@ impl LiveBlocks {
     fn gap(&mut self, page: u64) -> Option<BlockNumber> {
         let start = page * PAGE_BYTES;
         let end = start.checked_add(PAGE_BYTES)?;
-        if self.large_in(start, end).next().is_some() {
+        if self.large_in(start, end).next().is_some() || self.lasting_in(start, end).is_some() {
             return None;
         }
         if self.gaps.len() == MOST_GAPS {
@@ -230,6 +230,16 @@ impl LiveBlocks {
     fn large_in(&self, start: u64, end: u64) -> impl Iterator<Item = BlockNumber> {
         let before_end = self.large.range(..end).rev().map(|(_, number)| *number);
         before_end.take_while(move |number| self.kept[number.0 as usize].end > start)
+    }
+
+    /// The last of the blocks between these addresses that nobody frees.
+    fn lasting_in(&self, start: u64, end: u64) -> Option<BlockNumber> {
+        let (_, number) = self.lasting.range(..end).next_back()?;
+        Some(*number).filter(|number| self.kept[number.0 as usize].end > start)
+    }
+
+    fn is_lasting(&self, number: BlockNumber) -> bool {
+        self.lasting.get(&self.kept[number.0 as usize].start) == Some(&number)
     }
 
     /// Gaps between these addresses are none any more.
@@ -263,8 +273,32 @@ impl LiveBlocks {
         }
     }
 
+    /// Adds one that nobody frees. Those that lie there already and have bytes of it are taken out.
+    pub(super) fn insert_lasting(&mut self, block: Block) -> Vec<Block> {
+        let mut before = Vec::new();
+        while let Some(number) = self.lasting_in(block.start, block.end) {
+            let Kept { start, end, .. } = self.kept[number.0 as usize];
+            self.lasting.remove(&start);
+            if self.large.get(&start) == Some(&number) {
+                self.large.remove(&start);
+            }
+            let gone = self.release(number);
+            if end - start <= LARGE_BYTES {
+                self.fill(gone, number.0, 0);
+            }
+            before.push(gone);
+        }
+        let number = self.add(block);
+        self.lasting.insert(block.start, number);
+        before
+    }
+
     /// Adds a block. What lies there already stays, below or above it.
     pub(in crate::full_trace) fn insert(&mut self, block: Block) {
+        self.add(block);
+    }
+
+    fn add(&mut self, block: Block) -> BlockNumber {
         let number = self.number(block);
         let covered: Vec<BlockNumber> = self.large_in(block.start, block.end.max(block.start + 1)).collect();
         for below in &covered {
@@ -272,16 +306,18 @@ impl LiveBlocks {
         }
         if block.end - block.start <= LARGE_BYTES {
             self.fill(block, 0, number.0);
-            return;
+            return number;
         }
         // The one that starts last is found first, but small ones before it.
         if !covered.is_empty() || self.has_small(block) {
             self.kept[number.0 as usize].lose_reach();
         }
         self.fill_gaps(block.start, block.end);
-        if let Some(before) = self.large.insert(block.start, number) {
-            self.release(before);
+        match self.large.insert(block.start, number) {
+            Some(before) if !self.is_lasting(before) => drop(self.release(before)),
+            _ => {}
         }
+        number
     }
 
     /// Whether a small block lies between a block's ends.
@@ -389,9 +425,10 @@ impl LiveBlocks {
         Block { start, end, group, content }
     }
 
-    /// Takes out the block that starts there.
+    /// Takes out the block that starts there, unless nobody frees it.
     pub(in crate::full_trace) fn remove(&mut self, start: u64) -> Option<Block> {
-        if let Some(number) = self.large.remove(&start) {
+        if let Some(&number) = self.large.get(&start).filter(|number| !self.is_lasting(**number)) {
+            self.large.remove(&start);
             // What it lay in is found again.
             if let Some((_, below)) = self.large.range(..start).next_back() {
                 let Kept { start, end, .. } = self.kept[below.0 as usize];
@@ -406,7 +443,7 @@ impl LiveBlocks {
             None => grain,
             Some(crowd) => crowd.iter().find(begins).map_or(0, |number| number.0),
         };
-        if number == 0 || self.kept[number as usize].start != start {
+        if number == 0 || self.kept[number as usize].start != start || self.is_lasting(BlockNumber(number)) {
             return None;
         }
         let block = self.release(BlockNumber(number));
@@ -527,14 +564,61 @@ mod tests {
             }
         }
 
+        /// The same where blocks are cut of others that stay, and those are replaced that none is cut of.
+        #[test]
+        fn as_lists_of_what_lies_above_and_below_do(steps in proptest::collection::vec((0..4_u8, blocks()), 1..200)) {
+            let (mut live, mut above, mut below) = (LiveBlocks::default(), Vec::<Block>::new(), Vec::<Block>::new());
+            for (step, (start, bytes)) in steps {
+                let end = start + bytes;
+                let meets = |b: &Block| b.start < end && start < b.end;
+                let new = block(start, end, (start >> 14) as u32 | (step as u32) << 20);
+                match step {
+                    0 if !above.iter().any(meets)
+                        && below.iter().filter(|b| meets(b)).all(|b| b.start <= start && end <= b.end) =>
+                    {
+                        live.insert(new);
+                        above.push(new);
+                    }
+                    1 => {
+                        let known = above.iter().position(|block| block.start == start).map(|at| above.remove(at));
+                        prop_assert_eq!(live.remove(start), known);
+                    }
+                    2 => {
+                        let met: Vec<Block> = below.iter().copied().filter(|b| meets(b)).collect();
+                        let is_used = |b: &Block| above.iter().any(|a| a.start < b.end && b.start < a.end);
+                        if !is_used(&new) && !met.iter().any(is_used) {
+                            let mut gone = live.insert_lasting(new);
+                            gone.reverse();
+                            let mut known = met.clone();
+                            known.sort_by_key(|b| b.start);
+                            prop_assert_eq!(gone, known);
+                            below.retain(|b| !met.contains(b));
+                            below.push(new);
+                        }
+                    }
+                    _ => {}
+                }
+                for address in addresses(start, bytes) {
+                    let known = above.iter().chain(&below).find(|block| (block.start..block.end).contains(&address));
+                    let number = live.find(address);
+                    let found = live.block(number);
+                    prop_assert_eq!(found.group, known.map_or(NO_GROUP, |block| block.group));
+                    let reach = live.reach(number).addresses;
+                    prop_assert!(!reach.contain(address) || known.is_none_or(|known| known.start == found.start));
+                }
+            }
+        }
+
         /// Whatever lies in what: what a number reached to once, and does still, is what would be found there.
         #[test]
         fn numbers_reach_no_further_than_they_are_found(
-            steps in proptest::collection::vec((0..4_u8, blocks(), 0..4_u32), 1..200)
+            steps in proptest::collection::vec((0..5_u8, blocks(), 0..4_u32), 1..200)
         ) {
             let (mut live, mut seen) = (LiveBlocks::default(), Vec::<Reach>::new());
             for (step, (start, bytes), group) in steps {
-                if step > 1 {
+                if step == 4 {
+                    live.insert_lasting(block(start, start + bytes, group));
+                } else if step > 1 {
                     live.insert(block(start, start + bytes, group));
                 } else if step == 1 {
                     live.remove(start);
