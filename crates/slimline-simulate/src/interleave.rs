@@ -112,6 +112,12 @@ impl<'a> Interleaver<'a> {
         self.next.push(Reverse((since, place)));
     }
 
+    /// Hands on at once what the only stream there is did next, and leaves `accesses` empty.
+    pub fn alone(&mut self, accesses: &mut Vec<Access>) {
+        self.consumer.take(accesses);
+        accesses.clear();
+    }
+
     /// Hands on what is no later than that time.
     fn hand_on(&mut self, limit: Option<u64>) {
         let Some(limit) = limit else { return };

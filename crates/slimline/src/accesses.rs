@@ -16,9 +16,10 @@ use slimline_analyze::origins::Origins;
 use slimline_collect::{TraceOutcome, is_drmemtrace};
 use slimline_report::full_trace::{ProgramEnd, untraced};
 use slimline_report::simulation::AccessTrace;
-use slimline_simulate::access::{Consumer, Located};
+use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::session::End;
+use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::{StreamKey, in_order};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
@@ -127,6 +128,8 @@ fn recorded(
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut pieces = recording.pieces(&program, &mut decoder)?;
     let homes = RecordedHomes::of(&recording);
+    let accesses_memory = |(_, stream): &&StreamKey| *stream != STATICS_STREAM;
+    let is_alone = recording.streams().iter().filter(accesses_memory).count() == 1;
     homes.begin(&mut interleaver);
     in_order(&mut pieces, recording.streams(), |stream, piece, range| {
         if range.start == 0
@@ -136,8 +139,17 @@ fn recorded(
             interleaver.locate(&Located { pages: &addresses_of(told), thread, ..Located::default() });
         }
         for (since, until, range) in piece.stretches(range) {
-            accesses.update(&program, &TraceBatch::of(stream, piece, range), &mut stretch);
-            interleaver.stretch(stream, since, until, &mut stretch);
+            let batch = TraceBatch::of(stream, piece, range);
+            let mut many = |accesses: &mut Vec<Access>| {
+                if is_alone {
+                    interleaver.alone(accesses);
+                }
+            };
+            accesses.update(&program, &batch, &mut stretch, &mut many);
+            match is_alone {
+                true => interleaver.alone(&mut stretch),
+                false => interleaver.stretch(stream, since, until, &mut stretch),
+            }
         }
     })?;
     interleaver.finish();

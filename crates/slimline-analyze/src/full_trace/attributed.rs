@@ -14,7 +14,6 @@ use std::num::NonZeroU64;
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_trace::stream::STATICS_STREAM;
-use slimline_trace::stream::columns::Columns;
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told, Visits};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
@@ -26,9 +25,10 @@ use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Group, NO_GROUP};
+use super::keyed::{Collected, Written};
 use super::parts::Parts;
-use super::plans::{PlannedAccess, Plans, plain_kind, take_each};
-use super::spots::{AccessedSpot, AccessedSpots, Memory, Spot, of_number};
+use super::plans::{Plans, plain_kind};
+use super::spots::{AccessedSpot, AccessedSpots, Column, Memory, Spot, of_number};
 use super::statics::Statics;
 use super::walk::{Accessing, go_through};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
@@ -66,13 +66,10 @@ pub struct AttributedAccesses {
     untraced: Vec<Option<u64>>,
 }
 
-/// Of an access whose key is not known yet.
-const NO_KEY: u32 = u32::MAX;
-
 /// Keys of all combinations so far.
 #[derive(Debug, Default)]
 struct Keys {
-    columns: Columns,
+    collected: Collected,
     /// Their numbers are the keys; threads are the actors.
     accessed: AccessedSpots,
     /// Accesses by key.
@@ -94,38 +91,25 @@ struct Keying<'a> {
     thread: u32,
     /// The process, as it stands in addresses.
     space: u64,
-    /// In their order; those that are collected have no key yet.
-    accesses: &'a mut Vec<Access>,
-    /// How many of them are of batches before.
-    before: usize,
+    written: Written<'a>,
     oversized: &'a mut u64,
 }
 
 impl Accessing for Keying<'_> {
-    fn collect(&mut self, batch: &TraceBatch<'_>, visits: Visits, words: u32, accesses: &[PlannedAccess]) {
-        let &mut Self { thread, space, before, .. } = self;
-        self.keys.columns.collect(visits, (self.accesses.len() - before) as u32);
-        for at in visits.places(words) {
-            let words = &batch.words[at..at + words as usize];
-            self.accesses.extend(accesses.iter().map(|&PlannedAccess { told, bytes, kind }| {
-                let address = told.address(words[told.word as usize]) ^ space;
-                Access { address, key: NO_KEY, bytes, thread, kind }
-            }));
-        }
+    fn collect(&mut self, visits: Visits) {
+        self.keys.collected.collect(visits);
     }
 
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
-        let Keys { columns, accessed, counts } = &mut *self.keys;
-        let (thread, accesses) = (self.thread, &mut self.accesses[self.before..]);
-        take_each(columns, by, batch.words, |access, (index, all), runs, column| {
-            let mut numbers = runs.iter().flat_map(|run| run.numbers(index, all));
-            accessed.column(memory, (thread, access.told.site.0), column, |key, range| {
+        let Keys { collected, accessed, counts } = &mut *self.keys;
+        let thread = self.thread;
+        let whose = |site: SiteId, column: Column<'_>, each: &mut dyn FnMut(u32, usize)| {
+            accessed.column(memory, (thread, site.0), column, |key, range| {
                 *of_number(counts, key) += range.len() as u64;
-                for number in numbers.by_ref().take(range.len()) {
-                    accesses[number].key = key;
-                }
+                each(key, range.len());
             });
-        });
+        };
+        collected.write(by, batch.words, (thread, self.space), whose, &mut self.written);
     }
 
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
@@ -147,7 +131,8 @@ impl Accessing for Keying<'_> {
                 let of_part = if is_cut { of_part } else { left };
                 let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
                 let of_piece = address ^ space;
-                self.accesses.push(Access { address: of_piece, key, bytes: bytes as u32, thread, kind });
+                let access = Access { address: of_piece, key, bytes: bytes as u32, thread, kind };
+                self.keys.collected.add(access, self.written.accesses);
                 address = address.wrapping_add(bytes);
                 left -= bytes;
             }
@@ -173,8 +158,15 @@ impl AttributedAccesses {
         self
     }
 
-    /// Adds the accesses of a batch, which comes after all that it can know of.
-    pub fn update(&mut self, program: &Program, batch: &TraceBatch<'_>, accesses: &mut Vec<Access>) {
+    /// Adds the accesses of a batch, which comes after all that it can know of. `many` is told when there are some thousands, and may
+    /// take them.
+    pub fn update(
+        &mut self,
+        program: &Program,
+        batch: &TraceBatch<'_>,
+        accesses: &mut Vec<Access>,
+        many: &mut dyn FnMut(&mut Vec<Access>),
+    ) {
         let thread = self.make_room(program, batch);
         let Self { blocks, plans, keys, parts, oversized, .. } = self;
         for visits in batch.visits {
@@ -185,8 +177,7 @@ impl AttributedAccesses {
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
-        let before = accesses.len();
-        let mut keying = Keying { keys, thread, space, accesses, before, oversized };
+        let mut keying = Keying { keys, thread, space, written: Written { accesses, many }, oversized };
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 
@@ -213,7 +204,7 @@ impl AttributedAccesses {
             return 0;
         }
         let thread = self.thread(batch.process, batch.tid);
-        self.keys.columns.make_room(program.segments().len());
+        self.keys.collected.make_room(program.segments().len());
         self.keys.accessed.make_room(thread, program.site_count());
         thread
     }
@@ -429,7 +420,7 @@ mod tests {
             let (process, tid) = (*process, *tid);
             let batch =
                 TraceBatch { process, stream: tid, tid, visits: &visits, words: &words, ..TraceBatch::default() };
-            made.update(program, &batch, &mut accesses);
+            made.update(program, &batch, &mut accesses, &mut |_| {});
         }
         (accesses, made)
     }
@@ -458,6 +449,33 @@ mod tests {
         assert_eq!((made.untraced(&program), made.oversized()), (BTreeMap::from([(String::new(), 1)]), 0));
         let (_, made) = seen(&program, &[(0, 7, 1, vec![1, 2, 0, 3, u64::MAX, 4, 0, 0, 0, 0, 0])]);
         assert_eq!(made.oversized(), 1);
+    }
+
+    #[test]
+    fn what_is_taken_before_all_is_there_is_the_same() {
+        let load = Site::new(SiteKind::Load, 8);
+        let program =
+            program_of(&[&[Site::new(SiteKind::Allocate, 0)], &[load; 2], &[load; 6], &[Site::new(SiteKind::Fill, 0)]]);
+        let mut run = vec![(0, vec![0x1000, 0x4000])];
+        // Some of a run of many visits are of a block; the last segment is told access by access.
+        run.extend((0..4000).map(|at| (1, vec![at * 8, 0x1000 + at % 0x4000])));
+        run.extend((0..700).flat_map(|at| [(2, vec![at, at + 1, at + 2, at + 3, at + 4, at + 5]), (3, vec![at, 5])]));
+        let (words, visits) = visits_of(&program, &run);
+        let batch = TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() };
+        let (mut all, mut taken, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        AttributedAccesses::new().update(&program, &batch, &mut all, &mut |_| {});
+        let mut times = 0;
+        AttributedAccesses::new().update(&program, &batch, &mut rest, &mut |many| {
+            times += 1;
+            taken.append(many);
+        });
+        taken.append(&mut rest);
+        assert_eq!(all.len(), 2 * 4000 + 700 * 7);
+        assert!(times > 8 && taken == all, "{times}");
+        let own: Vec<_> = all[..4].iter().map(|access| (access.address, access.key)).collect();
+        assert_eq!(own, [(0, 1), (0x1000, 3), (8, 1), (0x1001, 3)], "the fills were told first");
+        let of_fill = all.iter().filter(|access| access.kind == AccessKind::Store).map(|access| access.address);
+        assert!(of_fill.eq(0..700));
     }
 
     #[test]
@@ -682,7 +700,7 @@ mod tests {
             let (words, visits) = visits_of(&program, &run);
             let batch = TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() };
             let (mut made, mut accesses) = (AttributedAccesses::new(), Vec::new());
-            made.update(&program, &batch, &mut accesses);
+            made.update(&program, &batch, &mut accesses, &mut |_| {});
             let site_of = |group: Group| (group != NO_GROUP).then(|| made.blocks.site_of(group).0);
             let found: Vec<_> = accesses.iter().map(|access| {
                 let of = made.keys.accessed.all()[access.key as usize];

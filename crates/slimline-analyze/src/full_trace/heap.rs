@@ -14,7 +14,7 @@ pub use self::blocks::GroupBlocks;
 use self::live_blocks::NO_GROUP;
 use super::counts::{accesses, span_of_lanes};
 use super::elements::Elements;
-use super::plans::{PlannedAccess, Plans, take_each};
+use super::plans::{Plans, take_each};
 use super::sampling::{GROUPS, Sampling};
 use super::spots::{AccessedSpots, Memory, Spot, of_number};
 use super::walk::{Accessing, go_through};
@@ -52,7 +52,7 @@ impl Accessing for Passing {
         false
     }
 
-    fn collect(&mut self, _: &TraceBatch<'_>, _: Visits, _: u32, _: &[PlannedAccess]) {}
+    fn collect(&mut self, _: Visits) {}
 
     fn settle(&mut self, _: (&Program, &Plans), _: &TraceBatch<'_>, _: &mut Memory<'_>) {}
 
@@ -82,14 +82,14 @@ impl Accessed {
 }
 
 impl Accessing for Accessed {
-    fn collect(&mut self, _: &TraceBatch<'_>, visits: Visits, _: u32, _: &[PlannedAccess]) {
-        self.columns.collect(visits, 0);
+    fn collect(&mut self, visits: Visits) {
+        self.columns.collect(visits);
     }
 
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
         let Self { columns, spots, sums, group, weight, .. } = self;
         let (sums, weight) = (&mut sums[*group], *weight);
-        take_each(columns, by, batch.words, |access, _, _, column| {
+        take_each(columns, by, batch.words, |_, access, column| {
             spots.column(memory, (ACTOR, access.told.site.0), column, |number, range| {
                 of_number(sums, number).times += range.len() as u64 * weight;
             });

@@ -22,6 +22,7 @@ pub mod filter;
 pub mod findings;
 mod function_names;
 pub mod heap;
+mod keyed;
 mod parts;
 mod plans;
 pub mod sampling;

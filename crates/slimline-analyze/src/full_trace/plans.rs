@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use slimline_simulate::access::AccessKind;
-use slimline_trace::stream::columns::{Columns, Run};
+use slimline_trace::stream::columns::Columns;
 use slimline_trace::stream::decode::{Program, SegmentId, Told};
 use slimline_trace::stream::sites::SiteKind;
 
@@ -37,11 +37,11 @@ enum Kept {
 
 /// How a segment's visits are gone through.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Plan<'a> {
+pub(super) enum Plan {
     /// It has nothing to do with memory.
     Skip,
     /// It only loads and stores.
-    LoadsAndStores(&'a [PlannedAccess]),
+    LoadsAndStores,
     /// It also allocates, copies or accesses lanes, or tells of calls that are followed: site by site.
     Sites {
         /// Blocks may begin or end.
@@ -56,6 +56,13 @@ pub(super) struct PlannedAccess {
     pub(super) told: Told,
     pub(super) bytes: u32,
     pub(super) kind: AccessKind,
+}
+
+impl PlannedAccess {
+    /// From the address in its word to its own, modulo 2⁶⁴.
+    pub(super) fn distance(&self) -> u64 {
+        i64::from(self.told.distance.unwrap_or(0)).cast_unsigned()
+    }
 }
 
 /// What a site that only loads or stores does.
@@ -107,13 +114,20 @@ impl Plans {
 
     /// The plan of a segment that there is room for.
     #[inline]
-    pub(super) fn of(&self, segment: SegmentId) -> Plan<'_> {
+    pub(super) fn of(&self, segment: SegmentId) -> Plan {
         match &self.segments[segment.0 as usize] {
             Kept::Skip => Plan::Skip,
-            Kept::LoadsAndStores(sites) => {
-                Plan::LoadsAndStores(&self.loads_and_stores[sites.start as usize..sites.end as usize])
-            }
+            Kept::LoadsAndStores(_) => Plan::LoadsAndStores,
             Kept::Sites { changes_blocks } => Plan::Sites { changes_blocks: *changes_blocks },
+        }
+    }
+
+    /// Indexes of a segment's loads and stores among those of all, of one that does nothing else; else none.
+    #[inline]
+    pub(super) fn loads_and_stores(&self, segment: SegmentId) -> Range<usize> {
+        match &self.segments[segment.0 as usize] {
+            Kept::LoadsAndStores(sites) => sites.start as usize..sites.end as usize,
+            Kept::Skip | Kept::Sites { .. } => 0..0,
         }
     }
 
@@ -124,22 +138,20 @@ impl Plans {
     }
 }
 
-/// Forgets what was collected, and hands on each load and store of it: its index among those of its segment and how many these are, the
-/// segment's runs, and the column of its addresses.
+/// Forgets what was collected, and hands on each load and store of it: its index as of [`Plans::loads_and_stores`], and the column of
+/// its addresses.
 #[inline]
 pub(super) fn take_each(
     columns: &mut Columns,
     (program, plans): (&Program, &Plans),
     words: &[u64],
-    mut each: impl FnMut(&PlannedAccess, (usize, usize), &[Run], Column<'_>),
+    mut each: impl FnMut(usize, &PlannedAccess, Column<'_>),
 ) {
     columns.take(program, words, |segment, of_segment| {
-        let Plan::LoadsAndStores(accesses) = plans.of(segment) else { return };
-        for (index, access) in accesses.iter().enumerate() {
-            let Told { word, distance, .. } = access.told;
-            let (words, runs) = of_segment.column(word as usize);
-            let distance = i64::from(distance.unwrap_or(0)).cast_unsigned();
-            each(access, (index, accesses.len()), runs, Column { words, distance });
+        let indexes = plans.loads_and_stores(segment);
+        for (index, access) in indexes.clone().zip(&plans.loads_and_stores[indexes]) {
+            let words = of_segment.column(access.told.word as usize);
+            each(index, access, Column { words, distance: access.distance() });
         }
     });
 }

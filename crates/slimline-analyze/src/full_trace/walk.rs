@@ -5,7 +5,7 @@ use slimline_trace::stream::sites::Site;
 
 use super::TraceBatch;
 use super::heap::blocks::Allocations;
-use super::plans::{Plan, PlannedAccess, Plans};
+use super::plans::{Plan, Plans};
 use super::spots::Memory;
 
 /// Who wants to know whose accesses are.
@@ -15,9 +15,8 @@ pub(super) trait Accessing {
         true
     }
 
-    /// A segment that loads and stores only, whose words are all there, so many a visit. Whose its accesses are is asked later, up to
-    /// [`Self::settle`].
-    fn collect(&mut self, batch: &TraceBatch<'_>, visits: Visits, words: u32, accesses: &[PlannedAccess]);
+    /// A segment that loads and stores only, whose words are all there. Whose its accesses are is asked later, up to [`Self::settle`].
+    fn collect(&mut self, visits: Visits);
 
     /// Asks whose what was collected is: blocks are about to change, or the batch ends.
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>);
@@ -42,10 +41,8 @@ pub(super) fn go_through(
         let words = || program.segments()[visits.segment.0 as usize].words;
         match plans.of(visits.segment) {
             Plan::Skip => {}
-            Plan::LoadsAndStores(accesses) if visits.end(words()) <= batch.words.len() => {
-                accessing.collect(batch, *visits, words(), accesses);
-            }
-            plan @ (Plan::LoadsAndStores(_) | Plan::Sites { .. }) => {
+            Plan::LoadsAndStores if visits.end(words()) <= batch.words.len() => accessing.collect(*visits),
+            plan @ (Plan::LoadsAndStores | Plan::Sites { .. }) => {
                 if let Plan::Sites { changes_blocks: true } = plan {
                     accessing.settle((program, plans), batch, memory);
                 }

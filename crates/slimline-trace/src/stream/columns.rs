@@ -26,19 +26,10 @@ pub struct Columns {
 
 /// Visits of one segment that follow each other.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+struct Run {
     /// Index of the first one's first word.
     at: u32,
     times: u32,
-    /// A number for the first visit's first site, from which others are counted on: that of its second site is one more.
-    pub first: u32,
-}
-
-impl Run {
-    /// The numbers of a site, of the site of this index among so many.
-    pub fn numbers(self, site: usize, sites: usize) -> impl Iterator<Item = usize> {
-        (0..self.times as usize).map(move |visit| self.first as usize + visit * sites + site)
-    }
 }
 
 impl Columns {
@@ -47,14 +38,14 @@ impl Columns {
         self.runs.resize_with(segments, Vec::new);
     }
 
-    /// Collects visits of a segment that there is room for; `first` is for [`Run::first`].
+    /// Collects visits of a segment that there is room for.
     #[inline]
-    pub fn collect(&mut self, visits: Visits, first: u32) {
+    pub fn collect(&mut self, visits: Visits) {
         let runs = &mut self.runs[visits.segment.0 as usize];
         if runs.is_empty() {
             self.segments.push(visits.segment);
         }
-        runs.push(Run { at: visits.at, times: visits.times, first });
+        runs.push(Run { at: visits.at, times: visits.times });
     }
 
     /// The segments whose visits are collected, in the order in which they were first there.
@@ -94,16 +85,11 @@ pub struct SegmentColumns<'a> {
 }
 
 impl SegmentColumns<'_> {
-    /// The segment's runs, in order.
-    pub fn runs(&self) -> &[Run] {
-        self.runs
-    }
-
-    /// One of the words of each visit, and the runs.
+    /// One of the words of each visit.
     #[inline]
-    pub fn column(&mut self, word: usize) -> (&[u64], &[Run]) {
+    pub fn column(&mut self, word: usize) -> &[u64] {
         self.put_together(word);
-        (&self.columns[word], self.runs)
+        &self.columns[word]
     }
 
     /// All of them.
@@ -154,28 +140,22 @@ mod tests {
         let words = [9, 10, 11, 9, 12, 13, 9, 20, 9, 14, 15, 9, 21];
         let visit = |segment, at, times| Visits { segment: SegmentId(segment), at, times };
         for _ in 0..2 {
-            columns.collect(visit(2, 1, 2), 0);
-            columns.collect(visit(0, 7, 1), 4);
-            columns.collect(visit(2, 9, 1), 5);
-            columns.collect(visit(0, 12, 1), 7);
+            columns.collect(visit(2, 1, 2));
+            columns.collect(visit(0, 7, 1));
+            columns.collect(visit(2, 9, 1));
+            columns.collect(visit(0, 12, 1));
             assert_eq!(columns.segments(), [SegmentId(2), SegmentId(0)]);
             let mut found = Vec::new();
             columns.take(&program, &words, |segment, of_segment| {
-                let length = program.segments()[segment.0 as usize].words as usize;
                 // Asked once, or twice.
                 let all = of_segment.all().to_vec();
                 for (word, all) in all.iter().enumerate() {
-                    let (column, runs) = of_segment.column(word);
+                    let column = of_segment.column(word);
                     assert_eq!(column, all);
-                    let numbers = runs.iter().flat_map(|run| run.numbers(word, length)).collect::<Vec<_>>();
-                    found.push((segment.0, column.to_vec(), numbers));
+                    found.push((segment.0, column.to_vec()));
                 }
             });
-            let expected = [
-                (2, vec![10, 12, 14], vec![0, 2, 5]),
-                (2, vec![11, 13, 15], vec![1, 3, 6]),
-                (0, vec![20, 21], vec![4, 7]),
-            ];
+            let expected = [(2, vec![10, 12, 14]), (2, vec![11, 13, 15]), (0, vec![20, 21])];
             assert_eq!(found, expected);
         }
         columns.take(&program, &words, |_, _| panic!("nothing was collected"));

@@ -118,7 +118,8 @@ impl Taken<'_> {
             self.interleaver.locate(&Located { thread: Some((thread, node)), ..Located::default() });
         }
         for (since, until, range) in piece.stretches(range) {
-            self.accesses.update(program, &TraceBatch::of(stream, piece, range), &mut self.stretch);
+            let batch = TraceBatch::of(stream, piece, range);
+            self.accesses.update(program, &batch, &mut self.stretch, &mut |_| {});
             self.interleaver.stretch(stream, since, until, &mut self.stretch);
         }
     }

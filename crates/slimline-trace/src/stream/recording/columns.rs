@@ -79,7 +79,7 @@ impl ColumnEncoder {
         columns.make_room(program.segments().len());
         index_of.resize(program.segments().len(), 0);
         predictions.resize_with(program.segments().len(), Vec::new);
-        visits.iter().for_each(|visits| columns.collect(*visits, 0));
+        visits.iter().for_each(|visits| columns.collect(*visits));
         push_number(out, columns.segments().len() as u64);
         for (index, segment) in (0..).zip(columns.segments()) {
             index_of[segment.0 as usize] = index;
