@@ -1,5 +1,5 @@
 //! Builds what runs inside measured programs, to be embedded: the agent as a shared library, and the runtime of
-//! instrumented ones as an archive.
+//! instrumented ones as an archive, and the plugin of translated ones, which has that archive in it.
 //!
 //! Cargo can't depend on such artifacts on stable, so this runs a second cargo with a target directory of its own (the
 //! outer one holds the lock of its own). Both are always optimized (profile `agent`).
@@ -12,12 +12,17 @@ use std::process::Command;
 fn main() {
     let manifest = variable("CARGO_MANIFEST_DIR");
     let workspace = manifest.join("../..");
-    for source in ["slimline-agent", "slimline-emulate", "slimline-runtime"] {
+    for source in ["slimline-agent", "slimline-emulate", "slimline-runtime", "slimline-translate"] {
         println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
     }
     // Of the trace crate they see the records only: its other half changes far more often.
     let seen = ["Cargo.toml", "src/lib.rs", "src/wire.rs", "src/access.rs", "src/address.rs"];
-    for source in seen.iter().chain(&["src/stream/mod.rs", "src/stream/record.rs", "src/stream/ring.rs"]) {
+    for source in seen.iter().chain(&[
+        "src/stream/mod.rs",
+        "src/stream/record.rs",
+        "src/stream/ring.rs",
+        "src/stream/translated.rs",
+    ]) {
         println!("cargo::rerun-if-changed={}", manifest.join("../slimline-trace").join(source).display());
     }
     for file in ["Cargo.toml", "Cargo.lock"] {
@@ -35,6 +40,10 @@ fn main() {
     let archive = variable("OUT_DIR").join("libslimline_runtime.a");
     fs::write(&archive, archive_of(runtime_in(&all))).expect("OUT_DIR can be written");
     println!("cargo::rustc-env=SLIMLINE_RUNTIME={}", display(&archive));
+
+    let linked = format!("link-arg={}", display(&archive));
+    let plugin = build(&workspace, "slimline-translate", "cdylib", "plugin", &["-C", &linked]);
+    println!("cargo::rustc-env=SLIMLINE_TRANSLATE={}", display(&plugin.join("libslimline_translate.so")));
 }
 
 /// Builds a crate of ours and returns the directory of what came of it.

@@ -15,6 +15,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-emulate", &[]),
     ("slimline-agent", &["slimline-trace", "slimline-emulate"]),
     ("slimline-runtime", &["slimline-trace"]),
+    ("slimline-translate", &["slimline-trace"]),
     ("slimline-gate", &[]),
     ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
     ("slimline-instrument", &["slimline-trace"]),
@@ -55,6 +56,7 @@ const UNSAFE: &[&str] = &[
     // All of LLVM is behind C functions.
     "crates/slimline-instrument/src/llvm/",
     "crates/slimline-runtime/",
+    "crates/slimline-translate/",
     // Is there such a symbol? Stable Rust can't ask.
     "crates/slimline-gate/src/runtime.rs",
     // Vectors of four words, where the processor has such.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::stream::record::{Header, MAX_SEGMENT_WORDS, ModuleId};
+use slimline_trace::stream::ring::CHUNK_BYTES;
 use slimline_trace::stream::sites::{Frame, ModuleBuilder, Site, SiteKind};
 
 use crate::module::bias::{FileMapping, Load, load_biases};
@@ -18,6 +19,8 @@ use crate::typing::statics::StaticVariable;
 
 /// Variables that a record tells.
 const RECORD_VARIABLES: usize = MAX_SEGMENT_WORDS / 2;
+/// Records of a chunk, which have room in one of the ring's.
+const CHUNK_RECORDS: usize = CHUNK_BYTES / 8 / (1 + MAX_SEGMENT_WORDS);
 /// Bytes of the smallest mapping.
 const PAGE_BYTES: u64 = 4096;
 
@@ -87,17 +90,19 @@ impl StaticsTable {
         &self.blob
     }
 
-    /// Records that say where they are in a process where byte `offset` of the file is at `start`; none where the file has no such byte.
-    pub fn records(&self, start: u64, offset: u64) -> Option<Vec<u64>> {
+    /// Chunks of records that say where they are in a process where byte `offset` of the file is at `start`; none where the file has no
+    /// such byte.
+    pub fn chunks(&self, start: u64, offset: u64) -> Option<Vec<Vec<u64>>> {
         let mapping =
             FileMapping { start: Avma(start), end: Avma(start.checked_add(PAGE_BYTES)?), offset: FileOffset(offset) };
         let bias = load_biases(&[mapping], &self.loads).pop()??;
-        let mut words = Vec::with_capacity(self.variables.len() * 2 + self.variables.len() / RECORD_VARIABLES + 1);
-        for (segment, variables) in (0..).zip(self.variables.chunks(RECORD_VARIABLES)) {
-            words.push(Header::new(self.module, segment).word());
-            words.extend(variables.iter().flat_map(|&(Svma(address), bytes)| [address.wrapping_add(bias), bytes]));
-        }
-        Some(words)
+        let records = (0..).zip(self.variables.chunks(RECORD_VARIABLES)).map(|(segment, variables)| {
+            let header = Header::new(self.module, segment).word();
+            let places = variables.iter().flat_map(|&(Svma(address), bytes)| [address.wrapping_add(bias), bytes]);
+            std::iter::once(header).chain(places).collect::<Vec<u64>>()
+        });
+        let records: Vec<Vec<u64>> = records.collect();
+        Some(records.chunks(CHUNK_RECORDS).map(<[_]>::concat).collect())
     }
 }
 

@@ -3,5 +3,8 @@
 /// The shared library that `build.rs` built from `slimline-agent`.
 pub(crate) static AGENT: &[u8] = include_bytes!(env!("SLIMLINE_AGENT"));
 
+/// The plugin that `build.rs` built from `slimline-translate`, with the runtime's archive in it.
+pub(crate) static PLUGIN: &[u8] = include_bytes!(env!("SLIMLINE_TRANSLATE"));
+
 /// The archive that `build.rs` built from `slimline-runtime`: to be linked into whatever has instrumented code.
 pub static RUNTIME: &[u8] = include_bytes!(env!("SLIMLINE_RUNTIME"));

@@ -77,8 +77,8 @@ pub use import::{
     read_drmemtrace,
 };
 pub use instrumented::{
-    Event, Process, ProcessEnd, ProcessLosses, TraceOutcome, TracePlan, TraceSink, Windows, WindowsError,
-    check_command, is_instrumented, site_section, trace,
+    Event, FoundCode, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, TraceCollector, TraceOutcome, TracePlan,
+    TraceSink, Windows, WindowsError, check_command, is_instrumented, site_section, trace,
 };
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};

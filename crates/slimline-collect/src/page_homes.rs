@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 
 use rustc_hash::FxHashMap;
-use slimline_trace::stream::STATICS_STREAM;
+use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::pages::{ChunkHomes, HomesInfo, PAGE_BYTES};
 use slimline_trace::stream::recording::ChunkPages;
 
@@ -148,7 +148,7 @@ impl PageHomes {
     pub fn ask(&mut self, chunk: &ChunkPages) -> Option<ChunkHomes> {
         let &ChunkPages { process, stream, tid, sequence, .. } = chunk;
         // No thread wrote it, and nothing is accessed in it.
-        if stream == STATICS_STREAM {
+        if !is_a_thread_s(stream) {
             return None;
         }
         let of_process = self.processes.entry(process).or_default();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use slimline_attribute::files::{FileBytes, Files};
 use slimline_attribute::hooked::site_tables;
 use slimline_attribute::module::store::FileStore;
-use slimline_collect::{Event, TracePlan, TraceSink, trace};
+use slimline_collect::{Event, TraceCollector, TracePlan, TraceSink, trace};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, SegmentId, Visits};
 use slimline_trace::stream::sites::Module;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let mut counter = Counter::default();
     let mut discard = Discard::default();
     let sink: &mut dyn TraceSink = if is_counting { &mut counter } else { &mut discard };
-    match trace(&command, TracePlan::default(), sink) {
+    match trace(&command, &TraceCollector::Instrumented, TracePlan::default(), sink) {
         Ok(outcome) => {
             if outcome.processes == 0 {
                 eprintln!("discard_trace: nothing was traced");
@@ -121,7 +121,7 @@ impl TraceSink for Counter {
                 visits.iter().for_each(|visit| times[visit.segment.0 as usize] += u64::from(visit.times));
                 *words = chunk.words.into_owned();
             }
-            Event::Begin(_) | Event::PutInOrder { .. } | Event::End(_) => {}
+            Event::Begin(_) | Event::Code { .. } | Event::PutInOrder { .. } | Event::End(_) => {}
         }
         Ok(())
     }

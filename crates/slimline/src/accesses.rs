@@ -19,8 +19,8 @@ use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::session::End;
-use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{StreamKey, in_order};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
 use slimline_trace::stream::recording::Recording;
@@ -128,7 +128,7 @@ fn recorded(
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut pieces = recording.pieces(&program, &mut decoder)?;
     let homes = RecordedHomes::of(&recording);
-    let accesses_memory = |(_, stream): &&StreamKey| *stream != STATICS_STREAM;
+    let accesses_memory = |(_, stream): &&StreamKey| is_a_thread_s(*stream);
     let is_alone = recording.streams().iter().filter(accesses_memory).count() == 1;
     homes.begin(&mut interleaver);
     in_order(&mut pieces, recording.streams(), |stream, piece, range| {
@@ -301,7 +301,7 @@ mod tests {
             .take(Event::Object {
                 process: 0,
                 path: "/a".to_owned(),
-                head: ObjectHead { stamp: 0, start: 0, offset: 0 },
+                head: ObjectHead { start: 0, offset: 0 },
                 section: Ok(section()),
             })
             .unwrap();

@@ -287,6 +287,12 @@ pub(crate) struct Trace {
     /// line are of all; blocks of the heap, and fields that follow from them, are estimates
     #[arg(long, requires = "live", conflicts_with_all = ["output", "replay"])]
     pub(crate) keep_up: bool,
+    /// Who tells of accesses
+    #[arg(long, value_enum, default_value_t = TraceCollector::Instrument, conflicts_with = "replay")]
+    pub(crate) collector: TraceCollector,
+    /// With --collector translate: the qemu-x86_64 to use, else the first in PATH
+    #[arg(long, value_name = "PATH", conflicts_with = "replay")]
+    pub(crate) qemu: Option<PathBuf>,
     /// Write the trace to this directory; what it is asked for (filters, --callers) is told when it is shown: --replay DIR
     /// --callers
     #[arg(short, long, value_name = "DIR")]
@@ -337,6 +343,15 @@ pub(crate) struct Trace {
     /// Program and its arguments
     #[arg(required_unless_present = "replay", trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Who tells of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceCollector {
+    /// The program, compiled by slimline cc, c++, gcc, flang or cargo
+    Instrument,
+    /// QEMU, which translates any program, libraries included; blocks of the heap are not told yet
+    Translate,
 }
 
 /// Make a session of what another tool recorded.

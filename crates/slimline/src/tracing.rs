@@ -17,7 +17,6 @@ use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
 use slimline_trace::stream::order::{Piece, in_order};
-use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::recording::{
     Lacking, ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter,
 };
@@ -134,6 +133,8 @@ impl Live {
             }
             Event::Chunk(chunk) => self.chunk(chunk),
             Event::Part(chunk) => drop(self.part(chunk, None)),
+            // It comes as an object, with its table.
+            Event::Code { .. } => {}
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
@@ -265,6 +266,8 @@ impl TraceSink for Recorder {
                 self.writer.chunk(&self.program, chunk)?;
                 self.ask_for_homes()
             }
+            // It comes as an object, with its table.
+            Event::Code { .. } => Ok(()),
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => {
                 self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end))?;
@@ -341,9 +344,8 @@ pub(crate) fn add_object(program: &mut Arc<Program>, path: &str, section: Result
     if modules.is_empty() {
         return Err(missing("its site table could not be read"));
     }
-    let is_known = |module: ModuleId| program.modules().iter().any(|(known, _)| *known == module);
     // Others may be reading the tables, which makes a change dear.
-    if !modules.iter().all(|(id, _)| is_known(*id)) {
+    if !modules.iter().all(|(id, module)| program.has(*id, module)) {
         let program = Arc::make_mut(program);
         modules.into_iter().chain([Module::of_runtime()]).for_each(|(id, module)| program.add(id, module));
     }

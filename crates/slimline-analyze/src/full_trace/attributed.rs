@@ -13,8 +13,8 @@ use std::num::NonZeroU64;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
-use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told, Visits};
+use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
@@ -200,7 +200,7 @@ impl AttributedAccesses {
         if let Some(parts) = &mut self.parts {
             parts.make_room(program);
         }
-        if batch.stream == STATICS_STREAM {
+        if !is_a_thread_s(batch.stream) {
             return 0;
         }
         let thread = self.thread(batch.process, batch.tid);

@@ -4,9 +4,11 @@
 //! of a sample: the function's variables and the flow of types through it say what the hook's argument points to
 //! ([`typing::infer`](crate::typing::infer)), and of an allocation what becomes of the block
 //! ([`typing::heap`](crate::typing::heap)). The answers are tables as compilers make them, so that nobody after us needs to
-//! know the difference.
+//! know the difference. Likewise a translator tells which instructions access memory, and no more
+//! ([`TranslatedCode`]).
 
 mod structures;
+mod translated;
 
 use std::collections::BTreeMap;
 
@@ -17,11 +19,13 @@ use slimline_trace::stream::sites::{CopySource, Frame, ModuleBuilder, Name, Site
 
 use crate::module::Module;
 use crate::module::debug::Debug;
+use crate::tables::Type;
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::heap::{ANY_BYTES, AllocationFrame, allocation};
 use crate::typing::infer::SiteType;
 use crate::typing::layout::TypeTable;
 use structures::{Declared, Structures};
+pub use translated::TranslatedCode;
 
 /// What compiled such code, as far as it is told.
 const PRODUCER: &str = "gcc";
@@ -44,14 +48,15 @@ pub fn site_tables(module: &Module<'_>) -> Result<Option<Vec<u8>>, HooksError> {
     let mut blobs = Vec::new();
     for (id, segments) in units {
         let table = ModuleBuilder::new();
-        let mut unit =
-            Unit { table, structures: Structures::default(), found: &found, module, directories: &directories };
+        let types = found.types.rows();
+        let mut unit = Unit { table, structures: Structures::default(), types, module, directories: &directories };
         for (segment, index) in segments {
             // The linker has left out functions that it had already.
             while (unit.table.segments() as u32) < segment {
                 unit.table.segment([]);
             }
-            let site = unit.site(&hooks[index], index);
+            let (accessed, made) = (found.accesses[index].as_ref(), found.allocations[index].as_ref());
+            let site = unit.site(&hooks[index], accessed, made);
             unit.table.segment([site]);
         }
         blobs.extend(unit.table.finish("", module.path(), "", PRODUCER).encode_as(id));
@@ -122,14 +127,14 @@ fn code_of(hook: &Hook<'_>) -> Svma {
 struct Unit<'u, 'a> {
     table: ModuleBuilder,
     structures: Structures,
-    found: &'u Found,
+    types: &'u [Type],
     module: &'u Module<'a>,
     /// Where its units were compiled.
     directories: &'u [String],
 }
 
 impl Unit<'_, '_> {
-    fn site(&mut self, hook: &Hook<'_>, index: usize) -> Site {
+    fn site(&mut self, hook: &Hook<'_>, accessed: Option<&SiteType>, made: Option<&Allocated>) -> Site {
         let code = code_of(hook);
         let mut site = Site::new(hook.kind, hook.size_bytes);
         (site.is_atomic, site.is_volatile) = (hook.is_atomic, hook.is_volatile);
@@ -138,15 +143,15 @@ impl Unit<'_, '_> {
         site.frame = self.frame(code);
         // Whose that is nobody looks for: not of what it is copied to.
         site.source = (hook.kind == SiteKind::Copy).then(CopySource::default);
-        let types = self.found.types.rows();
-        if let Some(accessed) = &self.found.accesses[index] {
+        let types = self.types;
+        if let Some(accessed) = accessed {
             site.variable = accessed.variable.as_deref().map_or(Name::NONE, |name| self.table.name(name));
             let member = self.structures.member(&mut self.table, types, accessed.accessed, hook.size_bytes);
             if let Some(Declared { structure, field, offset_bytes }) = member {
                 (site.structure, site.field, site.offset_bytes) = (structure, field, u32::try_from(offset_bytes).ok());
             }
         }
-        if let Some(made) = &self.found.allocations[index] {
+        if let Some(made) = made {
             site.variable = made.holder.as_deref().map_or(Name::NONE, |name| self.table.name(name));
             site.structure = made.element.map_or(Name::NONE, |id| self.structures.name(&mut self.table, types, id));
         }

@@ -12,22 +12,23 @@
 //! Of several threads' chunks all that was written up to some moment is handed on together, also what is in chunks that are
 //! not full: a sink that needs what happened in order then knows all that happened before.
 
+mod code;
 mod object;
+mod qemu;
 mod ring;
 mod rings;
 mod windows;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, FILE_BYTES, ObjectHead, PAUSED_VARIABLE};
 
+use self::code::WithCode;
 use self::rings::Rings;
 use self::windows::WindowClock;
 use crate::clock::monotonic_ns;
@@ -38,7 +39,9 @@ use crate::signals::{self, HeldSignals};
 use crate::until::{Until, wait};
 use crate::{RecordError, program};
 
+pub use code::FoundCode;
 pub use object::site_section;
+pub use qemu::{Qemu, QemuError, TraceCollector};
 pub use windows::{Windows, WindowsError};
 
 /// How long to wait where there was nothing to read. A thread fills all the chunks that may wait in no less.
@@ -127,6 +130,13 @@ pub enum Event<'a> {
         /// Its section of site tables, or why it can't be read.
         section: Result<Vec<u8>, String>,
     },
+    /// Code that translated processes run next.
+    Code {
+        /// [`Process::number`] of one that is known.
+        process: u32,
+        /// What is new.
+        found: Vec<FoundCode>,
+    },
     /// Records of a stream, after all that were in it before, and after all that they can know of in other streams.
     Chunk(Chunk<'a>),
     /// The same but for other streams: those come before [`Event::PutInOrder`].
@@ -214,23 +224,36 @@ fn startable(command: &[OsString]) -> Result<(&OsString, &[OsString], PathBuf), 
     Ok((name, arguments, program))
 }
 
-/// Runs `command` and hands on what its instrumented code writes until it ends; processes that it leaves behind are traced up to
+/// Runs `command`, which writes records as `collector` says, and hands on what its instrumented code writes until it ends; processes that it leaves behind are traced up to
 /// then. Standard streams, directory, signals and exit status are the command's own.
 ///
 /// # Errors
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end.
-pub fn trace(command: &[OsString], plan: TracePlan, sink: &mut dyn TraceSink) -> Result<TraceOutcome, RecordError> {
+pub fn trace(
+    command: &[OsString],
+    collector: &TraceCollector,
+    plan: TracePlan,
+    sink: &mut dyn TraceSink,
+) -> Result<TraceOutcome, RecordError> {
     let (name, arguments, program) = startable(command)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = RunDirectory::for_traces()?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
-    let mut started = Command::new(&program);
-    started.arg0(name).args(arguments).env(DIRECTORY_VARIABLE, run.path()).env_remove(PAUSED_VARIABLE);
+    let started = collector.command(run.path(), &program, name);
+    let mut started = started.map_err(RecordError::system("can't write the plugin"))?;
+    started.args(arguments).env(DIRECTORY_VARIABLE, run.path()).env_remove(PAUSED_VARIABLE);
     if plan.is_paused {
         started.env(PAUSED_VARIABLE, "1");
     }
     let child = started.spawn().map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
     let mut rings = Rings::new(run.path(), child.id(), &program);
+    let mut with_code;
+    let sink: &mut dyn TraceSink = if collector.translates() {
+        with_code = WithCode::new(sink, run.path().to_owned());
+        &mut with_code
+    } else {
+        sink
+    };
     let mut until = Until::Child(child);
     let mut clock = plan.windows.map(|windows| WindowClock::new(windows, monotonic_ns()));
     let (end, mut taken) = follow(&mut until, &mut rings, &mut clock, &held, sink);

@@ -76,6 +76,7 @@ impl TraceSink for Seen {
                     *left = left.checked_sub(1).ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;
                 }
             }
+            Event::Code { .. } => panic!("nothing is translated"),
             Event::PutInOrder { .. } => {}
             Event::End(end) => self.ends.push(end),
         }
@@ -96,7 +97,9 @@ impl TraceSink for Seen {
 fn traced_with(seen: &mut Seen, arguments: &[&str]) -> End {
     let mut command: Vec<OsString> = vec![program().into()];
     command.extend(arguments.iter().map(OsString::from));
-    let outcome = slimline_collect::trace(&command, TracePlan::default(), seen).unwrap();
+    let outcome =
+        slimline_collect::trace(&command, &slimline_collect::TraceCollector::Instrumented, TracePlan::default(), seen)
+            .unwrap();
     assert_eq!(outcome.stopped_early.is_some(), seen.limit.is_some());
     outcome.end
 }
@@ -238,7 +241,13 @@ fn programs_in_other_pid_namespaces_are_told_apart() {
         let mut seen = Seen::default();
         let command =
             ["sh", "-c", &script].map(OsString::from).into_iter().chain([program().into()]).collect::<Vec<_>>();
-        let outcome = slimline_collect::trace(&command, TracePlan::default(), &mut seen).unwrap();
+        let outcome = slimline_collect::trace(
+            &command,
+            &slimline_collect::TraceCollector::Instrumented,
+            TracePlan::default(),
+            &mut seen,
+        )
+        .unwrap();
         assert_eq!(outcome.end, EXITED);
         seen.check_whole();
         assert_eq!(seen.processes.len(), 2, "{next}");

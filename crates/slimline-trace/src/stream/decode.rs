@@ -105,16 +105,16 @@ impl Program {
         Self::default()
     }
 
-    /// Adds a module, unless it is there.
+    /// Adds a module, or a part of one, unless it is there.
     pub fn add(&mut self, id: ModuleId, module: Module) {
-        if self.modules.iter().any(|(known, _)| *known == id) {
+        if self.has(id, &module) {
             return;
         }
         let index = self.modules.len() as u32;
         let first_segment = self.segments.len();
         for (number, segment) in (0..).zip(&module.segments) {
             let sites = module.sites_of(number);
-            let header = Header::new(id, number).word();
+            let header = Header::new(id, module.first_segment + number).word();
             let first_told = self.told.len();
             let mut word = 0;
             if let Some(before) = segment.continues {
@@ -152,11 +152,16 @@ impl Program {
         self.modules.push((id, module));
     }
 
+    /// Whether this module, or this part of it, was added.
+    pub fn has(&self, id: ModuleId, module: &Module) -> bool {
+        self.modules.iter().any(|(known, part)| *known == id && part.first_segment == module.first_segment)
+    }
+
     fn is_stamp(&self, site: SiteId) -> bool {
         self.sites[site.0 as usize].1.kind == SiteKind::Acquire
     }
 
-    /// The modules in the order in which they were added.
+    /// The modules, and parts of such, in the order in which they were added.
     pub fn modules(&self) -> &[(ModuleId, Module)] {
         &self.modules
     }

@@ -2,6 +2,7 @@
 //!
 //! - [`record`]: the words that instrumented code writes. `no_std`.
 //! - [`ring`]: the memory that it writes them into. `no_std`.
+//! - [`translated`]: what code of a translated program means. `no_std`, but for reading it.
 //! - `sites` (with the feature `session`): what those words mean, a table that the compiler left in the object.
 //! - `chunk` (likewise): a part of it that one thread wrote.
 //! - `decode` (likewise): from words to the segments that ran.
@@ -29,6 +30,12 @@ pub mod recording;
 pub mod ring;
 #[cfg(feature = "session")]
 pub mod sites;
+pub mod translated;
 
 /// The stream of a process in which stands where its objects' static variables are: of no thread, and made by who reads its ring.
 pub const STATICS_STREAM: u32 = u32::MAX;
+
+/// Whether a stream is a thread's: the program wrote what is in it.
+pub const fn is_a_thread_s(stream: u32) -> bool {
+    stream != STATICS_STREAM
+}

@@ -155,8 +155,6 @@ const _: () = assert!(size_of::<RingHeader>() == 120);
 /// What stands before an object's path, each in eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectHead {
-    /// Time stamp of when it was loaded.
-    pub stamp: u64,
     /// Where one of its mappings begins …
     pub start: u64,
     /// … and which byte of the file that is.
@@ -165,11 +163,11 @@ pub struct ObjectHead {
 
 impl ObjectHead {
     /// Bytes of it.
-    pub const BYTES: usize = 24;
+    pub const BYTES: usize = 16;
 
     /// As it is written.
-    pub const fn words(&self) -> [u64; 3] {
-        [self.stamp, self.start, self.offset]
+    pub const fn words(&self) -> [u64; 2] {
+        [self.start, self.offset]
     }
 
     /// The head that these bytes begin with; none of fewer than [`Self::BYTES`].
@@ -178,7 +176,7 @@ impl ObjectHead {
             // Eight bytes each.
             word.try_into().map_or(0, u64::from_ne_bytes)
         });
-        Some(Self { stamp: words.next()?, start: words.next()?, offset: words.next()? })
+        Some(Self { start: words.next()?, offset: words.next()? })
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Module {
     /// Structures that sites access members of or allocate, and those in them, as they are declared: one of each name, but any
     /// number without one. What a structure is made of stands before it.
     pub structures: Vec<Structure>,
+    /// The number of its first segment: tables of code that is found while it runs come in parts, one behind the other, of one module.
+    pub first_segment: u32,
     /// In the order of their numbers, which are in the records' headers.
     pub segments: Vec<Segment>,
     /// Sites of the first segment, then of the second, and so on.

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
-use slimline_collect::{Event, PageHomes, TraceOutcome, TracePlan, TraceSink, is_instrumented};
+use slimline_attribute::module::store::FileStore;
+use slimline_collect::{Event, PageHomes, TraceCollector, TraceOutcome, TracePlan, TraceSink, is_instrumented};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
@@ -23,6 +24,7 @@ use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
 
 use super::{Accesses, Ended, addresses_of, killed, unknown};
+use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::say;
 use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
@@ -49,7 +51,9 @@ pub(super) fn read(
     if let Some(homes) = &live.homes {
         live.taken.interleaver.locate(&Located { nodes: &homes.told().nodes, ..Located::default() });
     }
-    let outcome = slimline_collect::trace(command, TracePlan::default(), &mut WithMadeTables::new(&mut live))?;
+    let store = FileStore::new(&Disk);
+    let mut sink = WithMadeTables::new(&mut live, &store);
+    let outcome = slimline_collect::trace(command, &TraceCollector::Instrumented, TracePlan::default(), &mut sink)?;
     let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
     taken.interleaver.finish();
     missing.extend(killed(outcome.end));
@@ -203,6 +207,8 @@ impl TraceSink for Live<'_> {
                 self.spare = piece;
             }
             Event::Part(chunk) => drop(self.part(chunk, None)),
+            // It comes as an object, with its table.
+            Event::Code { .. } => {}
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);

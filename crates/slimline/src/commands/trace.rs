@@ -7,7 +7,8 @@ use anyhow::bail;
 use slimline_analyze::full_trace::TraceAnalysis;
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
-use slimline_collect::{TraceOutcome, TracePlan};
+use slimline_attribute::module::store::FileStore;
+use slimline_collect::{Qemu, TraceCollector, TraceOutcome, TracePlan, TraceSink};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
@@ -16,6 +17,7 @@ use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWrit
 use super::{ReportPlace, show};
 use crate::accesses::end_as;
 use crate::cli;
+use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::say;
 use crate::tracing::{Live, Recorder, why_nothing};
@@ -52,11 +54,26 @@ fn analysis(options: &cli::Trace) -> TraceAnalysis {
     if options.callers { analysis.by_callers() } else { analysis }
 }
 
+fn collector(options: &cli::Trace) -> anyhow::Result<TraceCollector> {
+    Ok(match options.collector {
+        cli::TraceCollector::Translate => TraceCollector::Translated(Qemu::find(options.qemu.as_deref())?),
+        cli::TraceCollector::Instrument if options.qemu.is_some() => bail!("--qemu goes with --collector translate"),
+        cli::TraceCollector::Instrument => TraceCollector::Instrumented,
+    })
+}
+
+/// Runs the command and hands on what it tells.
+fn trace(options: &cli::Trace, collector: &TraceCollector, sink: &mut impl TraceSink) -> anyhow::Result<TraceOutcome> {
+    let store = FileStore::new(&Disk);
+    Ok(slimline_collect::trace(&options.command, collector, plan(options), &mut WithMadeTables::new(sink, &store))?)
+}
+
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
+    let collector = collector(options)?;
     let place = ReportPlace::open(options.report.as_deref(), true)?;
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
-    let outcome = slimline_collect::trace(&options.command, plan(options), &mut WithMadeTables::new(&mut live))?;
+    let outcome = trace(options, &collector, &mut live)?;
     if has_any(options, &outcome, !live.has_nothing()) {
         if in_vain(&mut live) {
             outcome.exit_in_vain();
@@ -69,11 +86,11 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
 }
 
 fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
+    let collector = collector(options)?;
     // An older trace is moved away for the new one: not for a command that can't be.
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
-    let mut outcome =
-        slimline_collect::trace(&options.command, plan(options), &mut WithMadeTables::new(&mut recorder))?;
+    let mut outcome = trace(options, &collector, &mut recorder)?;
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
     if has_any(options, &outcome, true) {

@@ -14,8 +14,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
-use slimline_trace::stream::STATICS_STREAM;
 use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
 /// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had.
@@ -45,7 +45,7 @@ pub(super) struct Seen {
 
 impl Analyzed {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        if batch.stream != STATICS_STREAM {
+        if is_a_thread_s(batch.stream) {
             let seen = self.seen.entry(batch.process).or_default();
             seen.threads.insert(batch.tid);
             let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);

@@ -7,6 +7,7 @@ mod handlers;
 mod order;
 mod paused;
 mod statics;
+mod translated;
 mod windows;
 
 use std::fs;

@@ -169,7 +169,38 @@ fn of_libraries_that_are_loaded() {
     let output =
         slimline().args(["trace", "--live", "--format", "json", "--"]).arg(&program).arg(&library).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(loads(&report(&output), "inside"), 200);
+    let trace = scratch.path().join("trace");
+    let recorded =
+        slimline().arg("trace").arg("-o").arg(&trace).arg("--").arg(&program).arg(&library).output().unwrap();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let replayed = slimline().args(["trace", "--format", "json", "--replay"]).arg(&trace).output().unwrap();
+    for report in [report(&output), report(&replayed)] {
+        assert_eq!(loads(&report, "inside"), 200);
+    }
+}
+
+/// As large programs have: more than there is room for in one chunk. A trace of nothing else is none.
+#[test]
+fn of_which_there_are_many() {
+    const MANY: usize = 20_000;
+    let declared: String = (0..MANY).map(|number| format!("volatile int v{number};\n")).collect();
+    let source = format!("{declared}int main(void) {{ v0 = 1; v{} = 2; }}\n", MANY - 1);
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, &source, &[]);
+    let trace = scratch.path().join("trace");
+    let record = |options: &[&str]| {
+        let output =
+            slimline().arg("trace").args(options).arg("-o").arg(&trace).arg("--").arg(&program).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    record(&[]);
+    record(&["--paused"]);
+    record(&["--paused"]);
+    let replay = |of: &Path| slimline().args(["trace", "--format", "json", "--replay"]).arg(of).output().unwrap();
+    assert_eq!(replay(&trace).status.code(), Some(2));
+    let report = report(&replay(&scratch.path().join("trace.old")));
+    let last = format!("v{}", MANY - 1);
+    assert_eq!(["v0", &last].map(|name| named(&report["variables"], name)), [(0, 1), (0, 1)]);
 }
 
 /// Both bring the runtime, and both tell of themselves.

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::session::End;
+use crate::stream::order::StreamKey;
 use crate::stream::pages::HomesInfo;
 
 pub use reader::{Lacking, RecordedObject, RecordedPieces, Recording};
@@ -173,6 +174,13 @@ const CHUNKS: &str = "chunks";
 
 fn chunk_file(process: u32, stream: u32) -> String {
     format!("p{process}-s{stream}.{CHUNKS}")
+}
+
+/// The stream whose chunks are in a file, by its name.
+fn stream_of(path: &Path) -> Option<StreamKey> {
+    let name = path.file_name()?.to_str()?.strip_prefix('p')?.strip_suffix(CHUNKS)?.strip_suffix('.')?;
+    let (process, stream) = name.split_once("-s")?;
+    Some((process.parse().ok()?, stream.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::columns::ColumnDecoder;
 use super::frame::{self, Found, FrameKind, FrameReader};
 use super::homes::{self, HOMES_FILE};
-use super::{CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, is_recording};
+use super::{FORMAT, INFO_FILE, OBJECTS_FILE, RecordingError, TraceInfo, is_recording, stream_of};
 use crate::regular_file::open_regular;
 use crate::session::is_session;
-use crate::stream::STATICS_STREAM;
 use crate::stream::decode::{Decoder, Program};
+use crate::stream::is_a_thread_s;
 use crate::stream::order::{Piece, Pieces, StreamKey};
 use crate::stream::pages::ChunkHomes;
 use crate::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES};
@@ -108,7 +108,7 @@ impl Recording {
         recording.read_homes(&directory.join(HOMES_FILE))?;
         let entries = fs::read_dir(directory).map_err(RecordingError::io(directory))?;
         let mut files: Vec<(StreamKey, PathBuf)> =
-            entries.flatten().filter_map(|entry| chunk_file(entry.path())).collect();
+            entries.flatten().filter_map(|entry| Some((stream_of(&entry.path())?, entry.path()))).collect();
         files.sort();
         for (key, path) in files {
             recording.find_chunks(key, path)?;
@@ -141,7 +141,7 @@ impl Recording {
 
     /// Whether there is no chunk in it that the program wrote.
     pub fn is_empty(&self) -> bool {
-        let mut written = self.streams.iter().filter(|((_, stream), _)| *stream != STATICS_STREAM);
+        let mut written = self.streams.iter().filter(|((_, stream), _)| is_a_thread_s(*stream));
         written.all(|(_, stream)| stream.chunks.is_empty())
     }
 
@@ -348,11 +348,4 @@ fn read_words(content: &[u8], words: &mut Vec<u64>) -> Option<()> {
     let (found, rest) = content.as_chunks();
     let is_chunk = rest.is_empty() && found.len() <= MOST_WORDS;
     is_chunk.then(|| words.extend(found.iter().map(|word| u64::from_le_bytes(*word))))
-}
-
-/// `p<process>-s<stream>.chunks`
-fn chunk_file(path: PathBuf) -> Option<(StreamKey, PathBuf)> {
-    let name = path.file_name()?.to_str()?.strip_prefix('p')?.strip_suffix(CHUNKS)?.strip_suffix('.')?;
-    let (process, stream) = name.split_once("-s")?;
-    Some(((process.parse().ok()?, stream.parse().ok()?), path))
 }

@@ -1,10 +1,13 @@
 //! Writing a recorded trace.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use twox_hash::XxHash64;
 
 pub use super::encoder::ChunkPages;
 use super::encoder::{Encoded, Encoders};
@@ -12,11 +15,13 @@ use super::frame::{self, FrameKind, FrameWriter};
 use super::homes::{self, HOMES_FILE};
 use super::{
     CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording,
+    stream_of,
 };
 use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, private_directory};
 use crate::session::End;
 use crate::stream::chunk::Chunk;
 use crate::stream::decode::Program;
+use crate::stream::is_a_thread_s;
 use crate::stream::pages::{ChunkHomes, HomesInfo};
 
 /// Name of [`INFO_FILE`] until all of it is there.
@@ -25,7 +30,7 @@ const INFO_TEMPORARY: &str = "trace.json.tmp";
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTotals {
-    /// Words of all chunks.
+    /// Words of all chunks that the program wrote.
     pub words: u64,
     /// Bytes of their frames.
     pub bytes: u64,
@@ -40,6 +45,8 @@ pub struct RecordingWriter {
     _lock: File,
     info: TraceInfo,
     totals: RecordedTotals,
+    /// Hashes of the objects that were written.
+    objects: HashSet<u64>,
     encoders: Encoders,
     /// Of chunks that became frames, where they are asked for.
     pages: Vec<ChunkPages>,
@@ -70,6 +77,7 @@ impl RecordingWriter {
             _lock: lock,
             info,
             totals: RecordedTotals::default(),
+            objects: HashSet::new(),
             encoders: Encoders::new().map_err(RecordingError::io(directory))?,
             pages: Vec::new(),
             has_failed: false,
@@ -95,9 +103,13 @@ impl RecordingWriter {
         self.write_info()
     }
 
-    /// A process loaded a file with this section of site tables.
+    /// A process loaded a file with this section of site tables; written once.
     pub fn object(&mut self, process: u32, path: &str, section: &[u8]) -> io::Result<()> {
         let content = [path.as_bytes(), section].concat();
+        // Processes of a run mostly have the same ones, which mean the same for all.
+        if !self.objects.insert(XxHash64::oneshot(path.len() as u64, &content)) {
+            return Ok(());
+        }
         let numbers = [process.into(), path.len() as u64, 0, 0, 0];
         let mut frame = Vec::new();
         FrameWriter::new()?.make(FrameKind::Object, numbers, &content, &mut frame)?;
@@ -152,7 +164,9 @@ impl RecordingWriter {
         self.pages.extend(pages);
         self.append(&chunk_file(process, stream), &frame)?;
         self.has_failed = false;
-        self.totals.words += words;
+        if is_a_thread_s(stream) {
+            self.totals.words += words;
+        }
         self.totals.bytes += frame.len() as u64;
         self.encoders.keep(frame);
         Ok(true)
@@ -241,9 +255,10 @@ fn set_aside(directory: &Path) -> Result<(), RecordingError> {
     fs::rename(directory, &old).map_err(RecordingError::io(&old))
 }
 
+/// Whether a program wrote any of them.
 fn holds_chunks(directory: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(directory)? {
-        if is_of_chunks(&entry?.path()) {
+        if stream_of(&entry?.path()).is_some_and(|(_, stream)| is_a_thread_s(stream)) {
             return Ok(true);
         }
     }

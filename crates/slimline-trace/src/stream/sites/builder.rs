@@ -27,6 +27,13 @@ impl ModuleBuilder {
         Self::default()
     }
 
+    /// A part of a table, from this segment on.
+    pub fn from_segment(first: u32) -> Self {
+        let mut part = Self::default();
+        part.module.first_segment = first;
+        part
+    }
+
     /// The name of this text.
     pub fn name(&mut self, text: &str) -> Name {
         if let Some(name) = self.names.get(text) {

@@ -16,8 +16,8 @@ const MAGIC: [u8; 8] = *b"slimsite";
 /// stamps, and `realloc` in two records. 4: what values are. 5: what members are made of, whether integers have a sign, and
 /// other structures that a site may access. 6: frames of functions that go on, and gaps. 7: records that go on in
 /// other blocks, and addresses that follow from others. 8: functions with loops in which nobody asks the gate, and allocations while
-/// it is closed, and what copies load.
-pub const VERSION: u32 = 8;
+/// it is closed, and what copies load. 9: tables that come in parts.
+pub const VERSION: u32 = 9;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -106,6 +106,7 @@ impl Module {
         for site in &self.sites {
             out.site(site);
         }
+        out.number(self.first_segment);
         out.count(self.segments.len());
         for segment in &self.segments {
             out.number(segment.sites);
@@ -131,7 +132,7 @@ impl Module {
         blob
     }
 
-    /// The tables in a section [`SECTION`] of a linked file or an object, each once.
+    /// The tables in a section [`SECTION`] of a linked file or an object, each, or each part of one, once.
     pub fn read_section(section: &[u8]) -> Result<Vec<(ModuleId, Self)>, SitesError> {
         let mut modules: Vec<(ModuleId, Self)> = Vec::new();
         let mut seen = std::collections::HashSet::new();
@@ -143,8 +144,8 @@ impl Module {
                 continue;
             }
             let (module, blob) = blob(rest, at)?;
-            if seen.insert(module) {
-                let table = Reader(&blob[HEAD_BYTES..]).module().ok_or(SitesError::Damaged(at))?;
+            let table = Reader(&blob[HEAD_BYTES..]).module().ok_or(SitesError::Damaged(at))?;
+            if seen.insert((module, table.first_segment)) {
                 modules.push((module, table));
             }
             at += blob.len();
@@ -298,7 +299,11 @@ impl<'a> Reader<'a> {
             }
             module.sites.push(site);
         }
+        [module.first_segment] = self.numbers()?;
         module.segments = self.segments(&module.sites)?;
+        if module.first_segment as usize + module.segments.len() > MAX_SEGMENTS {
+            return None;
+        }
         let skipped = self.count(2)?;
         for _ in 0..skipped {
             let [function, reason] = self.numbers()?.map(Name);
@@ -501,6 +506,7 @@ mod tests {
             ],
             sites: vec![untraced, load, gather, store],
             skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
+            first_segment: 3,
             unasked: vec![Unasked { function: Name(6), frame: Some(0), reason: Name(10) }],
         }
     }
@@ -551,8 +557,8 @@ mod tests {
         assert_eq!(Module::read_section(&blob[..20]), Err(SitesError::CutOff(0)));
         assert_eq!(Module::read_section(&blob[..blob.len() - 8]), Err(SitesError::CutOff(0)));
         let mut newer = blob.clone();
-        newer[8] = 9;
-        assert_eq!(Module::read_section(&newer), Err(SitesError::Version { found: 9 }));
+        newer[8] = VERSION as u8 + 1;
+        assert_eq!(Module::read_section(&newer), Err(SitesError::Version { found: VERSION + 1 }));
         let mut scribbled = blob.clone();
         scribbled[40] ^= 1;
         assert_eq!(Module::read_section(&scribbled), Err(SitesError::Damaged(0)));

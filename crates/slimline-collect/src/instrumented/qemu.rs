@@ -1,0 +1,106 @@
+//! QEMU's user mode, which runs a program as it is and tells our plugin of its accesses.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
+
+use crate::RecordError;
+use crate::agent_image::PLUGIN;
+use crate::program;
+
+/// Its program's name.
+const PROGRAM: &str = "qemu-x86_64";
+/// Name of the plugin's file in the directory of rings.
+const PLUGIN_FILE: &str = "slimline_translate.so";
+
+/// A QEMU that loads plugins.
+#[derive(Clone, Debug)]
+pub struct Qemu(PathBuf);
+
+/// Why there is none. Each displays as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum QemuError {
+    /// It is not there.
+    #[error(
+        "no {PROGRAM} in PATH, which translates programs: apt-get install qemu-user (Debian 12), or name one with --qemu"
+    )]
+    Missing,
+    /// It can't be run.
+    #[error("{}: {error}", path.display())]
+    Unusable {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: RecordError,
+    },
+    /// It was built without.
+    #[error(
+        "{}: was built without plugins, as Debian's are since version 13: name another one with --qemu (of Debian 12, or of \
+         QEMU's source by ./configure --target-list=x86_64-linux-user --enable-plugins)", .0.display()
+    )]
+    WithoutPlugins(PathBuf),
+}
+
+impl Qemu {
+    /// The one at `path`, else the first in PATH.
+    ///
+    /// # Errors
+    /// There is none that loads plugins.
+    pub fn find(path: Option<&Path>) -> Result<Self, QemuError> {
+        let named = path.map_or(OsStr::new(PROGRAM), Path::as_os_str);
+        let path = match program::find(named) {
+            Ok(found) => found,
+            Err(RecordError::NotFound { .. }) if path.is_none() => return Err(QemuError::Missing),
+            Err(error) => return Err(QemuError::Unusable { path: named.into(), error }),
+        };
+        let help = Command::new(&path).arg("-h").stdin(Stdio::null()).output().map_err(|error| {
+            QemuError::Unusable { path: path.clone(), error: RecordError::Spawn { program: path.clone(), error } }
+        })?;
+        let lists = |text: &[u8]| text.windows(b"-plugin".len()).any(|window| window == b"-plugin");
+        if lists(&help.stdout) || lists(&help.stderr) { Ok(Self(path)) } else { Err(QemuError::WithoutPlugins(path)) }
+    }
+
+    /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own.
+    pub(super) fn command(&self, directory: &Path, program: &Path, name: &OsStr) -> io::Result<Command> {
+        let plugin = directory.join(PLUGIN_FILE);
+        fs::write(&plugin, PLUGIN)?;
+        let mut command = Command::new(&self.0);
+        // All that it can translate: programs for newer processors die of SIGILL else. What the plugin is told is not for the program.
+        command.args(["-cpu", "max", "-U", DIRECTORY_VARIABLE, "-plugin"]).arg(plugin);
+        command.arg("-0").arg(name).arg(program);
+        Ok(command)
+    }
+}
+
+/// How records are made.
+#[derive(Clone, Debug, Default)]
+pub enum TraceCollector {
+    /// By the program itself, which was compiled for it.
+    #[default]
+    Instrumented,
+    /// By a translator, of any program.
+    Translated(Qemu),
+}
+
+impl TraceCollector {
+    /// Whether code is found while it runs.
+    pub(super) fn translates(&self) -> bool {
+        matches!(self, Self::Translated(_))
+    }
+
+    /// What starts a program.
+    pub(super) fn command(&self, directory: &Path, program: &Path, name: &OsString) -> io::Result<Command> {
+        match self {
+            Self::Instrumented => {
+                let mut command = Command::new(program);
+                std::os::unix::process::CommandExt::arg0(&mut command, name);
+                Ok(command)
+            }
+            Self::Translated(qemu) => qemu.command(directory, program, name),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which memory an instruction accesses.
+
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
+use slimline_trace::stream::record::SiteKind;
+
+/// What an instruction does to memory, as far as translators tell: all that it loads, and all that it stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Bytes of a load; of several the largest.
+    pub load: Option<u32>,
+    /// Of a store.
+    pub store: Option<u32>,
+    /// It loads and stores the same at once.
+    pub is_atomic: bool,
+}
+
+/// Finds that out.
+#[derive(Debug)]
+pub struct Analyst(InstructionInfoFactory);
+
+impl Default for Analyst {
+    fn default() -> Self {
+        Self(InstructionInfoFactory::new())
+    }
+}
+
+impl Analyst {
+    /// Of the instruction that these bytes begin with; none where they begin with none that is whole.
+    pub fn accesses(&mut self, bytes: &[u8]) -> Option<Accesses> {
+        let mut instruction = Instruction::default();
+        Decoder::new(64, bytes, DecoderOptions::NONE).decode_out(&mut instruction);
+        if instruction.code() == Code::INVALID {
+            return None;
+        }
+        let mut accesses = Accesses::default();
+        for memory in self.0.info(&instruction).used_memory() {
+            // What has no size of its own (`xsave`) comes in words.
+            let bytes = match memory.memory_size().size() {
+                0 => 8,
+                bytes => bytes as u32,
+            };
+            let (loads, stores) = match memory.access() {
+                OpAccess::Read | OpAccess::CondRead => (true, false),
+                OpAccess::Write | OpAccess::CondWrite => (false, true),
+                OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+                OpAccess::None | OpAccess::NoMemAccess => (false, false),
+            };
+            if loads {
+                accesses.load = accesses.load.max(Some(bytes));
+            }
+            if stores {
+                accesses.store = accesses.store.max(Some(bytes));
+            }
+        }
+        let is_both = accesses.load.is_some() && accesses.store.is_some();
+        // `xchg` with memory locks by itself.
+        let locks = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
+        accesses.is_atomic = is_both && locks;
+        Some(accesses)
+    }
+}
+
+impl Accesses {
+    /// Each with its kind and its bytes: a load and a store, or an update.
+    pub fn each(self) -> impl Iterator<Item = (SiteKind, u32)> {
+        let load = self.load.filter(|_| !self.is_atomic).map(|bytes| (SiteKind::Load, bytes));
+        let kind = if self.is_atomic { SiteKind::Update } else { SiteKind::Store };
+        load.into_iter().chain(self.store.map(|bytes| (kind, bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_instructions_access() {
+        use SiteKind::{Load, Store, Update};
+        type Case = (&'static [u8], &'static [(SiteKind, u32)]);
+        let cases: [Case; 14] = [
+            (&[0x8b, 0x07], &[(Load, 4)]),                   // mov eax, [rdi]
+            (&[0x48, 0x89, 0x07], &[(Store, 8)]),            // mov [rdi], rax
+            (&[0x01, 0x07], &[(Load, 4), (Store, 4)]),       // add [rdi], eax
+            (&[0xf0, 0x01, 0x07], &[(Update, 4)]),           // lock add [rdi], eax
+            (&[0x87, 0x07], &[(Update, 4)]),                 // xchg [rdi], eax
+            (&[0x50], &[(Store, 8)]),                        // push rax
+            (&[0xc3], &[(Load, 8)]),                         // ret
+            (&[0xe8, 0, 0, 0, 0], &[(Store, 8)]),            // call
+            (&[0xff, 0x17], &[(Load, 8), (Store, 8)]),       // call [rdi]
+            (&[0x0f, 0x28, 0x07], &[(Load, 16)]),            // movaps xmm0, [rdi]
+            (&[0xc5, 0xfc, 0x11, 0x07], &[(Store, 32)]),     // vmovups [rdi], ymm0
+            (&[0xf3, 0x48, 0xa5], &[(Load, 8), (Store, 8)]), // rep movsq
+            (&[0x48, 0x8d, 0x07], &[]),                      // lea rax, [rdi]
+            (&[0x0f, 0x18, 0x0f], &[]),                      // prefetcht0 [rdi]
+        ];
+        let mut analyst = Analyst::default();
+        for (bytes, expected) in cases {
+            let found: Vec<_> = analyst.accesses(bytes).unwrap().each().collect();
+            assert_eq!(found, expected, "{bytes:02x?}");
+        }
+        assert_eq!(analyst.accesses(&[0x48, 0x8b]), None, "cut off at the end of a page");
+    }
+}
