@@ -87,6 +87,10 @@ impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
             }
         };
         let section = made.with(section);
+        // Of a library that is translated and has no variable that is known.
+        if section.as_ref().is_ok_and(Vec::is_empty) {
+            return Ok(());
+        }
         let statics = made.statics.as_ref().filter(|_| section.is_ok());
         let chunks = statics.and_then(|statics| statics.chunks(head.start, head.offset));
         self.sink.take(Event::Object { process, path, head, section })?;
