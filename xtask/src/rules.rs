@@ -62,7 +62,7 @@ const UNSAFE: &[&str] = &[
     // Vectors of four words, where the processor has such.
     "crates/slimline-trace/src/stream/decode/marks.rs",
     "crates/slimline-collect/src/ring.rs",
-    "crates/slimline-collect/src/instrumented/ring.rs",
+    "crates/slimline-collect/src/tracing/ring.rs",
     "crates/slimline-collect/src/cut_files.rs",
     // A system call that no crate has.
     "crates/slimline-collect/src/move_pages.rs",

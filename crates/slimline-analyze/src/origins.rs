@@ -114,7 +114,8 @@ impl DataKind {
 pub struct Data {
     /// What it is.
     pub kind: DataKind,
-    /// Of a variable its name (of several of one name with where they are declared), of blocks the one that they are mostly accessed by; empty where it is not known.
+    /// Of a variable its name (of several of one name with where they are declared), of blocks the one that they are mostly accessed
+    /// by; empty where it is not known.
     pub name: String,
     /// Type that is allocated, or of a static variable's elements; empty where it is not known.
     pub type_name: String,

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Each time that is seen stands for one or more, however much happened in between: so sharing is told from
-//! [`LEAST_HAND_OVERS`](crate::sharing::LEAST_HAND_OVERS) of these times on, as of a trace. It is as sure as the bursts are: a burst begins when its thread is stopped
-//! and goes ahead in memory as it is then, so where the thread branches on what others change it may really go elsewhere; and two
-//! that overlap are in the order in which they begin. How often the line really went is not known; what it costs is the share of
-//! the samples in what was shared. Where one thread was seen before and after another one, but not often enough, it is asked
-//! whether two threads that were at it alike would have been seen in turn often enough (`enough`).
+//! [`LEAST_HAND_OVERS`](crate::sharing::LEAST_HAND_OVERS) of these times on, as of a trace. It is as sure as the bursts are: a burst
+//! begins when its thread is stopped and goes ahead in memory as it is then, so where the thread branches on what others change it
+//! may really go elsewhere; and two that overlap are in the order in which they begin. How often the line really went is not
+//! known; what it costs is the share of the samples in what was shared. Where one thread was seen before and after another one, but
+//! not often enough, it is asked whether two threads that were at it alike would have been seen in turn often enough (`enough`).
 //!
 //! In two passes, as most lines are of one thread: the first one needs no names.
 

@@ -11,9 +11,9 @@
 //! `perf_event` decodes the kernel's records, from rings and from files; `pmu` tells which hardware events to ask for, and
 //! `usable_hardware` which of them are granted.
 //!
-//! `instrumented` runs programs whose code writes its own trace.
+//! `tracing` runs programs that write all that they access, by themselves or in a translator.
 //!
-//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring`, `instrumented::ring` (shared memory), `cut_files`
+//! The only crate that starts processes and reads shared memory. `unsafe` is in `ring`, `tracing::ring` (shared memory), `cut_files`
 //! (a signal handler), `move_pages` and `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
@@ -27,7 +27,6 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod import;
-mod instrumented;
 mod live_mappings;
 mod loaded_agent;
 mod machine;
@@ -60,6 +59,7 @@ mod subject;
 mod synthetic;
 mod thread_roll;
 mod topology;
+mod tracing;
 mod tree;
 mod trigger;
 mod until;
@@ -76,10 +76,6 @@ pub use import::{
     ImportOutcome, Progress, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, read_addresses,
     read_drmemtrace,
 };
-pub use instrumented::{
-    Event, FoundCode, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, TraceCollector, TraceOutcome, TracePlan,
-    TraceSink, Windows, WindowsError, check_command, is_instrumented, site_section, trace,
-};
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};
 pub use program::preloaded;
@@ -87,4 +83,8 @@ pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS
 pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
 pub use topology::{Topology, TopologyNode, topology};
+pub use tracing::{
+    Event, FoundCode, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, TraceCollector, TraceOutcome, TracePlan,
+    TraceSink, Windows, WindowsError, check_command, is_instrumented, site_section, trace,
+};
 pub use usable_hardware::NoHardware;

@@ -14,10 +14,10 @@ use slimline_trace::stream::pages::{ChunkHomes, HomesInfo, PAGE_BYTES};
 use slimline_trace::stream::recording::ChunkPages;
 
 use crate::clock::monotonic_ns;
-use crate::instrumented::Process;
 use crate::move_pages::nodes_of_pages;
 use crate::proc_text;
 use crate::topology::{TopologyNode, topology};
+use crate::tracing::Process;
 
 /// How long a page is taken to be where it was.
 const FIRST_PAUSE_MS: u32 = 500;

@@ -7,7 +7,6 @@ use slimline_analyze::reuse::{DataReuse, LinePair, Reuse, ReuseFindings, main_ca
 use slimline_simulate::locality::{Cause, Costs, HomesOf, LocalityFindings};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::reuse::{EstimatedMisses, Histogram, MissRatios};
-
 use slimline_trace::stream::pages::HomesInfo;
 
 use crate::full_trace::known;

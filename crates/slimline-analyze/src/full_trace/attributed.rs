@@ -18,7 +18,6 @@ use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
-use super::counts::span_of_lanes;
 use super::elements::{NO_LEAF, is_rusts};
 use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
 use super::function_names::FunctionNames;
@@ -115,7 +114,8 @@ impl Accessing for Keying<'_> {
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let &mut Self { thread, space, .. } = self;
         let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
-        each_access(site, own, |kind, address, bytes| {
+        site.each_access(own, |kind, address, bytes| {
+            let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
             if bytes > MOST_BYTES {
                 *self.oversized += 1;
                 return;
@@ -363,34 +363,6 @@ impl<'a> Groups<'a> {
         of_group
             .max_by_key(|((_, name), accesses)| (**accesses, std::cmp::Reverse(*name)))
             .map_or("", |((_, name), _)| name)
-    }
-}
-
-/// Each access of one visit of a site; `own` are its words.
-fn each_access(site: &Site, own: &[u64], mut access: impl FnMut(AccessKind, u64, u64)) {
-    let size = u64::from(site.size_bytes);
-    match (site.kind, own) {
-        (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => {
-            access(plain_kind(site.kind).unwrap_or(AccessKind::Load), address, size);
-        }
-        // What is copied is read before it is written.
-        (SiteKind::Copy, &[to, from, bytes, ..]) => {
-            access(AccessKind::Load, from, bytes);
-            access(AccessKind::Store, to, bytes);
-        }
-        (SiteKind::Fill, &[address, bytes, ..]) => access(AccessKind::Store, address, bytes),
-        (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
-            if let Some((offset, bytes)) = span_of_lanes(site, mask) {
-                let kind = if site.kind.reads() { AccessKind::Load } else { AccessKind::Store };
-                access(kind, address.wrapping_add(offset), bytes);
-            }
-        }
-        (SiteKind::Gather | SiteKind::Scatter, [mask, lanes @ ..]) => {
-            let kind = if site.kind.reads() { AccessKind::Load } else { AccessKind::Store };
-            let active = lanes.iter().take(64).enumerate().filter(|(lane, _)| mask >> lane & 1 != 0);
-            active.for_each(|(_, &address)| access(kind, address, size));
-        }
-        _ => {}
     }
 }
 

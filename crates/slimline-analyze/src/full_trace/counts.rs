@@ -34,7 +34,7 @@ fn is_fixed(kind: SiteKind) -> bool {
 /// What one visit of the site accesses. `words` are the site's own.
 pub(super) fn accesses(site: &Site, words: &[u64]) -> Accesses {
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
-    let lanes = |mask: u64| u64::from((mask & lanes_mask(site.lanes)).count_ones());
+    let lanes = |mask: u64| u64::from((mask & site.lanes_mask()).count_ones());
     let size = u64::from(site.size_bytes);
     let (count, bytes) = match site.kind {
         SiteKind::Load | SiteKind::Store | SiteKind::Update => (1, size),
@@ -57,19 +57,6 @@ pub(super) fn accesses(site: &Site, words: &[u64]) -> Accesses {
         loaded_bytes: bytes.saturating_mul(reads),
         stored_bytes: bytes.saturating_mul(writes),
     }
-}
-
-/// Which bytes a masked access reaches over: from the first lane that its mask lets through to the last, as an offset from
-/// lane 0, and how many. None where it lets none through.
-pub(super) fn span_of_lanes(site: &Site, mask: u64) -> Option<(u64, u64)> {
-    let mask = mask & lanes_mask(site.lanes);
-    let size = u64::from(site.size_bytes);
-    let (first, end) = (u64::from(mask.trailing_zeros()), u64::from(u64::BITS - mask.leading_zeros()));
-    (mask != 0).then(|| (first * size, (end - first) * size))
-}
-
-fn lanes_mask(lanes: u16) -> u64 {
-    if lanes >= 64 { u64::MAX } else { (1 << lanes) - 1 }
 }
 
 impl SiteCounts {

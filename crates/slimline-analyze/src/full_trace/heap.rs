@@ -12,7 +12,7 @@ use slimline_trace::stream::sites::{Site, SiteKind};
 use self::blocks::Blocks;
 pub use self::blocks::GroupBlocks;
 use self::live_blocks::NO_GROUP;
-use super::counts::{accesses, span_of_lanes};
+use super::counts::accesses;
 use super::elements::Elements;
 use super::plans::{Plans, take_each};
 use super::sampling::{GROUPS, Sampling};
@@ -108,7 +108,7 @@ impl Accessing for Accessed {
             }
             (SiteKind::Fill, &[address, bytes, ..]) => access(address, bytes, accesses(site, own)),
             (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
-                if let Some((offset, bytes)) = span_of_lanes(site, mask) {
+                if let Some((offset, bytes)) = site.span_of_lanes(mask) {
                     access(address.wrapping_add(offset), bytes, accesses(site, own));
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use slimline_trace::stream::sites::{Member, ModuleBuilder, Name, Structure};
+use slimline_trace::stream::sites::{Member, ModuleBuilder, Name, Nameless, Structure};
 
 use crate::tables::{self, Language, Type, TypeId, TypeKind, TypeRef};
 use crate::typing::layout::ANONYMOUS;
@@ -20,8 +20,8 @@ const MOST_ALTERNATIVES: usize = 4;
 pub(super) struct Structures {
     /// By their rows, and whether they have a name: what has none of its own is given one where it is no member.
     declared: HashMap<(TypeId, bool), Option<u32>>,
-    /// Those without a name, by where they are: one line may have several.
-    nameless: HashMap<String, Vec<TypeId>>,
+    /// Those without a name: bytes and members.
+    nameless: Nameless<(u64, Vec<tables::Member>)>,
 }
 
 /// A member of a structure that a table has.
@@ -61,24 +61,12 @@ impl Structures {
         name
     }
 
-    /// What compilers call a structure without a name: `(anonymous struct at file.c:12)`; another one of that line
-    /// `(anonymous struct at file.c:12 #2)`. Columns don't tell them apart, as macros have one.
+    /// A name for a structure without one; empty where nobody knows where it is declared.
     fn given_name(&mut self, types: &[Type], id: TypeId) -> String {
         let row = &types[id.index()];
         let Some(at) = &row.declared_at else { return String::new() };
         let keyword = row.name.split(' ').next().unwrap_or_default();
-        let file = at.file.rsplit('/').next().unwrap_or_default();
-        let in_line = format!("(anonymous {keyword} at {file}:{}", at.line);
-        let nameless = self.nameless.entry(in_line.clone()).or_default();
-        let is_same = |known: &TypeId| {
-            let known = &types[known.index()];
-            known.bytes == row.bytes && known.members == row.members
-        };
-        let number = nameless.iter().position(is_same).unwrap_or_else(|| {
-            nameless.push(id);
-            nameless.len() - 1
-        });
-        if number == 0 { format!("{in_line})") } else { format!("{in_line} #{})", number + 1) }
+        self.nameless.name(&format!("anonymous {keyword}"), &at.file, at.line, (row.bytes, row.members.clone()))
     }
 
     fn declare(

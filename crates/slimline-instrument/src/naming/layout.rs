@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use slimline_trace::stream::sites::ValueKind;
+use slimline_trace::stream::sites::{Nameless, ValueKind};
 
 use crate::llvm::{Metadata, MetadataKind, Module, Value};
 
@@ -95,8 +95,7 @@ type Content = (u64, Vec<(String, String, u64, u64)>);
 /// Layouts of a module's types, each read once.
 pub(super) struct Layouts<'m> {
     members: HashMap<Metadata<'m>, Rc<[Declared<'m>]>>,
-    /// What those are made of that are in one line and have no name.
-    nameless: HashMap<String, Vec<Content>>,
+    nameless: Nameless<Content>,
     /// Operand of a type that is the type it is made of; those after it count from here.
     pub(super) base: usize,
     /// rustc has made the module.
@@ -119,7 +118,7 @@ impl<'m> Layouts<'m> {
         /// Where it was before sizes became operands too.
         const FIRST_LAYOUT: usize = 3;
         let base = module.base_type_operand().unwrap_or(FIRST_LAYOUT);
-        Self { members: HashMap::new(), nameless: HashMap::new(), base, is_rust: rust::unit(module).is_some() }
+        Self { members: HashMap::new(), nameless: Nameless::default(), base, is_rust: rust::unit(module).is_some() }
     }
 
     /// What a structure is called: its identifier and its name.
@@ -327,8 +326,7 @@ impl<'m> Layouts<'m> {
         Some(Member { structure: name, field: way.field, offset_bytes, r#type, pointee, of: structure })
     }
 
-    /// What clang calls a structure without a name: `(anonymous struct at file.c:12)`, `(lambda at file.cpp:12)`; another one of that
-    /// line `(anonymous struct at file.c:12 #2)`, as debug information has no columns.
+    /// A name for a structure without one, as clang calls it; empty where nobody knows where it is declared.
     pub(super) fn given_name(&mut self, structure: Metadata<'m>) -> String {
         const CALL: &str = "operator()";
         let Some((_, file)) = structure.file().filter(|_| structure.type_line() > 0 && !self.is_rust) else {
@@ -345,19 +343,12 @@ impl<'m> Layouts<'m> {
             Some(tag::UNION) => "anonymous union",
             _ => "anonymous struct",
         };
-        let file = file.rsplit('/').next().unwrap_or_default();
-        let in_line = format!("({what} at {file}:{}", structure.type_line());
         let members = self.members(structure);
         let members = members
             .iter()
             .map(|member| (member.name.clone(), self.spelled(member.r#type), member.from_bytes, member.bytes));
         let content = (structure.size_bits(), members.collect());
-        let nameless = self.nameless.entry(in_line.clone()).or_default();
-        let number = nameless.iter().position(|known| *known == content).unwrap_or_else(|| {
-            nameless.push(content);
-            nameless.len() - 1
-        });
-        if number == 0 { format!("{in_line})") } else { format!("{in_line} #{})", number + 1) }
+        self.nameless.name(what, &file, structure.type_line(), content)
     }
 
     /// The first name of an array's elements.

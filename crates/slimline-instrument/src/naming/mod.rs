@@ -28,8 +28,8 @@ pub(crate) struct Names<'m> {
     told: HashMap<Value<'m>, Told<'m>>,
     /// Types by the name that type-based aliasing gives them: identifiers in C++, names in C.
     by_name: HashMap<String, Metadata<'m>>,
-    /// Structures that the site table has, by their declarations.
-    /// By whether they have a name: what has none of its own is given one where it is no member.
+    /// Structures that the site table has, by their declarations and whether they have a name there: what has none of its own is
+    /// given one where it is no member.
     declared: HashMap<(Metadata<'m>, bool), u32>,
     type_based_aliasing: u32,
     heap_allocation_site: u32,

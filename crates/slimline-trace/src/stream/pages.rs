@@ -5,9 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::decode::{Program, SegmentId, Visits};
-use super::record::SiteKind;
-use super::sites::Site;
+use super::decode::{Program, Visits};
 
 /// Bytes of a page that is not large. Homes are kept by such pages, as large ones can be taken apart.
 pub const PAGE_BYTES: u64 = 4096;
@@ -67,7 +65,7 @@ pub fn touched_pages(program: &Program, words: &[u64], visits: &[Visits], pages:
     let mut recent = [u64::MAX; RECENT];
     let mut most = MANY_PAGES;
     let mut touch = |address: u64, bytes: u64| {
-        let last = address.saturating_add(bytes.max(1) - 1) / PAGE_BYTES;
+        let last = address.saturating_add(bytes - 1) / PAGE_BYTES;
         let first = address / PAGE_BYTES;
         for page in first..=last.min(first + MOST_PAGES) {
             let place = page as usize % RECENT;
@@ -87,43 +85,25 @@ pub fn touched_pages(program: &Program, words: &[u64], visits: &[Visits], pages:
         let length = program.segments()[visits.segment.0 as usize].words;
         for at in visits.places(length) {
             let Some(words) = words.get(at..at + length as usize) else { continue };
-            of_visit(program, visits.segment, words, &mut touch);
+            for (_, site, own) in program.sites_with_words(visits.segment, words) {
+                site.each_access(&own, |_, address, bytes| {
+                    // A copy of nothing touches nothing.
+                    if bytes > 0 {
+                        touch(address, bytes);
+                    }
+                });
+            }
         }
     }
     pages.sort_unstable();
     pages.dedup();
 }
 
-fn of_visit(program: &Program, segment: SegmentId, words: &[u64], touch: &mut impl FnMut(u64, u64)) {
-    for (_, site, own) in program.sites_with_words(segment, words) {
-        let size = u64::from(site.size_bytes);
-        match (site.kind, &own[..]) {
-            (SiteKind::Load | SiteKind::Store | SiteKind::Update, &[address, ..]) => touch(address, size),
-            (SiteKind::Copy, &[to, from, bytes, ..]) if bytes > 0 => {
-                touch(from, bytes);
-                touch(to, bytes);
-            }
-            (SiteKind::Fill, &[address, bytes, ..]) if bytes > 0 => touch(address, bytes),
-            (SiteKind::MaskedLoad | SiteKind::MaskedStore, &[address, mask, ..]) => {
-                each_lane(site, mask, |lane| touch(address.wrapping_add(lane * size), size));
-            }
-            (SiteKind::Gather | SiteKind::Scatter, [mask, lanes @ ..]) => {
-                each_lane(site, *mask, |lane| lanes.get(lane as usize).into_iter().for_each(|&at| touch(at, size)));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn each_lane(site: &Site, mask: u64, each: impl FnMut(u64)) {
-    (0..u64::from(site.lanes.min(64))).filter(|lane| mask >> lane & 1 != 0).for_each(each);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stream::decode::Decoder;
-    use crate::stream::sites::{Module, ModuleBuilder};
+    use crate::stream::sites::{Module, ModuleBuilder, Site, SiteKind};
 
     fn pages_of(sites: &[Site], record: &[u64]) -> Vec<u64> {
         let mut builder = ModuleBuilder::new();

@@ -20,12 +20,15 @@
 //!
 //! Anybody may have written such a section: a reader trusts no count, no index and no length.
 
+mod accesses;
 mod builder;
 mod codec;
+mod nameless;
 
 pub use super::record::{ModuleId, SiteKind, ValueKind};
 pub use builder::ModuleBuilder;
 pub use codec::{SECTION, SitesError, VERSION};
+pub use nameless::Nameless;
 
 /// The table of one translation unit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

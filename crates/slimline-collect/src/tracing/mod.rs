@@ -1,4 +1,4 @@
-//! Running instrumented programs, and reading what they write.
+//! Running programs that write what they access, by themselves or in a translator, and reading that.
 //!
 //! ```text
 //!   trace ─► run_directory ─► spawn
@@ -13,6 +13,7 @@
 //! not full: a sink that needs what happened in order then knows all that happened before.
 
 mod code;
+mod collector;
 mod object;
 mod qemu;
 mod ring;
@@ -40,8 +41,9 @@ use crate::until::{Until, wait};
 use crate::{RecordError, program};
 
 pub use code::FoundCode;
+pub use collector::TraceCollector;
 pub use object::site_section;
-pub use qemu::{Qemu, QemuError, TraceCollector};
+pub use qemu::{Qemu, QemuError};
 pub use windows::{Windows, WindowsError};
 
 /// How long to wait where there was nothing to read. A thread fills all the chunks that may wait in no less.
@@ -224,8 +226,8 @@ fn startable(command: &[OsString]) -> Result<(&OsString, &[OsString], PathBuf), 
     Ok((name, arguments, program))
 }
 
-/// Runs `command`, which writes records as `collector` says, and hands on what its instrumented code writes until it ends; processes that it leaves behind are traced up to
-/// then. Standard streams, directory, signals and exit status are the command's own.
+/// Runs `command`, which writes records as `collector` says, and hands these on until it ends; processes that it leaves behind are
+/// traced up to then. Standard streams, directory, signals and exit status are the command's own.
 ///
 /// # Errors
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end.

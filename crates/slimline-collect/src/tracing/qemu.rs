@@ -1,6 +1,6 @@
 //! QEMU's user mode, which runs a program as it is and tells our plugin of its accesses.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,34 +73,5 @@ impl Qemu {
         command.args(["-cpu", "max", "-U", DIRECTORY_VARIABLE, "-plugin"]).arg(plugin);
         command.arg("-0").arg(name).arg(program);
         Ok(command)
-    }
-}
-
-/// How records are made.
-#[derive(Clone, Debug, Default)]
-pub enum TraceCollector {
-    /// By the program itself, which was compiled for it.
-    #[default]
-    Instrumented,
-    /// By a translator, of any program.
-    Translated(Qemu),
-}
-
-impl TraceCollector {
-    /// Whether code is found while it runs.
-    pub(super) fn translates(&self) -> bool {
-        matches!(self, Self::Translated(_))
-    }
-
-    /// What starts a program.
-    pub(super) fn command(&self, directory: &Path, program: &Path, name: &OsString) -> io::Result<Command> {
-        match self {
-            Self::Instrumented => {
-                let mut command = Command::new(program);
-                std::os::unix::process::CommandExt::arg0(&mut command, name);
-                Ok(command)
-            }
-            Self::Translated(qemu) => qemu.command(directory, program, name),
-        }
     }
 }
