@@ -62,12 +62,9 @@ impl SampledLines {
         let PartTables { samples, accesses, .. } = part;
         self.has_bursts |= !accesses.is_empty();
         let mut seen = Vec::new();
-        let mut next = 0;
-        for row in 0..samples.len() {
+        for (row, window) in samples.windows() {
             let thread = samples.thread[row].index() as u32;
             seen.extend(accessed(samples.address[row].0, samples.access_bytes[row], samples.kind[row], thread));
-            let window = next..next + samples.accesses[row] as usize;
-            next = window.end;
             for row in window {
                 seen.extend(accessed(accesses.address[row].0, accesses.bytes[row], accesses.kind[row], thread));
             }

@@ -215,13 +215,7 @@ impl<'a> Resolver<'a> {
         }
         let first_window = self.windows;
         self.windows = self.windows.saturating_add(samples.len() as u32);
-        let mut start = 0;
-        let mut windows: Vec<(usize, Range<usize>)> = Vec::with_capacity(samples.len());
-        for row in 0..samples.len() {
-            let end = start + samples.accesses[row] as usize;
-            windows.push((row, start..end));
-            start = end;
-        }
+        let mut windows: Vec<(usize, Range<usize>)> = samples.windows().collect();
         windows.sort_by_key(|&(row, _)| (samples.thread[row], samples.time_ns[row]));
         let mut cursor = Cursor::new(part.blocks.len());
         let mut batch = AccessBatch::default();

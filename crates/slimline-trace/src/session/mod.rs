@@ -296,11 +296,9 @@ pub struct Part {
 impl Part {
     /// Every sample with its accesses.
     pub fn windows(&self) -> impl Iterator<Item = Window> + '_ {
-        let mut start = 0;
-        (0..self.samples.len()).map(move |row| {
-            let accesses = start..start + self.samples.accesses[row] as usize;
-            start = accesses.end;
-            Window { id: WindowId(self.first_window + row as u32), sample: self.samples.row(row), accesses }
+        self.samples.windows().map(|(row, accesses)| {
+            let id = WindowId(self.first_window + row as u32);
+            Window { id, sample: self.samples.row(row), accesses }
         })
     }
 

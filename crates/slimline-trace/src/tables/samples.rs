@@ -1,5 +1,7 @@
 //! Samples: one row a trigger.
 
+use std::ops::Range;
+
 use super::{BlockRow, StackRow, ThreadRow, table};
 use crate::access::AccessKind;
 use crate::address::Avma;
@@ -48,6 +50,18 @@ table! {
         burst_end: BurstEnd as Dictionary,
         /// What hardware tells of the blamed access: a column for each of its fields that any sample has.
         served: Served as Spread,
+    }
+}
+
+impl Samples {
+    /// Every row, with those of its window among the accesses of all of them.
+    pub fn windows(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let mut start = 0;
+        self.accesses.iter().enumerate().map(move |(row, &accesses)| {
+            let window = start..start + accesses as usize;
+            start = window.end;
+            (row, window)
+        })
     }
 }
 
