@@ -1,14 +1,14 @@
 //! The symbols that instrumented code refers to.
 //!
 //! All have default visibility. The runtime is linked into the executable and into each shared object; the dynamic
-//! linker binds all of them to the first copy, which then is the process's.
+//! linker binds all of them to the first copy, which then is the process's. Where it can't, [`copies`] does so.
 #![allow(unsafe_code)] // assembly: thread-local storage, and a calling convention that Rust does not have
 
 use core::arch::{asm, global_asm};
 
 use crate::gate::Gate;
-use crate::thread::{ThreadState, next_chunk};
-use crate::{process, thread};
+use crate::thread::ThreadState;
+use crate::{copies, thread};
 
 /// The gate: functions record where it is 0. Once there is a ring, its page lies here.
 #[unsafe(no_mangle)]
@@ -17,13 +17,17 @@ pub(crate) static __slimline_gate: Gate = Gate::new();
 /// For the program: nothing is to be recorded from now on.
 #[unsafe(no_mangle)]
 extern "C" fn __slimline_stop() {
-    thread::pause(true);
+    pause(true);
 }
 
 /// For the program: everything is to be recorded from now on.
 #[unsafe(no_mangle)]
 extern "C" fn __slimline_start() {
-    thread::pause(false);
+    pause(false);
+}
+
+fn pause(is_paused: bool) {
+    (copies::other().map_or(thread::pause as extern "C" fn(bool), |first| first.pause))(is_paused);
 }
 
 /// Writes a record of these words whether the gate is open or not, where anybody reads; unless the calling code writes it by itself, as
@@ -33,8 +37,9 @@ extern "C" fn __slimline_start() {
 /// There are `count` words, which are a record.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __slimline_note(words: *const u64, count: usize, recorded: u32) {
+    let note = copies::other().map_or(thread::note as unsafe extern "C" fn(_, _, _), |first| first.note);
     // SAFETY: promised by the caller, who has its cursor in its place at calls.
-    unsafe { thread::note(words, count, recorded) };
+    unsafe { note(words, count, recorded) };
 }
 
 global_asm!(
@@ -172,7 +177,25 @@ global_asm!(
 /// An object with instrumented code was loaded: the one that `inside` lies in.
 #[unsafe(no_mangle)]
 extern "C" fn __slimline_loaded(inside: usize) {
-    process::object_loaded(inside);
+    copies::share(inside);
+    (copies::other().map_or(crate::process::object_loaded as extern "C" fn(usize), |first| first.object_loaded))(
+        inside,
+    );
+}
+
+extern "C" fn next_chunk(cursor: usize) -> usize {
+    (copies::other().map_or(thread::next_chunk as extern "C" fn(usize) -> usize, |first| first.next_chunk))(cursor)
+}
+
+/// Where the cursor is, from each thread's pointer.
+pub(crate) extern "C" fn cursor_offset() -> usize {
+    let offset: usize;
+    // SAFETY: a load of what the dynamic linker has written.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + __slimline_cursor@GOTTPOFF]", out(reg) offset,
+            options(nostack, preserves_flags));
+    }
+    offset
 }
 
 /// The calling thread's cursor.

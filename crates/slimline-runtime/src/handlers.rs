@@ -12,8 +12,8 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::kernel::Signals;
-use crate::process;
 use crate::thread::{self, Handler, Stack};
+use crate::{copies, process};
 
 /// Signals there can be, and 0.
 const SIGNALS: usize = 65;
@@ -99,6 +99,23 @@ unsafe extern "C" fn __slimline_sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
+    let ours = sigaction as unsafe extern "C" fn(_, _, _) -> _;
+    // SAFETY: as the C library's, whose contract is the caller's.
+    unsafe { (copies::other().map_or(ours, |first| first.sigaction))(signal, new, old) }
+}
+
+/// `signal`, for instrumented code.
+#[unsafe(no_mangle)]
+extern "C" fn __slimline_signal(number: c_int, handler: usize) -> usize {
+    (copies::other().map_or(signal as extern "C" fn(_, _) -> _, |first| first.signal))(number, handler)
+}
+
+/// [`__slimline_sigaction`] of the process's copy.
+pub(crate) unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
     // SAFETY: as the C library's `sigaction`, whose contract is the caller's: null, or a whole structure.
     unsafe {
         let mut given = (!new.is_null()).then(|| *new);
@@ -115,9 +132,8 @@ unsafe extern "C" fn __slimline_sigaction(
     }
 }
 
-/// `signal`, for instrumented code.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __slimline_signal(signal: c_int, handler: usize) -> usize {
+/// [`__slimline_signal`] of the process's copy.
+pub(crate) extern "C" fn signal(signal: c_int, handler: usize) -> usize {
     let mut before = 0;
     exchange(signal, handler, |handler| {
         // SAFETY: as the C library's, whose contract is the caller's.

@@ -64,7 +64,8 @@ global_asm!(
     "push rax",
     "push rdi",
     "mov rdi, r11",
-    "call __slimline_next_chunk@PLT",
+    // Not by the PLT: binding it at the first call would change r10.
+    "call qword ptr [rip + __slimline_next_chunk@GOTPCREL]",
     "mov r11, rax",
     "pop rdi",
     "pop rax",

@@ -80,6 +80,28 @@ pub(crate) unsafe fn replace_page(at: usize, bytes: usize, file: Option<(i32, us
     check(unsafe { call(libc::SYS_mmap, [at, bytes, protection as usize, flags, file, offset]) }).is_some()
 }
 
+/// Maps what is mapped at `from`, shared, also at `to`. Whether it is there now.
+///
+/// # Safety
+/// As of [`replace_page`], of `to`.
+pub(crate) unsafe fn map_again(from: usize, bytes: usize, to: usize) -> bool {
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+    // SAFETY: promised by the caller; nothing is moved where there are no old bytes to move.
+    check(unsafe { call(libc::SYS_mremap, [from, 0, bytes, flags, to, 0]) }).is_some()
+}
+
+/// Has the page around an address be one to write to, or not. Whether it is.
+///
+/// # Safety
+/// Nobody may write to it at that moment who is not to.
+pub(crate) unsafe fn protect(address: usize, is_writable: bool) -> bool {
+    const PAGE_BYTES: usize = 4096;
+    let protection = if is_writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+    let page = address & !(PAGE_BYTES - 1);
+    // SAFETY: promised by the caller.
+    check(unsafe { call(libc::SYS_mprotect, [page, PAGE_BYTES, protection as usize, 0, 0, 0]) }).is_some()
+}
+
 /// Gives memory back; nothing where `bytes` is 0.
 ///
 /// # Safety

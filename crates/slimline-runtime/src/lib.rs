@@ -27,6 +27,8 @@ extern crate std;
 #[cfg(feature = "archive")]
 mod atomics;
 #[cfg(feature = "archive")]
+mod copies;
+#[cfg(feature = "archive")]
 mod entry;
 mod gate;
 #[cfg(feature = "archive")]

@@ -11,9 +11,10 @@ use slimline_trace::stream::ring::{
 };
 
 use crate::entry::__slimline_gate;
+use crate::gate::Gate;
 use crate::objects::{self, Path};
 use crate::ring::Ring;
-use crate::{kernel, thread};
+use crate::{copies, kernel, thread};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -83,7 +84,21 @@ pub(crate) fn is_ours() -> bool {
 
 /// Nothing is to be recorded any more: functions that begin from now on do not try.
 pub(crate) fn close_gate() {
-    __slimline_gate.close(CLOSED_WITHOUT_READER);
+    gates().for_each(|gate| _ = gate.close(CLOSED_WITHOUT_READER));
+}
+
+/// All that code of this process asks: this copy's, and those of others that hand everything on to it.
+fn gates() -> impl Iterator<Item = &'static Gate> {
+    core::iter::once(&__slimline_gate).chain(copies::other_gates())
+}
+
+/// Has another copy's gate be as this one's, now; later [`gates`] sees to that.
+pub(crate) fn share_gate(gate: &Gate) {
+    // SAFETY: as in `ring`; a gate is a page of its own.
+    let is_mapped = unsafe { Ring::at(RING.load(Relaxed)) }.is_some_and(|ring| ring.map_gate(gate));
+    for reason in [CLOSED_BY_PROGRAM, CLOSED_WITHOUT_READER].into_iter().filter(|_| !is_mapped) {
+        _ = if __slimline_gate.is_closed_by(reason) { gate.close(reason) } else { gate.open(reason) };
+    }
 }
 
 /// Whether nothing is to be recorded at this moment.
@@ -93,8 +108,11 @@ pub(crate) fn is_paused() -> bool {
 
 /// The program wants nothing recorded, or that it is again. Signals must be blocked.
 pub(crate) fn pause(is_paused: bool) {
-    let gate = &__slimline_gate;
-    let is_new = if is_paused { gate.close(CLOSED_BY_PROGRAM) } else { gate.open(CLOSED_BY_PROGRAM) };
+    let mut is_new = false;
+    // Those of one ring are one page.
+    for gate in gates() {
+        is_new |= if is_paused { gate.close(CLOSED_BY_PROGRAM) } else { gate.open(CLOSED_BY_PROGRAM) };
+    }
     // SAFETY: as in `ring`, which would make one here.
     if let Some(ring) = unsafe { Ring::at(RING.load(Relaxed)) }.filter(|_| is_new && is_ours()) {
         ring.note_pause(is_paused);
@@ -120,7 +138,7 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
             return None;
         }
         if variable(PAUSED_VARIABLE).is_some_and(|value| !value.is_empty()) {
-            __slimline_gate.close(CLOSED_BY_PROGRAM);
+            gates().for_each(|gate| _ = gate.close(CLOSED_BY_PROGRAM));
         }
     }
     // SAFETY: a look into the auxiliary vector: 16 bytes that the kernel has chosen for this program.
@@ -130,8 +148,9 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
     };
     let paused = if __slimline_gate.is_closed_by(CLOSED_BY_PROGRAM) { CLOSED_BY_PROGRAM } else { 0 };
     let ring = Ring::create(paths.directory.bytes(), image, &mut paths.file, &__slimline_gate, paused);
-    if ring.is_none() {
-        __slimline_gate.close(CLOSED_WITHOUT_READER);
+    match ring {
+        Some(ring) => copies::other_gates().for_each(|gate| _ = ring.map_gate(gate)),
+        None => close_gate(),
     }
     // SAFETY: in a forked child it stays mapped up to here.
     if let Some(parents) = unsafe { Ring::at(PARENTS.swap(0, Relaxed)) } {
@@ -190,10 +209,12 @@ fn forget_gate() {
         return;
     }
     let is_paused = gate.is_closed_by(CLOSED_BY_PROGRAM);
-    // SAFETY: a gate is a page of its own; no other thread of this process is there yet.
-    let is_own = unsafe { kernel::replace_page(gate.address(), GATE_BYTES, None) };
-    if is_own && is_paused {
-        gate.close(CLOSED_BY_PROGRAM);
+    for gate in gates() {
+        // SAFETY: a gate is a page of its own; no other thread of this process is there yet.
+        let is_own = unsafe { kernel::replace_page(gate.address(), GATE_BYTES, None) };
+        if is_own && is_paused {
+            gate.close(CLOSED_BY_PROGRAM);
+        }
     }
 }
 
@@ -243,7 +264,7 @@ unsafe fn value_of(name: &str, entry: *const c_char) -> Option<&'static [u8]> {
 }
 
 /// An object with instrumented code was loaded, which lies around `inside`.
-pub(crate) fn object_loaded(inside: usize) {
+pub(crate) extern "C" fn object_loaded(inside: usize) {
     let _signals = kernel::Signals::block();
     let Some(ring) = ring() else { return };
     // SAFETY: see `ObjectCell`.

@@ -94,6 +94,12 @@ impl Ring {
         Some(ring)
     }
 
+    /// Maps its gate in the place of another one, too. Whether it is there now.
+    pub(crate) fn map_gate(self, gate: &Gate) -> bool {
+        // SAFETY: a gate is a page of its own, and may be exchanged at any moment.
+        unsafe { kernel::map_again(self.start + GATE_OFFSET, GATE_BYTES, gate.address()) }
+    }
+
     /// Notes that the program wants nothing recorded, or that it does again.
     pub(crate) fn note_pause(self, is_paused: bool) {
         let header = self.header();

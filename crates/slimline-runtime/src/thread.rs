@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, recorded: 
 
 /// The program wants nothing recorded, or that it is again; called by instrumented code, so that the calling thread's cursor
 /// is in its place: it changes at once.
-pub(crate) fn pause(is_paused: bool) {
+pub(crate) extern "C" fn pause(is_paused: bool) {
     let _signals = Signals::block();
     process::pause(is_paused);
     state().pause(is_paused);

@@ -324,6 +324,8 @@ impl Module<'_> {
             let next = (api.LLVMAddFunction)(self.raw, next.as_ptr(), r#type);
             (api.LLVMSetFunctionCallConv)(next, PRESERVE_ALL);
             attribute(next, "cold");
+            // Who binds it at the first call, as the dynamic linker does, keeps registers of arguments only.
+            attribute(next, "nonlazybind");
             attribute(next, "nounwind");
             let function = (api.LLVMAddFunction)(self.raw, c"slimline.room".as_ptr(), r#type);
             (api.LLVMSetLinkage)(function, INTERNAL);

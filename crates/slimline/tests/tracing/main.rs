@@ -4,6 +4,7 @@ mod callers;
 mod compiled;
 mod fields;
 mod handlers;
+mod libraries;
 mod order;
 mod paused;
 mod statics;

@@ -1,0 +1,118 @@
+//! Libraries that bring the runtime: however they are linked, a process has one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::compiled::{compiled_with, named};
+use super::{report, slimline, text};
+
+/// What counts, of a library.
+const LIBRARY: &str = "
+    #include <stdlib.h>
+    void __slimline_stop(void) __attribute__((weak));
+    static long NAME_table[64];
+    __attribute__((visibility(\"default\"))) long NAME_work(void) {
+        long *NAME_block = malloc(256 * sizeof(long)), sum = 0;
+        for (int i = 0; i < 256; i++) { NAME_block[i] = i; NAME_table[i % 64] += i; }
+        for (int i = 0; i < 256; i++) sum += NAME_block[i];
+        free(NAME_block);
+        return sum + NAME_table[7];
+    }
+    __attribute__((visibility(\"default\"))) void NAME_stop(void) { __slimline_stop(); }";
+
+/// A thread, a forked child, and what comes behind a stop.
+const PROGRAM: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef OPENED
+static long (*a_work)(void), (*b_work)(void);
+static void (*a_stop)(void);
+#else
+long a_work(void), b_work(void);
+void a_stop(void);
+#endif
+static void *run(void *sum) { *(long *)sum += a_work() + b_work(); return 0; }
+int main(int argc, char **argv) {
+    long one = 0, other = 0;
+#ifdef OPENED
+    void *a = dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL), *b = dlopen(argv[2], RTLD_LAZY | RTLD_LOCAL);
+    a_work = (long (*)(void))dlsym(a, "a_work"), b_work = (long (*)(void))dlsym(b, "b_work");
+    a_stop = (void (*)(void))dlsym(a, "a_stop");
+#endif
+    pthread_t thread;
+    pthread_create(&thread, 0, run, &other);
+    pthread_join(thread, 0);
+    run(&one);
+    if (!fork()) { run(&one); _exit(one == 2 * 2 * 32640 + 2 * (1 + 2) * 622); }
+    wait(0);
+    a_stop();
+    run(&one);
+    return 0;
+}"#;
+
+struct Libraries {
+    _directories: [TempDir; 2],
+    files: [PathBuf; 2],
+}
+
+impl Libraries {
+    fn linked(options: &[&str]) -> Self {
+        let directories = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let script = directories[0].path().join("hidden.map");
+        std::fs::write(&script, "{ global: a_*; b_*; local: *; };").unwrap();
+        let script = format!("-Wl,--version-script={}", script.display());
+        let mut options: Vec<&str> = options.iter().map(|it| if *it == "MAP" { script.as_str() } else { it }).collect();
+        options.extend(["-shared", "-fPIC", "-Wl,-z,lazy"]);
+        let [a, b] = [("a", &directories[0]), ("b", &directories[1])]
+            .map(|(name, directory)| compiled_with(directory, &LIBRARY.replace("NAME", name), &options));
+        Self { files: [a, b], _directories: directories }
+    }
+
+    /// Traces a program with both, three times of each at work.
+    fn check(&self, program: &Path, what: &str) {
+        let output = slimline()
+            .args(["trace", "--live", "--report", "-", "--format", "json", "--"])
+            .arg(program)
+            .args(&self.files)
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{what}: {}", text(&output.stderr));
+        let report = report(&output);
+        let rows = &report["variables"];
+        for library in ["a", "b"] {
+            let of = |name: &str| named(rows, &format!("{library}_{name}"));
+            assert_eq!((of("block"), of("table")), ((768, 768), (768 + 3, 768)), "{what}: {rows}");
+        }
+        let blocks = report["heap"].as_array().unwrap().iter().map(|group| group["blocks"].as_u64().unwrap());
+        // Blocks are told while nothing else is.
+        assert_eq!(blocks.collect::<Vec<_>>(), [4, 4], "{what}: {}", report["heap"]);
+        let threads = report["processes"].as_array().unwrap().iter().map(|process| process["threads"].as_u64());
+        assert_eq!(threads.collect::<Vec<_>>(), [Some(2), Some(1)], "{what}: {}", report["processes"]);
+        let mut missing = report["missing"].as_array().unwrap().iter().map(|what| what.as_str().unwrap());
+        assert!(missing.all(|what| what.contains("while the program was paused")), "{what}: {}", report["missing"]);
+    }
+}
+
+#[test]
+fn a_process_has_one_runtime_whatever_hides_it() {
+    for options in [&["MAP"][..], &["-Wl,--exclude-libs,ALL"], &["-fvisibility=hidden", "-Wl,-Bsymbolic"], &[]] {
+        let libraries = Libraries::linked(options);
+        let [a, b] = libraries.files.each_ref().map(|file| file.to_str().unwrap());
+        for (how, inputs) in [("linked", &[a, b][..]), ("opened", &["-DOPENED", "-ldl"])] {
+            let scratch = TempDir::new().unwrap();
+            let inputs = [&["-pthread", "-Wl,-z,lazy"], inputs].concat();
+            let program = compiled_with(&scratch, PROGRAM, &inputs);
+            libraries.check(&program, &format!("{options:?}, {how}"));
+            // A program that has no runtime.
+            let plain = scratch.path().join("plain");
+            let mut compiler = Command::new("cc");
+            compiler.arg(scratch.path().join("program.c")).args(inputs).arg("-o").arg(&plain);
+            assert!(compiler.status().unwrap().success());
+            libraries.check(&plain, &format!("{options:?}, {how} by what is not instrumented"));
+        }
+    }
+}
