@@ -39,8 +39,9 @@ impl StaticsTable {
     pub fn of(module: &Module<'_>) -> Option<Self> {
         let image = module.image()?;
         let mut types = TypeTable::new();
-        let declared =
-            module.debug().map(|debug| DebugInfo::of(debug).static_variables(&mut types)).unwrap_or_default();
+        let info = module.debug().map(DebugInfo::of);
+        let is_fortran = info.as_ref().is_some_and(DebugInfo::has_fortran);
+        let declared = info.map(|info| info.static_variables(&mut types)).unwrap_or_default();
         let mut table = ModuleBuilder::new();
         let mut found: Vec<Found> = Vec::new();
         // Symbols are in their order.
@@ -67,7 +68,11 @@ impl StaticsTable {
             found.push(Found { address, bytes, symbol_bytes: symbol_bytes.unwrap_or(0), known_by, site });
         }
         for symbol in symbols {
-            let variable = table.name(&demangle(as_declared(symbol.name)));
+            let name = as_declared(symbol.name);
+            let variable = match is_fortran {
+                true => table.name(&demangle(as_common(name))),
+                false => table.name(&demangle(name)),
+            };
             let site = Site { variable, ..Site::new(SiteKind::Static, 0) };
             let (address, bytes) = (symbol.start, symbol.bytes);
             found.push(Found { address, bytes, symbol_bytes: bytes, known_by: KnownBy::Symbol, site });
@@ -178,9 +183,20 @@ fn as_declared(symbol: &str) -> &str {
     }
 }
 
+/// A common block is linked as `blk_`.
+fn as_common(symbol: &str) -> &str {
+    symbol.strip_suffix('_').filter(|name| !name.is_empty() && !name.starts_with('_')).unwrap_or(symbol)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn common_blocks_are_as_they_are_written() {
+        let of = ["blk_", "blk", "_", "__gcov_", "_QMmeshEmass"];
+        assert_eq!(of.map(as_common), ["blk", "blk", "_", "__gcov_", "_QMmeshEmass"]);
+    }
 
     fn found(address: u64, bytes: u64, symbol_bytes: u64, known_by: KnownBy) -> Found {
         let site = Site::new(SiteKind::Static, 0);

@@ -12,7 +12,11 @@ use slimline_analyze::full_trace::values::{Range, Values};
 use slimline_trace::session::End;
 use slimline_trace::stream::sites::ValueKind;
 
-use crate::text::number::plural;
+use crate::text::number::{plural, plural_of};
+
+/// What is missing where blocks were freed that nobody knew: of one, of several.
+pub const UNKNOWN_FREES: [&str; 2] =
+    ["block was freed whose allocation was not traced", "blocks were freed whose allocation was not traced"];
 
 /// Version of the JSON. 1: the first.
 pub const TRACE_SCHEMA: u32 = 1;
@@ -46,7 +50,7 @@ pub struct TraceReport {
     /// By allocation site.
     pub heap: Vec<HeapGroup>,
     /// By variable.
-    pub variables: Vec<Named>,
+    pub variables: Vec<Variable>,
     /// By type and field. What accesses several at once, as a copy does, counts for each.
     pub fields: Vec<Named>,
     /// Structures with the accesses to their fields, and which to split.
@@ -300,6 +304,17 @@ pub struct Named {
     pub counts: Counts,
 }
 
+/// A variable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Variable {
+    /// Name and accesses.
+    #[serde(flatten)]
+    pub named: Named,
+    /// Half the width of the interval (95 %) of its share of all accesses, where it is an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_error: Option<f64>,
+}
+
 /// A function as in the source, what was inlined into it not counted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Function {
@@ -389,17 +404,38 @@ impl TraceReport {
         };
         // Where everything is traced nobody needs to ask.
         let is_told = is_gated || findings.total.count() == 0;
-        let mut add = |count: u64, what: &str| {
+        let mut add = |count: u64, one: &str, several: &str| {
             if count > 0 {
-                missing.push(what.replace('#', &count.to_string()));
+                missing.push(plural_of(count, one, several));
             }
         };
-        add(findings.skipped_functions, "# functions were left as they were by the compiler");
-        add(findings.unknown_frees, "# blocks were freed whose allocation was not traced");
-        add(findings.mixed_values, "# values are left out of instructions that access what was not asked for, too");
-        add(violations.bad_addresses, "# addresses that no program has: the trace is damaged");
-        add(violations.sequence_gaps, "# gaps in the order of chunks: the trace is damaged");
-        add(violations.short_records, "# records without all of their words: the trace is damaged");
+        add(
+            findings.skipped_functions,
+            "function was left as it was by the compiler",
+            "functions were left as they were by the compiler",
+        );
+        let [one, several] = UNKNOWN_FREES;
+        add(findings.unknown_frees, one, several);
+        add(
+            findings.mixed_values,
+            "value is left out, of an instruction that accesses what was not asked for, too",
+            "values are left out of instructions that access what was not asked for, too",
+        );
+        add(
+            violations.bad_addresses,
+            "address that no program has: the trace is damaged",
+            "addresses that no program has: the trace is damaged",
+        );
+        add(
+            violations.sequence_gaps,
+            "gap in the order of chunks: the trace is damaged",
+            "gaps in the order of chunks: the trace is damaged",
+        );
+        add(
+            violations.short_records,
+            "record without all of its words: the trace is damaged",
+            "records without all of their words: the trace is damaged",
+        );
         missing.extend(untraced(&findings.untraced));
         Self {
             schema: TRACE_SCHEMA,
@@ -414,7 +450,13 @@ impl TraceReport {
             heap_total: findings.heap_total.into(),
             looked_up: findings.looked_up.map(Sampled::from),
             heap: findings.heap.iter().map(HeapGroup::from).collect(),
-            variables: named(&findings.variables),
+            variables: named(&findings.variables)
+                .into_iter()
+                .map(|named| {
+                    let share_error = findings.variable_errors.get(named.name.as_deref().unwrap_or_default()).copied();
+                    Variable { named, share_error }
+                })
+                .collect(),
             fields: named(&findings.fields),
             structures: findings.structures.iter().map(StructureCounts::from).collect(),
             functions: named(&findings.functions)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use serde::Serialize;
+use slimline_analyze::full_trace::filter::is_called;
 use slimline_analyze::histogram::{half_is_in, histograms};
 use slimline_analyze::origins::Origins;
 use slimline_simulate::simulation::{Counts, Outcome};
@@ -229,10 +230,11 @@ impl DataHistogram {
         Some(format!("{}:{}", position.file.as_deref()?, position.line?))
     }
 
-    /// Whether that is its name, its type, or where it is allocated, which may leave out directories.
-    fn is_called(&self, name: &str) -> bool {
-        let is_place = |own: String| own == name || own.ends_with(&format!("/{name}"));
-        [self.name.as_deref(), self.data.type_name.as_deref()].contains(&Some(name))
-            || self.place().is_some_and(is_place)
+    /// Whether that is its title, its name, its type, or where it is allocated, which may leave out directories; `*` and `?` stand for
+    /// others, as for `slimline trace --variable`.
+    fn is_called(&self, pattern: &str) -> bool {
+        let is_place = |own: String| is_called(pattern, &own) || is_called(&format!("*/{pattern}"), &own);
+        let names = [self.name.as_deref(), self.data.type_name.as_deref()];
+        names.into_iter().flatten().any(|name| is_called(pattern, name)) || self.place().is_some_and(is_place)
     }
 }

@@ -11,6 +11,7 @@
 //! With the feature `session` (the default) also
 //!
 //! - [`escape`]: foreign names as a terminal or a shell can take them;
+//! - [`fortran_names`]: names as Fortran's compilers link them, as they are written;
 //! - [`regular_file`]: how files are opened that other files name;
 //! - [`toolchain_source`]: which source files are a toolchain's;
 //! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
@@ -22,6 +23,8 @@ pub mod access;
 pub mod address;
 #[cfg(feature = "session")]
 pub mod escape;
+#[cfg(feature = "session")]
+pub mod fortran_names;
 #[cfg(feature = "session")]
 mod place;
 #[cfg(feature = "session")]

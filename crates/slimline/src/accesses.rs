@@ -14,7 +14,7 @@ use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::{AttributedAccesses, address_space, own_address};
 use slimline_analyze::origins::Origins;
 use slimline_collect::{TraceOutcome, is_drmemtrace};
-use slimline_report::full_trace::{ProgramEnd, untraced};
+use slimline_report::full_trace::{ProgramEnd, UNKNOWN_FREES, untraced};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
@@ -228,12 +228,13 @@ fn killed(end: End) -> Option<String> {
 /// What is not known of the accesses, in words.
 fn unknown(program: &Program, accesses: &AttributedAccesses) -> Vec<String> {
     let mut missing = Vec::from_iter(untraced(&accesses.untraced(program)));
-    for (count, what) in [
-        (accesses.unknown_frees(), "# blocks were freed whose allocation was not traced"),
-        (accesses.oversized(), "# copies and fills of more than 64 GiB: the trace is damaged"),
-    ] {
+    const OVERSIZED: [&str; 2] = [
+        "copy or fill of more than 64 GiB: the trace is damaged",
+        "copies and fills of more than 64 GiB: the trace is damaged",
+    ];
+    for (count, [one, several]) in [(accesses.unknown_frees(), UNKNOWN_FREES), (accesses.oversized(), OVERSIZED)] {
         if count > 0 {
-            missing.push(what.replace('#', &count.to_string()));
+            missing.push(format!("{count} {}", if count == 1 { one } else { several }));
         }
     }
     missing

@@ -271,7 +271,7 @@ pub(crate) struct Cargo {
     after_help = "Examples:\n  \
         slimline trace --live -- ./program arguments\n  \
         slimline trace --live --format json --report run.json -- ./program\n  \
-        slimline trace --live --keep-up -- ./program  far faster; what blocks are accessed is sampled\n  \
+        slimline trace --live --keep-up -- ./program  far faster; what data is accessed is sampled\n  \
         slimline trace -o run.trace -- ./program     each access, in order, on disk\n  \
         slimline trace --replay run.trace            the same report of it\n\n\
         The program keeps its streams, directory, limits and exit status; the report goes to standard error when \
@@ -284,7 +284,8 @@ pub(crate) struct Trace {
     #[arg(long)]
     pub(crate) live: bool,
     /// Look up only as many accesses as keeps up with the program, which else waits for it. Counts by instruction, function and
-    /// line are of all; blocks of the heap, and fields that follow from them, are estimates
+    /// line are of all; which blocks of the heap and static variables they are to, and fields that follow from blocks, are estimates,
+    /// and so is all that --variable asks for
     #[arg(long, requires = "live", conflicts_with_all = ["output", "replay"])]
     pub(crate) keep_up: bool,
     /// Who tells of accesses

@@ -33,14 +33,14 @@ impl Filter {
         Sort::ALL.into_iter().all(|sort| self.matches(sort, module, site))
     }
 
-    /// Whether what this site accesses of a static variable of that name is wanted.
-    pub(super) fn wants_static(&self, module: &Module, site: &Site, name: &str) -> bool {
+    /// Whether what this site accesses of a static variable of that title is wanted.
+    pub(super) fn wants_static(&self, module: &Module, site: &Site, title: &str) -> bool {
         let other = Sort::ALL.into_iter().filter(|sort| *sort != Sort::Variable);
-        self.is_static_wanted(name) && other.into_iter().all(|sort| self.matches(sort, module, site))
+        self.is_static_wanted(title) && other.into_iter().all(|sort| self.matches(sort, module, site))
     }
 
-    fn is_static_wanted(&self, name: &str) -> bool {
-        any(&self.variables, [name, last_of(name)])
+    fn is_static_wanted(&self, title: &str) -> bool {
+        any(&self.variables, names_of(title))
     }
 
     /// Lists that match nothing of these sites and static variables, with names that would.
@@ -199,6 +199,17 @@ fn ends(path: &str) -> impl Iterator<Item = &str> {
     std::iter::once(path).chain(path.match_indices('/').map(|(at, _)| &path[at + 1..]))
 }
 
+/// What data of that title goes by: the whole of it, without where it is declared (`calls (step.c:7)`), and the last part of its path.
+fn names_of(title: &str) -> [&str; 3] {
+    let name = title.strip_suffix(')').and_then(|title| title.rsplit_once(" (")).map_or(title, |(name, _)| name);
+    [title, name, last_of(name)]
+}
+
+/// Whether data of that title is what a pattern asks for, as in the lists of a [`Filter`].
+pub fn is_called(pattern: &str, title: &str) -> bool {
+    names_of(title).into_iter().any(|name| !name.is_empty() && is_match(pattern, name))
+}
+
 /// Whether a pattern matches a name; where there is none everything is wanted.
 fn any<'a>(patterns: &[String], names: impl IntoIterator<Item = &'a str>) -> bool {
     let matches = |name: &str| !name.is_empty() && patterns.iter().any(|pattern| is_match(pattern, name));
@@ -249,6 +260,17 @@ mod tests {
                 text.split_first().is_some_and(|(c, text)| (wanted == c || *wanted == '?') && twin(rest, text))
             }
         }
+    }
+
+    #[test]
+    fn data_goes_by_its_title_and_its_name() {
+        for pattern in ["app::calls (step.c:7)", "app::calls", "calls", "c*s", "*step.c*"] {
+            assert!(is_called(pattern, "app::calls (step.c:7)"), "{pattern}");
+        }
+        for pattern in ["", "call", "app", "step.c:7"] {
+            assert!(!is_called(pattern, "app::calls (step.c:7)"), "{pattern}");
+        }
+        assert!(is_called("(anonymous struct at a.c:1)", "(anonymous struct at a.c:1)"));
     }
 
     #[test]

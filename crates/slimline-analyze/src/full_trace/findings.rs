@@ -106,6 +106,8 @@ pub struct TraceFindings {
     pub sites: Vec<SiteRow>,
     /// By variable.
     pub variables: Vec<NameRow>,
+    /// Half the width of the interval (95 %) of a variable's share of all accesses, where that is an estimate and not of too little.
+    pub variable_errors: BTreeMap<String, f64>,
     /// By type and field. What accesses several at once counts for each.
     pub fields: Vec<NameRow>,
     /// Structures with the accesses to their fields.
@@ -142,9 +144,12 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         if site.kind == SiteKind::Untraced {
             *findings.untraced.entry(module.name(site.detail).to_owned()).or_default() += visits;
         }
-        if is_beginning(site) && analysis.filter().wants(module, site) {
+        if is_beginning(site) {
             let function = names.name(&function_of(program, id));
-            functions.add(&function, Accesses::default());
+            if analysis.filter().wants(module, site) {
+                functions.add(&function, Accesses::default());
+            }
+            // Where only what others do in it is wanted, it was called nevertheless.
             *findings.calls.entry(function).or_default() += visits;
         }
         if accesses.count() == 0 {
@@ -165,12 +170,8 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         lines.add(&line(&place), accesses);
         let ties = matches!(site.kind, SiteKind::Load | SiteKind::Store);
         let mut of_site = Sums::new();
-        let (mut rest, mut unplaced) = (accesses, accesses);
+        let mut rest = accesses;
         for (spot, sum) in &spots {
-            if let Some(title) = statics.title(spot.group) {
-                unplaced.subtract(*sum);
-                variables.add(title, *sum);
-            }
             if spot.leaf != NO_LEAF {
                 rest.subtract(*sum);
                 let width = width(*sum);
@@ -198,9 +199,6 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             }
             of_site.add_parts(&of_own(elements, id, bytes, &own), rest);
         }
-        if unplaced.count() > 0 {
-            variables.add(&variable, unplaced);
-        }
         let of_site = of_site.rows();
         of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
         let field = of_site.into_iter().next().map(|row| row.name).unwrap_or_default();
@@ -210,12 +208,22 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.sites.sort_by(|a, b| {
         (b.accesses.count().cmp(&a.accesses.count())).then_with(|| (&a.place, a.kind).cmp(&(&b.place, b.kind)))
     });
+    for (name, sum) in variables_of(program, analysis, (&by_spot, &statics)) {
+        variables.add(&name, sum);
+    }
     findings.variables = variables.rows();
     findings.fields = fields.rows();
     findings.structures = structures.judged(rules);
     findings.functions = functions.rows();
     findings.lines = lines.rows();
-    let errors = share_errors(program, analysis, findings.total.count());
+    let all = findings.total.count();
+    findings.variable_errors = share_errors(program, analysis, all, |by_spot| {
+        variables_of(program, analysis, (by_spot, &statics))
+            .into_iter()
+            .map(|(name, sum)| (name, sum.count()))
+            .collect()
+    });
+    let errors = share_errors(program, analysis, all, |by_spot| groups_wanted(program, analysis, by_spot));
     findings.heap = heap(program, analysis, (&by_spot, &statics), &errors);
     (findings.values, findings.mixed_values) = values(program, analysis, (&by_spot, &statics));
     findings.looked_up = looked_up(program, analysis);
@@ -224,6 +232,42 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.unknown_frees = analysis.heap().unknown_frees();
     findings.unasked = unasked(program);
     findings
+}
+
+/// By variable: those that static ones are known by their addresses, else as instructions name what they access.
+fn variables_of(
+    program: &Program,
+    analysis: &TraceAnalysis,
+    (by_spot, statics): (&BySpot, &Statics<'_>),
+) -> BTreeMap<String, Accesses> {
+    let mut found: BTreeMap<String, Accesses> = BTreeMap::new();
+    for (id, _, accesses) in analysis.counts().sites(program).filter(|(.., accesses)| accesses.count() > 0) {
+        let (module, site) = program.site(id);
+        let spots = by_spot.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let (mut unplaced, spots) = statics.wanted(analysis.filter(), (module, site), accesses, spots);
+        for (spot, sum) in spots {
+            if let Some(title) = statics.title(spot.group) {
+                unplaced.subtract(sum);
+                found.entry(title.to_owned()).or_default().add(sum);
+            }
+        }
+        if unplaced.count() > 0 {
+            found.entry(module.name(site.variable).to_owned()).or_default().add(unplaced);
+        }
+    }
+    found
+}
+
+/// Accesses that are wanted by group.
+fn groups_wanted(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> BTreeMap<Group, u64> {
+    let mut found = BTreeMap::new();
+    for (&site, spots) in by_spot {
+        let (module, site) = program.site(site);
+        if analysis.filter().wants(module, site) {
+            spots.iter().for_each(|(spot, sum)| *found.entry(spot.group).or_default() += sum.count());
+        }
+    }
+    found
 }
 
 fn unasked(program: &Program) -> Vec<(Place, String)> {

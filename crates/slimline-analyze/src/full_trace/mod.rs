@@ -214,7 +214,7 @@ impl TraceAnalysis {
         };
         let is_in_vain = sites().next().is_some() && !accessed().any(is_wanted);
         let names: BTreeSet<&str> =
-            by_spot.values().flatten().filter_map(|(spot, _)| statics.name(spot.group)).collect();
+            by_spot.values().flatten().filter_map(|(spot, _)| statics.title(spot.group)).collect();
         is_in_vain.then(|| self.filter.unmatched(sites, &names.into_iter().collect::<Vec<_>>()))
     }
 

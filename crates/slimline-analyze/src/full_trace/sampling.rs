@@ -161,26 +161,26 @@ pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<L
     Some(found)
 }
 
-/// Of each group of blocks half the width of the interval (95 %) of its share of so many accesses, with all that may be its and nobody
-/// looked up; of none where all was looked up, or too little.
-pub(super) fn share_errors(program: &Program, analysis: &TraceAnalysis, all: u64) -> BTreeMap<Group, f64> {
+/// Half the width of the interval (95 %) of the share of so many accesses that each of what `sums` tells apart has, with all that may be
+/// its and nobody looked up; of none where all was looked up, or too little.
+pub(super) fn share_errors<K: Ord>(
+    program: &Program,
+    analysis: &TraceAnalysis,
+    all: u64,
+    sums: impl Fn(&BySpot) -> BTreeMap<K, u64>,
+) -> BTreeMap<K, f64> {
     let is_enough = |sampling: &&Sampling| sampling.parts >= GROUPS as u64;
     if analysis.heap().sampling().filter(is_enough).is_none() {
         return BTreeMap::new();
     }
-    let mut shares: BTreeMap<Group, [f64; GROUPS]> = BTreeMap::new();
+    let mut shares: BTreeMap<K, [f64; GROUPS]> = BTreeMap::new();
     for part in 0..GROUPS {
-        for (site, spots) in by_spot(program, analysis, Some(part)) {
-            let (module, site) = program.site(site);
-            if analysis.filter().wants(module, site) {
-                for (spot, sum) in spots {
-                    shares.entry(spot.group).or_default()[part] += sum.count() as f64 / all.max(1) as f64;
-                }
-            }
+        for (of, sum) in sums(&by_spot(program, analysis, Some(part))) {
+            shares.entry(of).or_default()[part] = sum as f64 / all.max(1) as f64;
         }
     }
     let unseen = looked_up(program, analysis).map_or(0, |looked_up| looked_up.unseen) as f64 / all.max(1) as f64;
-    shares.into_iter().map(|(group, without_each)| (group, half_width(&without_each) + unseen)).collect()
+    shares.into_iter().map(|(of, without_each)| (of, half_width(&without_each) + unseen)).collect()
 }
 
 /// So many of `all`, of which `part` were looked up with these accesses.
@@ -269,6 +269,7 @@ mod tests {
         let batches: Vec<_> = (0..24).map(|batch| alike(batch % 3 == 0)).collect();
         let found = run(&batches);
         assert_eq!((found.heap[0].accesses.loads, found.heap[0].share_error), (24, Some(0.0)));
+        assert_eq!(found.variable_errors.into_iter().collect::<Vec<_>>(), [(String::new(), 0.0)]);
         // Half of the parts are all inside, half are all outside. The first one counts twice: it stands for the allocation's, too.
         let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 }); 700]);
         let found = run(&(0..8).map(one_way).collect::<Vec<_>>());

@@ -61,8 +61,8 @@ impl<'p> Statics<'p> {
         spots: &[(Spot, Accesses)],
     ) -> (Accesses, Vec<(Spot, Accesses)>) {
         let wants_others = filter.wants(module, site);
-        let is_wanted = |spot: &Spot| match self.name(spot.group) {
-            Some(name) => filter.wants_static(module, site, name),
+        let is_wanted = |spot: &Spot| match self.title(spot.group) {
+            Some(title) => filter.wants_static(module, site, title),
             None => wants_others,
         };
         let mut wanted = if wants_others { accesses } else { Accesses::default() };

@@ -1,8 +1,9 @@
 //! Names as people write them.
 
 use cpp_demangle::{DemangleOptions, Symbol};
+use slimline_trace::fortran_names;
 
-/// The demangled name of a Rust or C++ symbol, without hash, parameters or return type; any other name unchanged.
+/// The demangled name of a Rust, C++ or Fortran symbol, without hash, parameters or return type; any other name unchanged.
 pub fn demangle(raw: &str) -> String {
     // Linkers append a version (`memcpy@@GLIBC_2.14`).
     let name = raw.split_once('@').map_or(raw, |(name, _)| name);
@@ -10,7 +11,7 @@ pub fn demangle(raw: &str) -> String {
         return format!("{rust:#}");
     }
     if !name.starts_with("_Z") {
-        return name.to_owned();
+        return fortran_names::written(name).unwrap_or_else(|| name.to_owned());
     }
     // What compilers append to clones (`.isra.0`, `.cold`) is no part of the name.
     let name = name.split_once('.').map_or(name, |(name, _)| name);
@@ -56,6 +57,8 @@ mod tests {
             ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back"),
             ("_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place"),
             ("_RNvCs15kBYyAo9fc_7mycrate3foo", "mycrate::foo"),
+            ("_QMmeshPstep", "mesh::step"),
+            ("__mesh_MOD_step", "mesh::step"),
             // What `c++filt` can and the crate can't.
             (
                 "_ZSt9__fill_a1IPN3sky8ParticleES1_EN9__gnu_cxx11__enable_ifIXntsrSt11__is_scalarIT0_E7__valueEvE6__typeET_SA_RKS6_",

@@ -180,6 +180,11 @@ impl<'a> DebugInfo<'a> {
         self.units[unit as usize].index.get_or_init(|| UnitIndex::read(self, unit).unwrap_or_default())
     }
 
+    /// Whether any of it is of Fortran.
+    pub(crate) fn has_fortran(&self) -> bool {
+        (0..self.units.len()).any(|unit| self.language(unit as u32) == Language::Fortran)
+    }
+
     /// Language of the unit. Units that `dwz` made carry none; they take that of the first unit that has one.
     pub(super) fn language(&self, unit: u32) -> Language {
         let own = |unit: u32| {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use slimline_trace::fortran_names;
 use slimline_trace::stream::sites::{Frame, ModuleBuilder};
 
 use crate::llvm::{Metadata, MetadataKind, Module};
@@ -82,14 +83,14 @@ impl<'m> Positions<'m> {
     }
 }
 
-/// A function as its source has it: Rust's with the path to it, and without the hash that tells it from others of its name. Names
-/// of other languages stay as they are.
+/// A function as its source has it: Rust's with the path to it, and without the hash that tells it from others of its name; Fortran's
+/// with its module. Names of other languages stay as they are.
 pub(crate) fn written(linked: &str) -> Cow<'_, str> {
     // Their names are Rust's own: C++'s begin like those before them, and have no hash.
     let is_rust = linked.starts_with("_R") || linked.starts_with("_ZN") && linked.contains("17h");
     match rustc_demangle::try_demangle(linked) {
         Ok(written) if is_rust => format!("{written:#}").into(),
-        _ => linked.into(),
+        _ => fortran_names::written(linked).map_or(Cow::Borrowed(linked), Cow::Owned),
     }
 }
 
@@ -127,6 +128,7 @@ mod tests {
             ("_ZN6bodies5drift17h0123456789abcdefE", "bodies::drift"),
             ("_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc", "__rustc::__rust_alloc"),
             ("main", "main"),
+            ("_QMmeshPstep", "mesh::step"),
             ("_ZN3foo3barEv", "_ZN3foo3barEv"),
             ("", ""),
         ] {

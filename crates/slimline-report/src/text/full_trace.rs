@@ -10,7 +10,7 @@ use super::table::{Column, Rows, shorten, shorten_callers, shorten_end, shorten_
 use super::{HEADING, STRONG, WIDTH};
 use crate::full_trace::{
     Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, ProgramEnd, Sampled, SiteCount,
-    StructureCounts, TraceReport, UnaskedFunction,
+    StructureCounts, TraceReport, UnaskedFunction, Variable,
 };
 
 /// Columns of a position.
@@ -35,7 +35,7 @@ pub fn trace(out: &mut impl Write, report: &TraceReport, rows: usize) -> fmt::Re
     names(out, "Types and fields", "field", &report.fields, report, rows)?;
     structures(out, report, rows)?;
     values(out, &report.values, rows)?;
-    names(out, "Variables", "variable", &report.variables, report, rows)?;
+    variables(out, report, rows)?;
     functions(out, report, rows)?;
     names(out, "Lines", "line", &report.lines, report, rows)?;
     sites(out, report, rows)
@@ -63,7 +63,7 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
         writeln!(out, "{share} of them to blocks of the heap whose allocation was traced")?;
     }
     if let Some(looked_up) = &report.looked_up {
-        sampled(out, looked_up)?;
+        sampled(out, looked_up, report.left_out.is_some())?;
     }
     let waited_ns: u64 = report.processes.iter().map(|process| process.waited_ns).sum();
     if waited_ns > 0 {
@@ -122,14 +122,15 @@ fn unasked(out: &mut impl Write, functions: &[UnaskedFunction]) -> fmt::Result {
 }
 
 /// Says what is an estimate.
-fn sampled(out: &mut impl Write, looked_up: &Sampled) -> fmt::Result {
+fn sampled(out: &mut impl Write, looked_up: &Sampled, is_filtered: bool) -> fmt::Result {
     let part = percent(share(looked_up.accesses, looked_up.of));
     writeln!(
         out,
         "Sampled: to keep up, {part} of the accesses were looked up, in {}.\n\
-         What blocks they are to, and fields that follow from blocks, is estimated (± of shares: 95 %);\n\
-         counts by function, line and instruction are exact",
-        plural_of(looked_up.parts, "part", "parts")
+         Which blocks and static variables they are to, and fields that follow from blocks, is estimated\n\
+         (± of shares: 95 %); counts by function, line and instruction are exact{}",
+        plural_of(looked_up.parts, "part", "parts"),
+        if is_filtered { ", but for --variable" } else { "" }
     )?;
     if looked_up.unseen > 0 {
         let unseen = percent(share(looked_up.unseen, looked_up.of));
@@ -169,6 +170,19 @@ fn names(
 ) -> fmt::Result {
     let columns = [Column::Shortened(column, 44)];
     named_rows(out, title, &columns, named.iter().map(|row| (row, None)), report, most)
+}
+
+fn variables(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
+    let Some(_) = report.looked_up else {
+        let rows = report.variables.iter().map(|variable| (&variable.named, None));
+        return named_rows(out, "Variables", &[Column::Shortened("variable", 44)], rows, report, most);
+    };
+    let columns = [Column::Shortened("variable", 36), Column::Number("±")];
+    let rows = report
+        .variables
+        .iter()
+        .map(|Variable { named, share_error }| (named, Some(share_error.map_or_else(|| "?".to_owned(), percent))));
+    named_rows(out, "Variables", &columns, rows, report, most)
 }
 
 fn functions(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
@@ -225,12 +239,13 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
     };
     let charted: Vec<&StructureCounts> = report.structures.iter().filter(is_charted).collect();
     for found in charted.iter().take(MOST_STRUCTURES.min(most)) {
+        let accesses = plural_of(found.accesses, "access", "accesses");
+        let numbers = format!(", {}: {accesses} to its fields", bytes(found.bytes.into()));
+        let name = if found.name.is_empty() { "(no name)" } else { &found.name };
         writeln!(
             out,
-            "\n{HEADING}{}, {}: {} accesses to its fields{HEADING:#}",
-            shorten_path(&plain(&found.name), NAME_COLUMNS),
-            bytes(found.bytes.into()),
-            count(found.accesses)
+            "\n{HEADING}{}{numbers}{HEADING:#}",
+            shorten(&plain(name), WIDTH.saturating_sub(numbers.chars().count()))
         )?;
         chart(out, found, most)?;
         let cold = || found.fields.iter().filter(|field| field.cold);
@@ -566,7 +581,9 @@ mod tests {
                 fields: vec![field("key", 0, 50_000), field("next", 8, 900_000), field("note", 16, 0)],
                 code: "struct node_cold {\n    char note[48];\n};\n".to_owned(),
             }],
-            variables: vec![named("list", 1_500_000, 0), named("", 0, 500_000)],
+            variables: [named("list", 1_500_000, 0), named("", 0, 500_000)]
+                .map(|named| Variable { named, share_error: None })
+                .to_vec(),
             sites: vec![SiteCount {
                 position: at(7),
                 inlined: None,

@@ -54,7 +54,7 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
 }
 
 /// `1 access`, `2 accesses`.
-pub(super) fn plural_of(n: u64, one: &str, many: &str) -> String {
+pub(crate) fn plural_of(n: u64, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{} {many}", count(n)) }
 }
 

@@ -63,7 +63,8 @@ pub(crate) struct Histogram {
     /// Bytes of a part: a number, or one of KiB, MiB or GiB (4K, 2M, 1G)
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub(crate) part: NonZeroU64,
-    /// Only data of this name, of this type, or allocated at this file:line; may be repeated
+    /// Only data of this name, of this type, or allocated at this file:line, all of several; `*` and `?` stand for others; may be
+    /// repeated
     #[arg(long, value_name = "NAME|TYPE|FILE:LINE")]
     pub(crate) data: Vec<String>,
     /// How to print it

@@ -93,7 +93,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let mut outcome = trace(options, &collector, &mut recorder)?;
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
-    if has_any(options, &outcome, true) {
+    if has_any(options, &outcome, words > 0) {
         let place = shell_word(&directory.to_string_lossy());
         say(format_args!(
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",

@@ -77,6 +77,10 @@ fn the_hot_part_of_a_table_is_seen() {
     assert_eq!((number(small, "extent_bytes"), parts.len(), number(small, "stores")), (1024, 8, 1));
     assert!(parts.iter().all(|part| number(part, "loads") == 8), "{small}");
 
+    // As `trace --variable` asks for it.
+    let by_pattern = json(directory.path(), &["histogram", "run.trace", "--machine", "four.toml", "--data", "sm?l*"]);
+    assert_eq!(by_pattern["data"], by_line["data"]);
+
     let text = slimline(directory.path(), &ask);
     assert!(text.lines().all(|line| line.chars().count() <= 100) && text.contains("12.5 %"), "{text}");
     assert!(text.contains("; 32,768 bytes (32.0 KiB) in parts of 4.0 KiB"), "{text}");

@@ -469,3 +469,31 @@ int main(void) {
     let resized = &group(8)["fields"];
     assert_eq!((named(resized, "entry.value"), named(resized, "entry.key")), ((0, 20), (1, 0)));
 }
+
+/// What is left out by a filter was called nevertheless.
+#[test]
+fn functions_are_inlined_only_where_none_calls_them() {
+    const SOURCE: &str = "
+        #include <vector>
+        int main() { std::vector<long> all(100); for (long &of : all) of = 7; return all[3] == 1; }";
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled_as(&scratch, Language::CPlusPlus, SOURCE, &[]);
+    let output = slimline()
+        .args(["trace", "--live", "--report", "-", "--format", "json", "--function", "std::*", "--"])
+        .arg(&program)
+        .output();
+    let report = report(&output.unwrap());
+    let main = report["functions"].as_array().unwrap().iter().find(|row| row["name"] == "main");
+    assert_eq!(main.unwrap()["calls"], 1, "{}", report["functions"]);
+}
+
+/// There is no trace to be shown.
+#[test]
+fn a_program_without_accesses_is_told_as_such() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled_as(&scratch, Language::C, "int main(void) { return 0; }", &[]);
+    let trace = scratch.path().join("trace");
+    let output = slimline().arg("trace").arg("-o").arg(&trace).arg("--").arg(&program).output().unwrap();
+    let said = "slimline: nothing was traced: the program's instrumented code made no access\n";
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), said));
+}

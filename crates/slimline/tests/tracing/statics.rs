@@ -291,3 +291,36 @@ fn what_has_no_name_or_another_ones() {
     assert_eq!(named(&report["variables"], "often::calls"), (0, 0));
     assert_eq!(named(&report["variables"], "calls"), (4, 4), "{}", report["variables"]);
 }
+
+/// Where a name is several variables', by the name all of them, by the title one.
+#[test]
+fn namesakes_are_asked_for_in_one_way() {
+    const SOURCE: &str = "
+        __attribute__((noinline)) static int one(void) { static volatile int calls; return calls++; }
+        __attribute__((noinline)) static int other(void) { static volatile int calls; return calls++; }
+        int main(void) { one(); return other() == 7; }";
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &[]);
+    let trace = scratch.path().join("trace");
+    assert!(slimline().arg("trace").arg("-o").arg(&trace).arg("--").arg(&program).output().unwrap().status.success());
+    let asked = |command: &[&str], asks: &str, rows: &str, pattern: &str| {
+        let output = slimline().args(command).arg(&trace).args(["--format", "json", asks, pattern]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let names: Vec<String> = report(&output)[rows]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["name"].as_str().unwrap().to_owned())
+            .collect();
+        names
+    };
+    let all = asked(&["trace", "--replay"], "--variable", "variables", "*");
+    assert!(all.len() == 2 && all.iter().all(|name| name.starts_with("calls (")), "{all:?}");
+    for (command, asks, rows) in
+        [(&["trace", "--replay"][..], "--variable", "variables"), (&["histogram"], "--data", "data")]
+    {
+        let by = |pattern: &str| asked(command, asks, rows, pattern);
+        assert_eq!((by("calls").len(), by("c?ll*").len()), (2, 2));
+        assert_eq!(by(&all[0]), all[..1]);
+    }
+}
