@@ -1,7 +1,7 @@
 //! Finding the program and telling, before it is started, how it can be recorded.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +39,14 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, RecordError> {
         }
     }
     Err(refused.unwrap_or_else(|| RecordError::NotFound { program: program.to_string_lossy().into_owned() }))
+}
+
+/// The file whose code a command runs.
+///
+/// # Errors
+/// There is no such program, or it can't be recorded in any way.
+pub fn program_file(program: &OsStr) -> Result<PathBuf, RecordError> {
+    Ok(what_runs(&find(program)?)?.file)
 }
 
 /// The file whose code a command runs with the agent; `None` where it runs without.
@@ -94,7 +102,7 @@ pub(crate) fn what_runs(program: &Path) -> Result<Runs, RecordError> {
             Err(error) => return Err(access_error(&program, error)),
         };
         match interpreter_of_script(&mut file).map_err(|error| access_error(&program, error))? {
-            Some(interpreter) => {
+            Some((interpreter, _)) => {
                 check_executable(&interpreter)?;
                 program = interpreter;
             }
@@ -118,8 +126,19 @@ pub(crate) fn why_without_agent(link: &Path, name: &Path) -> Result<Option<Strin
     }
 }
 
-/// The path after `#!`.
-fn interpreter_of_script(file: &mut File) -> io::Result<Option<PathBuf>> {
+/// What the kernel runs for `program`, and the arguments that it puts before the command's own: of a script its interpreter, with
+/// the argument that the script gives that, and the script. `program` is one that [`what_runs`] does not refuse.
+pub(crate) fn as_started(program: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
+    let (mut program, mut arguments) = (program.to_owned(), Vec::new());
+    while let Some((interpreter, argument)) = interpreter_of_script(&mut File::open(&program)?)? {
+        arguments.splice(0..0, argument.into_iter().chain([program.into()]));
+        program = interpreter;
+    }
+    Ok((program, arguments))
+}
+
+/// The path after `#!`, and what is behind that.
+fn interpreter_of_script(file: &mut File) -> io::Result<Option<(PathBuf, Option<OsString>)>> {
     // The kernel reads no more than this.
     const LINE_BYTES: u64 = 256;
     let mut start = Vec::new();
@@ -127,8 +146,11 @@ fn interpreter_of_script(file: &mut File) -> io::Result<Option<PathBuf>> {
     let Some(line) = start.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next()) else {
         return Ok(None);
     };
-    let interpreter = line.trim_ascii().split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
-    Ok((!interpreter.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(interpreter))))
+    let line = line.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let [interpreter, argument] = [&line[..end], line[end..].trim_ascii()].map(OsStr::from_bytes);
+    let argument = (!argument.is_empty()).then(|| argument.to_owned());
+    Ok((!interpreter.is_empty()).then(|| (interpreter.into(), argument)))
 }
 
 /// The kernel runs these in secure mode, where the loader ignores `LD_PRELOAD`, and ends perf events of those who may not

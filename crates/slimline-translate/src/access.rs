@@ -17,7 +17,7 @@ unsafe extern "C" {
 }
 
 /// Virtual CPUs whose accesses are put together; QEMU gives out numbers anew, so these are as many as threads run at a time.
-const CPUS: usize = 4096;
+pub(crate) const CPUS: usize = 4096;
 
 /// Accesses of an instruction, as they are asked for. Never freed, as QEMU may run the code as long as there is a process.
 #[derive(Debug, Default)]
@@ -113,8 +113,12 @@ pub(crate) unsafe extern "C" fn on_access_elsewhere(cpu: c_uint, kind: u32, addr
     unsafe { access(cpu, super::translation::ask(kind), address, asked) };
 }
 
+/// An access of that kind.
+///
+/// # Safety
+/// `asked` is an [`Asked`] that lives on.
 #[inline(always)]
-unsafe fn access(cpu: c_uint, kind: Kind, address: u64, asked: *mut c_void) {
+pub(crate) unsafe fn access(cpu: c_uint, kind: Kind, address: u64, asked: *mut c_void) {
     // SAFETY: promised by the caller.
     let Asked { load, store, is_atomic } = unsafe { &*asked.cast::<Asked>() };
     // SAFETY: of the runtime.
@@ -138,11 +142,18 @@ unsafe fn access(cpu: c_uint, kind: Kind, address: u64, asked: *mut c_void) {
     };
     write(header.word());
     if *is_atomic {
-        // SAFETY: every x86-64 processor has it.
-        write(if gate[SEVERAL_OFFSET].load(Relaxed) == 0 { NO_STAMP } else { unsafe { _rdtsc() } });
+        write(stamp());
     }
     write(address);
     set_cursor(at);
+}
+
+/// The time for a record that needs it.
+pub(crate) fn stamp() -> u64 {
+    // SAFETY: of the runtime.
+    let gate = unsafe { &__slimline_gate };
+    // SAFETY: every x86-64 processor has it.
+    if gate[SEVERAL_OFFSET].load(Relaxed) == 0 { NO_STAMP } else { unsafe { _rdtsc() } }
 }
 
 /// Whether a piece belongs to the access before it.

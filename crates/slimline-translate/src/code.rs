@@ -1,6 +1,6 @@
 //! Which memory an instruction accesses.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
 use slimline_trace::stream::record::SiteKind;
 
 /// What an instruction does to memory, as far as translators tell: all that it loads, and all that it stores.
@@ -12,6 +12,8 @@ pub struct Accesses {
     pub store: Option<u32>,
     /// It loads and stores the same at once.
     pub is_atomic: bool,
+    /// It loads an address and goes on there.
+    pub is_return: bool,
 }
 
 /// Finds that out.
@@ -56,6 +58,7 @@ impl Analyst {
         // `xchg` with memory locks by itself.
         let locks = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
         accesses.is_atomic = is_both && locks;
+        accesses.is_return = instruction.flow_control() == FlowControl::Return;
         Some(accesses)
     }
 }

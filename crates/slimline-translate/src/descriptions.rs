@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::env;
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process;
 
 use slimline_trace::stream::record::{Header, MAX_SEGMENTS, ModuleId, SiteKind};
 use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
-use slimline_trace::stream::translated::{CodeHead, FILE_EXTENSION, SegmentCode, TAG_FILE};
+use slimline_trace::stream::translated::{CodeHead, FILE_EXTENSION, SegmentCode, TAG_FILE, TAG_FUNCTION};
 
 use crate::access::object_loaded;
+use crate::allocators::{Allocator, Allocators};
+use crate::code_file::CodeFile;
 
 /// A mapping of a file with code, by addresses in QEMU's process.
 #[derive(Clone, Debug)]
@@ -24,27 +25,41 @@ struct Mapped {
     path: String,
 }
 
+impl Mapped {
+    fn holds(&self, place: u64) -> bool {
+        (self.start..self.end).contains(&place)
+    }
+}
+
 /// What is described by now.
 #[derive(Debug)]
 pub(crate) struct Descriptions {
-    directory: OsString,
-    file: File,
+    directory: PathBuf,
+    file: CodeFile,
     module: ModuleId,
     segments: u32,
     /// Those of the process when an address in none was asked for last.
     mapped: Vec<Mapped>,
     /// Files that are described, by path.
     files: HashMap<String, u32>,
+    /// Functions that are, by name.
+    functions: HashMap<&'static str, u32>,
     /// What is not written yet.
     unwritten: Vec<u8>,
     guest_base: u64,
+    allocators: Allocators,
+    /// Allocators of files, by path and by bytes of the file. Files are looked through once.
+    found: HashMap<String, HashMap<u64, &'static Allocator>>,
+    /// By where a call returns to in QEMU's process, the allocator and what it does.
+    call_sites: HashMap<(u64, &'static str, SiteKind), Header>,
 }
 
 impl Descriptions {
     /// Makes the file, beside the ring. `guest_base` is what QEMU adds to the program's addresses.
     pub(crate) fn create(guest_base: u64) -> io::Result<Self> {
-        let directory = env::var_os(DIRECTORY_VARIABLE).ok_or(io::ErrorKind::NotFound)?;
+        let directory = PathBuf::from(env::var_os(DIRECTORY_VARIABLE).ok_or(io::ErrorKind::NotFound)?);
         let (file, module) = begin(&directory, guest_base)?;
+        let allocators = Allocators::read(&directory)?;
         Ok(Self {
             directory,
             file,
@@ -52,8 +67,12 @@ impl Descriptions {
             segments: 0,
             mapped: Vec::new(),
             files: HashMap::new(),
+            functions: HashMap::new(),
             unwritten: Vec::new(),
             guest_base,
+            allocators,
+            found: HashMap::new(),
+            call_sites: HashMap::new(),
         })
     }
 
@@ -62,73 +81,132 @@ impl Descriptions {
         (self.file, self.module) = begin(&self.directory, self.guest_base)?;
         self.segments = 0;
         self.files.clear();
+        self.functions.clear();
         self.unwritten.clear();
         Ok(())
     }
 
     /// Describes what the instruction at `place` accesses in QEMU's process; the header of its records. None where there are too many.
     pub(crate) fn segment(&mut self, place: u64, kind: SiteKind, bytes: u32) -> Option<Header> {
+        self.describe(place, |file, place| SegmentCode {
+            file,
+            place,
+            kind: kind as u8,
+            is_stamped: kind == SiteKind::Update,
+            function: None,
+            bytes,
+        })
+    }
+
+    /// Describes what a call does that returns to `place` in QEMU's process.
+    pub(crate) fn call_site(&mut self, place: u64, allocator: &'static Allocator, kind: SiteKind) -> Option<Header> {
+        let key = (place, allocator.name.as_str(), kind);
+        if let Some(known) = self.call_sites.get(&key) {
+            return Some(*known);
+        }
+        let next = self.functions.len() as u32;
+        let function = match self.functions.get(key.1) {
+            Some(known) => *known,
+            None => {
+                self.text(TAG_FUNCTION, key.1);
+                self.functions.insert(key.1, next);
+                next
+            }
+        };
+        // What happens before a call is of the call, and what does after it of where it returns to.
+        let is_before = matches!(kind, SiteKind::Free | SiteKind::ResizeBegins);
+        let header = self.describe(place - u64::from(is_before), |file, place| SegmentCode {
+            file,
+            place,
+            kind: kind as u8,
+            is_stamped: !is_before,
+            function: Some(function),
+            bytes: 0,
+        })?;
+        self.call_sites.insert(key, header);
+        Some(header)
+    }
+
+    fn describe(&mut self, place: u64, code: impl FnOnce(Option<u32>, u64) -> SegmentCode) -> Option<Header> {
         if self.segments as usize >= MAX_SEGMENTS {
             return None;
         }
-        let (file, place) = match self.file_at(place) {
-            Some((file, offset)) => (Some(file), offset),
-            None => (None, place.wrapping_sub(self.guest_base)),
+        let code = match self.file_at(place) {
+            Some((file, offset)) => code(Some(file), offset),
+            None => code(None, place.wrapping_sub(self.guest_base)),
         };
-        let code = SegmentCode { file, place, kind: kind as u8, is_atomic: kind == SiteKind::Update, bytes };
         self.unwritten.extend(code.bytes());
         let header = Header::new(self.module, self.segments);
         self.segments += 1;
         Some(header)
     }
 
+    /// The allocator that begins at `place` in QEMU's process.
+    pub(crate) fn allocator_at(&mut self, place: u64) -> Option<&'static Allocator> {
+        self.look_up(place);
+        let Self { mapped, found, allocators, .. } = self;
+        let Mapped { start, offset, path, .. } = mapped.iter().find(|mapped| mapped.holds(place))?;
+        let at = place - start + offset;
+        if let Some(of_file) = found.get(path) {
+            return of_file.get(&at).copied();
+        }
+        found.entry(path.clone()).or_insert(allocators.of_file(path)).get(&at).copied()
+    }
+
     /// Writes what was described. Its code must not run before.
     pub(crate) fn write(&mut self) -> io::Result<()> {
-        let written = self.file.write_all(&self.unwritten);
+        let written = self.file.append(&self.unwritten);
         self.unwritten.clear();
         written
     }
 
-    /// The file that is mapped there, and which byte of it.
-    fn file_at(&mut self, place: u64) -> Option<(u32, u64)> {
-        let holds = |mapped: &&Mapped| (mapped.start..mapped.end).contains(&place);
-        if self.mapped.iter().find(holds).is_none() {
+    /// Finds the mapping of a file that a place is in, if it is in any.
+    fn look_up(&mut self, place: u64) {
+        if !self.mapped.iter().any(|mapped| mapped.holds(place)) {
             self.mapped = mappings().unwrap_or_default();
         }
-        let Mapped { start, offset, path, .. } = self.mapped.iter().find(holds)?.clone();
+    }
+
+    /// The file that is mapped there, and which byte of it.
+    fn file_at(&mut self, place: u64) -> Option<(u32, u64)> {
+        self.look_up(place);
+        let Mapped { start, offset, path, .. } = self.mapped.iter().find(|mapped| mapped.holds(place))?;
+        let (offset, path) = (place - start + offset, path.clone());
         let next = self.files.len() as u32;
         let file = match self.files.get(&path) {
             Some(known) => *known,
             None => {
-                self.unwritten.extend(TAG_FILE.to_ne_bytes());
-                self.unwritten.extend((path.len() as u32).to_ne_bytes());
-                self.unwritten.extend(path.bytes());
-                self.unwritten.resize(self.unwritten.len().next_multiple_of(8), 0);
+                self.text(TAG_FILE, &path);
                 self.files.insert(path, next);
                 object_loaded(place as usize);
                 next
             }
         };
-        Some((file, place - start + offset))
+        Some((file, offset))
+    }
+
+    /// Describes what is told by a text.
+    fn text(&mut self, tag: u32, text: &str) {
+        self.unwritten.extend(tag.to_ne_bytes());
+        self.unwritten.extend((text.len() as u32).to_ne_bytes());
+        self.unwritten.extend(text.bytes());
+        self.unwritten.resize(self.unwritten.len().next_multiple_of(8), 0);
     }
 }
 
 /// A new file in the directory, with its head, and the module whose segments it describes.
-fn begin(directory: &OsString, guest_base: u64) -> io::Result<(File, ModuleId)> {
+fn begin(directory: &Path, guest_base: u64) -> io::Result<(CodeFile, ModuleId)> {
     let pid = process::id();
     let mut number = 0_u32;
-    let file = loop {
-        let path = Path::new(directory).join(format!("{pid}-{number}.{FILE_EXTENSION}"));
-        match OpenOptions::new().append(true).create_new(true).open(path) {
+    loop {
+        // No two of a run are alike: a process's number comes back with another file.
+        let module = ModuleId::from_hash(hash(u64::from(pid) << 32 | u64::from(number)));
+        let head = CodeHead { pid, module: module.number(), guest_base };
+        match CodeFile::create(&directory.join(format!("{pid}-{number}.{FILE_EXTENSION}")), &head) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            opened => break opened?,
+            made => return Ok((made?, module)),
         }
-    };
-    // No two of a run are alike: a process's number comes back with another file.
-    let module = ModuleId::from_hash(hash(u64::from(pid) << 32 | u64::from(number)));
-    let head = CodeHead { pid, module: module.number(), guest_base };
-    (&file).write_all(&head.bytes())?;
-    Ok((file, module))
+    }
 }
 
 /// Spreads a number over all bits (the finalizer of MurmurHash3).

@@ -5,6 +5,7 @@
 //!   QEMU translates a block ──► translation: instructions that access memory ──► <directory>/<pid>-<n>.code
 //!                                    │
 //!   QEMU runs it ──► access: a record at the thread's cursor ──► slimline-runtime ──► <directory>/<pid>-<n>.trace
+//!        allocators ──► heap: a record of each block ─────────────────┘
 //! ```
 //!
 //! The runtime is the one that is linked into instrumented programs, archive and all: rings, chunks, threads that end, forks and readers
@@ -15,10 +16,18 @@
 
 #[cfg(feature = "plugin")]
 mod access;
+#[cfg(any(feature = "plugin", test))]
+mod allocators;
 pub mod code;
+#[cfg(feature = "plugin")]
+mod code_file;
 #[cfg(feature = "plugin")]
 mod descriptions;
 #[cfg(feature = "plugin")]
+mod heap;
+#[cfg(feature = "plugin")]
 mod qemu;
+#[cfg(feature = "plugin")]
+mod registers;
 #[cfg(feature = "plugin")]
 mod translation;

@@ -27,6 +27,10 @@ pub(crate) struct Info {
 
 /// Called for each access: the virtual CPU, what kind it is, its address, and what was asked for.
 pub(crate) type OnAccess = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
+/// Called for each time that an instruction runs: the virtual CPU, and what was asked for.
+pub(crate) type OnInstruction = unsafe extern "C" fn(c_uint, *mut c_void);
+/// Called for each virtual CPU that begins.
+pub(crate) type OnCpu = unsafe extern "C" fn(Id, c_uint);
 /// Called for each block that is translated.
 pub(crate) type OnBlock = unsafe extern "C" fn(Id, *mut Block);
 
@@ -85,6 +89,10 @@ macro_rules! functions {
 functions! {
     /// Asks for blocks.
     register_vcpu_tb_trans_cb: unsafe extern "C" fn(Id, OnBlock),
+    /// Asks for virtual CPUs.
+    register_vcpu_init_cb: unsafe extern "C" fn(Id, OnCpu),
+    /// Asks for an instruction.
+    register_vcpu_insn_exec_cb: unsafe extern "C" fn(*mut Instruction, OnInstruction, c_int, *mut c_void),
     /// Asks for accesses of an instruction.
     register_vcpu_mem_cb: unsafe extern "C" fn(*mut Instruction, OnAccess, c_int, c_int, *mut c_void),
     /// Instructions of a block.

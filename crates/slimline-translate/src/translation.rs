@@ -2,24 +2,36 @@
 #![allow(unsafe_code)] // QEMU's functions, and what it calls
 
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
-use slimline_trace::stream::record::SiteKind;
+use slimline_trace::stream::record::{Header, SiteKind};
 
 use crate::access::{Asked, Described, Kind, is_inline, object_loaded, on_access, on_access_elsewhere};
+use crate::allocators::Allocator;
 use crate::code::Analyst;
 use crate::descriptions::Descriptions;
-use crate::qemu::{Block, Functions, Id, Info, OnAccess, READS_AND_WRITES};
+use crate::heap;
+use crate::qemu::{Block, Functions, Id, Info, OnAccess, OnInstruction, READS_AND_WRITES};
 
 /// Without registers: nothing is asked of the program's state.
 const NO_REGISTERS: c_int = 0;
+/// They are looked at.
+const READS_REGISTERS: c_int = 1;
+
+unsafe extern "C" {
+    /// [`heap::entered`] and [`heap::returned`], with what they need besides.
+    fn slimline_on_entry(cpu: c_uint, allocator: *mut c_void);
+    fn slimline_on_return(cpu: c_uint, kind: u32, address: u64, asked: *mut c_void);
+}
 
 static QEMU: OnceLock<Functions> = OnceLock::new();
+/// From the program's addresses to those that it has in QEMU's process; known once a block is.
+static GUEST_BASE: AtomicU64 = AtomicU64::new(0);
 static TRANSLATION: Alone = Alone {
     is_taken: AtomicBool::new(false),
     translation: UnsafeCell::new(Translation {
@@ -49,6 +61,25 @@ pub(crate) fn ask(kind: u32) -> Kind {
     asked.map_or(Kind { is_store: false, size_shift: 0 }, |(is_store, shift)| Kind { is_store, size_shift: shift & 7 })
 }
 
+/// From the program's addresses to QEMU's, once any of its code has run.
+pub(crate) fn guest_base() -> u64 {
+    GUEST_BASE.load(Relaxed)
+}
+
+/// The header of what a call does that returns there; none where it can't be described.
+pub(crate) fn call_site(return_address: u64, allocator: &'static Allocator, kind: SiteKind) -> Option<Header> {
+    let mut header = None;
+    TRANSLATION.with(|translation| {
+        let Some(descriptions) = translation.descriptions.as_mut().filter(|_| !translation.has_failed) else { return };
+        header = descriptions.call_site(return_address.wrapping_add(guest_base()), allocator, kind);
+        if let Err(error) = descriptions.write() {
+            translation.fail(&error);
+            header = None;
+        }
+    });
+    header
+}
+
 /// One line, as slimline says things. The program's own standard error is the same.
 fn say(what: &str) {
     let _ = writeln!(io::stderr(), "slimline: {what}");
@@ -74,6 +105,7 @@ unsafe extern "C" fn qemu_plugin_install(id: Id, info: *const Info, _: c_int, _:
     // SAFETY: plain functions of the plugin, which stays loaded.
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
+        (qemu.register_vcpu_init_cb)(id, on_cpu);
         (qemu.register_vcpu_tb_trans_cb)(id, on_block);
     }
     // Makes the ring: from here on the process is known.
@@ -156,12 +188,20 @@ impl Translation {
             if self.descriptions.is_none() {
                 // SAFETY: an instruction.
                 let guest_base = (place as u64).wrapping_sub(unsafe { (qemu.insn_vaddr)(instruction) });
+                GUEST_BASE.store(guest_base, Relaxed);
                 match Descriptions::create(guest_base) {
                     Ok(made) => self.descriptions = Some(made),
                     Err(error) => return self.fail(&error),
                 }
             }
             let Some(descriptions) = &mut self.descriptions else { return };
+            // Functions begin where blocks do: registers are where they are looked for there only.
+            if let Some(allocator) = (number == 0).then(|| descriptions.allocator_at(place as u64)).flatten() {
+                let called: OnInstruction = slimline_on_entry;
+                let allocator = std::ptr::from_ref(allocator).cast_mut().cast::<c_void>();
+                // SAFETY: an instruction of the block; allocators are never freed.
+                unsafe { (qemu.register_vcpu_insn_exec_cb)(instruction, called, READS_REGISTERS, allocator) };
+            }
             let mut asked = Asked { is_atomic: accesses.is_atomic, ..Asked::default() };
             for (kind, bytes) in accesses.each() {
                 let Some(header) = descriptions.segment(place as u64, kind, bytes) else { return };
@@ -171,15 +211,23 @@ impl Translation {
             }
             if asked.load.is_some() || asked.store.is_some() {
                 let asked = std::ptr::from_mut(Box::leak(Box::new(asked))).cast::<c_void>();
-                let called: OnAccess = if self.is_inline { on_access } else { on_access_elsewhere };
+                let (called, registers): (OnAccess, c_int) = match (accesses.is_return, self.is_inline) {
+                    (true, _) => (slimline_on_return, READS_REGISTERS),
+                    (false, true) => (on_access, NO_REGISTERS),
+                    (false, false) => (on_access_elsewhere, NO_REGISTERS),
+                };
                 // SAFETY: an instruction of the block; what is asked for is never freed.
-                unsafe { (qemu.register_vcpu_mem_cb)(instruction, called, NO_REGISTERS, READS_AND_WRITES, asked) };
+                unsafe { (qemu.register_vcpu_mem_cb)(instruction, called, registers, READS_AND_WRITES, asked) };
             }
         }
         if let Some(Err(error)) = self.descriptions.as_mut().map(Descriptions::write) {
             self.fail(&error);
         }
     }
+}
+
+unsafe extern "C" fn on_cpu(_: Id, cpu: c_uint) {
+    heap::forget(cpu as usize);
 }
 
 unsafe extern "C" fn on_block(_: Id, block: *mut Block) {

@@ -351,7 +351,7 @@ pub(crate) struct Trace {
 pub(crate) enum TraceCollector {
     /// The program, compiled by slimline cc, c++, gcc, flang or cargo
     Instrument,
-    /// QEMU, which translates any program, libraries included; blocks of the heap are not told yet
+    /// QEMU, which translates any program, libraries included
     Translate,
 }
 

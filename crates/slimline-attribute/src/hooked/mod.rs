@@ -77,6 +77,16 @@ struct Allocated {
     holder: Option<String>,
 }
 
+impl Allocated {
+    /// What an allocation gives a function that begins there with this code.
+    fn by(info: &DebugInfo<'_>, (code, begin): (&[u8], Svma), hook: &Hook<'_>, types: &mut TypeTable) -> Self {
+        let frame = AllocationFrame { info: Some(info), code, begin, return_address: Svma(hook.place) };
+        let made = allocation(&[frame], ANY_BYTES, types);
+        let element = made.element.map(|element| element.type_id);
+        Self { element, holder: made.holder.map(|holder| holder.name) }
+    }
+}
+
 impl Found {
     fn of(module: &Module<'_>, hooks: &[Hook<'_>]) -> Self {
         let nothing = |_: &Hook<'_>| None;
@@ -103,11 +113,7 @@ impl Found {
                 found.accesses[at] = answer.ok();
             }
             for at in indices.into_iter().filter(|&at| is_allocation(hooks[at].kind)) {
-                let frame =
-                    AllocationFrame { info: Some(&info), code, begin: start, return_address: Svma(hooks[at].place) };
-                let made = allocation(&[frame], ANY_BYTES, &mut found.types);
-                let element = made.element.map(|element| element.type_id);
-                found.allocations[at] = Some(Allocated { element, holder: made.holder.map(|holder| holder.name) });
+                found.allocations[at] = Some(Allocated::by(&info, (code, start), &hooks[at], &mut found.types));
             }
         }
         found

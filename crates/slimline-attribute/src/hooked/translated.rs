@@ -1,6 +1,7 @@
 //! Site tables of code that a translator finds while it runs.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 use slimline_trace::address::Svma;
@@ -10,7 +11,7 @@ use slimline_trace::stream::sites::{ModuleBuilder, Site};
 use slimline_trace::stream::translated::SegmentCode;
 
 use super::structures::Structures;
-use super::{Unit, code_of};
+use super::{Allocated, Unit, code_of, is_allocation};
 use crate::module::Module;
 use crate::module::bias::Load;
 use crate::module::debug::Debug;
@@ -47,51 +48,61 @@ impl<'a> TranslatedCode<'a> {
         Self { store, files: HashMap::new() }
     }
 
-    /// The blob of a part of a module's table: segments from `first` on, which come from one file, or from none.
-    pub fn table(&mut self, module: ModuleId, first: u32, file: Option<&str>, segments: &[SegmentCode]) -> Vec<u8> {
+    /// The blob of a part of a module's table: segments from `first` on, which come from one file, or from none, and call these
+    /// functions.
+    pub fn table(
+        &mut self,
+        (module, first): (ModuleId, u32),
+        file: Option<&str>,
+        segments: &[SegmentCode],
+        functions: &[String],
+    ) -> Vec<u8> {
         let Some(path) = file else {
             let mut table = ModuleBuilder::from_segment(first);
             for code in segments {
-                table.segment(sites(code, |hook| Site::new(hook.kind, hook.size_bytes)));
+                let hook = hook(code, code.place, functions);
+                let detail = table.name(hook.detail);
+                table.segment(stamped(code, Site { detail, ..Site::new(hook.kind, hook.size_bytes) }));
             }
             return table.finish("", "", "", PRODUCER).encode_as(module);
         };
         let store = self.store;
         let file = self.files.entry(path.to_owned()).or_insert_with(|| CodeFile::open(store, path));
-        for code in segments {
-            file.follow(file.svma(code.place));
-        }
+        let hooks: Vec<Hook<'_>> = segments.iter().map(|code| hook(code, file.svma(code.place).0, functions)).collect();
+        let made: Vec<Option<Allocated>> = hooks.iter().map(|hook| file.follow(hook)).collect();
         let table = ModuleBuilder::from_segment(first);
         let CodeFile { module: of, types, directories, .. } = &*file;
         let types = types.rows();
         let mut unit = Unit { table, structures: Structures::default(), types, module: of, directories };
-        for code in segments {
-            let sites: Vec<Site> = sites(code, |hook| {
-                let hook = Hook { place: file.svma(hook.place).0, ..hook };
-                unit.site(&hook, file.accessed(&hook), None)
-            })
-            .collect();
-            unit.table.segment(sites);
+        for (code, (hook, made)) in segments.iter().zip(hooks.iter().zip(&made)) {
+            let site = unit.site(hook, file.accessed(hook), made.as_ref());
+            unit.table.segment(stamped(code, site));
         }
         unit.table.finish("", path, "", PRODUCER).encode_as(module)
     }
 }
 
-/// The sites of a segment: when it happened, where that is told, and the access.
-fn sites(code: &SegmentCode, mut site: impl FnMut(Hook<'static>) -> Site) -> impl Iterator<Item = Site> {
-    let kind = SiteKind::from_number(code.kind).filter(|kind| kind.is_plain()).unwrap_or(SiteKind::Load);
-    let hook = Hook {
+/// What a segment does at that place, as of a hook that gcc calls.
+fn hook<'f>(code: &SegmentCode, place: u64, functions: &'f [String]) -> Hook<'f> {
+    let kind = SiteKind::from_number(code.kind).filter(|kind| kind.is_plain() || is_of_allocator(*kind));
+    Hook {
         header: Header::new(ModuleId::RUNTIME, 0),
-        place: code.place,
-        kind,
-        is_atomic: code.is_atomic,
+        place,
+        kind: kind.unwrap_or(SiteKind::Load),
+        is_atomic: code.is_stamped && kind == Some(SiteKind::Update),
         is_volatile: false,
         size_bytes: code.bytes,
-        detail: "",
-    };
-    let access = site(hook);
-    let acquire = code.is_atomic.then(|| Site::new(SiteKind::Acquire, 0));
-    acquire.into_iter().chain([access])
+        detail: code.function.and_then(|function| functions.get(function as usize)).map_or("", String::as_str),
+    }
+}
+
+fn is_of_allocator(kind: SiteKind) -> bool {
+    is_allocation(kind) || matches!(kind, SiteKind::Free | SiteKind::ResizeBegins)
+}
+
+/// The sites of a segment: when it happened, where that is told, and what did.
+fn stamped(code: &SegmentCode, site: Site) -> impl Iterator<Item = Site> {
+    code.is_stamped.then(|| Site::new(SiteKind::Acquire, 0)).into_iter().chain([site])
 }
 
 impl<'a> CodeFile<'a> {
@@ -111,20 +122,26 @@ impl<'a> CodeFile<'a> {
         Svma(load.map_or(offset, |load| (offset - load.file_offset).wrapping_add(load.svma.0)))
     }
 
-    /// Finds what the instructions of the function around some code access, unless that was done.
-    fn follow(&mut self, code: Svma) {
-        let Some((start, end)) = self.module.function_bounds(code) else { return };
-        let Some(info) = self.info.as_ref().filter(|_| !self.functions.contains_key(&start)) else { return };
+    /// Finds what the instructions of the function around a hook access, unless that was done; of an allocation what is allocated.
+    fn follow(&mut self, hook: &Hook<'_>) -> Option<Allocated> {
+        let (start, end) = self.module.function_bounds(code_of(hook))?;
+        let info = self.info.as_ref()?;
         let length = usize::try_from(end.0.saturating_sub(start.0)).unwrap_or(0);
-        let bytes = self.module.image().and_then(|image| image.bytes_from(start).get(..length)).unwrap_or(&[]);
-        let accessing = Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE)
-            .into_iter()
-            .filter(|instruction| instruction.op_kinds().any(|kind| kind == OpKind::Memory))
-            .map(|instruction| Svma(instruction.ip()));
-        let places: Vec<Svma> = accessing.collect();
-        let answers = info.infer(bytes, start, &places, &mut self.types);
-        let known = places.into_iter().zip(answers).filter_map(|(place, answer)| Some((place, answer.ok()?)));
-        self.functions.insert(start, known.collect());
+        let code = self.module.image().and_then(|image| image.bytes_from(start).get(..length)).unwrap_or(&[]);
+        if is_of_allocator(hook.kind) {
+            return is_allocation(hook.kind).then(|| Allocated::by(info, (code, start), hook, &mut self.types));
+        }
+        if let Entry::Vacant(unknown) = self.functions.entry(start) {
+            let accessing = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE)
+                .into_iter()
+                .filter(|instruction| instruction.op_kinds().any(|kind| kind == OpKind::Memory))
+                .map(|instruction| Svma(instruction.ip()));
+            let places: Vec<Svma> = accessing.collect();
+            let answers = info.infer(code, start, &places, &mut self.types);
+            let known = places.into_iter().zip(answers).filter_map(|(place, answer)| Some((place, answer.ok()?)));
+            unknown.insert(known.collect());
+        }
+        None
     }
 
     fn accessed(&self, hook: &Hook<'_>) -> Option<&SiteType> {

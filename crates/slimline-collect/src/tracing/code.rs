@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::record::ModuleId;
@@ -23,6 +25,8 @@ pub struct FoundCode {
     pub file: Option<String>,
     /// What they are, in order.
     pub segments: Vec<SegmentCode>,
+    /// Names of functions that they call, by [`SegmentCode::function`].
+    pub functions: Arc<[String]>,
 }
 
 /// A process's file of descriptions.
@@ -31,43 +35,65 @@ struct CodeFile {
     file: File,
     /// None until it is written.
     head: Option<CodeHead>,
-    /// What was read and is not whole.
-    rest: Vec<u8>,
+    /// Up to where it was read.
+    read_to: u64,
     files: Vec<String>,
+    functions: Arc<[String]>,
     segments: u32,
 }
 
 impl CodeFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let (files, functions) = (Vec::new(), Arc::default());
+        Ok(Self { file, head: None, read_to: CodeHead::BYTES as u64, files, functions, segments: 0 })
+    }
+
     /// What is new in it.
     fn read(&mut self) -> io::Result<Vec<FoundCode>> {
-        self.file.read_to_end(&mut self.rest)?;
-        let mut at = 0;
-        if self.head.is_none() {
-            self.head = CodeHead::read(&self.rest);
-            at = CodeHead::BYTES;
+        let mut head = [0; CodeHead::BYTES];
+        match self.file.read_exact_at(&mut head, 0) {
+            // It was made just now.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Vec::new()),
+            read => read?,
         }
+        let written = CodeHead::written(&head);
+        self.head = self.head.or_else(|| CodeHead::read(&head));
         let module = self.head.and_then(|head| ModuleId::from_number(head.module));
-        let Some(module) = module else { return Ok(Vec::new()) };
-        let mut found: Vec<FoundCode> = Vec::new();
-        while let Some((described, bytes)) = Described::read(&self.rest[at..]) {
-            at += bytes;
+        let Some(module) = module.filter(|_| written > self.read_to) else { return Ok(Vec::new()) };
+        // The program can scribble here: no more is read than there is.
+        let mut new = Vec::new();
+        (&self.file).seek(SeekFrom::Start(self.read_to))?;
+        (&self.file).take(written - self.read_to).read_to_end(&mut new)?;
+        let (mut found, mut rest) = (Vec::<FoundCode>::new(), new.as_slice());
+        while let Some((described, bytes)) = Described::read(rest) {
+            rest = &rest[bytes..];
             let segment = match described {
                 Described::File(path) => {
                     self.files.push(path);
                     continue;
                 }
+                Described::Function(name) => {
+                    self.functions = self.functions.iter().cloned().chain([name]).collect();
+                    continue;
+                }
                 Described::Segment(segment) => segment,
             };
             let file = segment.file.and_then(|file| self.files.get(file as usize));
-            match found.last_mut().filter(|last| last.file.as_ref() == file) {
-                Some(last) => last.segments.push(segment),
+            let goes_on = |last: &&mut FoundCode| last.file.as_ref() == file;
+            match found.last_mut().filter(goes_on) {
+                Some(last) => {
+                    last.segments.push(segment);
+                    last.functions = Arc::clone(&self.functions);
+                }
                 None => {
-                    found.push(FoundCode { module, first: self.segments, file: file.cloned(), segments: vec![segment] })
+                    let (file, functions) = (file.cloned(), Arc::clone(&self.functions));
+                    found.push(FoundCode { module, first: self.segments, file, segments: vec![segment], functions });
                 }
             }
             self.segments += 1;
         }
-        self.rest.drain(..at);
+        self.read_to = written - rest.len() as u64;
         Ok(found)
     }
 }
@@ -90,21 +116,28 @@ impl<'s> WithCode<'s> {
 
     /// Tells of all that is described by now, of all processes: what one has forked runs what that had described.
     fn tell(&mut self, process: u32) -> io::Result<()> {
-        for entry in fs::read_dir(&self.directory)?.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if name.strip_suffix(FILE_EXTENSION).is_some_and(|name| name.ends_with('.'))
-                && !self.files.contains_key(&name)
-            {
-                let file = File::open(entry.path())?;
-                let file = CodeFile { file, head: None, rest: Vec::new(), files: Vec::new(), segments: 0 };
-                self.files.insert(name, file);
-            }
-        }
+        self.find_files()?;
         let mut found = Vec::new();
         for file in self.files.values_mut() {
             found.extend(file.read()?);
         }
         if found.is_empty() { Ok(()) } else { self.sink.take(Event::Code { process, found }) }
+    }
+
+    /// Opens the files of processes of which none is known.
+    fn find_files(&mut self) -> io::Result<()> {
+        let has_file = |pid: &u32| self.files.values().any(|file| file.head.is_some_and(|head| head.pid == *pid));
+        if self.pids.values().all(has_file) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.directory)?.flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let is_of_code = name.strip_suffix(FILE_EXTENSION).is_some_and(|name| name.ends_with('.'));
+            if is_of_code && !self.files.contains_key(&name) {
+                self.files.insert(name, CodeFile::open(&entry.path())?);
+            }
+        }
+        Ok(())
     }
 
     /// The object where the program has it, and not where it is in the translator.

@@ -1,12 +1,17 @@
 //! Who makes a program's records.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use slimline_trace::wire::ALLOCATORS_FILE;
+
 use super::qemu::Qemu;
+use crate::allocators::{AllocatorCall, Allocators};
+use crate::program;
 
 /// How records are made.
 #[derive(Clone, Debug, Default)]
@@ -15,16 +20,22 @@ pub enum TraceCollector {
     #[default]
     Instrumented,
     /// By a translator, of any program.
-    Translated(Qemu),
+    Translated {
+        /// The translator.
+        qemu: Qemu,
+        /// Functions of allocators of the program's own, beside those that are known.
+        allocators: Vec<AllocatorCall>,
+    },
 }
 
 impl TraceCollector {
     /// Whether code is found while it runs.
     pub(super) fn translates(&self) -> bool {
-        matches!(self, Self::Translated(_))
+        matches!(self, Self::Translated { .. })
     }
 
-    /// What starts a program, which sees `name` as its own; the translator's plugin is put into `directory`, where rings are.
+    /// What starts a program, which sees `name` as its own; the translator's plugin, and what that reads, is put into `directory`,
+    /// where rings are.
     pub(super) fn command(&self, directory: &Path, program: &Path, name: &OsStr) -> io::Result<Command> {
         match self {
             Self::Instrumented => {
@@ -32,7 +43,14 @@ impl TraceCollector {
                 command.arg0(name);
                 Ok(command)
             }
-            Self::Translated(qemu) => qemu.command(directory, program, name),
+            Self::Translated { qemu, allocators } => {
+                fs::write(directory.join(ALLOCATORS_FILE), Allocators::new(allocators).file())?;
+                let (file, before) = program::as_started(program)?;
+                let name = if before.is_empty() { name } else { file.as_os_str() };
+                let mut command = qemu.command(directory, &file, name)?;
+                command.args(before);
+                Ok(command)
+            }
         }
     }
 }

@@ -1,33 +1,38 @@
 //! Which code a translated program has run: what the segments of its records mean, told while it runs.
 //!
-//! Who translates a binary finds its code piece by piece. Each instruction that accesses memory is a segment, whose number is that of
-//! its description in a file beside the process's ring, written before any record of it:
+//! Who translates a binary finds its code piece by piece. Each instruction that accesses memory is a segment, and each call of an
+//! allocator, whose number is that of its description in a file beside the process's ring, written before any record of it:
 //!
 //! ```text
 //!    0 ┌──────────────────────────┐
 //!      │ CodeHead                 │  of the process, or of what a fork made of it
-//!   32 ├──────────────────────────┤
+//!   40 ├──────────────────────────┤
 //!      │ TAG_FILE, bytes          │  two u32   ┐ a file that code comes from, from 0 in the order in which they are told
 //!      │ path, zeros up to 8      │            ┘
+//!      │ TAG_FUNCTION, bytes      │  two u32   ┐ a function that is called, likewise
+//!      │ its name, zeros up to 8  │            ┘
 //!      │ TAG_SEGMENT, file + 1    │  two u32   ┐ a segment, likewise; file 0: code that is in no file
-//!      │ offset in it, or address │  u64       │
-//!      │ kind, atomic, bytes      │  u8, u8, zeros, u32 ┘
+//!      │ offset in it, or address │  u64       │ of an allocation where the call returns to
+//!      │ kind, stamped, function  │  u8, u8, u16: its number + 1
+//!      │ bytes                    │  u32       ┘
 //!      │ …                        │
 //!      └──────────────────────────┘
 //! ```
 //!
-//! Integers are in native order, as in the ring.
+//! Integers are in native order, as in the ring. How much of the file is written stands in its head: it is larger.
 
 /// How the name of such a file ends, which is `<pid>-<n>.code` with the first `n` that is free.
 pub const FILE_EXTENSION: &str = "code";
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimcode");
-/// Layout version. Version 1: the first.
-pub const VERSION: u32 = 1;
+/// Layout version. Version 1: the first. 2: functions that are called, and how much is written.
+pub const VERSION: u32 = 2;
 /// What begins the description of a file.
 pub const TAG_FILE: u32 = 1;
 /// What begins that of a segment.
 pub const TAG_SEGMENT: u32 = 2;
+/// What begins that of a function.
+pub const TAG_FUNCTION: u32 = 3;
 /// Bytes of a segment's description.
 pub const SEGMENT_BYTES: usize = 24;
 
@@ -44,30 +49,35 @@ pub struct CodeHead {
 
 impl CodeHead {
     /// Bytes of it.
-    pub const BYTES: usize = 32;
+    pub const BYTES: usize = 40;
+    /// Where in it eight bytes say how many of the file are written.
+    pub const LENGTH_OFFSET: usize = 32;
 
-    /// As it is written.
+    /// As it is written, before anything is behind it.
     pub fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let version_and_pid = u64::from(VERSION) | u64::from(self.pid) << 32;
-        for (place, number) in bytes.chunks_exact_mut(8).zip([MAGIC, version_and_pid, self.module, self.guest_base]) {
+        let numbers = [MAGIC, version_and_pid, self.module, self.guest_base, Self::BYTES as u64];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
     }
 }
 
-/// An instruction that accesses memory, or one of its two accesses.
+/// An instruction that accesses memory, or one of its two accesses; or what a call of an allocator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentCode {
     /// Index of the file that it comes from, if it comes from one.
     pub file: Option<u32>,
-    /// Where in the file it is, or which address it has.
+    /// Where in the file it is, or which address it has. Of an allocation that is where the call returns to.
     pub place: u64,
-    /// A load, store or update: a [`SiteKind`](super::record::SiteKind) by its number.
+    /// A load, store or update, or one of what allocators do: a [`SiteKind`](super::record::SiteKind) by its number.
     pub kind: u8,
-    /// Its record has a time stamp before the address.
-    pub is_atomic: bool,
+    /// Its record begins with a time stamp.
+    pub is_stamped: bool,
+    /// Index of the function that is called.
+    pub function: Option<u32>,
     /// Bytes that it accesses.
     pub bytes: u32,
 }
@@ -77,7 +87,9 @@ impl SegmentCode {
     pub fn bytes(&self) -> [u8; SEGMENT_BYTES] {
         let mut bytes = [0; SEGMENT_BYTES];
         let first = u64::from(TAG_SEGMENT) | u64::from(self.file.map_or(0, |file| file + 1)) << 32;
-        let last = u64::from(self.kind) | u64::from(self.is_atomic) << 8 | u64::from(self.bytes) << 32;
+        let function = self.function.map_or(0, |function| u64::from(function + 1) & 0xffff);
+        let last =
+            u64::from(self.kind) | u64::from(self.is_stamped) << 8 | function << 16 | u64::from(self.bytes) << 32;
         for (place, number) in bytes.chunks_exact_mut(8).zip([first, self.place, last]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
@@ -87,16 +99,18 @@ impl SegmentCode {
 
 #[cfg(feature = "session")]
 mod reading {
-    use super::{CodeHead, MAGIC, SEGMENT_BYTES, SegmentCode, TAG_FILE, TAG_SEGMENT, VERSION};
+    use super::{CodeHead, MAGIC, SEGMENT_BYTES, SegmentCode, TAG_FILE, TAG_FUNCTION, TAG_SEGMENT, VERSION};
 
-    /// Longest path.
-    const MOST_PATH_BYTES: usize = 1 << 16;
+    /// Longest text.
+    const MOST_TEXT_BYTES: usize = 1 << 16;
 
     /// What is described.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Described {
         /// A file.
         File(String),
+        /// A function that is called.
+        Function(String),
         /// A segment.
         Segment(SegmentCode),
     }
@@ -106,6 +120,11 @@ mod reading {
     }
 
     impl CodeHead {
+        /// How much of the file is written, by its first bytes; 0 where they are fewer.
+        pub fn written(bytes: &[u8]) -> u64 {
+            number(bytes, Self::LENGTH_OFFSET).unwrap_or(0)
+        }
+
         /// The head that these bytes begin with; none of fewer, of another version, or of something else.
         pub fn read(bytes: &[u8]) -> Option<Self> {
             let (magic, version_and_pid) = (number(bytes, 0)?, number(bytes, 8)?);
@@ -123,17 +142,19 @@ mod reading {
             let first = number(bytes, 0)?;
             let high = (first >> 32) as u32;
             match first as u32 {
-                TAG_FILE => {
+                tag @ (TAG_FILE | TAG_FUNCTION) => {
                     let length = high as usize;
                     let whole = 8 + length.next_multiple_of(8);
-                    let path = bytes.get(..whole).filter(|_| length <= MOST_PATH_BYTES)?;
-                    Some((Self::File(String::from_utf8_lossy(&path[8..8 + length]).into_owned()), whole))
+                    let text = bytes.get(..whole).filter(|_| length <= MOST_TEXT_BYTES)?;
+                    let text = String::from_utf8_lossy(&text[8..8 + length]).into_owned();
+                    Some((if tag == TAG_FILE { Self::File(text) } else { Self::Function(text) }, whole))
                 }
                 TAG_SEGMENT => {
                     let (place, last) = (number(bytes, 8)?, number(bytes, 16)?);
-                    let (kind, is_atomic, bytes) = (last as u8, last >> 8 & 1 != 0, (last >> 32) as u32);
-                    let file = high.checked_sub(1);
-                    Some((Self::Segment(SegmentCode { file, place, kind, is_atomic, bytes }), SEGMENT_BYTES))
+                    let (kind, is_stamped, bytes) = (last as u8, last >> 8 & 1 != 0, (last >> 32) as u32);
+                    let (file, function) = (high.checked_sub(1), u32::from((last >> 16) as u16).checked_sub(1));
+                    let code = SegmentCode { file, place, kind, is_stamped, function, bytes };
+                    Some((Self::Segment(code), SEGMENT_BYTES))
                 }
                 _ => None,
             }
@@ -148,9 +169,11 @@ mod reading {
         fn what_is_written_is_read() {
             let head = CodeHead { pid: 77, module: 0x12_3456_789a, guest_base: 0x1000 };
             assert_eq!(CodeHead::read(&head.bytes()), Some(head));
-            assert_eq!(CodeHead::read(&head.bytes()[..31]), None);
-            let segment = SegmentCode { file: Some(3), place: 0x1234_5678_9abc, kind: 2, is_atomic: true, bytes: 64 };
-            let other = SegmentCode { file: None, is_atomic: false, ..segment };
+            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 40));
+            let place = 0x1234_5678_9abc;
+            let segment =
+                SegmentCode { file: Some(3), place, kind: 2, is_stamped: true, function: Some(600), bytes: 64 };
+            let other = SegmentCode { file: None, is_stamped: false, function: None, ..segment };
             for code in [segment, other] {
                 assert_eq!(Described::read(&code.bytes()), Some((Described::Segment(code), SEGMENT_BYTES)));
                 assert_eq!(Described::read(&code.bytes()[..SEGMENT_BYTES - 1]), None);
@@ -159,6 +182,8 @@ mod reading {
             file.extend(b"/a/b\0\0\0\0");
             assert_eq!(Described::read(&file), Some((Described::File("/a/b".to_owned()), 16)));
             assert_eq!(Described::read(&file[..15]), None);
+            file[0] = TAG_FUNCTION as u8;
+            assert_eq!(Described::read(&file), Some((Described::Function("/a/b".to_owned()), 16)));
             assert_eq!(Described::read(&[0; 64]), None);
         }
     }

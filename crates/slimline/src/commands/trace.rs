@@ -17,6 +17,7 @@ use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWrit
 use super::{ReportPlace, show};
 use crate::accesses::end_as;
 use crate::cli;
+use crate::configuration::Configuration;
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::say;
@@ -56,7 +57,13 @@ fn analysis(options: &cli::Trace) -> TraceAnalysis {
 
 fn collector(options: &cli::Trace) -> anyhow::Result<TraceCollector> {
     Ok(match options.collector {
-        cli::TraceCollector::Translate => TraceCollector::Translated(Qemu::find(options.qemu.as_deref())?),
+        cli::TraceCollector::Translate => {
+            let qemu = Qemu::find(options.qemu.as_deref())?;
+            let configuration = Configuration::here()?;
+            let program = options.command.first().map(|name| slimline_collect::program_file(name)).transpose()?;
+            let allocators = configuration.allocator_calls(program.as_deref())?;
+            TraceCollector::Translated { qemu, allocators }
+        }
         cli::TraceCollector::Instrument if options.qemu.is_some() => bail!("--qemu goes with --collector translate"),
         cli::TraceCollector::Instrument => TraceCollector::Instrumented,
     })

@@ -1,0 +1,154 @@
+//! Blocks of programs that are translated: whose they are, and how often they were accessed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::compiled::named;
+use crate::{slimline, text};
+
+/// What it does is known in closed form.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+struct node { struct node *next; long value; };
+struct point { double x, y; };
+struct item { long key, count; };
+static __attribute__((noinline)) struct node *push(struct node *before, long value) {
+    struct node *made = malloc(sizeof *made);
+    made->next = before;
+    made->value = value;
+    return made;
+}
+static char *chunk; static size_t used;
+__attribute__((noinline)) void *pool_take(size_t count, size_t bytes) {
+    if (!chunk) chunk = malloc(1 << 16);
+    void *taken = chunk + used;
+    used += count * bytes;
+    return taken;
+}
+static void *work(void *unused) {
+    for (int i = 0; i < 100; i++) {
+        struct item *item = malloc(sizeof *item);
+        for (int k = 0; k < 10; k++) *(volatile long *)&item->count += k;
+        free(item);
+    }
+    return unused;
+}
+int main(void) {
+    struct node *head = 0; long sum = 0; double x = 0;
+    for (int i = 0; i < 1000; i++) head = push(head, i);
+    for (struct node *at = head; at; at = at->next) sum += at->value;
+    struct point *points = calloc(500, sizeof *points);
+    for (int i = 0; i < 500; i++) points[i].x = i;
+    points = realloc(points, 1000 * sizeof *points);
+    for (int i = 0; i < 1000; i++) points[i].y = i;
+    for (int i = 0; i < 500; i++) x += points[i].x;
+    free(points);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    void *aligned = 0;
+    if (posix_memalign(&aligned, 64, 256)) return 1;
+    for (int i = 0; i < 16; i++) ((volatile char *)aligned)[i] = 1;
+    long *taken = pool_take(10, sizeof(long));
+    for (int i = 0; i < 10; i++) ((volatile long *)taken)[i] = i;
+    printf("%ld %g\n", sum, x);
+    return 0;
+}
+"#;
+
+fn built(scratch: &Path, options: &[&str]) -> PathBuf {
+    let (source, program) = (scratch.join("program.c"), scratch.join("program"));
+    fs::write(&source, PROGRAM).unwrap();
+    let mut gcc = Command::new("gcc");
+    let status = gcc.args(["-g", "-O1", "-pthread"]).args(options).arg("-o").arg(&program).arg(&source).status();
+    assert!(status.unwrap().success());
+    program
+}
+
+fn translated(directory: &Path, command: &[&str]) -> Output {
+    let mut slimline = slimline();
+    let options = ["trace", "--collector", "translate", "--live", "--format", "json", "--rows", "999", "--report"];
+    slimline.current_dir(directory).args(options).arg("report.json").arg("--").args(command).output().unwrap()
+}
+
+fn heap(directory: &Path) -> Value {
+    let report: Value = serde_json::from_slice(&fs::read(directory.join("report.json")).unwrap()).unwrap();
+    report["heap"].clone()
+}
+
+/// Blocks, loads and stores of what a line allocates.
+fn of_line(heap: &Value, line: u64) -> (u64, u64, u64, Value) {
+    let is_here =
+        |row: &&Value| row["file"].as_str().is_some_and(|file| file.ends_with("program.c")) && row["line"] == line;
+    let row = heap.as_array().unwrap().iter().find(is_here).unwrap_or_else(|| panic!("line {line}: {heap}"));
+    let number = |name: &str| row[name].as_u64().unwrap();
+    (number("blocks"), number("loads"), number("stores"), row.clone())
+}
+
+#[test]
+fn blocks_are_of_the_calls_that_ask_for_them() {
+    for options in [&[][..], &["-static"], &["-no-pie", "-fno-pie", "-O2"]] {
+        let scratch = TempDir::new().unwrap();
+        let program = built(scratch.path(), options);
+        let output = translated(scratch.path(), &[program.to_str().unwrap()]);
+        assert_eq!(
+            (output.status.code(), text(&output.stdout)),
+            (Some(0), "499500 124750\n"),
+            "{}",
+            text(&output.stderr)
+        );
+        let heap = heap(scratch.path());
+        let counts = |line| {
+            let (blocks, loads, stores, _) = of_line(&heap, line);
+            (blocks, loads, stores)
+        };
+        let (.., nodes) = of_line(&heap, 10);
+        assert_eq!((counts(10), &nodes["type_name"]), ((1000, 2000, 2000), &"node".into()), "{options:?}");
+        assert_eq!(named(&nodes["fields"], "node.value"), (1000, 1000));
+        assert_eq!(counts(34).0, 1);
+        // In two of what `calloc` gave, the copies that `realloc` makes are its own.
+        assert_eq!(counts(36).0, 1);
+        assert_eq!(named(&of_line(&heap, 36).3["fields"], "point.y"), (0, 1000));
+        assert_eq!(named(&of_line(&heap, 36).3["fields"], "point.x").0, 500);
+        // Of four threads: each time a load and a store.
+        assert_eq!(counts(24), (400, 4000, 4000));
+        assert_eq!(counts(44), (1, 0, 16));
+        // The chunk of an allocator that nobody has named.
+        assert_eq!(counts(17), (1, 0, 10));
+    }
+}
+
+#[test]
+fn allocators_of_the_program_are_followed_where_they_are_named() {
+    let scratch = TempDir::new().unwrap();
+    let program = built(scratch.path(), &[]);
+    let own = "[[allocator]]\nallocate = [{ function = \"pool_take\", count = 1, size = 2 }]\n";
+    fs::write(scratch.path().join("slimline.toml"), own).unwrap();
+    let output = translated(scratch.path(), &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let heap = heap(scratch.path());
+    let (blocks, loads, stores, row) = of_line(&heap, 46);
+    assert_eq!((blocks, loads, stores, &row["peak_bytes"]), (1, 0, 10, &80.into()));
+}
+
+/// Scripts are run as the kernel does: by what they name, with what they give it.
+#[test]
+fn scripts_are_run_by_what_they_name() {
+    let scratch = TempDir::new().unwrap();
+    let script = scratch.path().join("script");
+    fs::write(&script, "#!/bin/sh -e\necho $0 $# \"$2\"\nfalse\necho no\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let alone = Command::new(&script).args(["a", "b c"]).output().unwrap();
+    let output = translated(scratch.path(), &[script.to_str().unwrap(), "a", "b c"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (alone.status.code(), text(&alone.stdout)));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!heap(scratch.path()).as_array().unwrap().is_empty(), "{}", text(&output.stderr));
+}
