@@ -4,7 +4,6 @@
 //! chunk's words fits into it.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slimline_trace::stream::chunk::Chunk;
@@ -38,7 +37,6 @@ fn main() {
     for (id, module) in Module::read_section(&blob).unwrap() {
         program.add(id, module);
     }
-    let program = Arc::new(program);
     let headers: Vec<u64> = program.segments().iter().map(|segment| segment.header).collect();
     println!(
         "| trace | sum ns/access | decode ns/access | decode ÷ sum | bytes/access | write ns/access | read ns/access |"
@@ -109,7 +107,7 @@ fn chunks(words: &[u64]) -> Vec<Vec<u64>> {
     words.chunks(CHUNK_WORDS / 3 * 3).map(<[u64]>::to_vec).collect()
 }
 
-fn measure(name: &str, program: &Arc<Program>, blob: &[u8], chunks: Vec<Vec<u64>>) {
+fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
     let is_address = |word: &&u64| **word & HEADER_MARK == 0;
     let accesses_of = |chunks: &[Vec<u64>]| chunks.iter().flatten().filter(is_address).count() as f64;
     let accesses = accesses_of(&chunks);
@@ -148,7 +146,7 @@ fn measure(name: &str, program: &Arc<Program>, blob: &[u8], chunks: Vec<Vec<u64>
         })
         .collect();
     let start = Instant::now();
-    recorded.iter().for_each(|chunk| writer.chunk(program, chunk.clone()).unwrap());
+    recorded.iter().for_each(|chunk| writer.chunk(chunk.clone()).unwrap());
     let (totals, all) = writer.finish(true);
     all.unwrap();
     let written = start.elapsed();

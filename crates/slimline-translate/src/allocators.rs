@@ -12,26 +12,30 @@ use slimline_trace::wire::{ALLOCATORS_FILE, AllocatorFunction, AllocatorRole};
 
 /// A function of an allocator. Arguments are counted from 1; 0 is none.
 #[derive(Debug)]
-pub(crate) struct Allocator {
+pub struct Allocator {
     /// As linked.
-    pub(crate) name: String,
+    pub name: String,
     /// How the path of its file ends; empty for any.
     module: String,
-    pub(crate) does: Does,
+    /// What a call of it does.
+    pub does: Does,
     /// The argument that is the block to free or to resize.
-    pub(crate) block: u8,
+    pub block: u8,
     size: u8,
     count: u8,
     /// The argument that says where the new block is stored; else it is returned.
-    pub(crate) place: u8,
+    pub place: u8,
     unit_bytes: u32,
 }
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Does {
+pub enum Does {
+    /// Makes a block.
     Allocates,
+    /// Makes a block larger or smaller.
     Resizes,
+    /// Takes a block back.
     Frees,
 }
 
@@ -63,7 +67,7 @@ impl Allocator {
     }
 
     /// The bytes that are asked for; `argument` tells arguments.
-    pub(crate) fn bytes(&self, argument: impl Fn(u8) -> u64) -> u64 {
+    pub fn bytes(&self, argument: impl Fn(u8) -> u64) -> u64 {
         let of = |number: u8| if number == 0 { 1 } else { argument(number) };
         of(self.size).saturating_mul(of(self.count)).saturating_mul(self.unit_bytes.into())
     }
@@ -71,11 +75,14 @@ impl Allocator {
 
 /// All allocators that are looked for. They live as long as the process: its code refers to them.
 #[derive(Debug, Default)]
-pub(crate) struct Allocators(&'static [Allocator]);
+pub struct Allocators(&'static [Allocator]);
 
 impl Allocators {
     /// Those that slimline has put into the directory.
-    pub(crate) fn read(directory: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn read(directory: &Path) -> io::Result<Self> {
         let content = fs::read(directory.join(ALLOCATORS_FILE))?;
         let all: Vec<Allocator> =
             content.chunks_exact(size_of::<AllocatorFunction>()).filter_map(Allocator::read).collect();
@@ -83,7 +90,7 @@ impl Allocators {
     }
 
     /// Where a file has them, by bytes of it; none of what is no ELF file, or has no symbols.
-    pub(crate) fn of_file(&self, path: &str) -> HashMap<u64, &'static Allocator> {
+    pub fn of_file(&self, path: &str) -> HashMap<u64, &'static Allocator> {
         let Ok(file) = File::open(path) else { return HashMap::new() };
         let cache = ReadCache::new(file);
         let Ok(file) = object::File::parse(&cache) else { return HashMap::new() };

@@ -16,8 +16,7 @@
 
 #[cfg(feature = "plugin")]
 mod access;
-#[cfg(any(feature = "plugin", test))]
-mod allocators;
+pub mod allocators;
 pub mod code;
 #[cfg(feature = "plugin")]
 mod code_file;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
@@ -20,6 +19,7 @@ use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::session::End;
 use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{StreamKey, in_order};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
@@ -119,14 +119,15 @@ fn recorded(
         homes: recording.info().homes.clone(),
         ..AccessTrace::default()
     };
-    let mut program = Arc::<Program>::default();
+    let mut program = GrowingProgram::default();
     for object in recording.objects() {
         trace.missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
     }
+    let program = program.program();
     let mut decoder = Decoder::new();
     // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
-    let mut pieces = recording.pieces(&program, &mut decoder)?;
+    let mut pieces = recording.pieces(program, &mut decoder)?;
     let homes = RecordedHomes::of(&recording);
     let accesses_memory = |(_, stream): &&StreamKey| is_a_thread_s(*stream);
     let is_alone = recording.streams().iter().filter(accesses_memory).count() == 1;
@@ -145,7 +146,7 @@ fn recorded(
                     interleaver.alone(accesses);
                 }
             };
-            accesses.update(&program, &batch, &mut stretch, &mut many);
+            accesses.update(program, &batch, &mut stretch, &mut many);
             match is_alone {
                 true => interleaver.alone(&mut stretch),
                 false => interleaver.stretch(stream, since, until, &mut stretch),
@@ -154,8 +155,8 @@ fn recorded(
     })?;
     interleaver.finish();
     trace.missing.extend(unordered(pieces.stamps_back()));
-    trace.missing.extend(missing(&recording, (&program, &decoder), &accesses));
-    let origins = accesses.origins(&program);
+    trace.missing.extend(missing(&recording, (program, &decoder), &accesses));
+    let origins = accesses.origins(program);
     if origins.is_empty() {
         let why = why_nothing(&recording, "the program's instrumented code made none");
         bail!("{}: {why}", directory.display());

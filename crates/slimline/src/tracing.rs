@@ -4,7 +4,6 @@ mod analyst;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 
 use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
@@ -15,12 +14,12 @@ use slimline_report::full_trace::{TraceReport, TracedProcess, TracedRun};
 use slimline_trace::escape::shell_word;
 use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
+use slimline_trace::stream::decode::{Decoder, Undecoded};
+use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::order::{Piece, in_order};
 use slimline_trace::stream::recording::{
     Lacking, ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter,
 };
-use slimline_trace::stream::sites::Module;
 
 pub(crate) use self::analyst::Parts;
 use self::analyst::{Analyst, Analyzed, Work};
@@ -28,7 +27,7 @@ use self::analyst::{Analyst, Analyzed, Work};
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    program: Arc<Program>,
+    program: GrowingProgram,
     decoder: Decoder,
     analyst: Analyst,
     /// What is left of one that was analyzed, for its memory.
@@ -75,8 +74,8 @@ impl Live {
     fn chunk(&mut self, chunk: Chunk<'_>) {
         let (process, stream, is_open) = (chunk.process, chunk.stream, chunk.is_open);
         let mut piece = self.piece_of(chunk);
-        piece.is_plain = self.decoder.decode(&self.program, &piece.words, is_open, &mut piece.visits);
-        self.analyst.hand_on(&self.program, Work::Piece((process, stream), piece));
+        piece.is_plain = self.decoder.decode(self.program.program(), &piece.words, is_open, &mut piece.visits);
+        self.analyst.hand_on(self.program.known(), Work::Piece((process, stream), piece));
     }
 
     /// Keeps a part; of one that is still written whole records of what began up to `now`. How many words that are.
@@ -84,6 +83,7 @@ impl Live {
         let (process, stream, is_open, began) = (chunk.process, chunk.stream, chunk.is_open, chunk.began);
         let mut piece = self.piece_of(chunk);
         let Self { program, decoder, parts, stamps_back, .. } = self;
+        let program = program.program();
         match now {
             Some(now) => drop(decoder.decode_growing(program, &piece.words, now, &mut piece.visits)),
             None => piece.is_plain = decoder.decode(program, &piece.words, is_open, &mut piece.visits),
@@ -105,7 +105,7 @@ impl Live {
 
     fn put_in_order(&mut self, process: u32) {
         if let Some(parts) = self.parts.remove(&process) {
-            self.analyst.hand_on(&self.program, Work::Parts(parts));
+            self.analyst.hand_on(self.program.known(), Work::Parts(parts));
         }
     }
 
@@ -115,6 +115,7 @@ impl Live {
         recording.info().processes.iter().for_each(|process| self.begin(process));
         recording.objects().iter().for_each(|object| self.object(&object.path, Ok(&object.section)));
         let Self { program, decoder, analyst, stamps_back, .. } = self;
+        let program = program.program();
         let analyzed = analyst.finished();
         let mut pieces = recording.pieces(program, decoder)?;
         in_order(&mut pieces, recording.streams(), |stream, piece, range| {
@@ -154,7 +155,9 @@ impl Live {
 
     /// Why filters leave nothing over, in words; empty where they leave something, or there was nothing.
     pub(crate) fn unmatched(&mut self) -> Vec<String> {
-        let Some(unmatched) = self.analyst.finished().analysis.unmatched(&self.program) else { return Vec::new() };
+        let Some(unmatched) = self.analyst.finished().analysis.unmatched(self.program.program()) else {
+            return Vec::new();
+        };
         if unmatched.is_empty() {
             return vec!["no access is of all that --function, --file, --type and --variable ask for".to_owned()];
         }
@@ -178,7 +181,7 @@ impl Live {
     ) -> TraceReport {
         self.missing.extend(undecoded(&self.decoder));
         let Analyzed { analysis, seen, .. } = self.analyst.finished();
-        let found = findings(&self.program, analysis, rules);
+        let found = findings(self.program.program(), analysis, rules);
         self.missing.extend(unordered(self.stamps_back));
         let run = TracedRun {
             command,
@@ -206,7 +209,6 @@ impl Live {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     writer: RecordingWriter,
-    program: Arc<Program>,
     /// Where the machine has several NUMA nodes.
     homes: Option<PageHomes>,
 }
@@ -221,7 +223,7 @@ impl Recorder {
         if homes.is_some() {
             writer.tell_pages();
         }
-        Self { writer, program: Arc::default(), homes }
+        Self { writer, homes }
     }
 
     /// Asks where the pages are of chunks that were written, and writes that down.
@@ -258,12 +260,10 @@ impl TraceSink for Recorder {
             }
             Event::Object { process, path, section, .. } => {
                 // What is wrong with it is told when the trace is read, of the same bytes.
-                let section = section.unwrap_or_default();
-                let _ = add_object(&mut self.program, &path, Ok(&section));
-                self.writer.object(process, &path, &section)
+                self.writer.object(process, &path, &section.unwrap_or_default())
             }
             Event::Chunk(chunk) | Event::Part(chunk) => {
-                self.writer.chunk(&self.program, chunk)?;
+                self.writer.chunk(chunk)?;
                 self.ask_for_homes()
             }
             // It comes as an object, with its table.
@@ -338,18 +338,13 @@ pub(crate) fn unordered(stamps_back: u64) -> Option<String> {
 }
 
 /// Adds the site tables of a file, or says what is missing without them.
-pub(crate) fn add_object(program: &mut Arc<Program>, path: &str, section: Result<&[u8], &str>) -> Result<(), String> {
+pub(crate) fn add_object(program: &mut GrowingProgram, path: &str, section: Result<&[u8], &str>) -> Result<(), String> {
     let missing = |why: &str| format!("what {path} wrote: {why}");
-    let modules = Module::read_section(section.map_err(missing)?).map_err(|error| missing(&error.to_string()))?;
-    if modules.is_empty() {
-        return Err(missing("its site table could not be read"));
+    match program.add_section(section.map_err(missing)?) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(missing("its site table could not be read")),
+        Err(error) => Err(missing(&error.to_string())),
     }
-    // Others may be reading the tables, which makes a change dear.
-    if !modules.iter().all(|(id, module)| program.has(*id, module)) {
-        let program = Arc::make_mut(program);
-        modules.into_iter().chain([Module::of_runtime()]).for_each(|(id, module)| program.add(id, module));
-    }
-    Ok(())
 }
 
 fn info_of(process: Process) -> ProcessInfo {

@@ -2,6 +2,7 @@
 //!
 //! What batches of several threads do to blocks is right as far as their order is.
 
+mod allocating;
 pub(super) mod blocks;
 pub(super) mod live_blocks;
 

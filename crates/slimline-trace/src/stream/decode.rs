@@ -9,6 +9,7 @@ mod marks;
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::record::{ADDRESSES_END, HEADER_MARK, Header, ModuleId, NO_STAMP};
 use super::sites::{Module, Site, SiteKind};
@@ -90,7 +91,7 @@ impl Deref for Own<'_> {
 /// All site tables of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    modules: Vec<(ModuleId, Module)>,
+    modules: Vec<(ModuleId, Arc<Module>)>,
     segments: Vec<KnownSegment>,
     /// All sites, each with its module.
     sites: Vec<(u32, Site)>,
@@ -106,7 +107,8 @@ impl Program {
     }
 
     /// Adds a module, or a part of one, unless it is there.
-    pub fn add(&mut self, id: ModuleId, module: Module) {
+    pub fn add(&mut self, id: ModuleId, module: impl Into<Arc<Module>>) {
+        let module = module.into();
         if self.has(id, &module) {
             return;
         }
@@ -162,7 +164,7 @@ impl Program {
     }
 
     /// The modules, and parts of such, in the order in which they were added.
-    pub fn modules(&self) -> &[(ModuleId, Module)] {
+    pub fn modules(&self) -> &[(ModuleId, Arc<Module>)] {
         &self.modules
     }
 

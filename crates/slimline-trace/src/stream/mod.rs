@@ -6,6 +6,7 @@
 //! - `sites` (with the feature `session`): what those words mean, a table that the compiler left in the object.
 //! - `chunk` (likewise): a part of it that one thread wrote.
 //! - `decode` (likewise): from words to the segments that ran.
+//! - `growing` (likewise): the tables that decoding needs, while they grow.
 //! - `columns` (likewise): what one place of their records holds, brought together.
 //! - `order` (likewise): what several streams did, put in one order.
 //! - `pages` (likewise): which pages a chunk's accesses touch, and where a kernel said that they are.
@@ -18,6 +19,8 @@ pub mod chunk;
 pub mod columns;
 #[cfg(feature = "session")]
 pub mod decode;
+#[cfg(feature = "session")]
+pub mod growing;
 #[cfg(feature = "session")]
 pub mod hooks;
 #[cfg(feature = "session")]

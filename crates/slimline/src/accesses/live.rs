@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
@@ -19,6 +18,7 @@ use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::order::{Piece, StreamKey, in_order};
 use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
@@ -39,7 +39,7 @@ pub(super) fn read(
         taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new(), nodes: HashMap::new() },
         homes: PageHomes::of_this_machine(),
         pages: Vec::new(),
-        program: Arc::default(),
+        program: GrowingProgram::default(),
         decoder: Decoder::new(),
         spare: Piece::default(),
         parts: BTreeMap::new(),
@@ -59,8 +59,8 @@ pub(super) fn read(
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(&decoder));
-    missing.extend(unknown(&program, &taken.accesses));
-    let origins = taken.accesses.origins(&program);
+    missing.extend(unknown(program.program(), &taken.accesses));
+    let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {
         nothing(command, &outcome);
     }
@@ -93,7 +93,7 @@ struct Live<'a> {
     homes: Option<PageHomes>,
     /// Of a chunk, for their memory.
     pages: Vec<u64>,
-    program: Arc<Program>,
+    program: GrowingProgram,
     decoder: Decoder,
     /// What is left of one that was handed on, for its memory.
     spare: Piece,
@@ -140,19 +140,20 @@ impl Live<'_> {
         let before = match now {
             Some(now) => {
                 // What is told by then ended by then.
-                piece.ended = self.decoder.decode_growing(&self.program, &piece.words, now, &mut piece.visits);
+                piece.ended = self.decoder.decode_growing(self.program.program(), &piece.words, now, &mut piece.visits);
                 self.told_up_to.insert(stream, piece.ended)
             }
             None => {
                 piece.ended = chunk.ended;
-                piece.is_plain = self.decoder.decode(&self.program, &piece.words, chunk.is_open, &mut piece.visits);
+                piece.is_plain =
+                    self.decoder.decode(self.program.program(), &piece.words, chunk.is_open, &mut piece.visits);
                 self.told_up_to.remove(&stream)
             }
         };
         let after = before.unwrap_or(0);
-        self.stamps_back += piece.find_stretches(&self.program, chunk.began, after);
+        self.stamps_back += piece.find_stretches(self.program.program(), chunk.began, after);
         self.ask_for_homes(stream, &piece);
-        let words = self.program.records_end(&piece.visits);
+        let words = self.program.program().records_end(&piece.visits);
         (chunk.began.max(after), piece, words)
     }
 
@@ -160,7 +161,7 @@ impl Live<'_> {
     fn ask_for_homes(&mut self, stream: StreamKey, piece: &Piece) {
         let Some(homes) = &mut self.homes else { return };
         let mut pages = std::mem::take(&mut self.pages);
-        touched_pages(&self.program, &piece.words, &piece.visits, &mut pages);
+        touched_pages(self.program.program(), &piece.words, &piece.visits, &mut pages);
         let chunk = ChunkPages { process: stream.0, stream: stream.1, tid: piece.tid, sequence: piece.sequence, pages };
         if let Some(told) = homes.ask(&chunk) {
             self.taken.nodes.extend(told.thread_node.map(|node| (stream, node)));
@@ -182,7 +183,8 @@ impl Live<'_> {
         let Some(mut parts) = self.parts.remove(&process) else { return };
         let streams: Vec<StreamKey> = parts.waiting.keys().copied().collect();
         let Self { taken, program, .. } = self;
-        let Ok(()) = in_order(&mut parts, streams, |stream, piece, range| taken.take(program, stream, piece, range));
+        let Ok(()) =
+            in_order(&mut parts, streams, |stream, piece, range| taken.take(program.program(), stream, piece, range));
     }
 }
 
@@ -203,7 +205,7 @@ impl TraceSink for Live<'_> {
                 let stream = (chunk.process, chunk.stream);
                 let (_, piece, _) = self.piece(chunk, None);
                 let Self { taken, program, .. } = self;
-                taken.take(program, stream, &piece, 0..piece.visits.len());
+                taken.take(program.program(), stream, &piece, 0..piece.visits.len());
                 self.spare = piece;
             }
             Event::Part(chunk) => drop(self.part(chunk, None)),

@@ -15,6 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::growing::Known;
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
@@ -27,6 +28,8 @@ const MOST_BEHIND: usize = 8;
 /// What was found by now.
 #[derive(Debug, Default)]
 pub(super) struct Analyzed {
+    /// Its own, as who hands on goes on adding to another one.
+    program: Program,
     pub(super) analysis: TraceAnalysis,
     /// By the process's number.
     pub(super) seen: BTreeMap<u32, Seen>,
@@ -58,22 +61,25 @@ impl Analyzed {
     }
 
     /// Takes what there is to do, behind which so much waits.
-    fn take(&mut self, program: &Program, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
+    fn take(&mut self, known: &Known, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
+        let mut program = std::mem::take(&mut self.program);
+        program.learn(known);
         self.is_behind = self.keeps_up && waiting > 0;
         self.analysis.begin_part(!self.is_behind);
         match work {
             Work::Piece(stream, piece) => {
-                self.update(program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
+                self.update(&program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
                 spare.push(piece);
             }
             Work::Parts(mut parts) => {
                 let streams: Vec<StreamKey> = parts.waiting.keys().copied().collect();
                 let Ok(()) = in_order(&mut parts, streams, |stream, piece, range| {
-                    self.update(program, &TraceBatch::of(stream, piece, range));
+                    self.update(&program, &TraceBatch::of(stream, piece, range));
                 });
                 spare.append(&mut parts.done);
             }
         }
+        self.program = program;
     }
 }
 
@@ -116,7 +122,7 @@ pub(super) enum Analyst {
     /// Nothing waits.
     Idle(Box<Analyzed>, Vec<Piece>),
     Working {
-        work: SyncSender<(Arc<Program>, Work)>,
+        work: SyncSender<(Known, Work)>,
         /// How much of it there is.
         waiting: Arc<AtomicUsize>,
         /// Pieces that it is done with, for their memory.
@@ -152,7 +158,7 @@ impl Analyst {
     }
 
     /// Has it done on its own thread, after all that was handed on before; here, where there can be no other thread.
-    pub(super) fn hand_on(&mut self, program: &Arc<Program>, work: Work) {
+    pub(super) fn hand_on(&mut self, known: Known, work: Work) {
         if let Self::Idle(analyzed, _) = self {
             match begin(std::mem::take(analyzed)) {
                 Ok(working) => *self = working,
@@ -160,10 +166,10 @@ impl Analyst {
             }
         }
         match self {
-            Self::Idle(analyzed, spare) => analyzed.take(program, work, 0, spare),
+            Self::Idle(analyzed, spare) => analyzed.take(&known, work, 0, spare),
             Self::Working { work: queue, waiting, .. } => {
                 waiting.fetch_add(1, Ordering::Relaxed);
-                if queue.send((Arc::clone(program), work)).is_err() {
+                if queue.send((known, work)).is_err() {
                     // It panicked.
                     self.finished();
                 }
@@ -206,15 +212,15 @@ fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
 
 fn run(
     begins: &Receiver<Box<Analyzed>>,
-    works: &Receiver<(Arc<Program>, Work)>,
+    works: &Receiver<(Known, Work)>,
     waiting: &AtomicUsize,
     done: &Sender<Piece>,
 ) -> Box<Analyzed> {
     let Ok(mut analyzed) = begins.recv() else { unreachable!("it is sent once the thread runs") };
     let mut spare = Vec::new();
-    for (program, work) in works {
+    for (known, work) in works {
         let behind = waiting.fetch_sub(1, Ordering::Relaxed) - 1;
-        analyzed.take(&program, work, behind, &mut spare);
+        analyzed.take(&known, work, behind, &mut spare);
         // Nobody wants them any more at the end.
         spare.drain(..).for_each(|piece| drop(done.send(piece)));
     }
@@ -224,6 +230,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use slimline_trace::stream::decode::Decoder;
+    use slimline_trace::stream::growing::GrowingProgram;
     use slimline_trace::stream::sites::{ModuleBuilder, Site, SiteKind};
 
     use super::*;
@@ -238,22 +245,21 @@ mod tests {
     fn is_analyzed(mut analyst: Analyst) {
         let mut builder = ModuleBuilder::new();
         builder.segment([Site::new(SiteKind::Load, 8)]);
-        let module = builder.finish("a.c", "a.o", "/", "test");
-        let mut program = Program::new();
-        program.add(module.encode().0, module);
-        let program = Arc::new(program);
+        let mut growing = GrowingProgram::default();
+        growing.add_section(&builder.finish("a.c", "a.o", "/", "test").encode().1).unwrap();
+        let program = growing.program();
         let header = program.segments()[0].header;
         let piece = |analyst: &mut Analyst, sequence| {
             let mut piece = analyst.spare();
             (piece.sequence, piece.tid) = (sequence, 7);
             piece.words = [header, 0x1000].repeat(10);
-            Decoder::new().decode(&program, &piece.words, false, &mut piece.visits);
-            piece.find_stretches(&program, 1 + sequence, 0);
+            Decoder::new().decode(program, &piece.words, false, &mut piece.visits);
+            piece.find_stretches(program, 1 + sequence, 0);
             piece
         };
         for sequence in 0..50 {
             let piece = piece(&mut analyst, sequence);
-            analyst.hand_on(&program, Work::Piece((3, 0), piece));
+            analyst.hand_on(growing.known(), Work::Piece((3, 0), piece));
         }
         let mut parts = Parts::default();
         for stream in 0..2 {
@@ -261,14 +267,14 @@ mod tests {
             let pieces = pieces.collect();
             parts.waiting.insert((4, stream), pieces);
         }
-        analyst.hand_on(&program, Work::Parts(parts));
+        analyst.hand_on(growing.known(), Work::Parts(parts));
         let Analyzed { analysis, seen, .. } = analyst.finished();
         assert_eq!(analysis.counts().visits(slimline_trace::stream::decode::SegmentId(0)), 600);
         assert_eq!((seen[&3].words, seen[&4].words, seen[&3].threads.len()), (1000, 200, 1));
         assert_eq!(analysis.checks().violations().count(), 0);
         // It may go on.
         let piece = piece(&mut analyst, 50);
-        analyst.hand_on(&program, Work::Piece((3, 0), piece));
+        analyst.hand_on(growing.known(), Work::Piece((3, 0), piece));
         assert_eq!(analyst.finished().seen[&3].words, 1020);
     }
 }

@@ -1,15 +1,13 @@
 //! Which blocks are allocated and freed where, in all processes of a run; static variables are blocks, too, that their objects bring along.
 
-use std::collections::HashSet;
-
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::{Name, Site, SiteKind};
+use slimline_trace::stream::sites::SiteKind;
 
 use super::super::TraceBatch;
 use super::super::calls::{Calls, PathNumber, is_of_calls};
 use super::super::elements::{Content, Elements};
-use super::super::findings::{allocated_at, is_own};
+use super::allocating::{Allocating, AllocatingSites};
 use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
 
 /// Calls of `realloc`, and of what frees, within each other that are kept: a program's own allocator may call the C library's.
@@ -60,10 +58,7 @@ pub(in crate::full_trace) struct Allocations {
     resized: FxHashMap<(u32, u32), Vec<Option<Block>>>,
     /// By process and stream: blocks that the program's own functions took back, which may yet hand them on to another's.
     handed_on: FxHashMap<(u32, u32), Vec<u64>>,
-    /// By site.
-    sites: Vec<Allocating>,
-    /// Whether any of them calls an allocator of the program's own.
-    has_outer: bool,
+    sites: AllocatingSites,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
@@ -71,10 +66,7 @@ pub(in crate::full_trace) struct Allocations {
 impl Blocks {
     pub(in crate::full_trace) fn make_room(&mut self, program: &Program) {
         self.elements.make_room(program);
-        if self.allocations.sites.len() < program.site_count() {
-            self.allocations.sites = allocating(program);
-            self.allocations.has_outer = self.allocations.sites.iter().any(|site| site.is_outer);
-        }
+        self.allocations.sites.make_room(program);
         if let Some(calls) = &mut self.allocations.calls {
             calls.make_room(program);
         }
@@ -161,7 +153,7 @@ impl Allocations {
                 self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
             (SiteKind::Static, &[start, bytes]) => {
-                let group = self.group_of(Origin { site: self.sites[id.0 as usize].same, path: None });
+                let group = self.group_of(Origin { site: self.sites.of(id.0).same, path: None });
                 let block = Block { start, end: start.saturating_add(bytes), group, content: Content::default() };
                 if is_possible(start, bytes) && bytes > 0 {
                     // Where another program runs now in the process, or another object has its place.
@@ -189,7 +181,7 @@ impl Allocations {
                     (before, _) => {
                         self.make_way(live, id.0, new, bytes);
                         // What a library resizes stays that of its user, who had it allocated.
-                        let kept = before.filter(|_| !self.sites[id.0 as usize].is_written);
+                        let kept = before.filter(|_| !self.sites.of(id.0).is_written);
                         let group = kept.map_or_else(|| self.group(batch, id.0), |block| block.group);
                         let content = before.map_or_else(
                             || elements.allocated(id.0, bytes),
@@ -213,7 +205,7 @@ impl Allocations {
 
     /// The group of what the site allocates now.
     fn group(&mut self, batch: &TraceBatch<'_>, site: u32) -> Group {
-        let Allocating { function, same: site, .. } = self.sites[site as usize];
+        let Allocating { function, same: site, .. } = self.sites.of(site);
         let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), function));
         self.group_of(Origin { site, path })
     }
@@ -246,11 +238,11 @@ impl Allocations {
     /// static variable). Anything else was freed by code that is not traced, or with its pool.
     fn make_way(&mut self, live: &mut LiveBlocks, site: u32, start: u64, bytes: u64) {
         let Some(there) = live.beginning_at(start).filter(|_| start != 0) else { return };
-        let (own, other) = (self.sites[site as usize], self.sites[self.groups[there.group as usize].0.site as usize]);
+        let (own, other) = (self.sites.of(site), self.sites.of(self.groups[there.group as usize].0.site));
         if other.is_static {
             return;
         }
-        let is_of_another = own.is_outer && own.allocator != other.allocator;
+        let is_of_another = self.sites.is_outer(site) && own.allocator != other.allocator;
         let is_cut = there.end - there.start > bytes.saturating_mul(2).saturating_add(MOST_ROUNDED);
         if is_of_another && is_cut && bytes <= LARGE_BYTES {
             return;
@@ -270,7 +262,7 @@ impl Allocations {
 
     /// A block is freed or resized, once or by functions that call each other: it is unknown where it is to the first one.
     fn take_back(&mut self, batch: &TraceBatch<'_>, site: u32, start: u64, is_known: bool) {
-        let is_outer = self.sites[site as usize].is_outer;
+        let is_outer = self.sites.is_outer(site);
         if start == 0 || is_known && !is_outer {
             return;
         }
@@ -300,10 +292,10 @@ impl Allocations {
     /// Takes out the block that starts there; of a chunk and the first block of it the site's allocator says which. What a program's
     /// own allocator cut of it ends with it.
     fn release(&mut self, live: &mut LiveBlocks, site: u32, start: u64) -> Option<Block> {
-        let is_outer = self.sites[site as usize].is_outer;
+        let is_outer = self.sites.is_outer(site);
         let block = if is_outer { live.remove_innermost(start) } else { live.remove(start) }?;
         self.is_gone(block);
-        if self.has_outer && block.end - block.start > LARGE_BYTES {
+        if self.sites.has_outer() && block.end - block.start > LARGE_BYTES {
             live.remove_within(block).into_iter().for_each(|inner| self.is_gone(inner));
         }
         Some(block)
@@ -318,54 +310,4 @@ impl Allocations {
 /// Whether this is a block, and fits into an address space.
 fn is_possible(start: u64, bytes: u64) -> bool {
     start != 0 && start.checked_add(bytes).is_some_and(|end| end <= 1 << 57)
-}
-
-/// What is known of a site that may allocate or free.
-#[derive(Clone, Copy, Debug)]
-struct Allocating {
-    /// It tells of a static variable, which nothing frees.
-    is_static: bool,
-    /// It calls an allocator of the program's own, which is traced, too.
-    is_outer: bool,
-    /// It is in the program's own source, or nobody knows where.
-    is_written: bool,
-    /// Which allocator that is, by a number of our own; none of what allocates nothing.
-    allocator: Option<u32>,
-    /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
-    /// that were unrolled have several.
-    same: u32,
-    /// The function that it was compiled into: index in [`Program::modules`], and name as linked.
-    function: (u32, Name),
-}
-
-/// By site.
-fn allocating(program: &Program) -> Vec<Allocating> {
-    let sites = || (0..program.site_count() as u32).map(|site| (SiteId(site), program.site(SiteId(site))));
-    let functions: HashSet<&str> = sites().map(|(_, (module, site))| module.name(site.function)).collect();
-    let allocates = |kind| {
-        matches!(
-            kind,
-            SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize | SiteKind::ResizeBegins | SiteKind::Free
-        )
-    };
-    let mut allocators: FxHashMap<&str, u32> = FxHashMap::default();
-    let mut allocating = Vec::with_capacity(program.site_count());
-    let mut first: FxHashMap<(u32, &Site), u32> = FxHashMap::default();
-    for (id, (module, site)) in sites() {
-        // A variable of a header may be in several units.
-        let is_static = site.kind == SiteKind::Static;
-        let is_told_apart = !(allocates(site.kind) || is_static) || site.frame.is_none();
-        // Of other sites it is something else: a variable's type, an instruction that is not traced.
-        let name = Some(module.name(site.detail)).filter(|_| allocates(site.kind));
-        let next = allocators.len() as u32;
-        allocating.push(Allocating {
-            is_static,
-            is_outer: name.is_some_and(|name| !name.is_empty() && functions.contains(name)),
-            is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
-            allocator: name.map(|name| *allocators.entry(name).or_insert(next)),
-            same: if is_told_apart { id.0 } else { *first.entry((program.module_index(id), site)).or_insert(id.0) },
-            function: (program.module_index(id), site.function),
-        });
-    }
-    allocating
 }

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -13,6 +12,7 @@ use super::columns::ColumnEncoder;
 use super::frame::{FrameKind, FrameWriter};
 use crate::stream::chunk::Chunk;
 use crate::stream::decode::{Decoder, Program, Visits};
+use crate::stream::growing::Known;
 use crate::stream::pages::touched_pages;
 
 /// Threads beyond this one gain little: who reads the chunks is alone.
@@ -105,7 +105,7 @@ struct Buffers {
     tells_pages: bool,
 }
 
-type Job = (Arc<Program>, Chunk<'static>, Buffers);
+type Job = (Known, Chunk<'static>, Buffers);
 
 #[derive(Debug)]
 struct Worker {
@@ -121,7 +121,9 @@ impl Worker {
         let (jobs, waiting) = sync_channel::<Job>(MOST_WAITING);
         let (finished, done) = sync_channel(MOST_WAITING);
         let thread = thread::Builder::new().name("recording".to_owned()).spawn(move || {
-            for (program, chunk, buffers) in waiting {
+            let mut program = Program::new();
+            for (known, chunk, buffers) in waiting {
+                program.learn(&known);
                 let encoded = encoder.encode(&program, &chunk, buffers);
                 if finished.send((encoded, chunk.words.into_owned())).is_err() {
                     break;
@@ -162,12 +164,13 @@ impl Encoders {
         self.order.len() >= self.workers.len() * MOST_WAITING
     }
 
-    pub(super) fn begin(&mut self, program: &Arc<Program>, chunk: Chunk<'_>) {
+    /// Begins a chunk that was written by the objects that are known.
+    pub(super) fn begin(&mut self, known: Known, chunk: Chunk<'_>) {
         let chunk = Chunk { words: chunk.words.into_owned().into(), ..chunk };
         let buffers = Buffers { frame: self.frames.pop().unwrap_or_default(), tells_pages: self.tells_pages };
         // Turn by turn: chunks take about as long as each other.
         self.order.push_back(self.next);
-        if self.workers[self.next].jobs.send((Arc::clone(program), chunk, buffers)).is_err() {
+        if self.workers[self.next].jobs.send((known, chunk, buffers)).is_err() {
             self.lost(self.next);
         }
         self.next = (self.next + 1) % self.workers.len();

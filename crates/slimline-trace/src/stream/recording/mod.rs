@@ -187,7 +187,6 @@ fn stream_of(path: &Path) -> Option<StreamKey> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
-    use std::sync::Arc;
 
     use super::*;
     use crate::stream::chunk::Chunk;
@@ -229,8 +228,7 @@ mod tests {
         let mut writer = RecordingWriter::create(directory, vec!["a".to_owned()]).unwrap();
         writer.begin(ProcessInfo { number: 0, pid: 7, ..ProcessInfo::default() }).unwrap();
         writer.object(0, "/a", &sites()).unwrap();
-        let program = Arc::new(program());
-        chunks.iter().for_each(|chunk| writer.chunk(&program, chunk.clone()).unwrap());
+        chunks.iter().for_each(|chunk| writer.chunk(chunk.clone()).unwrap());
         let (totals, written) = writer.finish(true);
         written.unwrap();
         totals
@@ -287,8 +285,8 @@ mod tests {
         let mut writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
         writer.tell_pages();
         writer.object(0, "/a", &sites()).unwrap();
-        let (program, h) = (Arc::new(program()), headers());
-        writer.chunk(&program, chunk(1, 4, 20, &[h[1], 0x5000, 0x3008, h[0], 0x3010])).unwrap();
+        let h = headers();
+        writer.chunk(chunk(1, 4, 20, &[h[1], 0x5000, 0x3008, h[0], 0x3010])).unwrap();
         writer.write_waiting().unwrap();
         let pages = ChunkPages { process: 0, stream: 1, tid: 71, sequence: 4, pages: vec![3, 5] };
         assert_eq!((writer.take_pages(), writer.take_pages()), (vec![pages], Vec::new()));
@@ -322,10 +320,10 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path().join("trace");
         let mut writer = RecordingWriter::create(&directory, Vec::new()).unwrap();
-        let (program, h) = (Arc::new(program()), headers());
+        let h = headers();
         let in_the_way = directory.join(chunk_file(0, 0));
         fs::create_dir(&in_the_way).unwrap();
-        let failed = (0..100).find(|&sequence| writer.chunk(&program, chunk(0, sequence, 1, &[h[0], 8])).is_err());
+        let failed = (0..100).find(|&sequence| writer.chunk(chunk(0, sequence, 1, &[h[0], 8])).is_err());
         assert!(failed.is_some());
         fs::remove_dir(&in_the_way).unwrap();
         assert_eq!(writer.finish(true).0, RecordedTotals::default());

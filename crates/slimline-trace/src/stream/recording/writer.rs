@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
@@ -20,7 +19,7 @@ use super::{
 use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, private_directory};
 use crate::session::End;
 use crate::stream::chunk::Chunk;
-use crate::stream::decode::Program;
+use crate::stream::growing::GrowingProgram;
 use crate::stream::is_a_thread_s;
 use crate::stream::pages::{ChunkHomes, HomesInfo};
 
@@ -47,6 +46,8 @@ pub struct RecordingWriter {
     totals: RecordedTotals,
     /// Hashes of the objects that were written.
     objects: HashSet<u64>,
+    /// What they tell.
+    program: GrowingProgram,
     encoders: Encoders,
     /// Of chunks that became frames, where they are asked for.
     pages: Vec<ChunkPages>,
@@ -78,6 +79,7 @@ impl RecordingWriter {
             info,
             totals: RecordedTotals::default(),
             objects: HashSet::new(),
+            program: GrowingProgram::default(),
             encoders: Encoders::new().map_err(RecordingError::io(directory))?,
             pages: Vec::new(),
             has_failed: false,
@@ -103,25 +105,26 @@ impl RecordingWriter {
         self.write_info()
     }
 
-    /// A process loaded a file with this section of site tables; written once.
+    /// A process loaded a file with this section of site tables; written once. What is wrong with them who reads the trace finds.
     pub fn object(&mut self, process: u32, path: &str, section: &[u8]) -> io::Result<()> {
         let content = [path.as_bytes(), section].concat();
         // Processes of a run mostly have the same ones, which mean the same for all.
         if !self.objects.insert(XxHash64::oneshot(path.len() as u64, &content)) {
             return Ok(());
         }
+        let _ = self.program.add_section(section);
         let numbers = [process.into(), path.len() as u64, 0, 0, 0];
         let mut frame = Vec::new();
         FrameWriter::new()?.make(FrameKind::Object, numbers, &content, &mut frame)?;
         self.append(OBJECTS_FILE, &frame)
     }
 
-    /// A stream's next chunk, written by the objects of `program`. What is wrong with writing it a later call may tell.
-    pub fn chunk(&mut self, program: &Arc<Program>, chunk: Chunk<'_>) -> io::Result<()> {
+    /// A stream's next chunk, written by the objects that were told. What is wrong with writing it a later call may tell.
+    pub fn chunk(&mut self, chunk: Chunk<'_>) -> io::Result<()> {
         if self.encoders.is_full() {
             self.write_next()?;
         }
-        self.encoders.begin(program, chunk);
+        self.encoders.begin(self.program.known(), chunk);
         Ok(())
     }
 

@@ -1,0 +1,160 @@
+//! What is known of each site that may allocate or free, as site tables come.
+
+use rustc_hash::FxHashMap;
+use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::sites::{Name, Site, SiteKind};
+
+use super::super::findings::{allocated_at, is_own};
+
+/// What is known of a site that may allocate or free.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allocating {
+    /// It tells of a static variable, which nothing frees.
+    pub(super) is_static: bool,
+    /// It is in the program's own source, or nobody knows where.
+    pub(super) is_written: bool,
+    /// Which allocator it calls, by a number of our own; none of what allocates nothing.
+    pub(super) allocator: Option<u32>,
+    /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
+    /// that were unrolled have several.
+    pub(super) same: u32,
+    /// The function that it was compiled into: index in [`Program::modules`], and name as linked.
+    pub(super) function: (u32, Name),
+}
+
+/// All sites.
+#[derive(Debug, Default)]
+pub(super) struct AllocatingSites {
+    sites: Vec<Allocating>,
+    /// Allocators that are called, by name, with their numbers.
+    allocators: FxHashMap<String, u32>,
+    /// By number: whether it is one of the program's own functions, which is traced, too.
+    are_traced: Vec<bool>,
+    first: FxHashMap<(u32, Site), u32>,
+}
+
+fn allocates(kind: SiteKind) -> bool {
+    use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins};
+    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free)
+}
+
+impl AllocatingSites {
+    /// Takes in the sites that are new.
+    pub(super) fn make_room(&mut self, program: &Program) {
+        let known = self.sites.len() as u32;
+        let new = known..program.site_count() as u32;
+        if new.is_empty() {
+            return;
+        }
+        let allocators = self.are_traced.len();
+        for number in new.clone() {
+            let (module, site) = program.site(SiteId(number));
+            let module_index = program.module_index(SiteId(number));
+            // A variable of a header may be in several units.
+            let is_static = site.kind == SiteKind::Static;
+            let is_told_apart = !(allocates(site.kind) || is_static) || site.frame.is_none();
+            let same = if is_told_apart { number } else { *self.first.entry((module_index, *site)).or_insert(number) };
+            // Of other sites it is something else: a variable's type, an instruction that is not traced.
+            let allocator = allocates(site.kind).then(|| self.allocator(module.name(site.detail)));
+            self.sites.push(Allocating {
+                is_static,
+                is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
+                allocator,
+                same,
+                function: (module_index, site.function),
+            });
+        }
+        // Functions that are new may be allocators; where an allocator is new, those that are known already may be it.
+        let from = if self.are_traced.len() > allocators { 0 } else { known };
+        self.find_traced(program, from..new.end);
+    }
+
+    fn allocator(&mut self, name: &str) -> u32 {
+        if let Some(known) = self.allocators.get(name) {
+            return *known;
+        }
+        let number = self.are_traced.len() as u32;
+        self.are_traced.push(false);
+        self.allocators.insert(name.to_owned(), number);
+        number
+    }
+
+    /// Finds allocators among the functions of these sites.
+    fn find_traced(&mut self, program: &Program, sites: std::ops::Range<u32>) {
+        // Mostly a function's sites follow each other.
+        let mut last = None;
+        for number in sites {
+            let (module, site) = program.site(SiteId(number));
+            let function = (program.module_index(SiteId(number)), site.function);
+            if last == Some(function) || site.function.is_none() {
+                continue;
+            }
+            last = Some(function);
+            if let Some(allocator) = self.allocators.get(module.name(site.function)) {
+                self.are_traced[*allocator as usize] = true;
+            }
+        }
+    }
+
+    /// What is known of a site that was taken in.
+    pub(super) fn of(&self, site: u32) -> Allocating {
+        self.sites[site as usize]
+    }
+
+    /// Whether it calls an allocator of the program's own, which is traced, too.
+    pub(super) fn is_outer(&self, site: u32) -> bool {
+        self.of(site).allocator.is_some_and(|allocator| self.are_traced[allocator as usize])
+    }
+
+    /// Whether any does.
+    pub(super) fn has_outer(&self) -> bool {
+        self.are_traced.contains(&true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::sites::{Module, ModuleBuilder};
+
+    use super::*;
+
+    /// A module whose sites are of these functions and call these allocators.
+    fn module(sites: &[(&str, &str)]) -> Module {
+        let mut builder = ModuleBuilder::new();
+        let sites: Vec<Site> = sites
+            .iter()
+            .map(|(function, detail)| {
+                let [function, detail] = [*function, *detail].map(|name| builder.name(name));
+                let kind = if detail.is_none() { SiteKind::Load } else { SiteKind::Allocate };
+                Site { function, detail, ..Site::new(kind, 8) }
+            })
+            .collect();
+        builder.segment(sites);
+        builder.finish("", "", "", "test")
+    }
+
+    #[test]
+    fn allocators_that_are_traced_are_found_whichever_comes_first() {
+        let parts = [
+            module(&[("main", "take"), ("main", "malloc"), ("pool", "")]),
+            module(&[("take", ""), ("other", "pool")]),
+            module(&[("last", "malloc")]),
+        ];
+        let outer =
+            |sites: &AllocatingSites| (0..sites.sites.len() as u32).map(|it| sites.is_outer(it)).collect::<Vec<_>>();
+        let (mut program, mut growing) = (Program::new(), AllocatingSites::default());
+        let mut seen = Vec::new();
+        for part in parts {
+            program.add(part.encode().0, part);
+            growing.make_room(&program);
+            // As if all had been there from the beginning.
+            let mut at_once = AllocatingSites::default();
+            at_once.make_room(&program);
+            assert_eq!(outer(&growing), outer(&at_once));
+            seen.push((outer(&growing), growing.has_outer()));
+        }
+        assert_eq!(seen[0], (vec![false; 3], false));
+        assert_eq!(seen[1], (vec![true, false, false, false, true], true));
+        assert_eq!(seen[2].0, [true, false, false, false, true, false]);
+    }
+}
