@@ -7,13 +7,15 @@
 //!             ├───────┼───────┼───────────────┤
 //!   thread 1  SSSSSSSS LLLLLLLL                      S stores   L loads
 //!   thread 2           SSSSSSSS LLLLLLLL
-//!             └ side ┘└ truly ┘└─ side ┘             of thread 1 and thread 2
+//!             └ side ┘└ truly ┘                      of thread 1, of both
+//!                      └──── side ─────┘             of thread 2
 //! ```
 //!
 //! It is by time who shares what, not by sets: a main thread that fills in what others work on, and adds up their results,
 //! has accessed all bytes of all of them, and is in nobody's way. So what counts is how often the line went from one thread to
-//! the other: for bytes that one had stored and the other then accessed (true sharing), or where the other one accessed
-//! different bytes (false sharing; the bytes on both sides are those of these times). Two threads share where that happened
+//! the other, and what for: until it is gone again, the other one accesses bytes that the first one had stored and it had not
+//! seen (true sharing), or none of these (false sharing; the bytes on both sides are those of these times). So it is of no
+//! matter which of its bytes it accesses first (Dubois et al., ISCA 1993). Two threads share where that happened
 //! [`LEAST_HAND_OVERS`] times or more, and none of them has less than 1 of [`LEAST_SHARE`] of the other one's accesses there.
 //! All else is used by one thread after the other.
 
@@ -565,15 +567,31 @@ mod tests {
 
     #[test]
     fn a_line_can_be_shared_both_ways() {
-        // As in the picture: 1 lacks b, which 2 has stored, and then stores a; 2 lacks what is behind b for that.
+        // As in the picture: 1 lacks b, which 2 has stored, and then stores a; 2 lacks b and what is behind it for that.
         let turn = [(1, 1, Load, 8), (1, 0, Store, 0), (2, 2, Load, 16), (2, 1, Store, 8)];
         let found = found(&times(5, &turn));
         let shared: Vec<_> = found.shared.iter().map(|shared| (shared.member.1, told(&shared.threads))).collect();
         assert_eq!(shared, [(2, vec![(1, 5, 0), (2, 0, 5)])]);
         let [row] = found.falsely.as_slice() else { panic!("{found:?}") };
         let sides: Vec<_> = row.sides.iter().map(|side| (side.member.0, told(&side.threads))).collect();
-        assert_eq!(sides, [(0, vec![(1, 0, 5)]), (1, vec![(2, 5, 0)])]);
-        assert_eq!(row.apart_bytes, 16);
+        assert_eq!(sides, [(0, vec![(1, 0, 5)]), (0, vec![(2, 0, 5)]), (1, vec![(2, 5, 0)])]);
+        assert_eq!(row.apart_bytes, 8);
+    }
+
+    #[test]
+    fn who_stores_a_member_and_then_loads_the_others_is_told_something() {
+        let found = found(&times(5, &[(1, 0, Store, 0), (1, 1, Load, 8), (2, 1, Store, 8), (2, 0, Load, 0)]));
+        let shared: Vec<_> = found.shared.iter().map(|shared| (shared.member.1, told(&shared.threads))).collect();
+        assert_eq!(shared, [(1, vec![(1, 0, 5), (2, 5, 0)]), (2, vec![(1, 5, 0), (2, 0, 5)])]);
+        assert_eq!(found.falsely, []);
+        // All but the first times.
+        assert_eq!(found.shared.iter().map(|shared| shared.uses().true_misses).collect::<Vec<_>>(), [4, 4]);
+        let own = [(1, 2, Store, 24), (1, 1, Load, 8), (2, 2, Store, 32), (2, 1, Modify, 8)];
+        let found = self::found(&times(5, &own));
+        // Each begins with what is its own. 1 does so for what comes then; 2 has all that it loads, and gets the line for nothing.
+        let ([shared], [falsely]) = (&found.shared[..], &found.falsely[..]) else { panic!("{found:?}") };
+        assert_eq!((shared.member, shared.uses().true_misses, falsely.uses().false_misses), ((0, 2), 4, 4));
+        assert_eq!(shared.cost_share, falsely.cost_share);
     }
 
     #[test]

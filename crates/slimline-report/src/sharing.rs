@@ -143,9 +143,9 @@ pub struct UsesRow {
     pub loads: u64,
     /// Stores.
     pub stores: u64,
-    /// Times that the line was gone, as another thread had stored what is accessed.
+    /// Times that the line was gone, and came for what is accessed here: another thread had stored it.
     pub true_misses: u64,
-    /// The same where it had stored other bytes of the line.
+    /// Times that the line was gone for these accesses, and was gone again before anything was accessed that others had stored.
     pub false_misses: u64,
 }
 

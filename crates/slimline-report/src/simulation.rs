@@ -237,9 +237,9 @@ pub struct MissClasses {
     pub capacity: Option<u64>,
     /// Of these, the others; likewise.
     pub conflict: Option<u64>,
-    /// Another core wrote these bytes.
+    /// Another core took the line, and what it wrote was accessed before the line was gone again.
     pub coherence_true: u64,
-    /// Another core wrote other bytes of the line.
+    /// Another core took the line, and nothing was accessed that was new.
     pub coherence_false: u64,
 }
 

@@ -17,7 +17,7 @@ pub struct Access {
 }
 
 /// Bits of addresses that count.
-pub(crate) const ADDRESS_BITS: u32 = 60;
+pub(crate) const ADDRESS_BITS: u32 = 59;
 /// Accesses whose data is read ahead: enough of them to wait for memory together, and few enough that what was read is still
 /// there when it is needed.
 pub(crate) const TOGETHER: usize = 32;

@@ -2,16 +2,19 @@
 //!
 //! In two passes over the same accesses, as most lines are of one thread and need no more than its number: [`LineFinder`]
 //! finds the others, [`SharedLines`] counts their accesses by place and key, and how often two threads took a line from each
-//! other: who was the last to store what the other one then lacked, and whether that accessed just these bytes.
+//! other, and what for: who was the last to store what the other one lacked, and whether that accessed just these bytes while it
+//! had the line.
 
+mod line;
 mod observed;
 
 use rustc_hash::FxHashMap;
 
+use self::line::{Found, Line};
 pub use self::observed::ObservedLines;
 use crate::access::{Access, AccessKind, Consumer};
 use crate::machine::{Cache, Holds, Inclusion, MOST_CORES, Machine, MachineError, Memory, Sharing};
-use crate::simulation::{Options, Simulation};
+use crate::simulation::{Cost, Options, Simulation};
 
 /// Lines of a page of the first pass' table.
 const PAGE_LINES: usize = 64;
@@ -168,9 +171,9 @@ pub struct Uses {
     pub loads: u64,
     /// Stores.
     pub stores: u64,
-    /// Times that the line was gone, as another thread had stored what is accessed.
+    /// Times that the line was gone, and came for what is accessed here: another thread had stored it.
     pub true_misses: u64,
-    /// The same where it had stored other bytes of the line.
+    /// Times that the line was gone for these accesses, and was gone again before anything was accessed that others had stored.
     pub false_misses: u64,
 }
 
@@ -201,13 +204,13 @@ impl Part {
 /// What two threads took from each other in a line. Bytes are masks as [`Part::mask`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
-    /// Times that one accessed what the other one had stored since it had the line.
+    /// Times that the line came to one, and that then accessed what the other one had stored.
     pub truly: u64,
-    /// These bytes.
+    /// What it accessed of that first.
     pub true_bytes: u64,
-    /// Times that the line was gone for one, as the other one had stored other bytes of it.
+    /// Times that the line was gone for one, as the other one had stored, and again before it accessed any of what it lacked.
     pub falsely: u64,
-    /// What the thread with the smaller number accessed then, or had stored; and the other one.
+    /// What the thread with the smaller number accessed while it had the line, or had stored before; and the other one.
     pub false_bytes: [u64; 2],
 }
 
@@ -222,100 +225,7 @@ pub struct SharedLine {
     pub pairs: Vec<((u32, u32), Between)>,
 }
 
-/// A line in the second pass.
-#[derive(Debug)]
-struct Line {
-    parts: FxHashMap<Part, Uses>,
-    pairs: FxHashMap<(u32, u32), Between>,
-    /// By bit of a mask, who stored it last.
-    writers: [u32; 64],
-    /// Who stored last, and the last one before that is another.
-    last: [u32; 2],
-    /// By thread: what others have stored since its last access.
-    unseen: Vec<(u32, u64)>,
-}
-
-/// No thread.
-const NO_ONE: u32 = u32::MAX;
-
-impl Default for Line {
-    fn default() -> Self {
-        Self {
-            parts: FxHashMap::default(),
-            pairs: FxHashMap::default(),
-            writers: [NO_ONE; 64],
-            last: [NO_ONE; 2],
-            unseen: Vec::new(),
-        }
-    }
-}
-
-impl Line {
-    /// A thread accesses these bytes; the line was gone for it so many times, for their sake and for others'.
-    fn access(&mut self, thread: u32, bytes: u64, stores: bool, missed: [u64; 2]) {
-        let place = self.unseen.iter().position(|(of, _)| *of == thread).unwrap_or_else(|| {
-            self.unseen.push((thread, 0));
-            self.unseen.len() - 1
-        });
-        let unseen = std::mem::take(&mut self.unseen[place].1);
-        if missed != [0, 0] {
-            self.went(thread, bytes, unseen, missed);
-        }
-        if stores {
-            for (_, unseen) in self.unseen.iter_mut().filter(|(of, _)| *of != thread) {
-                *unseen |= bytes;
-            }
-            bits(bytes).for_each(|bit| self.writers[bit] = thread);
-            if self.last[0] != thread {
-                self.last = [thread, self.last[0]];
-            }
-        }
-    }
-
-    /// What is known of it, in order.
-    fn told(&self, number: u64) -> SharedLine {
-        let mut parts: Vec<(Part, Uses)> = self.parts.iter().map(|(part, uses)| (*part, *uses)).collect();
-        parts.sort_unstable_by_key(|(part, _)| *part);
-        let mut pairs: Vec<_> = self.pairs.iter().map(|(pair, between)| (*pair, *between)).collect();
-        pairs.sort_unstable_by_key(|(pair, _)| *pair);
-        SharedLine { number, parts, pairs }
-    }
-
-    /// The line goes to a thread that had not seen these bytes.
-    fn went(&mut self, thread: u32, bytes: u64, unseen: u64, [truly, falsely]: [u64; 2]) {
-        let lacked = bytes & unseen;
-        let from = match bits(lacked).next() {
-            Some(bit) => self.writers[bit],
-            None => self.last[usize::from(self.last[0] == thread)],
-        };
-        if from == NO_ONE || from == thread {
-            return;
-        }
-        let stored = bits(unseen).filter(|&bit| self.writers[bit] == from).fold(0, |mask, bit| mask | 1 << bit);
-        let between = self.pairs.entry((thread.min(from), thread.max(from))).or_default();
-        between.truly += truly;
-        between.falsely += falsely;
-        if truly > 0 {
-            between.true_bytes |= lacked & stored;
-        }
-        if falsely > 0 {
-            let (own, other) = if thread < from { (0, 1) } else { (1, 0) };
-            between.false_bytes[own] |= bytes;
-            between.false_bytes[other] |= stored;
-        }
-    }
-}
-
-/// Places of the bits that are set.
-fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
-        mask &= mask - 1;
-        Some(bit)
-    })
-}
-
-/// The second pass: accesses to shared lines. Takes about 500 bytes for each of these, 100 for each part of one that a key
+/// The second pass: accesses to shared lines. Takes about 500 bytes for each of these, 100 for each thread of one, 100 for each part of one that a key
 /// accesses, and 60 for each two threads that took one from each other.
 #[derive(Debug)]
 pub struct SharedLines {
@@ -364,24 +274,26 @@ impl Consumer for SharedLines {
     fn take(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let &Access { key, thread, kind, .. } = access;
+            let core = self.simulation.machine().core_of(thread);
             for (line, offset, bytes) in parts(access, self.line_shift) {
                 let address = (line << self.line_shift) + u64::from(offset);
                 let cost = self.simulation.cost(&Access { address, bytes, ..*access }, None);
                 if let Some(finding) = &mut self.live
                     && let Some(owner) = finding.is_shared_now(line, thread, kind.stores())
                 {
-                    // It has seen what there is.
-                    self.lines.insert(line, Box::new(Line { unseen: vec![(owner, 0)], ..Line::default() }));
+                    let owner = self.simulation.machine().core_of(owner);
+                    self.lines.insert(line, Box::new(Line::held_by(owner)));
                 }
                 let Some(line) = self.lines.get_mut(&line) else { continue };
+                let found = match cost {
+                    Cost { coherence: 1.., .. } => Found::Taken,
+                    Cost { misses: 1.., .. } => Found::Absent,
+                    _ => Found::Held,
+                };
                 let part = Part { offset, bytes, key, thread };
-                let uses = line.parts.entry(part).or_default();
-                uses.loads += u64::from(kind != AccessKind::Store);
-                uses.stores += u64::from(kind.stores());
-                uses.true_misses += cost.true_sharing;
-                uses.false_misses += cost.false_sharing;
-                let missed = [cost.true_sharing, cost.false_sharing];
-                line.access(thread, part.mask(1 << self.line_shift), kind.stores(), missed);
+                let (loads, stores) = (u64::from(kind != AccessKind::Store), u64::from(kind.stores()));
+                let uses = Uses { loads, stores, ..Uses::default() };
+                line.access(core, part, part.mask(1 << self.line_shift), uses, found);
             }
         }
     }
@@ -429,7 +341,7 @@ impl SharedLines {
             .lines
             .iter()
             .filter(|(line, _)| self.is_stored(**line))
-            .map(|(&number, line)| line.told(number))
+            .map(|(&number, line)| line.known(number))
             .collect();
         lines.sort_unstable_by_key(|line| line.number);
         lines
@@ -437,168 +349,4 @@ impl SharedLines {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn kinds() -> impl Strategy<Value = AccessKind> {
-        prop_oneof![Just(AccessKind::Load), Just(AccessKind::Store), Just(AccessKind::Modify), Just(AccessKind::Fetch)]
-    }
-
-    #[test]
-    fn who_takes_lines_from_whom() {
-        use AccessKind::{Load, Modify, Store};
-        let access = |thread, kind, address| Access { address, bytes: 8, thread, key: thread, kind };
-        // Two count in their own eight bytes; a third one reads what the first one counted.
-        let run = [access(0, Modify, 0), access(1, Modify, 8), access(0, Modify, 0), access(2, Load, 0)];
-        // Shared, but nobody stores; of one thread.
-        let others = [access(0, Load, 128), access(1, Load, 128), access(1, Store, 256)];
-        let all = [&run[..], &others, &run].concat();
-        let mut finder = LineFinder::new(64);
-        finder.take(&all);
-        let mut shared = finder.finish(&Machine::named("valgrind").unwrap(), 3).unwrap();
-        shared.take(&all);
-        assert_eq!((shared.only_loaded(), shared.line_bytes()), (1, 64));
-        let uses = |loads, stores, true_misses, false_misses| Uses { loads, stores, true_misses, false_misses };
-        let part = |thread, offset| Part { offset, bytes: 8, key: thread, thread };
-        // The first one lost the line to the second one three times, and never what it had read.
-        let expected =
-            vec![(part(0, 0), uses(4, 4, 0, 2)), (part(2, 0), uses(2, 0, 1, 0)), (part(1, 8), uses(2, 2, 0, 1))];
-        let [line] = &shared.lines()[..] else { panic!() };
-        assert_eq!((line.number, &line.parts), (0, &expected));
-        // In order: 1 stored at 8; 0 at 0, which 2 loads for the first time; 0 has the line again; 1 had lost it to 0; 0 to 1;
-        // 2 to 0.
-        let between = |truly, true_bytes, falsely, false_bytes| Between { truly, true_bytes, falsely, false_bytes };
-        let expected = [((0, 1), between(0, 0, 3, [0xff, 0xff00])), ((0, 2), between(1, 0xff, 0, [0, 0]))];
-        assert_eq!(line.pairs, expected);
-    }
-
-    type Pairs = Vec<(u64, (u32, u32), Between)>;
-
-    fn pairs_of(shared: &SharedLines) -> Pairs {
-        let lines = shared.lines().into_iter();
-        lines.flat_map(|line| line.pairs.into_iter().map(move |(pair, between)| (line.number, pair, between))).collect()
-    }
-
-    /// For each access to a line that its thread has accessed before: what others stored there since then, by a list of all
-    /// accesses. Caches hold all of it, so the line is gone where anybody stored.
-    fn by_looking_back(accesses: &[Access]) -> Pairs {
-        let mut found = std::collections::BTreeMap::<(u64, (u32, u32)), Between>::new();
-        let mut done: Vec<(u64, u32, Vec<u64>, bool)> = Vec::new();
-        let of_data = accesses.iter().filter(|access| access.kind != AccessKind::Fetch);
-        for (access, (line, first, count)) in
-            of_data.flat_map(|access| parts(access, 6).map(move |part| (access, part)))
-        {
-            let bytes: Vec<u64> = (first..first + count).map(u64::from).collect();
-            let before = done.iter().rposition(|(at, thread, ..)| *at == line && *thread == access.thread);
-            let since = before.map_or(&[][..], |before| &done[before + 1..]);
-            let stores: Vec<_> = since.iter().filter(|(at, .., stores)| *at == line && *stores).collect();
-            let last_of = |byte: u64| stores.iter().rev().find(|store| store.2.contains(&byte)).map(|store| store.1);
-            let by = |thread| move |byte: &u64| last_of(*byte) == Some(thread);
-            let mask = |bytes: Vec<u64>| bytes.into_iter().fold(0, |mask, byte| mask | 1_u64 << byte);
-            if let Some(last) = stores.last() {
-                let lacked = bytes.iter().find_map(|byte| last_of(*byte));
-                let from = lacked.unwrap_or(last.1);
-                let between = found.entry((line, (access.thread.min(from), access.thread.max(from)))).or_default();
-                if lacked.is_some() {
-                    between.truly += 1;
-                    between.true_bytes |= mask(bytes.iter().copied().filter(by(from)).collect());
-                } else {
-                    let own = usize::from(access.thread > from);
-                    between.falsely += 1;
-                    between.false_bytes[own] |= mask(bytes.clone());
-                    between.false_bytes[1 - own] |= mask((0..64).filter(by(from)).collect());
-                }
-            }
-            done.push((line, access.thread, bytes, access.kind.stores()));
-        }
-        found.into_iter().map(|((line, pair), between)| (line, pair, between)).collect()
-    }
-
-    proptest! {
-        /// Of a line that two threads have accessed before, one pass tells of all that follows what two passes tell.
-        #[test]
-        fn one_pass_tells_the_same(
-            accesses in prop::collection::vec((0_u64..600, 1_u32..40, 0_u32..3, kinds()), 0..60),
-        ) {
-            let accesses: Vec<Access> = accesses.into_iter().map(|(address, bytes, thread, kind)| {
-                Access { address, bytes, thread, key: thread, kind }
-            }).collect();
-            let machine = Machine::named("valgrind").unwrap();
-            let mut finder = LineFinder::new(64);
-            finder.take(&accesses);
-            let mut two = finder.finish(&machine, 3).unwrap();
-            two.take(&accesses);
-            let mut one = SharedLines::in_one_pass(&machine).unwrap();
-            accesses.chunks(7).for_each(|part| one.take(part));
-            prop_assert_eq!(one.only_loaded(), two.only_loaded());
-            prop_assert_eq!(pairs_of(&one), pairs_of(&two));
-            prop_assert_eq!(two.before_shared(), 0);
-            let before = one.before_shared();
-            let (one, two) = (one.lines(), two.lines());
-            prop_assert_eq!(one.len(), two.len());
-            for (one, two) in one.iter().zip(&two) {
-                let of = |line: &SharedLine, thread| {
-                    let parts = line.parts.iter().filter(move |(part, _)| part.thread == thread);
-                    parts.map(|(_, uses)| uses.count()).sum::<u64>()
-                };
-                // What is lacking is what one thread did alone.
-                let lacking = (0..3).filter(|&thread| of(one, thread) < of(two, thread)).count();
-                prop_assert!(one.number == two.number && lacking <= 1);
-            }
-            // A modification is one access here, and a load and a store there.
-            let lacks = |lines: &[SharedLine]| lines.iter().flat_map(|line| &line.parts).map(|(_, uses)| uses.count()).sum::<u64>();
-            let lacking = lacks(&two) - lacks(&one);
-            prop_assert!(before <= lacking && lacking <= 2 * before);
-        }
-
-        /// As a list of all accesses tells.
-        #[test]
-        fn as_a_list_tells(
-            accesses in prop::collection::vec((0_u64..600, 1_u32..40, 0_u32..3, kinds()), 0..60),
-        ) {
-            let accesses: Vec<Access> = accesses.into_iter().map(|(address, bytes, thread, kind)| {
-                Access { address, bytes, thread, key: thread * 10, kind }
-            }).collect();
-            let mut finder = LineFinder::new(64);
-            accesses.chunks(7).for_each(|part| finder.take(part));
-            let mut shared = finder.finish(&Machine::named("valgrind").unwrap(), 3).unwrap();
-            shared.take(&accesses);
-            let mut only_loaded = 0;
-            let mut expected = Vec::new();
-            for line in 0..11_u64 {
-                // By each byte of each access.
-                let touches = |access: &&Access| {
-                    access.kind != AccessKind::Fetch
-                        && (access.address..access.address + u64::from(access.bytes)).any(|byte| byte / 64 == line)
-                };
-                let of_line: Vec<&Access> = accesses.iter().filter(touches).collect();
-                let is_shared = of_line.iter().any(|access| access.thread != of_line[0].thread);
-                if is_shared && of_line.iter().any(|access| access.kind.stores()) {
-                    let count = |stores: bool| of_line.iter().filter(|access| match stores {
-                        true => access.kind.stores(),
-                        false => access.kind != AccessKind::Store,
-                    }).count() as u64;
-                    expected.push((line, count(false), count(true)));
-                } else if is_shared {
-                    only_loaded += 1;
-                }
-            }
-            let found: Vec<_> = shared.lines().into_iter().map(|line| {
-                let mut sum = Uses::default();
-                for (part, uses) in line.parts {
-                    assert!(part.offset + part.bytes <= 64);
-                    sum.add(uses);
-                }
-                let went = line.pairs.iter().map(|(_, between)| (between.truly, between.falsely));
-                let went = went.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
-                assert_eq!(went, (sum.true_misses, sum.false_misses));
-                (line.number, sum.loads, sum.stores)
-            }).collect();
-            prop_assert_eq!(pairs_of(&shared), by_looking_back(&accesses));
-            prop_assert_eq!(found, expected);
-            prop_assert_eq!(shared.only_loaded(), only_loaded);
-        }
-    }
-}
+mod tests;

@@ -193,7 +193,7 @@ impl Locality {
         let cost = self.simulation.cost(&part, memories);
         let cause = match reuse {
             _ if cost.is_from_afar => Cause::Remote,
-            _ if cost.true_sharing + cost.false_sharing > 0 => Cause::Coherence,
+            _ if cost.coherence > 0 => Cause::Coherence,
             None => Cause::FirstUse,
             Some(reuse) if u64::from(reuse.distance) < self.first_level_lines => Cause::Thrashing,
             Some(_) => Cause::Capacity,

@@ -2,11 +2,13 @@
 //!
 //! Where a thread stores to a line, and another one accesses it later on, the line went from the one to the other in between,
 //! whatever else happened. So each time that is seen is one time at least. It was for the same bytes where the thread was seen
-//! to access what the other one was seen to store, and else for other ones, as far as was seen.
+//! to access what the other one was seen to store, before that was seen to store again, and else for other ones, as far as was
+//! seen.
 
 use std::collections::BTreeMap;
 
-use super::{Line, Part, SharedLine, Uses};
+use super::line::{Found, Line};
+use super::{Part, SharedLine, Uses};
 
 /// What is seen of lines, look by look in the order of time.
 #[derive(Debug, Default)]
@@ -19,34 +21,15 @@ impl ObservedLines {
     pub fn look(&mut self, line: u64, line_bytes: u32, parts: &[(Part, Uses)]) {
         let Some((Part { thread, .. }, _)) = parts.first() else { return };
         let line = self.lines.entry(line).or_default();
-        let (mut all, mut stored) = (0, 0);
+        let mut found = if line.is_taken_from(*thread) { Found::Taken } else { Found::Held };
         for (part, uses) in parts {
-            let mask = part.mask(line_bytes);
-            all |= mask;
-            stored |= if uses.stores > 0 { mask } else { 0 };
-        }
-        // What others were seen to store since this thread was seen here before.
-        let unseen = line.unseen.iter().find(|(of, _)| of == thread).map_or(0, |(_, unseen)| *unseen);
-        let missed = [u64::from(all & unseen != 0), u64::from(unseen != 0 && all & unseen == 0)];
-        line.access(*thread, all, false, missed);
-        if stored != 0 {
-            line.access(*thread, stored, true, [0, 0]);
-        }
-        // It counts for the first part that it was gone for.
-        let meant = parts.iter().position(|(part, _)| missed[0] == 0 || part.mask(line_bytes) & unseen != 0);
-        for (number, (part, uses)) in parts.iter().enumerate() {
-            let of_part = line.parts.entry(*part).or_default();
-            of_part.add(*uses);
-            if meant == Some(number) {
-                of_part.true_misses += missed[0];
-                of_part.false_misses += missed[1];
-            }
+            line.access(*thread, *part, part.mask(line_bytes), *uses, std::mem::replace(&mut found, Found::Held));
         }
     }
 
     /// Lines in the order of their numbers.
     pub fn lines(&self) -> Vec<SharedLine> {
-        self.lines.iter().map(|(&number, line)| line.told(number)).collect()
+        self.lines.iter().map(|(&number, line)| line.known(number)).collect()
     }
 }
 

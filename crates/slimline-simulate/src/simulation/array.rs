@@ -9,7 +9,7 @@
 //!
 //! Of a cache that is far larger than what is used of it only the former are, which are little.
 
-pub(super) use super::words::{DIRTY, QUIET, UNUSED};
+pub(super) use super::words::{DIRTY, OPEN, QUIET, UNUSED};
 use super::words::{FLAGS, HOST_LINE_WORDS, LANES, Word, Words, find, name, packed, push, with_words};
 use crate::machine::Replacement;
 

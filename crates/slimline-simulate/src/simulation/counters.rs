@@ -18,9 +18,10 @@ pub struct Misses {
     pub capacity: u64,
     /// That one would have hit.
     pub conflict: u64,
-    /// Another core's store took the line, and of the bytes accessed now one was written by others since.
+    /// Another core's store took the line, and before it was gone again a byte was accessed that others had written and the
+    /// cache's own cores had not seen.
     pub coherence_true: u64,
-    /// Another core's store took the line, and only other bytes were written since.
+    /// Another core's store took the line, and no such byte was accessed.
     pub coherence_false: u64,
 }
 
@@ -176,9 +177,9 @@ pub(super) struct Mark {
     pub(super) hit_cycles: u64,
     pub(super) extra_cycles: u64,
     /// Misses in the first level.
-    pub(super) true_sharing: u64,
-    /// Likewise.
-    pub(super) false_sharing: u64,
+    pub(super) misses: u64,
+    /// Those of them that were for another core's store.
+    pub(super) coherence: u64,
     /// Lines.
     pub(super) from_afar: u64,
 }
@@ -265,6 +266,13 @@ impl Counters {
         }
     }
 
+    /// A miss that was taken to be for nothing was for what others wrote.
+    pub(super) fn was_true(&mut self, key: u32, cache: usize) {
+        let misses = &mut self.misses[key as usize * self.caches + cache];
+        misses.coherence_false -= 1;
+        misses.coherence_true += 1;
+    }
+
     fn rest(&mut self, key: u32, column: usize) -> &mut u64 {
         let width = self.width();
         &mut self.rest[key as usize * width + column]
@@ -303,8 +311,8 @@ impl Counters {
         Mark {
             hit_cycles: self.hits(row),
             extra_cycles: row.extra_cycles,
-            true_sharing: misses.map_or(0, |misses| misses.coherence_true),
-            false_sharing: misses.map_or(0, |misses| misses.coherence_false),
+            misses: misses.map_or(0, Misses::total),
+            coherence: misses.map_or(0, |misses| misses.coherence_true + misses.coherence_false),
             from_afar: self.rest[key as usize * self.width() + self.tlbs + 1 + self.memories],
         }
     }

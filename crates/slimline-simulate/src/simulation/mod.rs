@@ -198,8 +198,8 @@ impl Simulation {
         Cost {
             cycles: hit_cycles + after.extra_cycles - before.extra_cycles,
             hit_cycles,
-            true_sharing: after.true_sharing - before.true_sharing,
-            false_sharing: after.false_sharing - before.false_sharing,
+            misses: after.misses - before.misses,
+            coherence: after.coherence - before.coherence,
             is_from_afar: after.from_afar > before.from_afar,
         }
     }
@@ -227,10 +227,10 @@ pub(crate) struct Cost {
     pub(crate) cycles: u64,
     /// What they would be, had the first level had all of it.
     pub(crate) hit_cycles: u64,
-    /// Misses of the first level, as another core had stored what is accessed.
-    pub(crate) true_sharing: u64,
-    /// The same where it had stored other bytes of the line.
-    pub(crate) false_sharing: u64,
+    /// Misses of the first level.
+    pub(crate) misses: u64,
+    /// Those of them that were for another core's store.
+    pub(crate) coherence: u64,
     /// A memory served it that is not near to the core.
     pub(crate) is_from_afar: bool,
 }

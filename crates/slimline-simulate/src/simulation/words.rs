@@ -1,4 +1,4 @@
-//! Entries of caches, a word each: what a line is called above three bits.
+//! Entries of caches, a word each: what a line is called above four bits.
 //!
 //! Words have 32 bits as long as numbers are small: a set of 16 lines is 64 bytes then, one line of the cache of the machine
 //! that this runs on, and the sets of a cache of hundreds of MiB are small enough to be near.
@@ -12,8 +12,10 @@ pub(super) const DIRTY: u64 = 1;
 pub(super) const QUIET: u64 = 2;
 /// Fetched unasked and not used since.
 pub(super) const UNUSED: u64 = 4;
-pub(super) const FLAGS: u64 = DIRTY | QUIET | UNUSED;
-const NUMBER_SHIFT: u32 = 3;
+/// Only in first-level caches: on its way through these a miss is open (see [`Directory`](super::directory::Directory)).
+pub(super) const OPEN: u64 = 8;
+pub(super) const FLAGS: u64 = DIRTY | QUIET | UNUSED | OPEN;
+const NUMBER_SHIFT: u32 = 4;
 /// Numbers below fit into words of 32 bits.
 pub(super) const MOST_NARROW: u64 = (1 << (u32::BITS - NUMBER_SHIFT)) - 1;
 /// Bytes that caches of today keep together.
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn sets_of_all_sizes_do_the_same() {
         for ways in 1..=20_u64 {
-            let word = |number: u64| packed(number) | (number % 8);
+            let word = |number: u64| packed(number) | (number % 16);
             let mut narrow: Vec<u32> = (0..ways).map(|way| word(way * 1000) as u32).collect();
             let mut wide: Vec<u64> = (0..ways).map(|way| word(way * 1000)).collect();
             for way in 0..ways {

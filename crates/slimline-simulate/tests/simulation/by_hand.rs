@@ -50,6 +50,73 @@ fn a_counter_is_shared_truly() {
     assert_eq!((l1.total(), l1.cold, l1.coherence_true, l1.coherence_false), (20, 2, 18, 0));
 }
 
+/// Two cores with first levels of two lines and second levels of eight of their own. Of these accesses' keys, the number of each:
+/// misses for stores of the other core, true and false ones, of either level.
+fn of_two_levels(accesses: &[(u32, AccessKind, u64)]) -> Vec<[(u64, u64); 2]> {
+    let machine = Machine::parse(
+        r#"
+        name = "two levels"
+        cores = 2
+        cache = [
+            { name = "L1", level = 1, holds = "data", size = 128, line = 64, ways = 2, latency = 4 },
+            { name = "L2", level = 2, size = 512, line = 64, ways = 8, latency = 20 },
+        ]
+        memory = [{ name = "DRAM", latency = 100 }]
+        "#,
+    )
+    .unwrap();
+    let numbered = accesses.iter().zip(0..);
+    let all: Vec<Access> =
+        numbered.map(|(&(core, kind, at), key)| Access { key, ..access(core, kind, at, 8) }).collect();
+    let outcome = outcome(&machine, &Options::default(), &all);
+    let told =
+        |key| [0, 1].map(|cache| outcome.of_key(key).misses[cache]).map(|of| (of.coherence_true, of.coherence_false));
+    (0..all.len() as u32).map(told).collect()
+}
+
+const NONE: [(u64, u64); 2] = [(0, 0); 2];
+const TRUE: [(u64, u64); 2] = [(1, 0); 2];
+const FALSE: [(u64, u64); 2] = [(0, 1); 2];
+
+/// A miss of a line that another core's store took is for what is accessed until it is gone again.
+#[test]
+fn a_store_whose_core_then_loads_the_others_word_shares_truly() {
+    let turn = [(0, Store, 0), (0, Load, 8), (1, Store, 8), (1, Load, 0)];
+    let found = of_two_levels(&turn.repeat(3));
+    // First uses; then each store finds the line taken, and the load after it is what it was for.
+    let later = [TRUE, NONE, TRUE, NONE];
+    assert_eq!(found, [[NONE; 4], later, later].concat());
+    // Without the loads it is for nothing, and to load what the core has stored itself tells it nothing.
+    let own = [(0, Store, 0), (0, Load, 0), (1, Store, 8), (1, Load, 8)];
+    assert_eq!(of_two_levels(&own.repeat(2))[4..], [FALSE, NONE, FALSE, NONE]);
+}
+
+#[test]
+fn what_a_miss_was_not_for_the_next_one_may_be() {
+    // 1 stores 8, which 0 does not load before 1 stores 16; and then does, of what came for 24.
+    let before = [(0, Load, 0), (1, Store, 8), (0, Load, 0), (1, Store, 16)];
+    let found = of_two_levels(&[&before[..], &[(0, Load, 24), (0, Load, 8)]].concat());
+    assert_eq!(found, [NONE, NONE, FALSE, NONE, TRUE, NONE]);
+    // What came with a true one has been told.
+    let both = [(0, Load, 0), (1, Store, 8), (1, Store, 16), (0, Load, 8), (1, Store, 8), (0, Load, 16)];
+    assert_eq!(of_two_levels(&both), [NONE, NONE, NONE, TRUE, NONE, FALSE]);
+}
+
+#[test]
+fn a_line_that_left_the_first_level_may_still_be_for_something_in_the_second() {
+    // Two other lines make room of the first level's two, and the second one has it still: the miss of that was for 8.
+    let before = [(0, Load, 0), (1, Store, 8), (0, Load, 0), (0, Load, 64), (0, Load, 128)];
+    let found = of_two_levels(&[&before[..], &[(0, Load, 8)]].concat());
+    assert_eq!(found, [NONE, NONE, [(0, 1), (1, 0)], NONE, NONE, NONE]);
+    // The load before that brings it to the first level again, where it hits.
+    let found = of_two_levels(&[&before[..], &[(0, Load, 16), (0, Load, 8)]].concat());
+    assert_eq!(found, [NONE, NONE, [(0, 1), (1, 0)], NONE, NONE, NONE, NONE]);
+    // It leaves the second level, too.
+    let room = (1..9).map(|line| (0, Load, line * 64));
+    let all: Vec<_> = before.into_iter().chain(room).chain([(0, Load, 8)]).collect();
+    assert_eq!((of_two_levels(&all)[2], of_two_levels(&all)[13]), (FALSE, NONE));
+}
+
 /// What was changed is written back for who changed it first, not for who wants the room.
 #[test]
 fn who_changes_lines_has_them_written_back() {

@@ -1,5 +1,5 @@
 //! A simulator that is slow and plainly right: every cache is a list of ways, nobody keeps a directory, and each question
-//! is answered by looking everywhere.
+//! is answered by looking everywhere. What misses of lines that others took were for is told at the end, by all that was noted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -23,6 +23,30 @@ struct Set {
     tree: HashMap<(u32, usize), bool>,
 }
 
+/// What happens to a line in a cache.
+#[derive(Clone, Copy, Debug)]
+enum Note {
+    /// It comes, and no store had taken it before.
+    Came,
+    /// It comes again for this key after a store took it, to stay or not.
+    CameBack {
+        key: u32,
+        stays: bool,
+    },
+    Left,
+}
+
+/// One access to a line.
+#[derive(Debug)]
+struct Touch {
+    at: u64,
+    core: usize,
+    way: Vec<usize>,
+    line: u64,
+    units: BTreeSet<u64>,
+    is_store: bool,
+}
+
 #[derive(Debug)]
 struct TwinCache {
     kind: usize,
@@ -33,8 +57,10 @@ struct TwinCache {
     /// Least recent first.
     shadow: Vec<u64>,
     shadow_lines: usize,
-    /// Lines that a store took, and the bytes that others have written since.
-    lost: HashMap<u64, BTreeSet<u64>>,
+    /// Lines that a store took.
+    lost: HashSet<u64>,
+    /// What happened to each line, and when.
+    notes: BTreeMap<u64, Vec<(u64, Note)>>,
     streams: BTreeMap<u32, (u32, u64, i64)>,
     /// Bytes used of each line, and who brought it.
     used: HashMap<u64, (u32, BTreeSet<u64>)>,
@@ -124,6 +150,7 @@ pub(crate) struct Twin {
     tlbs: Vec<Vec<TlbSets>>,
     homes: HashMap<u64, usize>,
     now: u64,
+    touches: Vec<Touch>,
     pub(crate) counts: BTreeMap<u32, Counts>,
     /// Whose store changed a line first.
     changers: HashMap<u64, u32>,
@@ -151,7 +178,8 @@ impl Twin {
                     seen: HashSet::new(),
                     shadow: Vec::new(),
                     shadow_lines: told.lines() as usize,
-                    lost: HashMap::new(),
+                    lost: HashSet::new(),
+                    notes: BTreeMap::new(),
                     streams: BTreeMap::new(),
                     used: HashMap::new(),
                 });
@@ -172,6 +200,7 @@ impl Twin {
             tlbs: vec![tlbs.collect(); machine.cores as usize],
             homes: HashMap::new(),
             now: 0,
+            touches: Vec::new(),
             counts: BTreeMap::new(),
             changers: HashMap::new(),
             events: vec![Events::default(); machine.caches.len()],
@@ -315,7 +344,7 @@ impl Twin {
             .collect()
     }
 
-    fn settle(&mut self, core: usize, line: u64, units: &BTreeSet<u64>, is_store: bool, has_own: bool) -> bool {
+    fn settle(&mut self, core: usize, line: u64, is_store: bool, has_own: bool) -> bool {
         let others = self.others(core, line);
         self.machine_events.upgrades += u64::from(is_store && has_own && !others.is_empty());
         let mut transferred = false;
@@ -337,20 +366,13 @@ impl Twin {
                 self.take(other, line);
                 self.events[self.caches[other].kind].invalidations += 1;
                 self.caches[other].shadow.retain(|&held| held != line);
-                self.caches[other].lost.insert(line, BTreeSet::new());
-            }
-            for number in 0..self.caches.len() {
-                if !self.is_own(core, number)
-                    && let Some(written) = self.caches[number].lost.get_mut(&line)
-                {
-                    written.extend(units);
-                }
+                self.caches[other].lost.insert(line);
             }
         }
         transferred
     }
 
-    fn look_up(&mut self, cache: usize, line: u64, units: &BTreeSet<u64>) -> Result<bool, Misses> {
+    fn look_up(&mut self, cache: usize, line: u64, key: u32) -> Result<bool, Misses> {
         self.now += 1;
         let now = self.now;
         let kind = self.caches[cache].kind;
@@ -369,15 +391,22 @@ impl Twin {
         }
         let is_new = twin.seen.insert(line);
         let mut class = Misses::default();
-        match twin.lost.remove(&line) {
-            Some(written) if !written.is_disjoint(units) => class.coherence_true = 1,
-            Some(_) => class.coherence_false = 1,
-            None if is_new => class.cold = 1,
-            None if !self.options.classes => {}
-            None if was_in_shadow => class.conflict = 1,
-            None => class.capacity = 1,
+        let was_lost = twin.lost.remove(&line);
+        match was_in_shadow {
+            // True ones are told at the end.
+            _ if was_lost => class.coherence_false = 1,
+            _ if is_new => class.cold = 1,
+            _ if !self.options.classes => {}
+            true => class.conflict = 1,
+            false => class.capacity = 1,
         }
+        let stays = self.inclusion(cache) != Inclusion::Exclusive;
+        self.note(cache, line, if was_lost { Note::CameBack { key, stays } } else { Note::Came });
         Err(class)
+    }
+
+    fn note(&mut self, cache: usize, line: u64, note: Note) {
+        self.caches[cache].notes.entry(line).or_default().push((self.now, note));
     }
 
     fn missed(&mut self, key: u32, cache: usize, kind: AccessKind, class: Misses) {
@@ -397,15 +426,17 @@ impl Twin {
 
     fn line(&mut self, core: usize, way: &[usize], line: u64, units: &BTreeSet<u64>, kind: AccessKind, key: u32) {
         let is_store = kind == AccessKind::Store;
+        self.now += 1;
+        self.touches.push(Touch { at: self.now, core, way: way.to_vec(), line, units: units.clone(), is_store });
         let has_own = self.caches[way[0]].holds(line);
         let mut transferred = false;
         if is_store || !has_own {
-            transferred = self.settle(core, line, units, is_store, has_own);
+            transferred = self.settle(core, line, is_store, has_own);
         }
         let mut server = way.len();
         let mut was_unused = false;
         for (step, &cache) in way.iter().enumerate() {
-            match self.look_up(cache, line, units) {
+            match self.look_up(cache, line, key) {
                 Ok(unused) => {
                     (server, was_unused) = (step, unused);
                     break;
@@ -453,7 +484,7 @@ impl Twin {
         for (step, &cache) in way.iter().enumerate() {
             let mut first = None;
             for &line in lines {
-                if let Err(class) = self.look_up(cache, line, &BTreeSet::new()) {
+                if let Err(class) = self.look_up(cache, line, key) {
                     self.fill(cache, line, false, false);
                     first = first.or(Some(class));
                 }
@@ -518,6 +549,7 @@ impl Twin {
     }
 
     fn left(&mut self, cache: usize, line: u64) {
+        self.note(cache, line, Note::Left);
         if let Some((key, used)) = self.caches[cache].used.remove(&line) {
             self.count_used(key, used.len());
         }
@@ -563,14 +595,19 @@ impl Twin {
             }
             let is_held = self.nearer(far).into_iter().any(|near| self.caches[near].holds(line));
             if self.inclusion(far) == Inclusion::Exclusive && !is_held {
-                self.caches[far].seen.insert(line);
-                self.caches[far].lost.remove(&line);
+                self.came_unasked(far, line);
                 return self.fill(far, line, is_dirty, false);
             }
         }
         if is_dirty {
             self.written_to_memory(line);
         }
+    }
+
+    fn came_unasked(&mut self, cache: usize, line: u64) {
+        self.caches[cache].seen.insert(line);
+        self.caches[cache].lost.remove(&line);
+        self.note(cache, line, Note::Came);
     }
 
     /// A store changes a line in a first-level cache.
@@ -623,7 +660,7 @@ impl Twin {
             return;
         }
         self.events[place].prefetches += 1;
-        self.settle(core, next, &BTreeSet::new(), false, false);
+        self.settle(core, next, false, false);
         let server = (step + 1..way.len()).find(|&far| self.caches[way[far]].holds(next)).unwrap_or(way.len());
         let mut is_dirty = false;
         match way.get(server) {
@@ -637,20 +674,52 @@ impl Twin {
         }
         for &far in way[step + 1..server].iter().rev() {
             if self.inclusion(far) != Inclusion::Exclusive {
-                self.caches[far].seen.insert(next);
-                self.caches[far].lost.remove(&next);
+                self.came_unasked(far, next);
                 self.fill(far, next, false, false);
             }
         }
-        self.caches[cache].seen.insert(next);
-        self.caches[cache].lost.remove(&next);
+        self.came_unasked(cache, next);
         self.fill(cache, next, is_dirty, true);
         if step == 0 && kind != AccessKind::Fetch {
             self.caches[cache].used.insert(next, (key, BTreeSet::new()));
         }
     }
 
+    /// Dubois et al., ISCA 1993: a miss is for what others wrote where a byte is accessed, while the line is there, that another
+    /// core wrote since the line came last but for nothing.
+    fn tell_true_misses(&mut self) {
+        for cache in 0..self.caches.len() {
+            for (line, notes) in std::mem::take(&mut self.caches[cache].notes) {
+                let mut has_seen = 0;
+                for (index, &(came, note)) in notes.iter().enumerate() {
+                    let Note::CameBack { key, stays } = note else {
+                        has_seen = if let Note::Came = note { came } else { has_seen };
+                        continue;
+                    };
+                    let left = notes[index..].iter().find(|(_, note)| matches!(note, Note::Left));
+                    let left = if stays { left.map_or(u64::MAX, |(at, _)| *at) } else { came };
+                    let of_line = || self.touches.iter().filter(|touch| touch.line == line);
+                    let is_others = |touch: &&Touch| touch.is_store && !self.is_own(touch.core, cache);
+                    let others = of_line().filter(is_others).filter(|touch| (has_seen..came).contains(&touch.at));
+                    let unseen: BTreeSet<u64> = others.flat_map(|touch| &touch.units).copied().collect();
+                    // The access that brought it came first.
+                    let brought = of_line().rfind(|touch| touch.at <= came && touch.way.contains(&cache));
+                    let touches = of_line().filter(|touch| (came..=left).contains(&touch.at)).chain(brought);
+                    let mut own = touches.filter(|touch| touch.way.contains(&cache));
+                    if own.any(|touch| !touch.units.is_disjoint(&unseen)) {
+                        has_seen = came;
+                        let kind = self.caches[cache].kind;
+                        let misses = &mut self.of_key(key).misses[kind];
+                        misses.coherence_false -= 1;
+                        misses.coherence_true += 1;
+                    }
+                }
+            }
+        }
+    }
+
     pub(crate) fn end(&mut self) {
+        self.tell_true_misses();
         for cache in 0..self.caches.len() {
             let used: Vec<_> = self.caches[cache].used.drain().map(|(_, used)| used).collect();
             used.into_iter().for_each(|(key, used)| self.count_used(key, used.len()));

@@ -170,9 +170,9 @@ pub(crate) struct Reuse {
         slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
         Told are lines that two threads take from each other three times or more, and none of them in less than \
         1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way. \
-        What one has stored and the other then accesses is truly shared: uniformly where the thread with most \
-        accesses to a byte has less than twice as many as the next one. Where the other one accesses different \
-        bytes of the line, it is shared falsely. Each time that a line goes over is taken to cost as much as 100 \
+        What one has stored and the other then accesses, before it loses the line again, is truly shared: uniformly \
+        where the thread with most accesses to a byte has less than twice as many as the next one. Where the other \
+        one accesses no such byte while it has the line, it is shared falsely. Each time that a line goes over is taken to cost as much as 100 \
         accesses that hit, whatever the machine; slimline simulate has the machine's own cycles.\n\n\
         Of a session (`slimline record`) told are lines that were seen to go from thread to thread three times or \
         more; how often they went is not known, so the cost is the share of the samples.")]

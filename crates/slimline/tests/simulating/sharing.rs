@@ -152,3 +152,32 @@ fn what_is_handed_over_by_a_flag_or_a_lock_is_in_the_programs_order() {
         }
     }
 }
+
+#[test]
+fn who_stores_its_own_word_and_then_loads_the_others_shares_truly() {
+    let source = BY_TURNS
+        .replace("pair.own[self] = pair.own[1 - self] + 1;", "pair.own[self] = self + 1; (void)pair.own[1 - self];")
+        .replace("ENTER", "while (atomic_load_explicit(&turn.of, memory_order_acquire) != self) sched_yield();")
+        .replace("LEAVE", "atomic_store_explicit(&turn.of, 1 - self, memory_order_release);");
+    let directory = traced(&source);
+    let of_pair = |report: &Value, name: &str| {
+        let is_it = |row: &&Value| row.to_string().contains("\"variable\":\"pair\"");
+        array(&report[name]).iter().find(is_it).cloned()
+    };
+    let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    assert_eq!(of_pair(&report, "falsely_shared"), None, "{report}");
+    let row = of_pair(&report, "shared").unwrap();
+    // The first time of each is a first use.
+    assert_eq!(misses(&row), (2 * 3000 - 2, 0), "{row}");
+    assert_eq!((&row["total"]["loads"], &row["total"]["stores"]), (&6000.into(), &6000.into()), "{row}");
+    let live =
+        json(directory.path(), &["share", "--machine", "four.toml", "--live", "--report", "-", "--", "./program"]);
+    assert_eq!(of_pair(&live, "falsely_shared"), None, "{live}");
+    let row = of_pair(&live, "shared").unwrap();
+    assert!(misses(&row).0 > 2500 && row["total"]["loads"].as_u64().unwrap() > 2500, "{row}");
+    // Simulated: the misses are the stores', and not for nothing.
+    let simulated = json(directory.path(), &["simulate", "run.trace", "--machine", "four.toml"]);
+    let classes = &simulated["machines"][0]["caches"][0]["classes"];
+    let of_class = |name: &str| classes[name].as_u64().unwrap();
+    assert!(of_class("coherence_true") >= 5998 && of_class("coherence_false") < 100, "{classes}");
+}

@@ -1,6 +1,6 @@
 //! Who holds lines of blocks that several cores use, and what a core's access does to other cores' caches.
 
-use super::super::array::{DIRTY, Line, QUIET};
+use super::super::array::{DIRTY, Line, OPEN, QUIET};
 use super::super::blocks::{BLOCK_LINES, Owner};
 use super::super::counters::Reference;
 use super::{CacheState, Hierarchy, Lookup};
@@ -65,18 +65,38 @@ impl Hierarchy {
         self.machine_events.transfers += u64::from(transferred);
         if is_store {
             for &other in &others {
+                let unseen = self.directory.close(line.number, other);
                 self.take(other, line);
                 let cache = &mut self.caches[other as usize];
                 self.events[cache.kind].invalidations += 1;
                 if let Some(shadow) = &mut cache.shadow {
                     shadow.remove(line.at);
                 }
-                self.directory.lost(line.number, other);
+                self.directory.lost(line.number, other, unseen);
             }
             self.directory.written(core, line.number, bytes);
         }
         self.list = others;
         transferred
+    }
+
+    /// A core accesses a line that open misses brought here: they were for that where it has not seen these bytes. `place`: where
+    /// its first level has the line, if it has.
+    #[cold]
+    pub(super) fn seen(&mut self, lookup: &Lookup, place: Option<usize>) {
+        let Lookup { line, bytes, .. } = *lookup;
+        for step in 0..self.way(lookup).len() {
+            let number = self.way(lookup)[step];
+            if let Some(key) = self.directory.seen(line.number, number, bytes) {
+                self.counters.was_true(key, self.caches[number as usize].kind);
+            }
+        }
+        if let Some(place) = place
+            && !self.directory.is_open(line.number, self.way(lookup))
+        {
+            let first = self.way(lookup)[0];
+            self.caches[first as usize].array.mark(place, 0, OPEN);
+        }
     }
 
     /// What a cache keeps changed goes to the next farther one that holds it, or to memory.

@@ -10,6 +10,9 @@
 //!
 //! A core's stores take lines from other cores' caches of instructions, too, but not from its own.
 //!
+//! Whether a line that a store took comes back for what others wrote is known by what is accessed while it is there. Where that
+//! is not yet so of any cache on its way, its entry in the first level is flagged, so that hits are looked at.
+//!
 //! Who holds which line is kept track of in [`Blocks`] that several cores use, and only there. By the blocks lines have
 //! numbers, which all but sets and pages go by.
 
@@ -17,7 +20,7 @@ mod build;
 mod coherence;
 mod unasked;
 
-use super::array::{Array, DIRTY, Entry, Line, Names, QUIET, UNUSED};
+use super::array::{Array, DIRTY, Entry, Line, Names, OPEN, QUIET, UNUSED};
 use super::blocks::{BLOCK_LINES, Blocks};
 use super::counters::{Class, Counters, Events, Reference};
 use super::directory::Directory;
@@ -182,6 +185,11 @@ impl Hierarchy {
         }
         let array = &self.caches[first as usize].array;
         let is_own = found.is_some_and(|place| !is_store || array.flags(place) & QUIET != 0);
+        if let Some(place) = found
+            && array.flags(place) & OPEN != 0
+        {
+            self.seen(lookup, found);
+        }
         let (missed, was_unasked) = if is_own {
             let was_unasked = self.hit(first, line, found.unwrap_or_default(), if is_store { DIRTY } else { 0 });
             (0, was_unasked)
@@ -246,6 +254,9 @@ impl Hierarchy {
     /// fetched it unasked.
     fn miss(&mut self, lookup: &Lookup, is_shared: bool, transferred: bool) -> (usize, bool) {
         let Lookup { core, line, kind, key, .. } = *lookup;
+        if is_shared && self.directory.is_open(line.number, self.way(lookup)) {
+            self.seen(lookup, None);
+        }
         let depth = self.way(lookup).len();
         let mut missed = 0;
         let mut was_unasked = false;
@@ -286,14 +297,20 @@ impl Hierarchy {
         let line = lookup.line;
         let cache = &mut self.caches[number as usize];
         let was_in_shadow = cache.shadow.as_mut().map(|shadow| shadow.access(line.at));
-        let (is_new, written) = if is_shared {
+        let (is_new, unseen) = if is_shared {
             (cache.seen.insert(line.number), self.directory.asked(line.number, number))
         } else {
             (self.blocks.see(cache.kind, line), None)
         };
-        match (written, was_in_shadow) {
-            (Some(written), _) if written & lookup.bytes != 0 => Class::CoherenceTrue,
-            (Some(_), _) => Class::CoherenceFalse,
+        match (unseen, was_in_shadow) {
+            (Some(unseen), _) if unseen & lookup.bytes != 0 => Class::CoherenceTrue,
+            (Some(unseen), _) => {
+                // One that does not take the line in has it for no longer than this access.
+                if !cache.is_exclusive {
+                    self.directory.open(line.number, number, unseen, lookup.key);
+                }
+                Class::CoherenceFalse
+            }
             _ if is_new => Class::Cold,
             (None, None) => Class::Replaced,
             (None, Some(false)) => Class::Capacity,
@@ -334,8 +351,10 @@ impl Hierarchy {
     }
 
     fn fill_first(&mut self, lookup: &Lookup, state: u64, is_shared: bool) {
-        let first = self.way(lookup)[0];
-        self.fill(first, lookup.line, state, is_shared);
+        let way = self.way(lookup);
+        let first = way[0];
+        let is_open = is_shared && self.directory.is_open(lookup.line.number, way);
+        self.fill(first, lookup.line, state | if is_open { OPEN } else { 0 }, is_shared);
         if let Some(used) = &mut self.used
             && lookup.kind != Reference::Fetch
         {
