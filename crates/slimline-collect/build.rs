@@ -16,7 +16,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
     }
     // Of the trace crate they see the records only: its other half changes far more often.
-    let seen = ["Cargo.toml", "src/lib.rs", "src/wire.rs", "src/access.rs", "src/address.rs"];
+    let seen = ["Cargo.toml", "src/lib.rs", "src/wire.rs", "src/access.rs", "src/address.rs", "src/script.rs"];
     for source in seen.iter().chain(&[
         "src/stream/mod.rs",
         "src/stream/record.rs",

@@ -13,6 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 use rustix::fs::{Access, access};
 use rustix::process::{getegid, geteuid};
+use slimline_trace::script::{LINE_BYTES, interpreter};
 
 use crate::RecordError;
 
@@ -139,18 +140,11 @@ pub(crate) fn as_started(program: &Path) -> io::Result<(PathBuf, Vec<OsString>)>
 
 /// The path after `#!`, and what is behind that.
 fn interpreter_of_script(file: &mut File) -> io::Result<Option<(PathBuf, Option<OsString>)>> {
-    // The kernel reads no more than this.
-    const LINE_BYTES: u64 = 256;
     let mut start = Vec::new();
-    file.take(LINE_BYTES).read_to_end(&mut start)?;
-    let Some(line) = start.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next()) else {
-        return Ok(None);
-    };
-    let line = line.trim_ascii();
-    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
-    let [interpreter, argument] = [&line[..end], line[end..].trim_ascii()].map(OsStr::from_bytes);
-    let argument = (!argument.is_empty()).then(|| argument.to_owned());
-    Ok((!interpreter.is_empty()).then(|| (interpreter.into(), argument)))
+    file.take(LINE_BYTES as u64).read_to_end(&mut start)?;
+    Ok(interpreter(&start).map(|(path, argument)| {
+        (OsStr::from_bytes(path).into(), argument.map(|argument| OsStr::from_bytes(argument).to_owned()))
+    }))
 }
 
 /// The kernel runs these in secure mode, where the loader ignores `LD_PRELOAD`, and ends perf events of those who may not

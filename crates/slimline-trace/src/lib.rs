@@ -7,6 +7,7 @@
 //! - [`served`]: what hardware tells of an access: latency, memory level, TLB.
 //! - [`stream`]: the trace of an instrumented program: words of a record, and the site tables that say what they mean.
 //! - [`address`]: typed addresses, so that a run-time address, a link-time address and a file offset can't be mixed up.
+//! - [`script`]: what the kernel runs for a script. `no_std`.
 //!
 //! With the feature `session` (the default) also
 //!
@@ -29,6 +30,7 @@ pub mod fortran_names;
 mod place;
 #[cfg(feature = "session")]
 pub mod regular_file;
+pub mod script;
 pub mod served;
 #[cfg(feature = "session")]
 pub mod session;

@@ -23,6 +23,8 @@ mod code_file;
 #[cfg(feature = "plugin")]
 mod descriptions;
 #[cfg(feature = "plugin")]
+mod exec;
+#[cfg(feature = "plugin")]
 mod heap;
 #[cfg(feature = "plugin")]
 mod qemu;

@@ -31,6 +31,8 @@ pub(crate) type OnAccess = unsafe extern "C" fn(c_uint, u32, u64, *mut c_void);
 pub(crate) type OnInstruction = unsafe extern "C" fn(c_uint, *mut c_void);
 /// Called for each virtual CPU that begins.
 pub(crate) type OnCpu = unsafe extern "C" fn(Id, c_uint);
+/// Called for each system call, before it is done: the virtual CPU, its number and its arguments.
+pub(crate) type OnSystemCall = unsafe extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 /// Called for each block that is translated.
 pub(crate) type OnBlock = unsafe extern "C" fn(Id, *mut Block);
 
@@ -91,6 +93,8 @@ functions! {
     register_vcpu_tb_trans_cb: unsafe extern "C" fn(Id, OnBlock),
     /// Asks for virtual CPUs.
     register_vcpu_init_cb: unsafe extern "C" fn(Id, OnCpu),
+    /// Asks for system calls.
+    register_vcpu_syscall_cb: unsafe extern "C" fn(Id, OnSystemCall),
     /// Asks for an instruction.
     register_vcpu_insn_exec_cb: unsafe extern "C" fn(*mut Instruction, OnInstruction, c_int, *mut c_void),
     /// Asks for accesses of an instruction.

@@ -15,6 +15,7 @@ use crate::access::{Asked, Described, Kind, is_inline, object_loaded, on_access,
 use crate::allocators::Allocator;
 use crate::code::Analyst;
 use crate::descriptions::Descriptions;
+use crate::exec;
 use crate::heap;
 use crate::qemu::{Block, Functions, Id, Info, OnAccess, OnInstruction, READS_AND_WRITES};
 
@@ -106,6 +107,7 @@ unsafe extern "C" fn qemu_plugin_install(id: Id, info: *const Info, _: c_int, _:
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
         (qemu.register_vcpu_init_cb)(id, on_cpu);
+        (qemu.register_vcpu_syscall_cb)(id, on_system_call);
         (qemu.register_vcpu_tb_trans_cb)(id, on_block);
     }
     // Makes the ring: from here on the process is known.
@@ -228,6 +230,24 @@ impl Translation {
 
 unsafe extern "C" fn on_cpu(_: Id, cpu: c_uint) {
     heap::forget(cpu as usize);
+}
+
+unsafe extern "C" fn on_system_call(
+    _: Id,
+    _: c_uint,
+    number: i64,
+    first: u64,
+    second: u64,
+    third: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) {
+    if number == exec::EXECVE {
+        exec::goes_on(first, second, third);
+    }
 }
 
 unsafe extern "C" fn on_block(_: Id, block: *mut Block) {

@@ -26,6 +26,7 @@ use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
 use slimline_trace::stream::recording::Recording;
 
 use crate::cli::AccessInput;
+use crate::collectors::check_unasked;
 use crate::tracing::{add_object, not_recorded, undecoded, unordered, why_nothing};
 use crate::{is_broken_pipe, say};
 
@@ -66,6 +67,7 @@ pub(crate) fn end_as(outcome: &TraceOutcome, written: anyhow::Result<()>) -> ! {
 /// Reads all accesses, and hands them on in one order.
 pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
     if !tells_data(input) {
+        check_unasked(&input.collecting, "a trace")?;
         return addresses::read(input, consumer);
     }
     attributed(input, AttributedAccesses::new(), consumer)
@@ -100,8 +102,9 @@ fn attributed(
 ) -> anyhow::Result<Accesses> {
     let accesses = if input.callers { accesses.by_callers() } else { accesses };
     if input.live {
-        live::read(&input.command, accesses, consumer)
+        live::read(input, accesses, consumer)
     } else {
+        check_unasked(&input.collecting, "a trace")?;
         recorded(input.trace(), accesses, consumer)
     }
 }

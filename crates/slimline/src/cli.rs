@@ -1,6 +1,7 @@
 //! The command line.
 
 mod accesses;
+mod collector;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS
 pub(crate) use self::accesses::{
     AccessInput, Histogram, PictureFormat, Place, Reuse, Share, Simulate, TableFormat, TraceFormat,
 };
+pub(crate) use self::collector::{CollectorOptions, TraceCollector};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
@@ -288,12 +290,8 @@ pub(crate) struct Trace {
     /// and so is all that --variable asks for
     #[arg(long, requires = "live", conflicts_with_all = ["output", "replay"])]
     pub(crate) keep_up: bool,
-    /// Who tells of accesses
-    #[arg(long, value_enum, default_value_t = TraceCollector::Instrument, conflicts_with = "replay")]
-    pub(crate) collector: TraceCollector,
-    /// With --collector translate: the qemu-x86_64 to use, else the first in PATH
-    #[arg(long, value_name = "PATH", conflicts_with = "replay")]
-    pub(crate) qemu: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) collecting: CollectorOptions,
     /// Write the trace to this directory; what it is asked for (filters, --callers) is told when it is shown: --replay DIR
     /// --callers
     #[arg(short, long, value_name = "DIR")]
@@ -344,15 +342,6 @@ pub(crate) struct Trace {
     /// Program and its arguments
     #[arg(required_unless_present = "replay", trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-/// Who tells of accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TraceCollector {
-    /// The program, compiled by slimline cc, c++, gcc, flang or cargo
-    Instrument,
-    /// QEMU, which translates any program, libraries included
-    Translate,
 }
 
 /// Make a session of what another tool recorded.

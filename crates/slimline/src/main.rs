@@ -2,6 +2,7 @@
 
 mod accesses;
 mod cli;
+mod collectors;
 mod commands;
 mod configuration;
 mod disk;

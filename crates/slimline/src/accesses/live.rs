@@ -5,14 +5,13 @@
 //! program waits, once its chunks are full.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
 
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_attribute::module::store::FileStore;
-use slimline_collect::{Event, PageHomes, TraceCollector, TraceOutcome, TracePlan, TraceSink, is_instrumented};
+use slimline_collect::{Event, PageHomes, TracePlan, TraceSink};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
@@ -24,6 +23,8 @@ use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
 
 use super::{Accesses, Ended, addresses_of, killed, unknown};
+use crate::cli::AccessInput;
+use crate::collectors::{collector, why_untraced};
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::say;
@@ -31,10 +32,12 @@ use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
 
 /// Runs the program, and hands its accesses on.
 pub(super) fn read(
-    command: &[OsString],
+    input: &AccessInput,
     accesses: AttributedAccesses,
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
+    let command = &input.command;
+    let collector = collector(&input.collecting, command)?;
     let mut live = Live {
         taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new(), nodes: HashMap::new() },
         homes: PageHomes::of_this_machine(),
@@ -53,7 +56,7 @@ pub(super) fn read(
     }
     let store = FileStore::new(&Disk);
     let mut sink = WithMadeTables::new(&mut live, &store);
-    let outcome = slimline_collect::trace(command, &TraceCollector::Instrumented, TracePlan::default(), &mut sink)?;
+    let outcome = slimline_collect::trace(command, &collector, TracePlan::default(), &mut sink)?;
     let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
     taken.interleaver.finish();
     missing.extend(killed(outcome.end));
@@ -62,7 +65,8 @@ pub(super) fn read(
     missing.extend(unknown(program.program(), &taken.accesses));
     let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {
-        nothing(command, &outcome);
+        say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command)));
+        outcome.exit();
     }
     let words = command.iter().map(|word| word.to_string_lossy().into_owned());
     let trace = AccessTrace {
@@ -74,17 +78,6 @@ pub(super) fn read(
         homes: homes.map(|homes| homes.told()),
     };
     Ok(Accesses { trace, origins, ended: Ended(Some(outcome)) })
-}
-
-/// Says that there was nothing, and ends as the command ended.
-fn nothing(command: &[OsString], outcome: &TraceOutcome) -> ! {
-    say(match is_instrumented(command) {
-        false => {
-            "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc, gcc or cargo)"
-        }
-        true => "slimline: nothing was traced: the program's instrumented code made no access",
-    });
-    outcome.exit()
 }
 
 struct Live<'a> {

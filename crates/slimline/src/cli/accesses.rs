@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Format, rows};
+use super::{CollectorOptions, Format, rows};
 
 /// Pass accesses through simulated caches, TLBs and memories: by data, field, line, function and thread.
 #[derive(Debug, Args)]
@@ -197,10 +197,12 @@ pub(crate) struct AccessInput {
     /// DynamoRIO's drmemtrace, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard input
     #[arg(value_name = "TRACE", required_unless_present = "live")]
     trace: Option<PathBuf>,
-    /// Run a program that was compiled with `slimline cc`, `gcc` or `cargo`, and take its accesses as they come: nothing is written
-    /// to disk, and memory grows with the data that is accessed, not with the run
+    /// Run a program and take its accesses as they come: nothing is written to disk, and memory grows with the data that is
+    /// accessed, not with the run. It was compiled with `slimline cc`, `gcc` or `cargo`, or --collector translate runs it as it is
     #[arg(long, requires = "command", conflicts_with_all = ["trace", "from"])]
     pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) collecting: CollectorOptions,
     /// How a file is written, where its first line does not tell
     #[arg(long, value_enum)]
     pub(crate) from: Option<TraceFormat>,
@@ -219,7 +221,8 @@ pub(crate) struct AccessInput {
 impl AccessInput {
     /// What `slimline trace -o` wrote.
     pub(crate) fn written(trace: &Path, callers: bool) -> Self {
-        Self { trace: Some(trace.to_owned()), live: false, from: None, callers, report: None, command: Vec::new() }
+        let (trace, collecting) = (Some(trace.to_owned()), CollectorOptions::default());
+        Self { trace, live: false, collecting, from: None, callers, report: None, command: Vec::new() }
     }
 
     /// What to read; nothing where a program is to be run.

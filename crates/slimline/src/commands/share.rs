@@ -13,6 +13,7 @@ use slimline_trace::stream::recording::is_recording;
 use super::{ReportPlace, show_table};
 use crate::accesses::{self, Accesses};
 use crate::cli;
+use crate::collectors::check_unasked;
 use crate::machines::machine;
 use crate::pipeline;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     if !options.input.live
         && let Some(session) = session(options.input.trace())?
     {
+        check_unasked(&options.input.collecting, "a session")?;
         let (trace, sampled) = pipeline::sharing(&session, machine.line_bytes())?;
         let weight = session.info().collector.weight.noun();
         let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);

@@ -8,7 +8,7 @@ use slimline_analyze::full_trace::TraceAnalysis;
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_attribute::module::store::FileStore;
-use slimline_collect::{Qemu, TraceCollector, TraceOutcome, TracePlan, TraceSink};
+use slimline_collect::{TraceCollector, TraceOutcome, TracePlan, TraceSink};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
@@ -17,7 +17,7 @@ use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWrit
 use super::{ReportPlace, show};
 use crate::accesses::end_as;
 use crate::cli;
-use crate::configuration::Configuration;
+use crate::collectors::{check_unasked, collector, why_untraced};
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::say;
@@ -55,20 +55,6 @@ fn analysis(options: &cli::Trace) -> TraceAnalysis {
     if options.callers { analysis.by_callers() } else { analysis }
 }
 
-fn collector(options: &cli::Trace) -> anyhow::Result<TraceCollector> {
-    Ok(match options.collector {
-        cli::TraceCollector::Translate => {
-            let qemu = Qemu::find(options.qemu.as_deref())?;
-            let configuration = Configuration::here()?;
-            let program = options.command.first().map(|name| slimline_collect::program_file(name)).transpose()?;
-            let allocators = configuration.allocator_calls(program.as_deref())?;
-            TraceCollector::Translated { qemu, allocators }
-        }
-        cli::TraceCollector::Instrument if options.qemu.is_some() => bail!("--qemu goes with --collector translate"),
-        cli::TraceCollector::Instrument => TraceCollector::Instrumented,
-    })
-}
-
 /// Runs the command and hands on what it tells.
 fn trace(options: &cli::Trace, collector: &TraceCollector, sink: &mut impl TraceSink) -> anyhow::Result<TraceOutcome> {
     let store = FileStore::new(&Disk);
@@ -76,12 +62,12 @@ fn trace(options: &cli::Trace, collector: &TraceCollector, sink: &mut impl Trace
 }
 
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
-    let collector = collector(options)?;
+    let collector = collector(&options.collecting, &options.command)?;
     let place = ReportPlace::open(options.report.as_deref(), true)?;
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = trace(options, &collector, &mut live)?;
-    if has_any(options, &outcome, !live.has_nothing()) {
+    if has_any(options, &collector, &outcome, !live.has_nothing()) {
         if in_vain(&mut live) {
             outcome.exit_in_vain();
         }
@@ -93,14 +79,14 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
 }
 
 fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
-    let collector = collector(options)?;
+    let collector = collector(&options.collecting, &options.command)?;
     // An older trace is moved away for the new one: not for a command that can't be.
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
     let mut outcome = trace(options, &collector, &mut recorder)?;
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
-    if has_any(options, &outcome, words > 0) {
+    if has_any(options, &collector, &outcome, words > 0) {
         let place = shell_word(&directory.to_string_lossy());
         say(format_args!(
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
@@ -120,21 +106,15 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
 }
 
 /// Whether anything was traced, where processes told something to report; says so if not.
-fn has_any(options: &cli::Trace, outcome: &TraceOutcome, is_told: bool) -> bool {
+fn has_any(options: &cli::Trace, collector: &TraceCollector, outcome: &TraceOutcome, is_told: bool) -> bool {
     if outcome.processes > 0 && is_told {
         return true;
     }
-    let is_instrumented = slimline_collect::is_instrumented(&options.command);
-    say(match (is_instrumented, options.paused || options.window.is_some()) {
-        (false, _) => {
-            "slimline: nothing was traced: no process of it has instrumented code (compile with slimline cc, gcc or cargo)"
-        }
-        (true, false) => "slimline: nothing was traced: the program's instrumented code made no access",
-        (true, true) => {
-            "slimline: nothing was traced: the program's instrumented code made no access while --paused or --window \
-             let it be traced"
-        }
-    });
+    let let_be = match options.paused || options.window.is_some() {
+        true => ", or --paused or --window let none be traced",
+        false => "",
+    };
+    say(format_args!("slimline: nothing was traced: {}{let_be}", why_untraced(collector, &options.command)));
     false
 }
 
@@ -146,6 +126,7 @@ fn in_vain(live: &mut Live) -> bool {
 }
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
+    check_unasked(&options.collecting, "--replay")?;
     let recording = Recording::open(directory)?;
     if recording.is_empty() {
         bail!("{}: {}", directory.display(), why_nothing(&recording, "nothing was traced"));

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::sites::{Name, Site, SiteKind};
+use slimline_trace::stream::sites::{Module, Name, Site, SiteKind};
 
 use super::super::findings::{allocated_at, is_own};
 
@@ -30,7 +30,28 @@ pub(super) struct AllocatingSites {
     allocators: FxHashMap<String, u32>,
     /// By number: whether it is one of the program's own functions, which is traced, too.
     are_traced: Vec<bool>,
-    first: FxHashMap<(u32, Site), u32>,
+    first: FxHashMap<Told, u32>,
+}
+
+/// All that is told of a site, in words: of code that is translated each process has a table of its own.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Told {
+    object: String,
+    kind: SiteKind,
+    size_bytes: u32,
+    names: [String; 5],
+    /// Functions and files, lines and columns.
+    frames: Vec<([String; 2], [u32; 2])>,
+}
+
+impl Told {
+    fn of(module: &Module, site: &Site) -> Self {
+        let text = |name: Name| module.name(name).to_owned();
+        let names = [site.function, site.variable, site.structure, site.field, site.detail].map(text);
+        let frames = module.frames_of(site).map(|of| ([of.function, of.file].map(text), [of.line, of.column]));
+        let (kind, size_bytes) = (site.kind, site.size_bytes);
+        Self { object: text(module.object), kind, size_bytes, names, frames: frames.collect() }
+    }
 }
 
 fn allocates(kind: SiteKind) -> bool {
@@ -53,7 +74,7 @@ impl AllocatingSites {
             // A variable of a header may be in several units.
             let is_static = site.kind == SiteKind::Static;
             let is_told_apart = !(allocates(site.kind) || is_static) || site.frame.is_none();
-            let same = if is_told_apart { number } else { *self.first.entry((module_index, *site)).or_insert(number) };
+            let same = if is_told_apart { number } else { *self.first.entry(Told::of(module, site)).or_insert(number) };
             // Of other sites it is something else: a variable's type, an instruction that is not traced.
             let allocator = allocates(site.kind).then(|| self.allocator(module.name(site.detail)));
             self.sites.push(Allocating {
@@ -114,7 +135,7 @@ impl AllocatingSites {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::{Module, ModuleBuilder};
+    use slimline_trace::stream::sites::{Frame, ModuleBuilder};
 
     use super::*;
 
@@ -131,6 +152,26 @@ mod tests {
             .collect();
         builder.segment(sites);
         builder.finish("", "", "", "test")
+    }
+
+    /// A part of an object's table, with a site that is called so; what is before it has other names.
+    fn part(object: &str, line: u32, before: &str) -> Module {
+        let mut builder = ModuleBuilder::new();
+        builder.name(before);
+        let [detail, file] = ["malloc", "a.c"].map(|name| builder.name(name));
+        let frame = Some(builder.frame(Frame { file, line, ..Frame::default() }));
+        builder.segment([Site { detail, frame, ..Site::new(SiteKind::Allocate, 0) }]);
+        builder.finish("", object, "", "test")
+    }
+
+    #[test]
+    fn sites_of_which_the_same_is_told_are_one() {
+        let (mut program, mut sites) = (Program::new(), AllocatingSites::default());
+        for (number, module) in (1..).zip([part("a", 3, ""), part("a", 3, "x"), part("a", 4, ""), part("b", 3, "")]) {
+            program.add(slimline_trace::stream::record::ModuleId::from_hash(number << 40), module);
+            sites.make_room(&program);
+        }
+        assert_eq!([0, 1, 2, 3].map(|site| sites.of(site).same), [0, 0, 2, 3]);
     }
 
     #[test]

@@ -152,3 +152,88 @@ fn scripts_are_run_by_what_they_name() {
     assert_eq!(output.status.code(), Some(1));
     assert!(!heap(scratch.path()).as_array().unwrap().is_empty(), "{}", text(&output.stderr));
 }
+
+/// What a program becomes, or starts, is traced too, and sees nothing of that.
+#[test]
+fn programs_that_are_started_are_translated_too() {
+    let scratch = TempDir::new().unwrap();
+    let program = built(scratch.path(), &[]);
+    let script = scratch.path().join("script");
+    fs::write(&script, "#!/bin/sh\necho \"$0 $1\"\nenv | grep -c ^SLIMLINE\nexec \"$2\"\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = format!("'{0}' 1 '{1}'; /not/there; '{0}' 2 '{1}'; exit 7", script.display(), program.display());
+    let alone = Command::new("/bin/sh").args(["-c", &run]).output().unwrap();
+    let output = translated(scratch.path(), &["/bin/sh", "-c", &run]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(7), text(&alone.stdout)));
+    assert!(text(&output.stdout).contains(" 1\n0\n499500 124750\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("/not/there: not found"), "{}", text(&output.stderr));
+    let heap = heap(scratch.path());
+    let (blocks, loads, stores, _) = of_line(&heap, 10);
+    assert_eq!((blocks, loads, stores), (2000, 4000, 4000), "each is in the report");
+}
+
+/// A static program without a C library, all of whose accesses are the same in both: those of the stack are eight calls and returns.
+const WITHOUT_LIBRARY: &str = r#"
+static long a[1 << 17]; static volatile int b[1 << 12]; static volatile long sum;
+static __attribute__((noinline)) void fill(long stride) { for (long i = 0; i < 1 << 17; i += stride) a[i] = i; }
+static __attribute__((noinline)) void add(void) { long s = 0; for (int k = 0; k < 3; k++) for (int i = 0; i < 1 << 17; i += 5) s += a[i]; sum = s; }
+static __attribute__((noinline)) void swap(void) { for (int i = 0; i < 1 << 12; i++) b[i] = b[(i * 2654435761u) >> 20 & 4095] + 1; }
+__attribute__((force_align_arg_pointer)) void _start(void) {
+    fill(1); add(); fill(9); swap(); add(); swap();
+    __asm__ volatile("syscall" : : "a"(60), "D"(0) : "rcx", "r11", "memory");
+    __builtin_unreachable();
+}
+"#;
+
+#[test]
+fn a_machine_like_cachegrinds_misses_as_cachegrind_does() {
+    let scratch = TempDir::new().unwrap();
+    let (source, program) = (scratch.path().join("bare.c"), scratch.path().join("bare"));
+    fs::write(&source, WITHOUT_LIBRARY).unwrap();
+    let options = [
+        "-O2",
+        "-fno-tree-vectorize",
+        "-fno-unroll-loops",
+        "-nostdlib",
+        "-static",
+        "-fno-stack-protector",
+        "-fcf-protection=none",
+    ];
+    let status = Command::new("gcc").args(options).arg("-o").arg(&program).arg(&source).status();
+    assert!(status.unwrap().success());
+    let run = [
+        "simulate",
+        "--machine",
+        "valgrind",
+        "--live",
+        "--collector",
+        "translate",
+        "--format",
+        "json",
+        "--report",
+        "-",
+        "--",
+    ];
+    let simulated = slimline().args(run).arg(&program).output().unwrap();
+    let report: Value =
+        serde_json::from_slice(&simulated.stdout).unwrap_or_else(|_| panic!("{}", text(&simulated.stderr)));
+    let machine = &report["machines"][0];
+    let sizes = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64", "--cachegrind-out-file=/dev/null"];
+    let cachegrind =
+        Command::new("valgrind").args(["--tool=cachegrind", "--cache-sim=yes"]).args(sizes).arg(&program).output();
+    let said = cachegrind.unwrap();
+    // `D1  misses:  1,234  (  1,000 rd   +  234 wr)`
+    let told = |line: &str| -> Vec<u64> {
+        let line = text(&said.stderr).lines().find(|it| it.contains(line)).unwrap_or_else(|| panic!("{line}"));
+        let after = line.split_once('(').unwrap().1.replace(',', "");
+        after.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+    };
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert_eq!([number(&machine["loads"]), number(&machine["stores"])], told("D   refs:")[..]);
+    let cache = |name: &str| {
+        let cache = machine["caches"].as_array().unwrap().iter().find(|cache| cache["name"] == name).unwrap();
+        [number(&cache["load_misses"]), number(&cache["store_misses"])]
+    };
+    assert_eq!(cache("D1"), told("D1  misses:")[..]);
+    assert_eq!(cache("LL"), told("LLd misses:")[..]);
+}
