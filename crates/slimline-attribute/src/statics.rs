@@ -1,7 +1,8 @@
 //! The static variables of a file as a site table: each one's declaration is a site, whose words say where it is.
 //!
 //! What a pointer was called that an instruction goes by does not say which variable it points to; where variables are does. So
-//! they are told as blocks are that a program allocates, when their file is loaded.
+//! they are told as blocks are that a program allocates, when their file is loaded; those that each thread has of its own, when a
+//! thread is seen.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,10 @@ use slimline_trace::stream::record::{Header, MAX_SEGMENT_WORDS, ModuleId};
 use slimline_trace::stream::ring::CHUNK_BYTES;
 use slimline_trace::stream::sites::{Frame, ModuleBuilder, Site, SiteKind};
 
+use crate::hooked::structures::Structures;
 use crate::module::bias::{FileMapping, Load, load_biases};
 use crate::module::image::Segment;
+use crate::module::symbols::Variable;
 use crate::module::{Module, demangle};
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::layout::TypeTable;
@@ -30,22 +33,50 @@ pub struct StaticsTable {
     module: ModuleId,
     /// Where each is in the file's own addresses, and its bytes; in the order of the sites.
     variables: Vec<(Svma, u64)>,
+    /// The same of what each thread has of its own, from the beginning of its block; their sites come behind.
+    thread_locals: Vec<(Svma, u64)>,
     loads: Vec<Load>,
 }
 
 impl StaticsTable {
-    /// What debug information or, where that has none, symbols tell of a file's variables, those of threads left out; none where there
-    /// are none.
+    /// What debug information or, where that has none, symbols tell of a file's variables; none where there are none.
     pub fn of(module: &Module<'_>) -> Option<Self> {
         let image = module.image()?;
         let mut types = TypeTable::new();
         let info = module.debug().map(DebugInfo::of);
         let is_fortran = info.as_ref().is_some_and(DebugInfo::has_fortran);
-        let declared = info.map(|info| info.static_variables(&mut types)).unwrap_or_default();
-        let mut table = ModuleBuilder::new();
+        let of_all = info.as_ref().map(|info| info.static_variables(&mut types)).unwrap_or_default();
+        let of_threads = info.as_ref().map(|info| info.thread_locals(&mut types)).unwrap_or_default();
+        let (mut table, mut structures) = (ModuleBuilder::new(), Structures::default());
+        let symbols = module.symbols();
+        let room_of_thread = |Svma(at): Svma| {
+            let bytes = image.thread_locals()?.bytes.checked_sub(at)?;
+            (bytes > 0).then_some(Room { bytes, is_code: false })
+        };
+        let room_of_all = |at| room_at(image.segments(), at);
+        let mut by = (&mut table, &mut structures, &types);
+        let found = Self::found(&mut by, is_fortran, (of_all, symbols.variables()), room_of_all);
+        let own = Self::found(&mut by, is_fortran, (of_threads, symbols.thread_locals()), room_of_thread);
+        if found.is_empty() && own.is_empty() {
+            return None;
+        }
+        for sites in found.chunks(RECORD_VARIABLES).chain(own.chunks(RECORD_VARIABLES)) {
+            table.segment(sites.iter().map(|found| found.site));
+        }
+        let (module, blob) = table.finish("", module.path(), "", "").encode();
+        let [variables, thread_locals] =
+            [found, own].map(|found| found.iter().map(|found| (found.address, found.bytes)).collect());
+        Some(Self { blob, module, variables, thread_locals, loads: image.loads().collect() })
+    }
+
+    /// Those that are declared or have symbols, which are in their order, where there is room for them.
+    fn found(
+        (table, structures, types): &mut (&mut ModuleBuilder, &mut Structures, &TypeTable),
+        is_fortran: bool,
+        (declared, symbols): (Vec<StaticVariable>, &[Variable<'_>]),
+        room_at: impl Fn(Svma) -> Option<Room>,
+    ) -> Vec<Found> {
         let mut found: Vec<Found> = Vec::new();
-        // Symbols are in their order.
-        let symbols = module.symbols().variables();
         let symbol_bytes = |at: Svma| {
             let first = symbols.partition_point(|symbol| symbol.start < at);
             let there = symbols[first..].iter().take_while(|symbol| symbol.start == at).map(|symbol| symbol.bytes);
@@ -56,10 +87,11 @@ impl StaticsTable {
                 let file = table.name(&at.file);
                 table.frame(Frame { file, line: at.line, column: at.column, ..Frame::default() })
             });
-            // Members are as instructions name them: compilers know better which bits of which union they are.
+            // Members are as instructions name them, of those that do: compilers know better which bits of which union they are.
+            let structure = structures.name(table, types.rows(), type_id);
             let [variable, detail] = [&name, &types.rows()[type_id.index()].name].map(|text| table.name(text));
-            let site = Site { variable, detail, frame, ..Site::new(SiteKind::Static, 0) };
-            let room = room_at(image.segments(), address);
+            let site = Site { variable, detail, structure, frame, ..Site::new(SiteKind::Static, 0) };
+            let room = room_at(address);
             let symbol_bytes = symbol_bytes(address).filter(|bytes| room.is_some_and(|room| *bytes <= room.bytes));
             let known_by = match symbol_bytes {
                 Some(_) => KnownBy::Both,
@@ -77,17 +109,8 @@ impl StaticsTable {
             let (address, bytes) = (symbol.start, symbol.bytes);
             found.push(Found { address, bytes, symbol_bytes: bytes, known_by: KnownBy::Symbol, site });
         }
-        found.retain(|it| room_at(image.segments(), it.address).is_some_and(|room| it.fits(room)));
-        let found = apart(found);
-        if found.is_empty() {
-            return None;
-        }
-        for sites in found.chunks(RECORD_VARIABLES) {
-            table.segment(sites.iter().map(|found| found.site));
-        }
-        let (module, blob) = table.finish("", module.path(), "", "").encode();
-        let variables = found.iter().map(|found| (found.address, found.bytes)).collect();
-        Some(Self { blob, module, variables, loads: image.loads().collect() })
+        found.retain(|it| room_at(it.address).is_some_and(|room| it.fits(room)));
+        apart(found)
     }
 
     /// The table, as it stands in [`SECTION`](slimline_trace::stream::sites::SECTION).
@@ -101,13 +124,23 @@ impl StaticsTable {
         let mapping =
             FileMapping { start: Avma(start), end: Avma(start.checked_add(PAGE_BYTES)?), offset: FileOffset(offset) };
         let bias = load_biases(&[mapping], &self.loads).pop()??;
-        let records = (0..).zip(self.variables.chunks(RECORD_VARIABLES)).map(|(segment, variables)| {
+        Some(self.records(&self.variables, 0, bias))
+    }
+
+    /// The same of a thread's own variables, whose block begins at `block`.
+    pub fn thread_chunks(&self, block: u64) -> Vec<Vec<u64>> {
+        let first = self.variables.chunks(RECORD_VARIABLES).len();
+        self.records(&self.thread_locals, first as u32, block)
+    }
+
+    fn records(&self, variables: &[(Svma, u64)], first: u32, bias: u64) -> Vec<Vec<u64>> {
+        let records = (first..).zip(variables.chunks(RECORD_VARIABLES)).map(|(segment, variables)| {
             let header = Header::new(self.module, segment).word();
             let places = variables.iter().flat_map(|&(Svma(address), bytes)| [address.wrapping_add(bias), bytes]);
             std::iter::once(header).chain(places).collect::<Vec<u64>>()
         });
         let records: Vec<Vec<u64>> = records.collect();
-        Some(records.chunks(CHUNK_RECORDS).map(<[_]>::concat).collect())
+        records.chunks(CHUNK_RECORDS).map(<[_]>::concat).collect()
     }
 }
 

@@ -148,8 +148,8 @@ pub struct StructureCounts {
     pub accesses: u64,
     /// Those of them of which no field is known.
     pub elsewhere: u64,
-    /// `split`, or why not: `nothing_cold`, `little_cold`, `not_plain`, `unclear`, `foreign`, `one_field`,
-    /// `small`, `not_live`.
+    /// `split`, or why not: `nothing_cold`, `little_cold`, `one_object`, `not_plain`, `unclear`, `foreign`,
+    /// `one_field`, `small`, `not_live`.
     pub verdict: &'static str,
     /// In their order.
     pub fields: Vec<FieldAccesses>,
@@ -514,6 +514,7 @@ impl From<&StructureFindings> for StructureCounts {
             Verdict::Unclear => "unclear",
             Verdict::Foreign => "foreign",
             Verdict::LittleCold => "little_cold",
+            Verdict::OneObject => "one_object",
             Verdict::NotPlain => "not_plain",
         };
         let fields = found.fields.iter().map(|field| FieldAccesses {

@@ -41,7 +41,7 @@ pub(crate) struct RuntimeCopy {
 }
 
 /// Changes with [`RuntimeCopy`], with what a ring is and with what the functions there are asked for. Copies of others stay alone.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 static COPY: RuntimeCopy = RuntimeCopy {
     gate: &__slimline_gate,
@@ -144,9 +144,28 @@ extern "C" fn add(copy: &'static RuntimeCopy) {
     COPY.next.store(ptr::from_ref(copy).cast_mut(), Release);
 }
 
+/// How far below a thread's pointer its block of the object's thread-local variables begins, of the object around `inside`, which is
+/// being loaded: the same for all threads where the dynamic linker has put all objects' blocks beside each other. 0 where there is
+/// none, or it lies elsewhere.
+pub(crate) fn block_below(inside: usize) -> usize {
+    let mut below = 0;
+    each_object(&mut |object| {
+        if object.block != 0 && object.holds(inside) {
+            below = kernel::thread_pointer().wrapping_sub(object.block);
+        }
+    });
+    // What is made for a thread when it asks for it comes of its heap.
+    if below <= MOST_BELOW { below } else { 0 }
+}
+
+/// More than all objects' blocks have that are there from the start.
+const MOST_BELOW: usize = 64 << 20;
+
 /// A loaded object, as the dynamic linker tells of it.
 struct Object<'a> {
     base: usize,
+    /// The calling thread's block of its thread-local variables; 0: none, or none yet.
+    block: usize,
     headers: &'a [libc::Elf64_Phdr],
 }
 
@@ -158,7 +177,7 @@ fn each_object(look: &mut dyn FnMut(&Object)) {
             let info = &*info;
             if !info.dlpi_phdr.is_null() {
                 let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-                look(&Object { base: info.dlpi_addr as usize, headers });
+                look(&Object { base: info.dlpi_addr as usize, block: info.dlpi_tls_data.addr(), headers });
             }
         }
         0

@@ -260,6 +260,14 @@ pub(crate) fn thread_id() -> u32 {
     unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
+/// The calling thread's pointer, below which its own variables are.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: its first word is the pointer itself, as programs for x86-64 rely on.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
 /// The limit on the size of files.
 pub(crate) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

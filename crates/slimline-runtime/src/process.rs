@@ -271,5 +271,5 @@ pub(crate) extern "C" fn object_loaded(inside: usize) {
     let path = unsafe { &mut *OBJECT.0.get() };
     path.clear();
     let mapping = objects::find(inside, path);
-    ring.add_object(mapping, path.bytes());
+    ring.add_object(mapping, copies::block_below(inside), path.bytes());
 }

@@ -187,6 +187,7 @@ impl Ring {
         }
         slot.stream.store(stream, Relaxed);
         slot.tid.store(tid, Relaxed);
+        slot.thread_pointer.store(kernel::thread_pointer() as u64, Relaxed);
         slot.sequence.store(sequence, Relaxed);
         slot.bytes.store(UNKNOWN_BYTES, Relaxed);
         slot.ended.store(0, Relaxed);
@@ -205,7 +206,7 @@ impl Ring {
     }
 
     /// Tells the reader of an object. Only one thread may do so at a time, as the dynamic linker sees to.
-    pub(crate) fn add_object(self, mapping: Option<Mapping>, path: &[u8]) {
+    pub(crate) fn add_object(self, mapping: Option<Mapping>, block_below: usize, path: &[u8]) {
         let header = self.header();
         let used = header.objects_bytes.load(Relaxed) as usize;
         let bytes = ObjectHead::BYTES + path.len() + 1;
@@ -213,7 +214,8 @@ impl Ring {
             header.untold_objects.fetch_add(1, Relaxed);
             return;
         };
-        let head = ObjectHead { start: mapping.start as u64, offset: mapping.offset as u64 };
+        let head =
+            ObjectHead { start: mapping.start as u64, offset: mapping.offset as u64, block_below: block_below as u64 };
         let head = head.words().into_iter().flat_map(u64::to_ne_bytes);
         for (at, byte) in (used..).zip(head.chain(path.iter().copied()).chain([0])) {
             self.object_byte(at).store(byte, Relaxed);
@@ -444,16 +446,17 @@ mod tests {
         let place = Place::new("objects");
         let [ring, child] = [place.ring(), place.ring()];
         let mapping = Some(Mapping { start: 0x7000, offset: 0x2000 });
-        ring.add_object(mapping, b"/a");
-        ring.add_object(mapping, b"/bc");
+        ring.add_object(mapping, 0, b"/a");
+        ring.add_object(mapping, 0x40, b"/bc");
         child.inherit_objects(ring);
-        let told: std::vec::Vec<u8> = (0..39).map(|at| child.object_byte(at).load(Relaxed)).collect();
-        assert_eq!((&told[16..19], &told[35..]), (&b"/a\0"[..], &b"/bc\0"[..]));
-        let heads = [&told, &told[19..]].map(|told| ObjectHead::read(told).unwrap());
+        let told: std::vec::Vec<u8> = (0..55).map(|at| child.object_byte(at).load(Relaxed)).collect();
+        assert_eq!((&told[24..27], &told[51..]), (&b"/a\0"[..], &b"/bc\0"[..]));
+        let heads = [&told, &told[27..]].map(|told| ObjectHead::read(told).unwrap());
         assert_eq!(heads.map(|head| (head.start, head.offset)), [(0x7000, 0x2000); 2]);
-        assert_eq!(child.header().objects_bytes.load(Relaxed), 39);
-        ring.add_object(mapping, &[b'x'; OBJECTS_BYTES]);
-        ring.add_object(None, b"");
+        assert_eq!(heads.map(|head| head.block_below), [0, 0x40]);
+        assert_eq!(child.header().objects_bytes.load(Relaxed), 55);
+        ring.add_object(mapping, 0, &[b'x'; OBJECTS_BYTES]);
+        ring.add_object(None, 0, b"");
         assert_eq!(ring.header().untold_objects.load(Relaxed), 2);
         // SAFETY: not used again.
         unsafe {

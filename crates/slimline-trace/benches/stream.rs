@@ -138,6 +138,7 @@ fn measure(name: &str, program: &Program, blob: &[u8], chunks: Vec<Vec<u64>>) {
             process: 0,
             stream: 0,
             tid: 1,
+            thread_pointer: 0,
             sequence,
             began: sequence,
             ended: sequence + 1,

@@ -306,7 +306,7 @@ mod tests {
             .take(Event::Object {
                 process: 0,
                 path: "/a".to_owned(),
-                head: ObjectHead { start: 0, offset: 0 },
+                head: ObjectHead { start: 0, offset: 0, block_below: 0 },
                 section: Ok(section()),
             })
             .unwrap();
@@ -321,6 +321,7 @@ mod tests {
                 process: 0,
                 stream,
                 tid: 70 + stream,
+                thread_pointer: 0,
                 sequence: 0,
                 began: 10 + u64::from(stream),
                 ended: 20,

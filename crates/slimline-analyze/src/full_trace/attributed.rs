@@ -256,7 +256,7 @@ impl AttributedAccesses {
         let mut names = Names::default();
         let blocks: FxHashMap<Group, GroupBlocks> = self.blocks.groups().collect();
         let statics = Statics::of(program, &self.blocks, self.keys.accessed.all().iter().map(|of| of.spot.group));
-        let mut groups = Groups { parts: self.parts.as_ref(), statics, ..Groups::default() };
+        let mut groups = Groups::of(self.parts.as_ref(), statics);
         for (of, &accesses) in self.keys.accessed.all().iter().zip(&self.keys.counts) {
             let (module, site) = program.site(SiteId(of.site));
             *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
@@ -292,7 +292,6 @@ impl AttributedAccesses {
 }
 
 /// Data by their numbers.
-#[derive(Default)]
 struct Groups<'a> {
     parts: Option<&'a Parts>,
     statics: Statics<'a>,
@@ -303,6 +302,11 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
+    fn of(parts: Option<&'a Parts>, statics: Statics<'a>) -> Self {
+        let (variables, numbers) = Default::default();
+        Self { parts, statics, variables, numbers, data: Vec::new() }
+    }
+
     fn number(
         &mut self,
         program: &'a Program,

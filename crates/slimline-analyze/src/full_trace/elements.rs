@@ -67,6 +67,8 @@ pub(super) struct Content {
     fit: Fit,
     /// Bytes before the first element.
     skipped: u32,
+    /// It is a variable: of what sites name in it by themselves they know better which member of which union that is.
+    is_variable: bool,
 }
 
 impl Element {
@@ -277,7 +279,13 @@ impl Elements {
     pub(super) fn allocated(&self, site: u32, bytes: u64) -> Content {
         let Named { element, is_array_of_cpp, .. } = self.by_site[site as usize];
         let (fit, skipped) = self.get(element).fit(bytes, is_array_of_cpp);
-        if fit == Fit::None { Content::default() } else { Content { element, fit, skipped } }
+        if fit == Fit::None { Content::default() } else { Content { element, fit, skipped, is_variable: false } }
+    }
+
+    /// What is in a static variable of so many bytes, as this site declares it.
+    pub(super) fn declared(&self, site: u32, bytes: u64) -> Content {
+        let content = self.allocated(site, bytes);
+        if self.get(content.element).is_union() { Content::default() } else { Content { is_variable: true, ..content } }
     }
 
     /// What is in a block now that a site made it larger or smaller, which another one allocated.
@@ -290,15 +298,18 @@ impl Elements {
         match fit {
             Fit::None => Content::default(),
             // Nobody said that it is an array.
-            Fit::Repeats if before.fit != Fit::Repeats => Content { element: before.element, fit: Fit::First, skipped },
-            _ => Content { element: before.element, fit, skipped },
+            Fit::Repeats if before.fit != Fit::Repeats => {
+                Content { element: before.element, fit: Fit::First, skipped, is_variable: false }
+            }
+            _ => Content { element: before.element, fit, skipped, is_variable: false },
         }
     }
 
     /// What is in a block of so many bytes, now that the site accesses it at this offset; none where that says nothing new.
     pub(super) fn learned(&self, content: Content, site: u32, at: u64, bytes: u64) -> Option<Content> {
         let Named { element, offset_bytes: Some(offset), .. } = self.by_site[site as usize] else { return None };
-        if element == content.element || element == NO_ELEMENT || content.fit == Fit::Whole || at != u64::from(offset) {
+        let is_known = element == content.element || content.fit == Fit::Whole;
+        if is_known && !content.is_variable || element == NO_ELEMENT || at != u64::from(offset) {
             return None;
         }
         let candidate = self.get(element);
@@ -307,12 +318,15 @@ impl Elements {
         }
         // One that is as large: others begin as it does, pools have headers, and many sizes divide theirs.
         let (fit, skipped) = candidate.fit(bytes, false);
-        (fit == Fit::Whole).then_some(Content { element, fit, skipped })
+        (fit == Fit::Whole).then_some(Content { element, fit, skipped, is_variable: false })
     }
 
     /// How a site sees a block.
     pub(super) fn view(&mut self, content: Content, site: u32, start: u64, end: u64) -> View {
-        let Content { element, fit, skipped } = content;
+        let Content { element, fit, skipped, is_variable } = content;
+        if is_variable && self.by_site[site as usize].element != NO_ELEMENT {
+            return View::default();
+        }
         let origin = start + u64::from(skipped);
         let all = end - origin.min(end);
         let size = u64::from(self.get(element).declaration.bytes);
@@ -430,6 +444,17 @@ impl Elements {
             (if name.is_empty() { structure.clone() } else { format!("{structure}.{name}") }, bytes)
         });
         Members { named: named.collect(), bytes }
+    }
+
+    /// The structures that a leaf or a span of an element is in: the element, and whose member a leaf is.
+    pub(super) fn names_around(&self, id: ElementId, leaf: LeafId) -> Vec<&str> {
+        if id == NO_ELEMENT || leaf == NO_LEAF {
+            return Vec::new();
+        }
+        let element = self.get(id);
+        let owner = element.leaves.get(leaf as usize).map(|leaf| self.get(leaf.owner));
+        let names = iter::once(element).chain(owner).map(|element| element.declaration.name.as_str());
+        names.filter(|name| !name.is_empty()).collect()
     }
 
     /// Whether a site knows better what a leaf holds: it is bytes, and the site says what it has there.
@@ -550,7 +575,7 @@ mod tests {
     fn blocks_are_filled() {
         let elements = elements();
         let fit = |site, bytes| {
-            let Content { element, fit, skipped } = elements.allocated(site, bytes);
+            let Content { element, fit, skipped, .. } = elements.allocated(site, bytes);
             (element, fit, skipped)
         };
         assert_eq!(fit(OF_MALLOC, 32), (NODE, Fit::Whole, 0));
@@ -567,7 +592,7 @@ mod tests {
         let elements = elements();
         let none = Content::default();
         let learned = |content, site, at, bytes| elements.learned(content, site, at, bytes);
-        let whole = Content { element: NODE, fit: Fit::Whole, skipped: 0 };
+        let whole = Content { element: NODE, fit: Fit::Whole, skipped: 0, is_variable: false };
         assert_eq!(learned(none, LOADS_EXTRA, 16, 32), Some(whole));
         assert_eq!(learned(none, LOADS_EXTRA, 24, 32), None, "elsewhere in the block");
         assert_eq!(learned(none, LOADS_HEADER, 0, 32), None, "no array, whatever the sizes");

@@ -33,10 +33,19 @@ impl Filter {
         Sort::ALL.into_iter().all(|sort| self.matches(sort, module, site))
     }
 
-    /// Whether what this site accesses of a static variable of that title is wanted.
-    pub(super) fn wants_static(&self, module: &Module, site: &Site, title: &str) -> bool {
-        let other = Sort::ALL.into_iter().filter(|sort| *sort != Sort::Variable);
-        self.is_static_wanted(title) && other.into_iter().all(|sort| self.matches(sort, module, site))
+    /// Whether what this site accesses in a known block is wanted: one of these structures, and a static variable where there is a title.
+    pub(super) fn wants_in_block<'e>(
+        &self,
+        module: &Module,
+        site: &Site,
+        title: Option<&str>,
+        structures: impl Fn() -> Vec<&'e str>,
+    ) -> bool {
+        Sort::ALL.into_iter().all(|sort| match (sort, title) {
+            (Sort::Variable, Some(title)) => self.is_static_wanted(title),
+            (Sort::Type, _) => self.matches(sort, module, site) || any(&self.types, structures()),
+            _ => self.matches(sort, module, site),
+        })
     }
 
     fn is_static_wanted(&self, title: &str) -> bool {

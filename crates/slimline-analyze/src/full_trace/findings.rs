@@ -178,6 +178,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
                 let span = elements.bytes_of(spot.element, spot.leaf, width);
                 let ranges = span.map(|span| elements.ranges(spot.element, span)).unwrap_or_default();
                 structures.add(spot.element, &ranges, Known::ByBlock, sum.count());
+                structures.meet(spot.element, Some(spot.group));
                 for range in ranges.iter().filter(|_| ties) {
                     structures.tie(spot.element, range, sum.count());
                 }
@@ -185,12 +186,21 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
                 if elements.is_put_into(named, spot.element, spot.leaf) {
                     let range = named.offset_bytes.map(|from| from..from.saturating_add(width));
                     structures.add(named.element, range.as_slice(), Known::BySite, sum.count());
+                    structures.meet(named.element, Some(spot.group));
                 }
                 of_site.add_parts(&of_leaf(elements, id, site, (spot.element, spot.leaf), width, &own), *sum);
             }
         }
         if rest.count() > 0 {
             let named = elements.named(id);
+            let unknown = spots.iter().filter(|(spot, _)| spot.leaf == NO_LEAF);
+            let in_blocks = unknown.fold(0_u64, |sum, (spot, accesses)| {
+                structures.meet(named.element, Some(spot.group));
+                sum.saturating_add(accesses.count())
+            });
+            if in_blocks < rest.count() {
+                structures.meet(named.element, None);
+            }
             let bytes = width(rest);
             let range = named.offset_bytes.map(|from| from..from.saturating_add(bytes));
             structures.add(named.element, range.as_slice(), Known::BySite, rest.count());
@@ -205,6 +215,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         findings.sites.push(SiteRow { place, inlined, kind: site.kind, variable, field, visits, accesses });
     }
     add_unsure(&mut structures, program, analysis, &by_spot);
+    let blocks: BTreeMap<Group, GroupBlocks> = analysis.heap().blocks().groups().collect();
     findings.sites.sort_by(|a, b| {
         (b.accesses.count().cmp(&a.accesses.count())).then_with(|| (&a.place, a.kind).cmp(&(&b.place, b.kind)))
     });
@@ -213,7 +224,10 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     }
     findings.variables = variables.rows();
     findings.fields = fields.rows();
-    findings.structures = structures.judged(rules);
+    findings.structures = structures.judged(rules, |group| {
+        let is_static = statics.title(group).is_some();
+        blocks.get(&group).map(|of| if is_static { of.bytes / of.blocks.max(1) } else { of.bytes })
+    });
     findings.functions = functions.rows();
     findings.lines = lines.rows();
     let all = findings.total.count();
@@ -223,7 +237,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             .map(|(name, sum)| (name, sum.count()))
             .collect()
     });
-    let errors = share_errors(program, analysis, all, |by_spot| groups_wanted(program, analysis, by_spot));
+    let errors = share_errors(program, analysis, all, |by_spot| groups_wanted(program, analysis, (by_spot, &statics)));
     findings.heap = heap(program, analysis, (&by_spot, &statics), &errors);
     (findings.values, findings.mixed_values) = values(program, analysis, (&by_spot, &statics));
     findings.looked_up = looked_up(program, analysis);
@@ -259,13 +273,15 @@ fn variables_of(
 }
 
 /// Accesses that are wanted by group.
-fn groups_wanted(program: &Program, analysis: &TraceAnalysis, by_spot: &BySpot) -> BTreeMap<Group, u64> {
+fn groups_wanted(
+    program: &Program,
+    analysis: &TraceAnalysis,
+    (by_spot, statics): (&BySpot, &Statics<'_>),
+) -> BTreeMap<Group, u64> {
     let mut found = BTreeMap::new();
     for (&site, spots) in by_spot {
-        let (module, site) = program.site(site);
-        if analysis.filter().wants(module, site) {
-            spots.iter().for_each(|(spot, sum)| *found.entry(spot.group).or_default() += sum.count());
-        }
+        let wanted = spots.iter().filter(|(spot, _)| statics.is_wanted(analysis.filter(), program.site(site), spot));
+        wanted.for_each(|(spot, sum)| *found.entry(spot.group).or_default() += sum.count());
     }
     found
 }
@@ -416,11 +432,8 @@ fn heap(
     let mut accesses: BTreeMap<Group, (Accesses, Sums)> = BTreeMap::new();
     for (&id, spots) in by_spot {
         let (module, site) = program.site(id);
-        if !analysis.filter().wants(module, site) {
-            continue;
-        }
         let own = field(module, site);
-        for (spot, sum) in spots {
+        for (spot, sum) in spots.iter().filter(|(spot, _)| statics.is_wanted(analysis.filter(), (module, site), spot)) {
             let (total, fields) = accesses.entry(spot.group).or_insert_with(|| (Accesses::default(), Sums::new()));
             total.add(*sum);
             let bytes = width(*sum);

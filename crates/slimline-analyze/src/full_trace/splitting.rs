@@ -10,6 +10,7 @@ use std::ops::Range;
 use slimline_attribute::tables::Language;
 
 use super::elements::{Element, ElementId, Elements, NO_ELEMENT, Part};
+use super::heap::live_blocks::Group;
 use crate::advise::definition::{Form, plain_name};
 
 /// Alignment of most fields at the most: of the C types only `long double` and vectors have more.
@@ -53,6 +54,8 @@ pub enum Verdict {
     Unclear,
     /// The pointer would be as large as what it replaces.
     LittleCold,
+    /// There is one object of it: what is split off that saves nothing.
+    OneObject,
     /// It has a parent, members without a name, or an array without a length at its end: what it would become is not told.
     NotPlain,
 }
@@ -106,6 +109,8 @@ struct Touched {
     unsure: u64,
     /// Loads and stores that touch this part and the next one at once, by its index.
     ties: BTreeMap<usize, u64>,
+    /// The groups of blocks that it is accessed in; none among them of what lies nobody knows where.
+    groups: BTreeSet<Option<Group>>,
 }
 
 /// Structures that are accessed, while sites are looked at.
@@ -165,6 +170,13 @@ impl<'p> Structures<'p> {
         }
     }
 
+    /// It is accessed in a block of this group, if that is known.
+    pub(super) fn meet(&mut self, id: ElementId, group: Option<Group>) {
+        if id != NO_ELEMENT {
+            self.accessed.entry(id).or_default().groups.insert(group);
+        }
+    }
+
     /// So many loads and stores, of these bytes each: fields that one of them reaches are tied, unless it reaches all.
     pub(super) fn tie(&mut self, id: ElementId, bytes: &Range<u32>, count: u64) {
         let element = self.elements.get(id);
@@ -195,8 +207,8 @@ impl<'p> Structures<'p> {
         }
     }
 
-    /// What to do with them, most accesses first.
-    pub(super) fn judged(self, rules: &SplitRules) -> Vec<StructureFindings> {
+    /// What to do with them, most accesses first; by how many bytes there are of a group, of a variable those of a process or a thread.
+    pub(super) fn judged(self, rules: &SplitRules, bytes_of: impl Fn(Group) -> Option<u64>) -> Vec<StructureFindings> {
         let total: u64 = self.accessed.values().map(|touched| touched.accesses).fold(0, u64::saturating_add);
         let average = total as f64 / self.accessed.len().max(1) as f64;
         // What lies in others may be accessed by its own name, wherever it is. What something is made of has a lower number.
@@ -215,8 +227,11 @@ impl<'p> Structures<'p> {
             let is_named = |part: &Part| part.made_of.iter().any(|of| named.contains(of));
             let named: Vec<bool> = element.parts.iter().map(is_named).collect();
             found.verdict = judge(&mut found, average, &doubt, &named, &touched.ties, rules);
+            let only = touched.groups.iter().next().copied().flatten().filter(|_| touched.groups.len() == 1);
+            let is_one = only.and_then(&bytes_of).is_some_and(|bytes| bytes < 2 * u64::from(found.bytes));
             found.verdict = match found.verdict {
                 Verdict::Split | Verdict::LittleCold if element.declaration.is_foreign => Verdict::Foreign,
+                Verdict::Split | Verdict::LittleCold if is_one => Verdict::OneObject,
                 Verdict::Split if !element.declaration.is_plain() => Verdict::NotPlain,
                 verdict => verdict,
             };

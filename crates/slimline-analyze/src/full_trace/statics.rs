@@ -6,15 +6,19 @@ use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::Accesses;
+use super::elements::Elements;
 use super::filter::Filter;
 use super::findings::{line, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
 use super::spots::Spot;
 
-/// The static variables of a run, by their groups.
-#[derive(Debug, Default)]
-pub(super) struct Statics<'p>(BTreeMap<Group, Static<'p>>);
+/// The static variables of a run.
+#[derive(Debug)]
+pub(super) struct Statics<'p> {
+    of: BTreeMap<Group, Static<'p>>,
+    elements: &'p Elements,
+}
 
 #[derive(Debug)]
 struct Static<'p> {
@@ -25,7 +29,7 @@ struct Static<'p> {
 
 impl<'p> Statics<'p> {
     /// All that there are, those told apart by where they are declared that are accessed.
-    pub(super) fn of(program: &'p Program, blocks: &Blocks, accessed: impl Iterator<Item = Group>) -> Self {
+    pub(super) fn of(program: &'p Program, blocks: &'p Blocks, accessed: impl Iterator<Item = Group>) -> Self {
         let accessed: BTreeSet<Group> = accessed.collect();
         let groups = blocks.groups().map(|(group, _)| (group, program.site(blocks.site_of(group))));
         let statics: Vec<_> = groups.filter(|(_, (_, site))| site.kind == SiteKind::Static).collect();
@@ -39,17 +43,23 @@ impl<'p> Statics<'p> {
             let title = if is_one_of_several { format!("{name} ({at})") } else { name.to_owned() };
             (group, Static { name, title })
         });
-        Self(named.collect())
+        Self { of: named.collect(), elements: blocks.elements() }
     }
 
     /// What a group is called, if it is a static variable's.
     pub(super) fn title(&self, group: Group) -> Option<&str> {
-        self.0.get(&group).map(|of| of.title.as_str())
+        self.of.get(&group).map(|of| of.title.as_str())
     }
 
     /// The name of a group without where it is declared, likewise.
     pub(super) fn name(&self, group: Group) -> Option<&'p str> {
-        self.0.get(&group).map(|of| of.name)
+        self.of.get(&group).map(|of| of.name)
+    }
+
+    /// Whether a filter wants what a site accesses in a known block.
+    pub(super) fn is_wanted(&self, filter: &Filter, (module, site): (&Module, &Site), spot: &Spot) -> bool {
+        let structures = || self.elements.names_around(spot.element, spot.leaf);
+        filter.wants_in_block(module, site, self.title(spot.group), structures)
     }
 
     /// What a filter wants of a site's accesses, and those to known data among them.
@@ -61,10 +71,7 @@ impl<'p> Statics<'p> {
         spots: &[(Spot, Accesses)],
     ) -> (Accesses, Vec<(Spot, Accesses)>) {
         let wants_others = filter.wants(module, site);
-        let is_wanted = |spot: &Spot| match self.title(spot.group) {
-            Some(title) => filter.wants_static(module, site, title),
-            None => wants_others,
-        };
+        let is_wanted = |spot: &Spot| self.is_wanted(filter, (module, site), spot);
         let mut wanted = if wants_others { accesses } else { Accesses::default() };
         for (spot, sum) in spots {
             match (wants_others, is_wanted(spot)) {

@@ -7,7 +7,7 @@
 //! know the difference. Likewise a translator tells which instructions access memory, and no more
 //! ([`TranslatedCode`]).
 
-mod structures;
+pub(crate) mod structures;
 mod translated;
 
 use std::collections::BTreeMap;

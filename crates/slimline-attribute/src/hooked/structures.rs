@@ -17,7 +17,7 @@ const MOST_ALTERNATIVES: usize = 4;
 
 /// The structures of a table.
 #[derive(Default)]
-pub(super) struct Structures {
+pub(crate) struct Structures {
     /// By their rows, and whether they have a name: what has none of its own is given one where it is no member.
     declared: HashMap<(TypeId, bool), Option<u32>>,
     /// Those without a name: bytes and members.
@@ -50,7 +50,7 @@ impl Structures {
     }
 
     /// The name of the structure that a type is, or is an array of, which the table has then; of other types none.
-    pub(super) fn name(&mut self, table: &mut ModuleBuilder, types: &[Type], id: TypeId) -> Name {
+    pub(crate) fn name(&mut self, table: &mut ModuleBuilder, types: &[Type], id: TypeId) -> Name {
         let Some(id) = structure_of(types, id) else { return Name::NONE };
         let row = &types[id.index()];
         let own = title(row);

@@ -102,6 +102,11 @@ impl<'a> Symbols<'a> {
     pub fn variables(&self) -> &[Variable<'a>] {
         &self.variables
     }
+
+    /// All thread-local variables, likewise.
+    pub fn thread_locals(&self) -> &[Variable<'a>] {
+        &self.thread_locals
+    }
 }
 
 fn gap(variables: &[Variable<'_>], svma: Svma, start: Svma, end: Svma) -> (Svma, Svma) {

@@ -70,6 +70,11 @@ impl<'a> DebugInfo<'a> {
         at_addresses.iter().chain(parts).filter_map(|range| self.variable_in(*range, table)).collect()
     }
 
+    /// All thread-local variables, likewise.
+    pub fn thread_locals(&self, table: &mut TypeTable) -> Vec<StaticVariable> {
+        self.statics().thread_local.iter().filter_map(|range| self.variable_in(*range, table)).collect()
+    }
+
     fn variable_in(&self, range: StaticRange, table: &mut TypeTable) -> Option<StaticVariable> {
         let type_id = self.row(range.type_, table)?;
         let (element, bytes) = self.innermost_element(range.type_);

@@ -145,7 +145,8 @@ impl<'s> WithCode<'s> {
         let pid = self.pids.get(&process);
         let of_process = self.files.values().filter_map(|file| file.head).find(|head| Some(&head.pid) == pid);
         let guest_base = of_process.map_or(0, |head| head.guest_base);
-        ObjectHead { start: head.start.wrapping_sub(guest_base), ..head }
+        // Threads' pointers are the translator's, too.
+        ObjectHead { start: head.start.wrapping_sub(guest_base), block_below: 0, ..head }
     }
 }
 

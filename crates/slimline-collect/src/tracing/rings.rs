@@ -362,8 +362,9 @@ impl Running {
     }
 
     fn chunk(&self, head: &ChunkHead, words: Vec<u64>, is_open: bool) -> Chunk<'static> {
-        let &ChunkHead { stream, tid, sequence, began, ended, .. } = head;
-        Chunk { process: self.number, stream, tid, sequence, began, ended, words: words.into(), is_open }
+        let &ChunkHead { stream, tid, thread_pointer, sequence, began, ended, .. } = head;
+        let (process, words) = (self.number, words.into());
+        Chunk { process, stream, tid, thread_pointer, sequence, began, ended, words, is_open }
     }
 
     /// Hands on what is left, also of chunks that were not published. Whether the file is removed.

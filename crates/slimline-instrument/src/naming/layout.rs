@@ -11,6 +11,8 @@ use super::rust;
 
 /// Most types within types that are followed: debug information of a hostile file may be a circle.
 const MAX_DEPTH: usize = 32;
+/// Types that are looked into for one access: of unions in unions each member may lead on.
+const MOST_WAYS: u32 = 1 << 10;
 /// Most members of a union that are named as what may be meant.
 const MOST_ALTERNATIVES: usize = 4;
 /// Where names of namespaces are.
@@ -100,6 +102,8 @@ pub(super) struct Layouts<'m> {
     pub(super) base: usize,
     /// rustc has made the module.
     pub(super) is_rust: bool,
+    /// Of [`MOST_WAYS`], those that are left for the access that is looked at.
+    ways_left: u32,
 }
 
 /// The way from a structure to a member.
@@ -118,7 +122,8 @@ impl<'m> Layouts<'m> {
         /// Where it was before sizes became operands too.
         const FIRST_LAYOUT: usize = 3;
         let base = module.base_type_operand().unwrap_or(FIRST_LAYOUT);
-        Self { members: HashMap::new(), nameless: Nameless::default(), base, is_rust: rust::unit(module).is_some() }
+        let (members, nameless) = (HashMap::new(), Nameless::default());
+        Self { members, nameless, base, is_rust: rust::unit(module).is_some(), ways_left: 0 }
     }
 
     /// What a structure is called: its identifier and its name.
@@ -314,6 +319,7 @@ impl<'m> Layouts<'m> {
         let size = structure.size_bits() / 8;
         let offset_bytes = offset_bytes.checked_rem(size).unwrap_or(offset_bytes);
         let mut way = Way { room_bytes: size.saturating_sub(offset_bytes), ..Way::default() };
+        self.ways_left = MOST_WAYS;
         let r#type = self.descend(structure, offset_bytes, extent, &mut way, 0);
         if extent.bytes > way.room_bytes || r#type.is_none() {
             way.field.clear();
@@ -373,6 +379,7 @@ impl<'m> Layouts<'m> {
         way: &mut Way<'m>,
         depth: usize,
     ) -> Option<Metadata<'m>> {
+        self.ways_left = self.ways_left.checked_sub(1)?;
         let mut at = structure;
         for _ in depth..MAX_DEPTH {
             // What a library's structure is made of has no name in a program's; but what it holds does.

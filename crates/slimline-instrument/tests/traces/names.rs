@@ -196,3 +196,21 @@ int main(void) { push(7); printf("%u %u\n", pop(5), __atomic_load_n(&ring.tail, 
         assert_eq!((members(&trace, true, "ring.head"), members(&trace, true, "ring.tail")), (5, 1), "{level}");
     }
 }
+
+/// Of unions in unions there are more ways to a member than anybody could go.
+#[test]
+fn unions_in_unions_are_named_in_time() {
+    let unions: String =
+        (1..24).map(|depth| format!("union u{depth} {{ union u{0} a, b, c, d; }};\n", depth - 1)).collect();
+    let source = format!(
+        "union u0 {{ int number; float ratio; }};\n{unions}
+        struct outer {{ long id; union u23 deep; int last; }} it;
+        int main(int argc, char **argv) {{ it.deep.a.b.c.d.a.b.c.d.a.b.c.d.a.b.c.d.a.b.c.d.a.b.c.number = argc; it.last = argc; return 0; }}"
+    );
+    let trace = trace_c(&source, &["-O1"]);
+    assert_eq!(members(&trace, false, "outer.last"), 1);
+    assert_eq!(
+        trace.count(|site| site.kind == Store && site.structure == "outer" && site.field.starts_with("deep")),
+        1
+    );
+}

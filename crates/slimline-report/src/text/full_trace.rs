@@ -235,7 +235,8 @@ fn several_at_once(out: &mut impl Write, of_fields: u64, accesses: u64) -> fmt::
 /// Charts of the structures that have fields to tell apart, and the definitions of those to be split.
 fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
     let is_charted = |found: &&StructureCounts| {
-        ["split", "nothing_cold", "little_cold", "not_plain", "unclear", "foreign"].contains(&found.verdict)
+        ["split", "nothing_cold", "little_cold", "one_object", "not_plain", "unclear", "foreign"]
+            .contains(&found.verdict)
     };
     let charted: Vec<&StructureCounts> = report.structures.iter().filter(is_charted).collect();
     for found in charted.iter().take(MOST_STRUCTURES.min(most)) {
@@ -271,6 +272,11 @@ fn structures(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::R
                     found.bytes
                 )?;
             }
+            "one_object" => writeln!(
+                out,
+                "  {bytes} of {} bytes are cold, but there is one object of it: not split. Its hot fields can stand together",
+                found.bytes
+            )?,
             "not_plain" => writeln!(
                 out,
                 "  {bytes} of {} bytes are cold, but it has a parent, a part without a name or an open end: not split",

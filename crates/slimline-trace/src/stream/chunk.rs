@@ -11,6 +11,8 @@ pub struct Chunk<'a> {
     pub stream: u32,
     /// The kernel's number of the thread.
     pub tid: u32,
+    /// The thread's pointer, by which it finds its thread-local variables; 0 where it is not known, as of what was recorded.
+    pub thread_pointer: u64,
     /// Number of the stream's chunk, from 0.
     pub sequence: u64,
     /// Time stamp of when the thread took it.

@@ -46,8 +46,9 @@ pub const FILE_EXTENSION: &str = "trace";
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
 /// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
-/// time stamps; whether there are several streams. 4: which PID namespace its numbers are of. 5: where objects are.
-pub const VERSION: u32 = 5;
+/// time stamps; whether there are several streams. 4: which PID namespace its numbers are of. 5: where objects are. 6: where threads'
+/// own variables are.
+pub const VERSION: u32 = 6;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -159,15 +160,18 @@ pub struct ObjectHead {
     pub start: u64,
     /// … and which byte of the file that is.
     pub offset: u64,
+    /// How far below each thread's pointer its block of the object's thread-local variables begins; 0 where it has none, or where that
+    /// differs from thread to thread.
+    pub block_below: u64,
 }
 
 impl ObjectHead {
     /// Bytes of it.
-    pub const BYTES: usize = 16;
+    pub const BYTES: usize = 24;
 
     /// As it is written.
-    pub const fn words(&self) -> [u64; 2] {
-        [self.start, self.offset]
+    pub const fn words(&self) -> [u64; 3] {
+        [self.start, self.offset, self.block_below]
     }
 
     /// The head that these bytes begin with; none of fewer than [`Self::BYTES`].
@@ -176,7 +180,7 @@ impl ObjectHead {
             // Eight bytes each.
             word.try_into().map_or(0, u64::from_ne_bytes)
         });
-        Some(Self { start: words.next()?, offset: words.next()? })
+        Some(Self { start: words.next()?, offset: words.next()?, block_below: words.next()? })
     }
 }
 
@@ -213,7 +217,11 @@ pub struct Slot {
     /// 1 once its memory was reserved; a slot without is touched by nobody. Written by the runtime.
     pub is_backed: AtomicU32,
     /// Zero.
-    pub reserved: [AtomicU32; 5],
+    pub reserved: AtomicU32,
+    /// The thread's pointer, by which it finds its thread-local variables.
+    pub thread_pointer: AtomicU64,
+    /// Zero.
+    pub reserved_too: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);

@@ -324,3 +324,85 @@ fn namesakes_are_asked_for_in_one_way() {
         assert_eq!(by(&all[0]), all[..1]);
     }
 }
+
+/// Each thread has its own, of the program and of a library that it is linked with.
+#[test]
+fn threads_own_variables() {
+    const LIBRARY: &str = "
+        static __thread long inside[4];
+        __attribute__((noinline)) static void count(volatile long *of, int n) { for (int i = 0; i < n; i++) ++of[i & 3]; }
+        long in_library(int n) { count(inside, n); return inside[0]; }";
+    const SOURCE: &str = "
+        #include <pthread.h>
+        struct counters { long hits, misses; };
+        static __thread struct counters own;
+        static __thread long slots[16];
+        long in_library(int);
+        __attribute__((noinline)) static void hit(volatile struct counters *c, int n) { while (n--) c->hits++; }
+        __attribute__((noinline)) static long total(volatile long *of, int n) {
+            long sum = 0;
+            for (int i = 0; i < n; i++) sum += of[i];
+            return sum;
+        }
+        static void *work(void *n) {
+            hit(&own, (long)n);
+            return (void *)(total(slots, 16) + in_library((long)n));
+        }
+        int main(void) {
+            pthread_t threads[3];
+            for (long i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, (void *)(10 * (i + 1)));
+            for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+            return work((void *)100) == (void *)7;
+        }";
+    let scratch = TempDir::new().unwrap();
+    let library = compiled_with(&scratch, LIBRARY, &["-fPIC", "-shared"]);
+    let library_path = library.with_file_name("libinside.so");
+    std::fs::rename(library, &library_path).unwrap();
+    let program = compiled_with(&scratch, SOURCE, &[library_path.to_str().unwrap()]);
+    let trace = scratch.path().join("trace");
+    assert!(slimline().arg("trace").arg("-o").arg(&trace).arg("--").arg(&program).output().unwrap().status.success());
+    let replayed = slimline().args(["trace", "--format", "json", "--replay"]).arg(&trace).output().unwrap();
+    let live = json(&["trace", "--live", "--format", "json"], &program);
+    for report in [live, report(&replayed)] {
+        let rows = &report["variables"];
+        assert_eq!((named(rows, "own"), named(rows, "slots").0), ((160, 160), 64), "{rows}");
+        assert_eq!((named(rows, "inside"), named(rows, "of")), ((164, 160), (0, 0)), "{rows}");
+        assert_eq!(named(&report["fields"], "counters.hits"), (160, 160));
+    }
+    let histogram = report(&slimline().args(["histogram", "--format", "json"]).arg(&trace).output().unwrap());
+    let data = histogram["data"].as_array().unwrap();
+    let bytes = |name: &str| data.iter().find(|row| row["name"] == name).map(|row| row["extent_bytes"].clone());
+    assert_eq!(["own", "slots", "inside"].map(bytes), [16, 128, 32].map(|bytes| Some(bytes.into())), "{histogram}");
+}
+
+/// What goes by a pointer to bare elements is of the structure's member, for the report and for who asks for its type; and what there
+/// is one of is not to be split.
+#[test]
+fn members_of_structures_without_a_name() {
+    const SOURCE: &str = "
+        struct row { int id; int cells[8]; };
+        static struct row rows[50];
+        static struct { struct row first; } holder;
+        static struct single { long hot; char note[40]; long end; } single;
+        __attribute__((noinline)) static int sum(volatile int *of, int n) {
+            int sum = 0;
+            for (int i = 0; i < n; i++) sum += of[i];
+            return sum;
+        }
+        __attribute__((noinline)) static void heat(volatile struct single *it, int n) { while (n--) it->hot++; }
+        int main(int argc, char **argv) {
+            int all = 0;
+            for (int i = 0; i < 50; i++) { rows[i].id = argc; all += sum(rows[i].cells, 8); }
+            heat(&single, 1000);
+            return all + sum(holder.first.cells, 8) == 7;
+        }";
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &[]);
+    let all = json(&["trace", "--live", "--format", "json"], &program);
+    assert_eq!(named(&all["fields"], "row.cells[]"), (400, 0), "{}", all["fields"]);
+    let asked = json(&["trace", "--live", "--format", "json", "--type", "row"], &program);
+    assert_eq!((&asked["total"]["loads"], &asked["total"]["stores"]), (&400.into(), &50.into()));
+    assert_eq!(named(&asked["variables"], "rows"), (400, 50));
+    let single = all["structures"].as_array().unwrap().iter().find(|row| row["name"] == "single").unwrap();
+    assert_eq!((&single["verdict"], &single["code"]), (&"one_object".into(), &"".into()), "{single}");
+}

@@ -154,7 +154,8 @@ impl Allocations {
             }
             (SiteKind::Static, &[start, bytes]) => {
                 let group = self.group_of(Origin { site: self.sites.of(id.0).same, path: None });
-                let block = Block { start, end: start.saturating_add(bytes), group, content: Content::default() };
+                let content = elements.declared(id.0, bytes);
+                let block = Block { start, end: start.saturating_add(bytes), group, content };
                 if is_possible(start, bytes) && bytes > 0 {
                     // Where another program runs now in the process, or another object has its place.
                     live.insert_lasting(block).into_iter().for_each(|gone| self.is_gone(gone));

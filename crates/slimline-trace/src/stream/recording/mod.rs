@@ -216,6 +216,7 @@ mod tests {
             process: 0,
             stream,
             tid: 70 + stream,
+            thread_pointer: 0,
             sequence,
             began,
             ended: began + 1,
