@@ -6,8 +6,9 @@
 //! ```
 //!
 //! What is called here holds for the process and all of its threads: functions that begin afterwards are traced, or not, and
-//! loops from the next time that they go round. In programs that are not traced, were not built by `slimline cargo`, or run elsewhere than on x86-64 Linux, it does
-//! nothing; nothing has to be linked. It is `slimline.h` (`slimline header`) for Rust.
+//! loops from the next time that they go round. In programs that are not traced, or run elsewhere than on x86-64 Linux, it does
+//! nothing; nothing has to be linked. Those that were not built by `slimline cargo` say it by an instruction that does nothing, for
+//! `slimline trace --collector translate`. It is `slimline.h` (`slimline header`) for Rust.
 
 #![no_std]
 

@@ -14,6 +14,20 @@ unsafe extern "C" {
     static __slimline_gate: [AtomicU8; GATE_BYTES];
     fn __slimline_next_chunk(cursor: usize) -> usize;
     fn __slimline_loaded(inside: usize);
+    fn __slimline_start();
+    fn __slimline_stop();
+}
+
+/// The program says that it is to be traced from here on.
+pub(crate) extern "C" fn on_start(_: c_uint, _: *mut c_void) {
+    // SAFETY: of the runtime; the calling thread is one that runs the program's code.
+    unsafe { __slimline_start() };
+}
+
+/// That it is not.
+pub(crate) extern "C" fn on_stop(_: c_uint, _: *mut c_void) {
+    // SAFETY: likewise.
+    unsafe { __slimline_stop() };
 }
 
 /// Virtual CPUs whose accesses are put together; QEMU gives out numbers anew, so these are as many as threads run at a time.

@@ -4,14 +4,18 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::{self, Write};
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use slimline_trace::stream::record::{Header, SiteKind};
+use slimline_trace::stream::translated::{START, STOP};
 
-use crate::access::{Asked, Described, Kind, is_inline, object_loaded, on_access, on_access_elsewhere};
+use crate::access::{
+    Asked, Described, Kind, is_inline, object_loaded, on_access, on_access_elsewhere, on_start, on_stop,
+};
 use crate::allocators::Allocator;
 use crate::code::Analyst;
 use crate::descriptions::Descriptions;
@@ -185,6 +189,16 @@ impl Translation {
                 }
                 (instruction, place, std::slice::from_raw_parts(place, (qemu.insn_size)(instruction)))
             };
+            let said: Option<OnInstruction> = match bytes {
+                _ if bytes == START => Some(on_start),
+                _ if bytes == STOP => Some(on_stop),
+                _ => None,
+            };
+            if let Some(said) = said {
+                // SAFETY: an instruction of the block.
+                unsafe { (qemu.register_vcpu_insn_exec_cb)(instruction, said, NO_REGISTERS, ptr::null_mut()) };
+                continue;
+            }
             // At the end of a page QEMU may show a part of an instruction, which does not run.
             let Some(accesses) = self.analyst.get_or_insert_default().accesses(bytes) else { continue };
             if self.descriptions.is_none() {

@@ -1,6 +1,7 @@
 //! Code that translated processes have run: what their records mean, read before whoever gets these.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry as BTreeEntry;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -102,16 +103,22 @@ impl CodeFile {
 pub(super) struct WithCode<'s> {
     sink: &'s mut dyn TraceSink,
     directory: PathBuf,
-    /// By name.
-    files: HashMap<String, CodeFile>,
-    /// Of each process its number in the system.
-    pids: HashMap<u32, u32>,
+    /// By the number of the process in the system, and which of its files it is: a program that becomes another one makes a new one.
+    files: BTreeMap<(u32, u32), CodeFile>,
+    /// Of each process its number in the system, and which of those that had it it is.
+    pids: HashMap<u32, (u32, usize)>,
+}
+
+/// `<pid>-<n>.code`
+fn numbers_of(name: &str) -> Option<(u32, u32)> {
+    let (pid, number) = name.strip_suffix(FILE_EXTENSION)?.strip_suffix('.')?.split_once('-')?;
+    Some((pid.parse().ok()?, number.parse().ok()?))
 }
 
 impl<'s> WithCode<'s> {
     /// Of all translated processes whose rings are in `directory`.
     pub(super) fn new(sink: &'s mut dyn TraceSink, directory: PathBuf) -> Self {
-        Self { sink, directory, files: HashMap::new(), pids: HashMap::new() }
+        Self { sink, directory, files: BTreeMap::new(), pids: HashMap::new() }
     }
 
     /// Tells of all that is described by now, of all processes: what one has forked runs what that had described.
@@ -124,17 +131,22 @@ impl<'s> WithCode<'s> {
         if found.is_empty() { Ok(()) } else { self.sink.take(Event::Code { process, found }) }
     }
 
-    /// Opens the files of processes of which none is known.
+    /// The file of a process, which it made when it began.
+    fn file_of(&self, (pid, index): (u32, usize)) -> Option<&CodeFile> {
+        self.files.range((pid, 0)..=(pid, u32::MAX)).nth(index).map(|(_, file)| file)
+    }
+
+    /// Opens files that are new, where any process's is not known.
     fn find_files(&mut self) -> io::Result<()> {
-        let has_file = |pid: &u32| self.files.values().any(|file| file.head.is_some_and(|head| head.pid == *pid));
-        if self.pids.values().all(has_file) {
+        if self.pids.values().all(|process| self.file_of(*process).is_some()) {
             return Ok(());
         }
         for entry in fs::read_dir(&self.directory)?.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            let is_of_code = name.strip_suffix(FILE_EXTENSION).is_some_and(|name| name.ends_with('.'));
-            if is_of_code && !self.files.contains_key(&name) {
-                self.files.insert(name, CodeFile::open(&entry.path())?);
+            let name = entry.file_name();
+            if let Some(numbers) = name.to_str().and_then(numbers_of)
+                && let BTreeEntry::Vacant(unknown) = self.files.entry(numbers)
+            {
+                unknown.insert(CodeFile::open(&entry.path())?);
             }
         }
         Ok(())
@@ -142,8 +154,7 @@ impl<'s> WithCode<'s> {
 
     /// The object where the program has it, and not where it is in the translator.
     fn in_the_program(&self, process: u32, head: ObjectHead) -> ObjectHead {
-        let pid = self.pids.get(&process);
-        let of_process = self.files.values().filter_map(|file| file.head).find(|head| Some(&head.pid) == pid);
+        let of_process = self.pids.get(&process).and_then(|process| self.file_of(*process)?.head);
         let guest_base = of_process.map_or(0, |head| head.guest_base);
         // Threads' pointers are the translator's, too.
         ObjectHead { start: head.start.wrapping_sub(guest_base), block_below: 0, ..head }
@@ -154,7 +165,8 @@ impl TraceSink for WithCode<'_> {
     fn take(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Begin(process) => {
-                self.pids.insert(process.number, process.pid);
+                let before = self.pids.values().filter(|(pid, _)| *pid == process.pid).count();
+                self.pids.insert(process.number, (process.pid, before));
                 self.sink.take(Event::Begin(process))
             }
             Event::Object { process, path, head, section } => {
@@ -182,5 +194,18 @@ impl TraceSink for WithCode<'_> {
     fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
         self.tell(chunk.process)?;
         self.sink.take_growing(chunk, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_of_processes_by_their_numbers() {
+        assert_eq!(numbers_of("77-12.code"), Some((77, 12)));
+        for other in ["77-12.trace", "77.code", "a-1.code", "77-1code", ""] {
+            assert_eq!(numbers_of(other), None, "{other}");
+        }
     }
 }

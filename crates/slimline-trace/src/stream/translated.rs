@@ -21,6 +21,12 @@
 //!
 //! Integers are in native order, as in the ring. How much of the file is written stands in its head: it is larger.
 
+/// An instruction that does nothing (`nopl 0x014d4c53(%rax)`), by which a program that is translated says that it is to be traced from here
+/// on: what `slimline_start()` is where no runtime is linked.
+pub const START: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'L', b'M', 1];
+/// The same that it is not (`slimline_stop()`).
+pub const STOP: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'L', b'M', 2];
+
 /// How the name of such a file ends, which is `<pid>-<n>.code` with the first `n` that is free.
 pub const FILE_EXTENSION: &str = "code";
 /// First bytes of the file.

@@ -172,6 +172,25 @@ fn programs_that_are_started_are_translated_too() {
     assert_eq!((blocks, loads, stores), (2000, 4000, 4000), "each is in the report");
 }
 
+/// A program says by itself what of it is traced, compiled by anybody.
+#[test]
+fn programs_say_what_of_them_is_traced() {
+    let scratch = TempDir::new().unwrap();
+    let (source, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
+    fs::write(scratch.path().join("slimline.h"), slimline().arg("header").output().unwrap().stdout).unwrap();
+    let code = "#include \"slimline.h\"\nstatic volatile long a[1000];\n\
+        static void add(void) { for (int i = 0; i < 1000; i++) a[i] = i; }\n\
+        int main(void) { add(); for (int k = 0; k < 3; k++) { slimline_start(); add(); slimline_stop(); add(); } return 5; }\n";
+    fs::write(&source, code).unwrap();
+    let status = Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(&source).status();
+    assert!(status.unwrap().success());
+    assert_eq!(Command::new(&program).status().unwrap().code(), Some(5));
+    let run = ["trace", "--collector", "translate", "--live", "--paused", "--format", "json", "--report", "-", "--"];
+    let output = slimline().args(run).arg(&program).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!((output.status.code(), named(&report["variables"], "a")), (Some(5), (0, 3000)));
+}
+
 /// A static program without a C library, all of whose accesses are the same in both: those of the stack are eight calls and returns.
 const WITHOUT_LIBRARY: &str = r#"
 static long a[1 << 17]; static volatile int b[1 << 12]; static volatile long sum;
