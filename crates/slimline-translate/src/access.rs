@@ -1,14 +1,16 @@
-//! Accesses as they happen: a record each, where the thread's cursor leads.
+//! Accesses as they happen: each goes on in its block's record, or begins one, where the thread's cursor leads.
 #![allow(unsafe_code)] // what the runtime exports, memory that it hands out, and a register
 
-use std::arch::asm;
 use std::arch::x86_64::_rdtsc;
+use std::arch::{asm, global_asm};
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64, compiler_fence};
 
-use slimline_trace::stream::record::{Header, NO_STAMP};
+use slimline_trace::stream::record::{Header, NO_STAMP, SiteKind};
 use slimline_trace::stream::ring::{GATE_BYTES, ROOM_BIT, SEVERAL_OFFSET};
+
+use crate::translation;
 
 unsafe extern "C" {
     static __slimline_gate: [AtomicU8; GATE_BYTES];
@@ -30,39 +32,58 @@ pub(crate) extern "C" fn on_stop(_: c_uint, _: *mut c_void) {
     unsafe { __slimline_stop() };
 }
 
-/// Virtual CPUs whose accesses are put together; QEMU gives out numbers anew, so these are as many as threads run at a time.
+/// Virtual CPUs whose calls of allocators are followed; QEMU gives out numbers anew, so these are as many as threads run at a time.
 pub(crate) const CPUS: usize = 4096;
 
 /// Accesses of an instruction, as they are asked for. Never freed, as QEMU may run the code as long as there is a process.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    pub(crate) load: Option<Described>,
-    pub(crate) store: Option<Described>,
-    /// The store is a load, too, and its record has a time stamp.
-    pub(crate) is_atomic: bool,
+    pub(crate) load: Option<Told>,
+    pub(crate) store: Option<Told>,
 }
 
-/// A load or a store.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Described {
-    /// Of its record.
-    pub(crate) header: Header,
-    /// Bytes of it, which may come in pieces.
+/// A load or a store that is asked for, or an update, which is told as the store.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// What its record has for a header once it is told.
+    pub(crate) header: u64,
+    /// What the record that it goes on in has before; 0: it begins one.
+    pub(crate) before: u64,
+    /// Bytes of that.
+    pub(crate) before_bytes: u32,
+    /// Of an update's record the first word is a time stamp.
+    pub(crate) kind: SiteKind,
+    /// Bytes that it accesses, which may come in pieces.
     pub(crate) bytes: u32,
+    /// Its address is told by a word.
+    pub(crate) has_word: bool,
+    /// The header of a record of it alone, where it goes on in one that was not begun; 0: not described yet.
+    pub(crate) alone: AtomicU64,
+    /// Where its instruction is in QEMU's process.
+    pub(crate) place: u64,
 }
 
-/// What is left of an access of a virtual CPU: used by one thread at a time.
-struct Left {
-    /// The header of its record.
-    header: AtomicU64,
-    /// Where its next piece is.
-    next: AtomicU64,
-    /// Bytes of the rest; 0: none.
-    bytes: AtomicU32,
+/// What a thread told last.
+#[repr(C)]
+struct Last {
+    /// Where its record begins that may go on; null: nowhere.
+    record: *mut u64,
+    /// Of an access in pieces, which one it is, where its next piece is, and bytes of the rest.
+    told: *const Told,
+    next: u64,
+    rest: u64,
 }
 
-static LEFT: [Left; CPUS] =
-    [const { Left { header: AtomicU64::new(0), next: AtomicU64::new(0), bytes: AtomicU32::new(0) } }; CPUS];
+global_asm!(
+    ".pushsection .tbss.slimline_last, \"awT\", @nobits",
+    ".balign 8",
+    ".type slimline_last, @object",
+    "slimline_last:",
+    ".zero {bytes}",
+    ".size slimline_last, {bytes}",
+    ".popsection",
+    bytes = const size_of::<Last>(),
+);
 
 /// Tells the reader of the object that has this address in QEMU's process; of the first one also that there is a process.
 pub(crate) fn object_loaded(inside: usize) {
@@ -79,6 +100,17 @@ fn cursor() -> usize {
             options(nostack, preserves_flags, readonly));
     }
     cursor
+}
+
+/// The calling thread's.
+fn last() -> *mut Last {
+    let last: *mut Last;
+    // SAFETY: the plugin's own thread-local variable, by its offset from the thread pointer, which stands where that leads.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_last@GOTTPOFF]", "add {0}, fs:[0]", out(reg) last,
+            options(nostack, readonly));
+    }
+    last
 }
 
 fn set_cursor(cursor: usize) {
@@ -113,18 +145,27 @@ pub(crate) fn is_inline(ask: impl Fn(u32) -> Kind) -> bool {
 ///
 /// # Safety
 /// `asked` is an [`Asked`] that lives on.
-pub(crate) unsafe extern "C" fn on_access(cpu: c_uint, kind: u32, address: u64, asked: *mut c_void) {
+pub(crate) unsafe extern "C" fn on_access(_: c_uint, kind: u32, address: u64, asked: *mut c_void) {
     // SAFETY: promised by the caller.
-    unsafe { access(cpu, Kind::inline(kind), address, asked) };
+    unsafe { access(Kind::inline(kind), address, asked) };
 }
 
 /// The same where that is in other bits.
 ///
 /// # Safety
 /// Likewise.
-pub(crate) unsafe extern "C" fn on_access_elsewhere(cpu: c_uint, kind: u32, address: u64, asked: *mut c_void) {
+pub(crate) unsafe extern "C" fn on_access_elsewhere(_: c_uint, kind: u32, address: u64, asked: *mut c_void) {
     // SAFETY: promised by the caller.
-    unsafe { access(cpu, super::translation::ask(kind), address, asked) };
+    unsafe { access(translation::ask(kind), address, asked) };
+}
+
+/// QEMU calls it where an instruction makes one access, of at most eight bytes and no update.
+///
+/// # Safety
+/// `told` is a [`Told`] that lives on.
+pub(crate) unsafe extern "C" fn on_one(_: c_uint, _: u32, address: u64, told: *mut c_void) {
+    // SAFETY: promised by the caller.
+    tell(unsafe { &*told.cast::<Told>() }, address);
 }
 
 /// An access of that kind.
@@ -132,34 +173,83 @@ pub(crate) unsafe extern "C" fn on_access_elsewhere(cpu: c_uint, kind: u32, addr
 /// # Safety
 /// `asked` is an [`Asked`] that lives on.
 #[inline(always)]
-pub(crate) unsafe fn access(cpu: c_uint, kind: Kind, address: u64, asked: *mut c_void) {
+pub(crate) unsafe fn access(kind: Kind, address: u64, asked: *mut c_void) {
     // SAFETY: promised by the caller.
-    let Asked { load, store, is_atomic } = unsafe { &*asked.cast::<Asked>() };
+    let Asked { load, store } = unsafe { &*asked.cast::<Asked>() };
+    let Some(told) = (if kind.is_store { store } else { load }) else { return };
+    if told.bytes <= 8 || !goes_on(told, 1 << kind.size_shift, address) {
+        tell(told, address);
+    }
+}
+
+/// Has an access in the trace.
+#[inline(always)]
+fn tell(told: &Told, address: u64) {
     // SAFETY: of the runtime.
     let gate = unsafe { &__slimline_gate };
-    let Some(Described { header, bytes }) = *(if kind.is_store { store } else { load }) else { return };
     if gate[0].load(Relaxed) != 0 {
         return;
     }
-    if bytes > 8 && goes_on(cpu as usize, 1 << kind.size_shift, address, (header.word(), bytes)) {
+    let (at, last) = (cursor(), last());
+    // SAFETY: only the calling thread has it.
+    let record = unsafe { (*last).record };
+    // Where the cursor is right behind what is asked for, that is a record of this thread's last chunk, and no other one is behind it.
+    // SAFETY: it began there, in memory that the cursor leads into.
+    let goes_on = record.wrapping_byte_add(told.before_bytes as usize) as usize == at
+        && told.before != 0
+        && unsafe { record.read() } == told.before;
+    if !goes_on {
+        return begin(told, address, at, last);
+    }
+    if told.has_word {
+        // SAFETY: a record that begins where there is room may end beyond it, in memory that is the chunk's, too.
+        unsafe { (at as *mut u64).write(address) };
+        set_cursor(at + size_of::<u64>());
+        // Readers who see the header see all of its words.
+        compiler_fence(Release);
+    }
+    // SAFETY: as above.
+    unsafe { record.write_volatile(told.header) };
+}
+
+/// Begins a record with it.
+#[inline(always)]
+fn begin(told: &Told, address: u64, mut at: usize, last: *mut Last) {
+    let header = if told.before == 0 { told.header } else { alone(told) };
+    if header == 0 {
         return;
     }
-    let mut at = cursor();
     if at & ROOM_BIT == 0 {
         // SAFETY: that is what the thread's cursor is.
         at = unsafe { __slimline_next_chunk(at) };
     }
+    let begins = at as *mut u64;
+    // SAFETY: only the calling thread has it.
+    unsafe { (*last).record = begins };
     let mut write = |word: u64| {
         // SAFETY: a record that begins where there is room may end beyond it, in memory that is the chunk's, too.
         unsafe { (at as *mut u64).write(word) };
         at += size_of::<u64>();
     };
-    write(header.word());
-    if *is_atomic {
+    write(header);
+    if told.kind == SiteKind::Update {
         write(stamp());
     }
     write(address);
     set_cursor(at);
+}
+
+/// The header of a record that begins with what else goes on in one; 0 where it can't be described.
+#[cold]
+fn alone(told: &Told) -> u64 {
+    match told.alone.load(Relaxed) {
+        0 => {
+            let header = translation::alone(told).map_or(0, Header::word);
+            told.alone.store(header, Relaxed);
+            header
+        }
+        known => known,
+    }
 }
 
 /// The time for a record that needs it.
@@ -172,12 +262,11 @@ pub(crate) fn stamp() -> u64 {
 
 /// Whether a piece belongs to the access before it.
 #[inline]
-fn goes_on(cpu: usize, piece: u32, address: u64, (header, bytes): (u64, u32)) -> bool {
-    let Some(left) = LEFT.get(cpu) else { return false };
-    let rest = left.bytes.load(Relaxed);
-    let is_rest = rest > 0 && left.header.load(Relaxed) == header && left.next.load(Relaxed) == address;
-    left.next.store(address.wrapping_add(u64::from(piece)), Relaxed);
-    left.header.store(header, Relaxed);
-    left.bytes.store(if is_rest { rest } else { bytes }.saturating_sub(piece), Relaxed);
+fn goes_on(told: &Told, piece: u64, address: u64) -> bool {
+    // SAFETY: only the calling thread has it.
+    let last = unsafe { &mut *last() };
+    let is_rest = last.rest > 0 && std::ptr::eq(last.told, told) && last.next == address;
+    let rest = if is_rest { last.rest } else { told.bytes.into() };
+    (last.told, last.next, last.rest) = (told, address.wrapping_add(piece), rest.saturating_sub(piece));
     is_rest
 }

@@ -1,6 +1,8 @@
 //! Which memory an instruction accesses.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess,
+};
 use slimline_trace::stream::record::SiteKind;
 
 /// What an instruction does to memory, as far as translators tell: all that it loads, and all that it stores.
@@ -14,6 +16,8 @@ pub struct Accesses {
     pub is_atomic: bool,
     /// It loads an address and goes on there.
     pub is_return: bool,
+    /// It stores where the next instruction is, and goes on elsewhere.
+    pub is_call: bool,
 }
 
 /// Finds that out.
@@ -27,15 +31,30 @@ impl Default for Analyst {
 }
 
 impl Analyst {
-    /// Of the instruction that these bytes begin with; none where they begin with none that is whole.
-    pub fn accesses(&mut self, bytes: &[u8]) -> Option<Accesses> {
+    /// The instruction that these bytes begin with, of a program that has it at `address`; none where they begin with none that is whole.
+    pub fn decode(&mut self, bytes: &[u8], address: u64) -> Option<Code<'_>> {
         let mut instruction = Instruction::default();
-        Decoder::new(64, bytes, DecoderOptions::NONE).decode_out(&mut instruction);
-        if instruction.code() == Code::INVALID {
+        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode_out(&mut instruction);
+        if instruction.code() == iced_x86::Code::INVALID {
             return None;
         }
+        let info = self.0.info(&instruction);
+        Some(Code { instruction, info })
+    }
+}
+
+/// An instruction, and what of registers and memory it uses.
+#[derive(Debug)]
+pub struct Code<'i> {
+    pub(crate) instruction: Instruction,
+    pub(crate) info: &'i InstructionInfo,
+}
+
+impl Code<'_> {
+    /// What it accesses.
+    pub fn accesses(&self) -> Accesses {
         let mut accesses = Accesses::default();
-        for memory in self.0.info(&instruction).used_memory() {
+        for memory in self.info.used_memory() {
             // What has no size of its own (`xsave`) comes in words.
             let bytes = match memory.memory_size().size() {
                 0 => 8,
@@ -56,10 +75,12 @@ impl Analyst {
         }
         let is_both = accesses.load.is_some() && accesses.store.is_some();
         // `xchg` with memory locks by itself.
-        let locks = instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg;
+        let locks = self.instruction.has_lock_prefix() || self.instruction.mnemonic() == Mnemonic::Xchg;
         accesses.is_atomic = is_both && locks;
-        accesses.is_return = instruction.flow_control() == FlowControl::Return;
-        Some(accesses)
+        let flow = self.instruction.flow_control();
+        accesses.is_return = flow == FlowControl::Return;
+        accesses.is_call = matches!(flow, FlowControl::Call | FlowControl::IndirectCall) && accesses.store.is_some();
+        accesses
     }
 }
 
@@ -98,9 +119,9 @@ mod tests {
         ];
         let mut analyst = Analyst::default();
         for (bytes, expected) in cases {
-            let found: Vec<_> = analyst.accesses(bytes).unwrap().each().collect();
+            let found: Vec<_> = analyst.decode(bytes, 0).unwrap().accesses().each().collect();
             assert_eq!(found, expected, "{bytes:02x?}");
         }
-        assert_eq!(analyst.accesses(&[0x48, 0x8b]), None, "cut off at the end of a page");
+        assert!(analyst.decode(&[0x48, 0x8b], 0).is_none(), "cut off at the end of a page");
     }
 }

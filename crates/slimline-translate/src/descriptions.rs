@@ -9,11 +9,12 @@ use std::process;
 
 use slimline_trace::stream::record::{Header, MAX_SEGMENTS, ModuleId, SiteKind};
 use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
-use slimline_trace::stream::translated::{CodeHead, FILE_EXTENSION, SegmentCode, TAG_FILE, TAG_FUNCTION};
+use slimline_trace::stream::translated::{CodeHead, FILE_EXTENSION, Position, SiteCode, TAG_FILE, TAG_FUNCTION};
 
 use crate::access::object_loaded;
 use crate::allocators::{Allocator, Allocators};
 use crate::code_file::CodeFile;
+use crate::records::Planned;
 
 /// A mapping of a file with code, by addresses in QEMU's process.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ struct Mapped {
     /// Which byte of the file is there.
     offset: u64,
     path: String,
+    /// Its number, once it is described.
+    file: Option<u32>,
 }
 
 impl Mapped {
@@ -80,21 +83,30 @@ impl Descriptions {
     pub(crate) fn fork(&mut self) -> io::Result<()> {
         (self.file, self.module) = begin(&self.directory, self.guest_base)?;
         self.segments = 0;
+        self.mapped.clear();
         self.files.clear();
         self.functions.clear();
         self.unwritten.clear();
         Ok(())
     }
 
-    /// Describes what the instruction at `place` accesses in QEMU's process; the header of its records. None where there are too many.
-    pub(crate) fn segment(&mut self, place: u64, kind: SiteKind, bytes: u32) -> Option<Header> {
-        self.describe(place, |file, place| SegmentCode {
+    /// Describes what the instruction at `place` accesses in QEMU's process, in the next segment of its record or in one that was begun;
+    /// the segment's header. None where there are too many.
+    pub(crate) fn site(&mut self, place: u64, planned: &Planned, joins: bool) -> Option<Header> {
+        let position = match (planned.begins, joins) {
+            (true, _) => Position::Begins,
+            (false, true) => Position::Joins,
+            (false, false) => Position::Continues,
+        };
+        self.describe(place, |file, place| SiteCode {
             file,
             place,
-            kind: kind as u8,
-            is_stamped: kind == SiteKind::Update,
+            kind: planned.kind as u8,
+            is_stamped: planned.kind == SiteKind::Update,
             function: None,
-            bytes,
+            bytes: planned.bytes,
+            position,
+            relative: planned.relative,
         })
     }
 
@@ -115,37 +127,40 @@ impl Descriptions {
         };
         // What happens before a call is of the call, and what does after it of where it returns to.
         let is_before = matches!(kind, SiteKind::Free | SiteKind::ResizeBegins);
-        let header = self.describe(place - u64::from(is_before), |file, place| SegmentCode {
+        let header = self.describe(place - u64::from(is_before), |file, place| SiteCode {
             file,
             place,
             kind: kind as u8,
             is_stamped: !is_before,
             function: Some(function),
             bytes: 0,
+            position: Position::Begins,
+            relative: None,
         })?;
         self.call_sites.insert(key, header);
         Some(header)
     }
 
-    fn describe(&mut self, place: u64, code: impl FnOnce(Option<u32>, u64) -> SegmentCode) -> Option<Header> {
-        if self.segments as usize >= MAX_SEGMENTS {
-            return None;
-        }
+    fn describe(&mut self, place: u64, code: impl FnOnce(Option<u32>, u64) -> SiteCode) -> Option<Header> {
         let code = match self.file_at(place) {
             Some((file, offset)) => code(Some(file), offset),
             None => code(None, place.wrapping_sub(self.guest_base)),
         };
+        if code.position != Position::Joins {
+            if self.segments as usize >= MAX_SEGMENTS {
+                return None;
+            }
+            self.segments += 1;
+        }
         self.unwritten.extend(code.bytes());
-        let header = Header::new(self.module, self.segments);
-        self.segments += 1;
-        Some(header)
+        Some(Header::new(self.module, self.segments - 1))
     }
 
     /// The allocator that begins at `place` in QEMU's process.
     pub(crate) fn allocator_at(&mut self, place: u64) -> Option<&'static Allocator> {
-        self.look_up(place);
+        let index = self.look_up(place)?;
         let Self { mapped, found, allocators, .. } = self;
-        let Mapped { start, offset, path, .. } = mapped.iter().find(|mapped| mapped.holds(place))?;
+        let Mapped { start, offset, path, .. } = &mapped[index];
         let at = place - start + offset;
         if let Some(of_file) = found.get(path) {
             return of_file.get(&at).copied();
@@ -160,18 +175,24 @@ impl Descriptions {
         written
     }
 
-    /// Finds the mapping of a file that a place is in, if it is in any.
-    fn look_up(&mut self, place: u64) {
-        if !self.mapped.iter().any(|mapped| mapped.holds(place)) {
+    /// The mapping of a file that a place is in, by its index, if it is in any.
+    fn look_up(&mut self, place: u64) -> Option<usize> {
+        let find = |mapped: &[Mapped]| mapped.iter().position(|mapped| mapped.holds(place));
+        find(&self.mapped).or_else(|| {
             self.mapped = mappings().unwrap_or_default();
-        }
+            find(&self.mapped)
+        })
     }
 
     /// The file that is mapped there, and which byte of it.
-    fn file_at(&mut self, place: u64) -> Option<(u32, u64)> {
-        self.look_up(place);
-        let Mapped { start, offset, path, .. } = self.mapped.iter().find(|mapped| mapped.holds(place))?;
-        let (offset, path) = (place - start + offset, path.clone());
+    pub(crate) fn file_at(&mut self, place: u64) -> Option<(u32, u64)> {
+        let index = self.look_up(place)?;
+        let Mapped { start, offset, file, .. } = self.mapped[index];
+        let offset = place - start + offset;
+        if let Some(file) = file {
+            return Some((file, offset));
+        }
+        let path = self.mapped[index].path.clone();
         let next = self.files.len() as u32;
         let file = match self.files.get(&path) {
             Some(known) => *known,
@@ -182,6 +203,7 @@ impl Descriptions {
                 next
             }
         };
+        self.mapped[index].file = Some(file);
         Some((file, offset))
     }
 
@@ -225,7 +247,7 @@ fn mappings() -> io::Result<Vec<Mapped>> {
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let offset = number(rest.split_whitespace().nth(1)?)?;
         let path = rest.find('/').map(|at| rest[at..].to_owned())?;
-        Some(Mapped { start: number(start)?, end: number(end)?, offset, path })
+        Some(Mapped { start: number(start)?, end: number(end)?, offset, path, file: None })
     };
     Ok(text.lines().filter_map(mapping).collect())
 }

@@ -28,6 +28,7 @@ mod exec;
 mod heap;
 #[cfg(feature = "plugin")]
 mod qemu;
+pub mod records;
 #[cfg(feature = "plugin")]
 mod registers;
 #[cfg(feature = "plugin")]

@@ -2,26 +2,29 @@
 #![allow(unsafe_code)] // QEMU's functions, and what it calls
 
 use std::cell::UnsafeCell;
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use slimline_trace::stream::record::{Header, SiteKind};
 use slimline_trace::stream::translated::{START, STOP};
 
 use crate::access::{
-    Asked, Described, Kind, is_inline, object_loaded, on_access, on_access_elsewhere, on_start, on_stop,
+    Asked, Kind, Told, is_inline, object_loaded, on_access, on_access_elsewhere, on_one, on_start, on_stop,
 };
 use crate::allocators::Allocator;
 use crate::code::Analyst;
 use crate::descriptions::Descriptions;
 use crate::exec;
 use crate::heap;
-use crate::qemu::{Block, Functions, Id, Info, OnAccess, OnInstruction, READS_AND_WRITES};
+use crate::qemu::{Block, Functions, Id, Info, Instruction, OnAccess, OnInstruction, READS_AND_WRITES};
+use crate::records::{Planned, Planner};
 
 /// Without registers: nothing is asked of the program's state.
 const NO_REGISTERS: c_int = 0;
@@ -41,6 +44,7 @@ static TRANSLATION: Alone = Alone {
     is_taken: AtomicBool::new(false),
     translation: UnsafeCell::new(Translation {
         analyst: None,
+        known: None,
         descriptions: None,
         is_inline: false,
         has_failed: false,
@@ -51,6 +55,8 @@ static TRANSLATION: Alone = Alone {
 struct Translation {
     /// Made for the first block.
     analyst: Option<Analyst>,
+    /// What was asked for at blocks, by where they are and a hash of their bytes: they may come again, as do all when a thread begins.
+    known: Option<HashMap<(u64, u64), Arc<[Call]>>>,
     /// None until the first block is known, by which it is told where the program's addresses are.
     descriptions: Option<Descriptions>,
     /// What QEMU tells of accesses is where it is looked for.
@@ -73,10 +79,22 @@ pub(crate) fn guest_base() -> u64 {
 
 /// The header of what a call does that returns there; none where it can't be described.
 pub(crate) fn call_site(return_address: u64, allocator: &'static Allocator, kind: SiteKind) -> Option<Header> {
+    describe(|descriptions| descriptions.call_site(return_address.wrapping_add(guest_base()), allocator, kind))
+}
+
+/// The header of a record that an access begins by itself; none where it can't be described.
+pub(crate) fn alone(told: &Told) -> Option<Header> {
+    let (kind, bytes) = (told.kind, told.bytes);
+    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative: None, is_plain: true, is_asked: true };
+    describe(|descriptions| descriptions.site(told.place, &planned, false))
+}
+
+/// Describes something beside what a block is made of.
+fn describe(what: impl FnOnce(&mut Descriptions) -> Option<Header>) -> Option<Header> {
     let mut header = None;
     TRANSLATION.with(|translation| {
         let Some(descriptions) = translation.descriptions.as_mut().filter(|_| !translation.has_failed) else { return };
-        header = descriptions.call_site(return_address.wrapping_add(guest_base()), allocator, kind);
+        header = what(descriptions);
         if let Err(error) = descriptions.write() {
             translation.fail(&error);
             header = None;
@@ -178,68 +196,175 @@ impl Translation {
     /// It is one that QEMU translates.
     unsafe fn block(&mut self, qemu: &Functions, block: *mut Block) {
         // SAFETY: promised by the caller.
-        let instructions = unsafe { (qemu.tb_n_insns)(block) };
-        for number in 0..instructions {
-            // SAFETY: it has that many; QEMU keeps their bytes mapped meanwhile.
-            let (instruction, place, bytes) = unsafe {
-                let instruction = (qemu.tb_get_insn)(block, number);
-                let place = (qemu.insn_haddr)(instruction);
-                if place.is_null() {
-                    continue;
-                }
-                (instruction, place, std::slice::from_raw_parts(place, (qemu.insn_size)(instruction)))
-            };
-            let said: Option<OnInstruction> = match bytes {
-                _ if bytes == START => Some(on_start),
-                _ if bytes == STOP => Some(on_stop),
-                _ => None,
-            };
-            if let Some(said) = said {
+        let shown = unsafe { shown(qemu, block) };
+        let Some(first) = shown.first() else { return };
+        if self.descriptions.is_none() {
+            let guest_base = first.place.wrapping_sub(first.address);
+            GUEST_BASE.store(guest_base, Relaxed);
+            match Descriptions::create(guest_base) {
+                Ok(made) => self.descriptions = Some(made),
+                Err(error) => return self.fail(&error),
+            }
+        }
+        let Some(descriptions) = &mut self.descriptions else { return };
+        // Functions begin where blocks do: registers are where they are looked for there only.
+        if let Some(allocator) = descriptions.allocator_at(first.place) {
+            let called: OnInstruction = slimline_on_entry;
+            let allocator = ptr::from_ref(allocator).cast_mut().cast::<c_void>();
+            // SAFETY: an instruction of the block; allocators are never freed.
+            unsafe { (qemu.register_vcpu_insn_exec_cb)(first.instruction, called, READS_REGISTERS, allocator) };
+        }
+        for it in &shown {
+            if let Some(said) = it.said() {
                 // SAFETY: an instruction of the block.
-                unsafe { (qemu.register_vcpu_insn_exec_cb)(instruction, said, NO_REGISTERS, ptr::null_mut()) };
-                continue;
+                unsafe { (qemu.register_vcpu_insn_exec_cb)(it.instruction, said, NO_REGISTERS, ptr::null_mut()) };
             }
-            // At the end of a page QEMU may show a part of an instruction, which does not run.
-            let Some(accesses) = self.analyst.get_or_insert_default().accesses(bytes) else { continue };
-            if self.descriptions.is_none() {
-                // SAFETY: an instruction.
-                let guest_base = (place as u64).wrapping_sub(unsafe { (qemu.insn_vaddr)(instruction) });
-                GUEST_BASE.store(guest_base, Relaxed);
-                match Descriptions::create(guest_base) {
-                    Ok(made) => self.descriptions = Some(made),
-                    Err(error) => return self.fail(&error),
-                }
-            }
-            let Some(descriptions) = &mut self.descriptions else { return };
-            // Functions begin where blocks do: registers are where they are looked for there only.
-            if let Some(allocator) = (number == 0).then(|| descriptions.allocator_at(place as u64)).flatten() {
-                let called: OnInstruction = slimline_on_entry;
-                let allocator = std::ptr::from_ref(allocator).cast_mut().cast::<c_void>();
-                // SAFETY: an instruction of the block; allocators are never freed.
-                unsafe { (qemu.register_vcpu_insn_exec_cb)(instruction, called, READS_REGISTERS, allocator) };
-            }
-            let mut asked = Asked { is_atomic: accesses.is_atomic, ..Asked::default() };
-            for (kind, bytes) in accesses.each() {
-                let Some(header) = descriptions.segment(place as u64, kind, bytes) else { return };
-                // An update is one access, whether QEMU tells it as one or as two.
-                let told = if kind == SiteKind::Load { &mut asked.load } else { &mut asked.store };
-                *told = Some(Described { header, bytes });
-            }
-            if asked.load.is_some() || asked.store.is_some() {
-                let asked = std::ptr::from_mut(Box::leak(Box::new(asked))).cast::<c_void>();
-                let (called, registers): (OnAccess, c_int) = match (accesses.is_return, self.is_inline) {
-                    (true, _) => (slimline_on_return, READS_REGISTERS),
-                    (false, true) => (on_access, NO_REGISTERS),
-                    (false, false) => (on_access_elsewhere, NO_REGISTERS),
+        }
+        let mut hasher = DefaultHasher::new();
+        shown.iter().for_each(|it| it.bytes.hash(&mut hasher));
+        let key = (first.place, hasher.finish());
+        let calls = match self.known.get_or_insert_default().get(&key) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let Some(calls) = self.plan(&shown) else {
+                    return self.fail(&io::Error::other("it has more places than a trace tells apart"));
                 };
-                // SAFETY: an instruction of the block; what is asked for is never freed.
-                unsafe { (qemu.register_vcpu_mem_cb)(instruction, called, registers, READS_AND_WRITES, asked) };
+                self.known.get_or_insert_default().insert(key, Arc::clone(&calls));
+                calls
             }
+        };
+        for &Call { number, called, registers, asked } in calls.iter() {
+            let instruction = shown[number].instruction;
+            // SAFETY: an instruction of the block; what is asked for is never freed.
+            unsafe { (qemu.register_vcpu_mem_cb)(instruction, called, registers, READS_AND_WRITES, asked) };
         }
         if let Some(Err(error)) = self.descriptions.as_mut().map(Descriptions::write) {
             self.fail(&error);
         }
     }
+
+    /// Describes the accesses of a block that was not seen before; none where there are too many.
+    fn plan(&mut self, shown: &[Shown<'_>]) -> Option<Arc<[Call]>> {
+        let descriptions = self.descriptions.as_mut()?;
+        let (analyst, mut planner) = (self.analyst.get_or_insert_default(), Planner::default());
+        let mut returns = None;
+        let mut file = None;
+        for (number, it) in shown.iter().enumerate() {
+            let of = descriptions.file_at(it.place).map(|(file, _)| file);
+            if it.said().is_some() || of != file {
+                planner.close();
+            }
+            file = of;
+            // At the end of a page QEMU may show a part of an instruction, which does not run.
+            if let Some(code) = analyst.decode(it.bytes, it.address) {
+                planner.take(number, &code);
+                returns = code.accesses().is_return.then_some(number).or(returns);
+            }
+        }
+        let mut all: Vec<Asked> = shown.iter().map(|_| Asked::default()).collect();
+        let planned = planner.finish();
+        // What the record that is open has by now.
+        let (mut before, mut words, mut joins) = (0, 0, false);
+        for (index, of) in planned.iter().enumerate() {
+            if !of.kind.is_plain() {
+                continue;
+            }
+            if of.begins {
+                (before, words, joins) = (0, u32::from(of.kind == SiteKind::Update), false);
+            }
+            let (place, has_word) = (shown[of.instruction].place, of.relative.is_none());
+            let header = descriptions.site(place, of, joins)?.word();
+            if let Some(told_with_it) = planned.get(index + 1).filter(|next| !next.kind.is_plain()) {
+                descriptions.site(place, told_with_it, true)?;
+            }
+            if of.is_asked {
+                let before_bytes = (1 + words) * size_of::<u64>() as u32;
+                let (kind, bytes, alone) = (of.kind, of.bytes, AtomicU64::new(0));
+                let told = Told { header, before, before_bytes, kind, bytes, has_word, alone, place };
+                // An update is one access, whether QEMU tells it as one or as two.
+                let asked = &mut all[of.instruction];
+                *(if kind == SiteKind::Load { &mut asked.load } else { &mut asked.store }) = Some(told);
+                before = header;
+            }
+            joins = !of.is_asked;
+            words += u32::from(has_word);
+        }
+        let is_one = |number: usize| {
+            let mut of = planned.iter().filter(|of| of.instruction == number && of.kind.is_plain());
+            matches!(of.next(), Some(of) if of.is_plain && of.bytes <= 8 && of.kind != SiteKind::Update)
+                && of.next().is_none()
+        };
+        let call = |(number, asked): (usize, Asked)| {
+            let is_asked = asked.load.is_some() || asked.store.is_some();
+            let general: OnAccess = if self.is_inline { on_access } else { on_access_elsewhere };
+            let (called, registers): (OnAccess, c_int) = match returns == Some(number) {
+                true => (slimline_on_return, READS_REGISTERS),
+                false if !is_asked => return None,
+                false => (general, NO_REGISTERS),
+            };
+            let (called, asked) = match asked {
+                Asked { load: Some(one), store: None } | Asked { load: None, store: Some(one) }
+                    if registers == NO_REGISTERS && is_one(number) =>
+                {
+                    let called: OnAccess = on_one;
+                    (called, ptr::from_mut(Box::leak(Box::new(one))).cast::<c_void>())
+                }
+                asked => (called, ptr::from_mut(Box::leak(Box::new(asked))).cast::<c_void>()),
+            };
+            Some(Call { number, called, registers, asked })
+        };
+        Some(all.into_iter().enumerate().filter_map(call).collect())
+    }
+}
+
+/// What QEMU shows of an instruction that it translates.
+struct Shown<'b> {
+    instruction: *mut Instruction,
+    /// Its address in QEMU's process.
+    place: u64,
+    /// In the program.
+    address: u64,
+    bytes: &'b [u8],
+}
+
+impl Shown<'_> {
+    /// What is done where it says something to us.
+    fn said(&self) -> Option<OnInstruction> {
+        match self.bytes {
+            bytes if bytes == START => Some(on_start),
+            bytes if bytes == STOP => Some(on_stop),
+            _ => None,
+        }
+    }
+}
+
+/// The instructions of a block.
+///
+/// # Safety
+/// It is one that QEMU translates, and does for as long as what is returned is used.
+unsafe fn shown<'b>(qemu: &Functions, block: *mut Block) -> Vec<Shown<'b>> {
+    // SAFETY: promised by the caller.
+    let instructions = unsafe { (qemu.tb_n_insns)(block) };
+    let one = |number| {
+        // SAFETY: it has that many.
+        let instruction = unsafe { (qemu.tb_get_insn)(block, number) };
+        // SAFETY: an instruction of the block.
+        let (place, address) = unsafe { ((qemu.insn_haddr)(instruction), (qemu.insn_vaddr)(instruction)) };
+        // SAFETY: QEMU keeps its bytes mapped meanwhile.
+        let bytes = |place| unsafe { std::slice::from_raw_parts(place, (qemu.insn_size)(instruction)) };
+        (!place.is_null()).then(|| Shown { instruction, place: place as u64, address, bytes: bytes(place) })
+    };
+    (0..instructions).filter_map(one).collect()
+}
+
+/// What QEMU is asked for at an instruction.
+#[derive(Clone, Copy)]
+struct Call {
+    /// Which of the block's.
+    number: usize,
+    called: OnAccess,
+    registers: c_int,
+    asked: *mut c_void,
 }
 
 unsafe extern "C" fn on_cpu(_: Id, cpu: c_uint) {

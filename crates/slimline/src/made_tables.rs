@@ -111,8 +111,8 @@ impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
         let (process, path, head, section) = match event {
             Event::Object { process, path, head, section } => (process, path, head, section),
             Event::Code { process, found } => {
-                let tables = found.into_iter().flat_map(|FoundCode { module, first, file, segments, functions }| {
-                    self.code.table((module, first), file.as_deref(), &segments, &functions)
+                let tables = found.into_iter().flat_map(|FoundCode { module, first, file, sites, functions }| {
+                    self.code.table((module, first), file.as_deref(), &sites, &functions)
                 });
                 let section = Ok(tables.collect());
                 let head = ObjectHead { start: 0, offset: 0, block_below: 0 };

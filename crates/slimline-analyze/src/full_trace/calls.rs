@@ -4,6 +4,9 @@
 //! behind `setjmp`, or where the exception is caught or cleaned up after. That is told with the call's frame, which it began with, so
 //! that of a recursion it is the right call. Where a call took its caller's place on the stack, the caller has ended before.
 //!
+//! Of translated code calls and returns are seen, and where on the stack the return address of each is: calls whose return addresses are
+//! below that of a later one are over. What runs is told by who called it, so the innermost function is not in the list.
+//!
 //! Of a part that is not traced nobody knows what began and ended there: what ran before it is doubted until one of these goes on, and
 //! paths end there.
 
@@ -26,15 +29,15 @@ const MOST_DEEP: usize = 1 << 16;
 
 /// Whether sites of this kind tell which functions run.
 pub(super) fn is_of_calls(kind: SiteKind) -> bool {
-    use SiteKind::{Enter, EnterFrame, GoesOn, Leave, Resumes};
-    matches!(kind, Enter | EnterFrame | GoesOn | Leave | Resumes)
+    use SiteKind::{Call, Enter, EnterFrame, GoesOn, Leave, Resumes, Return};
+    matches!(kind, Enter | EnterFrame | GoesOn | Leave | Resumes | Call | Return)
 }
 
 /// A call that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Call {
     function: FunctionNumber,
-    /// What tells it from others; none where the function never goes on.
+    /// What tells it from others, of calls that are seen where the return address is; none where the function never goes on.
     frame: Option<u64>,
 }
 
@@ -82,6 +85,28 @@ impl Running {
         }
     }
 
+    /// A call that is seen. Of what is too deep nothing is kept: the place on the stack tells.
+    fn call(&mut self, call: Call) {
+        self.drop_below(call.frame);
+        if self.calls.len() < MOST_DEEP {
+            self.calls.push(call);
+        }
+    }
+
+    /// The call is over whose return address is there, and those within it.
+    fn return_from(&mut self, frame: Option<u64>) {
+        match self.calls.iter().rposition(|running| running.frame == frame) {
+            Some(at) => self.calls.truncate(at),
+            None => self.drop_below(frame),
+        }
+    }
+
+    /// Stacks grow downwards.
+    fn drop_below(&mut self, frame: Option<u64>) {
+        let is_above = |running: &Call| running.frame.is_none() || running.frame > frame;
+        self.calls.truncate(self.calls.iter().rposition(is_above).map_or(0, |last| last + 1));
+    }
+
     /// Any number of functions may have begun and ended.
     fn doubt(&mut self) {
         self.deeper = 0;
@@ -94,17 +119,27 @@ impl Running {
     }
 }
 
+/// A function.
+#[derive(Debug)]
+struct Function {
+    /// A site of it: where it begins, ends or calls, if one is known.
+    site: SiteId,
+    /// Whether the site is such a one.
+    is_of_calls: bool,
+    /// It is one of the C++ library or of Rust's: those are looked through.
+    is_librarys: bool,
+}
+
 /// The calls of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// By site: whose beginning or end it is; of others anything.
+    /// By site, the function that it was compiled into.
     by_site: Vec<FunctionNumber>,
-    /// Where each begins, or ends.
-    functions: Vec<SiteId>,
-    /// Whether it is one of the C++ library or of Rust's: those are looked through.
-    librarys: Vec<bool>,
+    functions: Vec<Function>,
     /// By index in [`Program::modules`] and name as linked.
     numbers: FxHashMap<(u32, Name), FunctionNumber>,
+    /// By what was compiled where to which object, and that name: a module may come in parts, and once a process.
+    by_text: FxHashMap<[String; 4], FunctionNumber>,
     /// By process and stream.
     running: FxHashMap<(u32, u32), Running>,
     paths: Vec<Vec<FunctionNumber>>,
@@ -114,27 +149,36 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn make_room(&mut self, program: &Program) {
         for site in self.by_site.len()..program.site_count() {
-            let id = SiteId(site as u32);
-            let (_, site) = program.site(id);
-            let number = match site.kind {
-                SiteKind::Resumes => UNKNOWN,
-                kind if is_of_calls(kind) => self.number((program.module_index(id), site.function), program, id),
-                _ => 0,
-            };
+            let number = self.function(program, SiteId(site as u32));
             self.by_site.push(number);
         }
     }
 
-    fn number(&mut self, linked: (u32, Name), program: &Program, entry: SiteId) -> FunctionNumber {
-        let Self { numbers, functions, librarys, .. } = self;
-        *numbers.entry(linked).or_insert_with(|| {
-            functions.push(entry);
-            librarys.push(!is_own(&function_of(program, entry)));
-            functions.len() as u32 - 1
-        })
+    /// The number of the function that a site was compiled into.
+    fn function(&mut self, program: &Program, id: SiteId) -> FunctionNumber {
+        let (module, site) = program.site(id);
+        if site.kind == SiteKind::Resumes {
+            return UNKNOWN;
+        }
+        let Self { numbers, by_text, functions, .. } = self;
+        let number = *numbers.entry((program.module_index(id), site.function)).or_insert_with(|| {
+            let texts = [module.directory, module.source, module.object, site.function]
+                .map(|name| module.name(name).to_owned());
+            *by_text.entry(texts).or_insert_with(|| {
+                let is_librarys = !is_own(&function_of(program, id));
+                functions.push(Function { site: id, is_of_calls: false, is_librarys });
+                functions.len() as u32 - 1
+            })
+        });
+        let function = &mut functions[number as usize];
+        if is_of_calls(site.kind) && !function.is_of_calls {
+            let is_librarys = !is_own(&function_of(program, id));
+            *function = Function { site: id, is_of_calls: true, is_librarys };
+        }
+        number
     }
 
-    /// Takes in a visit of a site ([`is_of_calls`]), with the frame that it tells.
+    /// Takes in a visit of a site ([`is_of_calls`]), with the frame that it tells, or the place of the return address.
     pub(super) fn follow(&mut self, stream: (u32, u32), site: SiteId, kind: SiteKind, frame: Option<u64>) {
         let call = Call { function: self.by_site[site.0 as usize], frame };
         let running = self.running.entry(stream).or_default();
@@ -142,19 +186,21 @@ impl Calls {
             SiteKind::Enter | SiteKind::EnterFrame => running.begin(call),
             SiteKind::Leave => running.end(call.function),
             SiteKind::GoesOn => running.go_on(call),
+            SiteKind::Call => running.call(call),
+            SiteKind::Return => running.return_from(frame),
             _ => running.doubt(),
         }
     }
 
-    /// Who called for what the stream does now in this function: not the function itself, and one that calls itself once; functions of
+    /// Who called for what the stream does now at this site: not its function itself, and one that calls itself once; functions of
     /// libraries that are in every program are left out.
-    pub(super) fn path(&mut self, stream: (u32, u32), function: (u32, Name)) -> PathNumber {
-        let own = self.numbers.get(&function).copied();
+    pub(super) fn path(&mut self, stream: (u32, u32), site: SiteId) -> PathNumber {
+        let own = self.by_site.get(site.0 as usize).copied();
         let running = self.running.get(&stream).map(|running| &*running.calls).unwrap_or_default();
         let mut path: Vec<FunctionNumber> = Vec::new();
         let mut before = own;
         for &Call { function, .. } in running.iter().rev() {
-            if self.librarys.get(function as usize) == Some(&true) {
+            if self.functions.get(function as usize).is_some_and(|function| function.is_librarys) {
                 continue;
             }
             if before != Some(function) {
@@ -176,7 +222,7 @@ impl Calls {
 
     /// Sites of the functions of a path, the innermost first; `None` of those that nobody knows.
     pub(super) fn functions(&self, path: PathNumber) -> impl Iterator<Item = Option<SiteId>> {
-        self.paths[path as usize].iter().map(|function| self.functions.get(*function as usize).copied())
+        self.paths[path as usize].iter().map(|function| Some(self.functions.get(*function as usize)?.site))
     }
 }
 
@@ -188,10 +234,11 @@ mod tests {
 
     const FUNCTIONS: &str = "mwk";
     /// In the order of their sites.
-    const KINDS: [SiteKind; 4] = [SiteKind::Enter, SiteKind::EnterFrame, SiteKind::Leave, SiteKind::GoesOn];
+    const KINDS: [SiteKind; 6] =
+        [SiteKind::Enter, SiteKind::EnterFrame, SiteKind::Leave, SiteKind::GoesOn, SiteKind::Call, SiteKind::Return];
 
     /// `main`, `walk` and `make`, each with a segment of each kind, and the runtime.
-    fn calls() -> (Calls, [(u32, Name); 3]) {
+    fn calls() -> (Calls, SiteId) {
         let mut builder = ModuleBuilder::new();
         let names = ["main", "walk", "make"].map(|name| builder.name(name));
         for function in names {
@@ -206,7 +253,7 @@ mod tests {
         program.add(id, module);
         let mut calls = Calls::default();
         calls.make_room(&program);
-        (calls, names.map(|name| (0, name)))
+        (calls, site(FUNCTIONS.len() - 1, SiteKind::Leave))
     }
 
     fn site(function: usize, kind: SiteKind) -> SiteId {
@@ -240,11 +287,43 @@ mod tests {
 
     /// Who called for something in `make`, after this run: first letters of names, and `?`.
     fn path_after(what: &str) -> String {
-        let (mut calls, [.., make]) = calls();
+        let (mut calls, make) = calls();
         run(&mut calls, (0, 0), what);
         let path = calls.path((0, 0), make);
         let letter = |site: SiteId| FUNCTIONS.chars().nth(site.0 as usize / KINDS.len()).unwrap();
         calls.functions(path).map(|site| site.map_or('?', letter)).collect()
+    }
+
+    /// Who called for something in `make`, after these calls by functions and returns, with the places of their return addresses.
+    fn path_after_calls(steps: &[(char, u64)]) -> String {
+        let (mut calls, make) = calls();
+        for &(what, at) in steps {
+            match FUNCTIONS.find(what) {
+                Some(function) => calls.follow((0, 0), site(function, SiteKind::Call), SiteKind::Call, Some(at)),
+                None if what == '?' => step(&mut calls, (0, 0), what, None),
+                None => calls.follow((0, 0), site(0, SiteKind::Return), SiteKind::Return, Some(at)),
+            }
+        }
+        let path = calls.path((0, 0), make);
+        let letter = |site: SiteId| FUNCTIONS.chars().nth(site.0 as usize / KINDS.len()).unwrap();
+        calls.functions(path).map(|site| site.map_or('?', letter)).collect()
+    }
+
+    #[test]
+    fn calls_that_are_seen_are_told_by_their_places() {
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80)]), "wm");
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80), ('<', 80)]), "m");
+        // What `make` calls, it calls itself.
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80), ('k', 70)]), "wm");
+        // Both have been left, by `longjmp` or an exception: `main` calls again, or returns.
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80), ('w', 70), ('m', 90)]), "m");
+        assert_eq!(path_after_calls(&[('m', 100), ('m', 90), ('w', 80), ('w', 70), ('<', 90)]), "m");
+        // Nobody saw it begin.
+        assert_eq!(path_after_calls(&[('m', 90), ('<', 100)]), "");
+        // After a gap: what has its place on the stack again may be another call, but where it returns it was that one.
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80), ('?', 0)]), "?");
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80), ('?', 0), ('w', 70)]), "w?");
+        assert_eq!(path_after_calls(&[('m', 90), ('w', 80), ('?', 0), ('w', 70), ('<', 80)]), "m");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use slimline_trace::address::Svma;
 use slimline_trace::stream::hooks::Hook;
 use slimline_trace::stream::record::{Header, ModuleId, SiteKind};
 use slimline_trace::stream::sites::{ModuleBuilder, Site};
-use slimline_trace::stream::translated::SegmentCode;
+use slimline_trace::stream::translated::{Position, SiteCode};
 
 use super::structures::Structures;
 use super::{Allocated, Unit, code_of, is_allocation};
@@ -48,43 +48,62 @@ impl<'a> TranslatedCode<'a> {
         Self { store, files: HashMap::new() }
     }
 
-    /// The blob of a part of a module's table: segments from `first` on, which come from one file, or from none, and call these
+    /// The blob of a part of a module's table: segments from `first` on, whose sites come from one file, or from none, and call these
     /// functions.
     pub fn table(
         &mut self,
         (module, first): (ModuleId, u32),
         file: Option<&str>,
-        segments: &[SegmentCode],
+        code: &[SiteCode],
         functions: &[String],
     ) -> Vec<u8> {
+        let mut table = ModuleBuilder::from_segment(first);
         let Some(path) = file else {
-            let mut table = ModuleBuilder::from_segment(first);
-            for code in segments {
-                let hook = hook(code, code.place, functions);
-                let detail = table.name(hook.detail);
-                table.segment(stamped(code, Site { detail, ..Site::new(hook.kind, hook.size_bytes) }));
-            }
+            let sites: Vec<Site> = code
+                .iter()
+                .map(|code| {
+                    let hook = hook(code, code.place, functions);
+                    Site { detail: table.name(hook.detail), ..Site::new(hook.kind, hook.size_bytes) }
+                })
+                .collect();
+            add_segments(&mut table, code, &sites);
             return table.finish("", "", "", PRODUCER).encode_as(module);
         };
         let store = self.store;
         let file = self.files.entry(path.to_owned()).or_insert_with(|| CodeFile::open(store, path));
-        let hooks: Vec<Hook<'_>> = segments.iter().map(|code| hook(code, file.svma(code.place).0, functions)).collect();
+        let hooks: Vec<Hook<'_>> = code.iter().map(|code| hook(code, file.svma(code.place).0, functions)).collect();
         let made: Vec<Option<Allocated>> = hooks.iter().map(|hook| file.follow(hook)).collect();
-        let table = ModuleBuilder::from_segment(first);
         let CodeFile { module: of, types, directories, .. } = &*file;
         let types = types.rows();
         let mut unit = Unit { table, structures: Structures::default(), types, module: of, directories };
-        for (code, (hook, made)) in segments.iter().zip(hooks.iter().zip(&made)) {
-            let site = unit.site(hook, file.accessed(hook), made.as_ref());
-            unit.table.segment(stamped(code, site));
-        }
+        let sites: Vec<Site> =
+            hooks.iter().zip(&made).map(|(hook, made)| unit.site(hook, file.accessed(hook), made.as_ref())).collect();
+        add_segments(&mut unit.table, code, &sites);
         unit.table.finish("", path, "", PRODUCER).encode_as(module)
     }
 }
 
-/// What a segment does at that place, as of a hook that gcc calls.
-fn hook<'f>(code: &SegmentCode, place: u64, functions: &'f [String]) -> Hook<'f> {
-    let kind = SiteKind::from_number(code.kind).filter(|kind| kind.is_plain() || is_of_allocator(*kind));
+/// Adds the segments that these sites are of, with when each happened where that is told.
+fn add_segments(table: &mut ModuleBuilder, code: &[SiteCode], sites: &[Site]) {
+    let mut rest = code.iter().zip(sites).peekable();
+    let mut before = None;
+    while let Some((first, site)) = rest.next() {
+        let with_stamp = |code: &SiteCode, site: &Site| {
+            let stamp = code.is_stamped.then(|| Site::new(SiteKind::Acquire, 0));
+            stamp.into_iter().chain([Site { relative: code.relative, ..*site }])
+        };
+        let mut own: Vec<Site> = with_stamp(first, site).collect();
+        while let Some((code, site)) = rest.next_if(|(code, _)| code.position == Position::Joins) {
+            own.extend(with_stamp(code, site));
+        }
+        let continues = before.filter(|_| first.position == Position::Continues);
+        before = Some(table.segment_behind(continues, own));
+    }
+}
+
+/// What a site does at that place, as of a hook that gcc calls.
+fn hook<'f>(code: &SiteCode, place: u64, functions: &'f [String]) -> Hook<'f> {
+    let kind = SiteKind::from_number(code.kind).filter(|kind| kind.may_be_relative() || is_of_allocator(*kind));
     Hook {
         header: Header::new(ModuleId::RUNTIME, 0),
         place,
@@ -98,11 +117,6 @@ fn hook<'f>(code: &SegmentCode, place: u64, functions: &'f [String]) -> Hook<'f>
 
 fn is_of_allocator(kind: SiteKind) -> bool {
     is_allocation(kind) || matches!(kind, SiteKind::Free | SiteKind::ResizeBegins)
-}
-
-/// The sites of a segment: when it happened, where that is told, and what did.
-fn stamped(code: &SegmentCode, site: Site) -> impl Iterator<Item = Site> {
-    code.is_stamped.then(|| Site::new(SiteKind::Acquire, 0)).into_iter().chain([site])
 }
 
 impl<'a> CodeFile<'a> {
@@ -145,6 +159,9 @@ impl<'a> CodeFile<'a> {
     }
 
     fn accessed(&self, hook: &Hook<'_>) -> Option<&SiteType> {
+        if !hook.kind.is_plain() {
+            return None;
+        }
         let (start, _) = self.module.function_bounds(code_of(hook))?;
         self.functions.get(&start)?.get(&Svma(hook.place))
     }

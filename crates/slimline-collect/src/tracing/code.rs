@@ -11,7 +11,7 @@ use std::sync::Arc;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::ring::ObjectHead;
-use slimline_trace::stream::translated::{CodeHead, Described, FILE_EXTENSION, SegmentCode};
+use slimline_trace::stream::translated::{CodeHead, Described, FILE_EXTENSION, Position, SiteCode};
 
 use super::{Event, TraceSink};
 
@@ -24,8 +24,8 @@ pub struct FoundCode {
     pub first: u32,
     /// Path of the file; none of code that is in no file.
     pub file: Option<String>,
-    /// What they are, in order.
-    pub segments: Vec<SegmentCode>,
+    /// What they consist of, in order.
+    pub sites: Vec<SiteCode>,
     /// Names of functions that they call, by [`SegmentCode::function`].
     pub functions: Arc<[String]>,
 }
@@ -69,7 +69,7 @@ impl CodeFile {
         let (mut found, mut rest) = (Vec::<FoundCode>::new(), new.as_slice());
         while let Some((described, bytes)) = Described::read(rest) {
             rest = &rest[bytes..];
-            let segment = match described {
+            let site = match described {
                 Described::File(path) => {
                     self.files.push(path);
                     continue;
@@ -78,21 +78,21 @@ impl CodeFile {
                     self.functions = self.functions.iter().cloned().chain([name]).collect();
                     continue;
                 }
-                Described::Segment(segment) => segment,
+                Described::Site(site) => site,
             };
-            let file = segment.file.and_then(|file| self.files.get(file as usize));
+            let file = site.file.and_then(|file| self.files.get(file as usize));
             let goes_on = |last: &&mut FoundCode| last.file.as_ref() == file;
             match found.last_mut().filter(goes_on) {
                 Some(last) => {
-                    last.segments.push(segment);
+                    last.sites.push(site);
                     last.functions = Arc::clone(&self.functions);
                 }
                 None => {
                     let (file, functions) = (file.cloned(), Arc::clone(&self.functions));
-                    found.push(FoundCode { module, first: self.segments, file, segments: vec![segment], functions });
+                    found.push(FoundCode { module, first: self.segments, file, sites: vec![site], functions });
                 }
             }
-            self.segments += 1;
+            self.segments += u32::from(site.position != Position::Joins);
         }
         self.read_to = written - rest.len() as u64;
         Ok(found)

@@ -190,6 +190,10 @@ kinds! {
     /// A static variable, or a part of one that the optimizer made of it, is where an object was loaded: `[address, bytes]`. Of
     /// tables only that are made when a program runs ([`STATICS_STREAM`](super::STATICS_STREAM)).
     Static = 21 => "static",
+    /// The function calls another one: `[address of the return address]`. Of code that nobody compiled for this, where only calls are seen.
+    Call = 22 => "call",
+    /// A function returns to where it was called: `[address of the return address]`. Calls with theirs below it are over, too.
+    Return = 23 => "return",
 }
 
 /// What the word behind an address says of the value that was loaded or stored there: its bits, zeros above them.
@@ -222,13 +226,22 @@ impl ValueKind {
     }
 }
 
+/// An address that is always as far from another one of the same record: of loads, stores and updates without values, calls and returns.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Relative {
+    /// Which of the record's words is the other one.
+    pub word: u32,
+    /// From that address to this one.
+    pub bytes: i32,
+}
+
 impl SiteKind {
     /// Words that a site of this kind writes, given its lanes and whether it tells its value.
     pub const fn words(self, lanes: u16, has_value: bool) -> usize {
         let own = match self {
             Self::Enter | Self::Leave | Self::Untraced | Self::Resumes => 0,
             Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
-            Self::EnterFrame | Self::GoesOn => 1,
+            Self::EnterFrame | Self::GoesOn | Self::Call | Self::Return => 1,
             Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize | Self::Static => 2,
             Self::Copy | Self::AllocateZeroed => 3,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
@@ -239,6 +252,11 @@ impl SiteKind {
     /// Whether its address is all that it tells, but for a value.
     pub const fn is_plain(self) -> bool {
         matches!(self, Self::Load | Self::Store | Self::Update)
+    }
+
+    /// Whether another site's word may tell its address.
+    pub const fn may_be_relative(self) -> bool {
+        self.is_plain() || matches!(self, Self::Call | Self::Return)
     }
 
     /// Whether it reads memory that the program names.

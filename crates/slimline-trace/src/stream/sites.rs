@@ -25,7 +25,7 @@ mod builder;
 mod codec;
 mod nameless;
 
-pub use super::record::{ModuleId, SiteKind, ValueKind};
+pub use super::record::{ModuleId, Relative, SiteKind, ValueKind};
 pub use builder::ModuleBuilder;
 pub use codec::{SECTION, SitesError, VERSION};
 pub use nameless::Nameless;
@@ -181,15 +181,6 @@ pub struct CopySource {
     pub field: Name,
     /// From the structure's beginning.
     pub offset_bytes: Option<u32>,
-}
-
-/// An address that is always as far from another one of the same record: of loads, stores and updates without values.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Relative {
-    /// Which of the record's words is the other one.
-    pub word: u32,
-    /// From that address to this one.
-    pub bytes: i32,
 }
 
 impl Site {

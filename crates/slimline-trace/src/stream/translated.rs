@@ -1,7 +1,8 @@
 //! Which code a translated program has run: what the segments of its records mean, told while it runs.
 //!
-//! Who translates a binary finds its code piece by piece. Each instruction that accesses memory is a segment, and each call of an
-//! allocator, whose number is that of its description in a file beside the process's ring, written before any record of it:
+//! Who translates a binary finds its code piece by piece. What an instruction does to memory is a site, and each call of an allocator. The
+//! sites of a block of code are segments that go on from each other; a segment's number is that of its description in a file beside the
+//! process's ring, written before any record of it:
 //!
 //! ```text
 //!    0 ┌──────────────────────────┐
@@ -11,15 +12,19 @@
 //!      │ path, zeros up to 8      │            ┘
 //!      │ TAG_FUNCTION, bytes      │  two u32   ┐ a function that is called, likewise
 //!      │ its name, zeros up to 8  │            ┘
-//!      │ TAG_SEGMENT, file + 1    │  two u32   ┐ a segment, likewise; file 0: code that is in no file
+//!      │ TAG_SITE, file + 1       │  two u32   ┐ a site; file 0: code that is in no file
 //!      │ offset in it, or address │  u64       │ of an allocation where the call returns to
 //!      │ kind, stamped, function  │  u8, u8, u16: its number + 1
-//!      │ bytes                    │  u32       ┘
+//!      │ bytes                    │  u32       │
+//!      │ position, word + 1       │  u16, u16: which segment it is of, and the word that tells its address
+//!      │ bytes from there         │  i32       ┘
 //!      │ …                        │
 //!      └──────────────────────────┘
 //! ```
 //!
 //! Integers are in native order, as in the ring. How much of the file is written stands in its head: it is larger.
+
+use super::record::Relative;
 
 /// An instruction that does nothing (`nopl 0x014d4c53(%rax)`), by which a program that is translated says that it is to be traced from here
 /// on: what `slimline_start()` is where no runtime is linked.
@@ -31,16 +36,17 @@ pub const STOP: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'L', b'M', 2];
 pub const FILE_EXTENSION: &str = "code";
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimcode");
-/// Layout version. Version 1: the first. 2: functions that are called, and how much is written.
-pub const VERSION: u32 = 2;
+/// Layout version. Version 1: the first. 2: functions that are called, and how much is written. 3: segments of several sites, which go on
+/// from each other, and addresses without words.
+pub const VERSION: u32 = 3;
 /// What begins the description of a file.
 pub const TAG_FILE: u32 = 1;
-/// What begins that of a segment.
-pub const TAG_SEGMENT: u32 = 2;
+/// What begins that of a site.
+pub const TAG_SITE: u32 = 2;
 /// What begins that of a function.
 pub const TAG_FUNCTION: u32 = 3;
-/// Bytes of a segment's description.
-pub const SEGMENT_BYTES: usize = 24;
+/// Bytes of a site's description.
+pub const SITE_BYTES: usize = 32;
 
 /// What the file begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,32 +77,50 @@ impl CodeHead {
     }
 }
 
-/// An instruction that accesses memory, or one of its two accesses; or what a call of an allocator does.
+/// Which segment a site is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentCode {
+#[repr(u16)]
+pub enum Position {
+    /// The first of one whose record begins with it.
+    Begins = 0,
+    /// The first of one that continues the segment before it.
+    Continues = 1,
+    /// The same segment as the site before it.
+    Joins = 2,
+}
+
+/// What an instruction does to memory, one of two such things, or what a call of an allocator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteCode {
     /// Index of the file that it comes from, if it comes from one.
     pub file: Option<u32>,
     /// Where in the file it is, or which address it has. Of an allocation that is where the call returns to.
     pub place: u64,
     /// A load, store or update, or one of what allocators do: a [`SiteKind`](super::record::SiteKind) by its number.
     pub kind: u8,
-    /// Its record begins with a time stamp.
+    /// It has a time stamp, with which its record begins.
     pub is_stamped: bool,
     /// Index of the function that is called.
     pub function: Option<u32>,
     /// Bytes that it accesses.
     pub bytes: u32,
+    /// Which segment it is of.
+    pub position: Position,
+    /// Where its address has no word.
+    pub relative: Option<Relative>,
 }
 
-impl SegmentCode {
+impl SiteCode {
     /// As it is written.
-    pub fn bytes(&self) -> [u8; SEGMENT_BYTES] {
-        let mut bytes = [0; SEGMENT_BYTES];
-        let first = u64::from(TAG_SEGMENT) | u64::from(self.file.map_or(0, |file| file + 1)) << 32;
+    pub fn bytes(&self) -> [u8; SITE_BYTES] {
+        let mut bytes = [0; SITE_BYTES];
+        let first = u64::from(TAG_SITE) | u64::from(self.file.map_or(0, |file| file + 1)) << 32;
         let function = self.function.map_or(0, |function| u64::from(function + 1) & 0xffff);
-        let last =
+        let third =
             u64::from(self.kind) | u64::from(self.is_stamped) << 8 | function << 16 | u64::from(self.bytes) << 32;
-        for (place, number) in bytes.chunks_exact_mut(8).zip([first, self.place, last]) {
+        let (word, distance) = self.relative.map_or((0, 0), |it| (u64::from(it.word + 1) & 0xffff, it.bytes));
+        let last = self.position as u64 | word << 16 | u64::from(distance.cast_unsigned()) << 32;
+        for (place, number) in bytes.chunks_exact_mut(8).zip([first, self.place, third, last]) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
@@ -105,7 +129,7 @@ impl SegmentCode {
 
 #[cfg(feature = "session")]
 mod reading {
-    use super::{CodeHead, MAGIC, SEGMENT_BYTES, SegmentCode, TAG_FILE, TAG_FUNCTION, TAG_SEGMENT, VERSION};
+    use super::{CodeHead, MAGIC, Position, Relative, SITE_BYTES, SiteCode, TAG_FILE, TAG_FUNCTION, TAG_SITE, VERSION};
 
     /// Longest text.
     const MOST_TEXT_BYTES: usize = 1 << 16;
@@ -117,8 +141,8 @@ mod reading {
         File(String),
         /// A function that is called.
         Function(String),
-        /// A segment.
-        Segment(SegmentCode),
+        /// A site.
+        Site(SiteCode),
     }
 
     fn number(bytes: &[u8], at: usize) -> Option<u64> {
@@ -155,12 +179,21 @@ mod reading {
                     let text = String::from_utf8_lossy(&text[8..8 + length]).into_owned();
                     Some((if tag == TAG_FILE { Self::File(text) } else { Self::Function(text) }, whole))
                 }
-                TAG_SEGMENT => {
-                    let (place, last) = (number(bytes, 8)?, number(bytes, 16)?);
-                    let (kind, is_stamped, bytes) = (last as u8, last >> 8 & 1 != 0, (last >> 32) as u32);
-                    let (file, function) = (high.checked_sub(1), u32::from((last >> 16) as u16).checked_sub(1));
-                    let code = SegmentCode { file, place, kind, is_stamped, function, bytes };
-                    Some((Self::Segment(code), SEGMENT_BYTES))
+                TAG_SITE => {
+                    let (place, third, last) = (number(bytes, 8)?, number(bytes, 16)?, number(bytes, 24)?);
+                    let (kind, is_stamped, bytes) = (third as u8, third >> 8 & 1 != 0, (third >> 32) as u32);
+                    let (file, function) = (high.checked_sub(1), u32::from((third >> 16) as u16).checked_sub(1));
+                    let position = match last as u16 {
+                        0 => Position::Begins,
+                        1 => Position::Continues,
+                        2 => Position::Joins,
+                        _ => return None,
+                    };
+                    let distance = ((last >> 32) as u32).cast_signed();
+                    let word = u32::from((last >> 16) as u16).checked_sub(1);
+                    let relative = word.map(|word| Relative { word, bytes: distance });
+                    let site = SiteCode { file, place, kind, is_stamped, function, bytes, position, relative };
+                    Some((Self::Site(site), SITE_BYTES))
                 }
                 _ => None,
             }
@@ -177,13 +210,18 @@ mod reading {
             assert_eq!(CodeHead::read(&head.bytes()), Some(head));
             assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 40));
             let place = 0x1234_5678_9abc;
-            let segment =
-                SegmentCode { file: Some(3), place, kind: 2, is_stamped: true, function: Some(600), bytes: 64 };
-            let other = SegmentCode { file: None, is_stamped: false, function: None, ..segment };
-            for code in [segment, other] {
-                assert_eq!(Described::read(&code.bytes()), Some((Described::Segment(code), SEGMENT_BYTES)));
-                assert_eq!(Described::read(&code.bytes()[..SEGMENT_BYTES - 1]), None);
+            let (position, relative) = (Position::Joins, Some(Relative { word: 0, bytes: -24 }));
+            let (file, function) = (Some(3), Some(600));
+            let site = SiteCode { file, place, kind: 2, is_stamped: true, function, bytes: 64, position, relative };
+            let other = SiteCode { file: None, is_stamped: false, function: None, position: Position::Begins, ..site };
+            let without = SiteCode { relative: None, position: Position::Continues, ..other };
+            for code in [site, other, without] {
+                assert_eq!(Described::read(&code.bytes()), Some((Described::Site(code), SITE_BYTES)));
+                assert_eq!(Described::read(&code.bytes()[..SITE_BYTES - 1]), None);
             }
+            let mut damaged = site.bytes();
+            damaged[24] = 3;
+            assert_eq!(Described::read(&damaged), None);
             let mut file = [TAG_FILE.to_ne_bytes(), 4_u32.to_ne_bytes()].concat();
             file.extend(b"/a/b\0\0\0\0");
             assert_eq!(Described::read(&file), Some((Described::File("/a/b".to_owned()), 16)));

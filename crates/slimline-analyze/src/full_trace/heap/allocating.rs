@@ -18,8 +18,6 @@ pub(super) struct Allocating {
     /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
     /// that were unrolled have several.
     pub(super) same: u32,
-    /// The function that it was compiled into: index in [`Program::modules`], and name as linked.
-    pub(super) function: (u32, Name),
 }
 
 /// All sites.
@@ -70,7 +68,6 @@ impl AllocatingSites {
         let allocators = self.are_traced.len();
         for number in new.clone() {
             let (module, site) = program.site(SiteId(number));
-            let module_index = program.module_index(SiteId(number));
             // A variable of a header may be in several units.
             let is_static = site.kind == SiteKind::Static;
             let is_told_apart = !(allocates(site.kind) || is_static) || site.frame.is_none();
@@ -82,7 +79,6 @@ impl AllocatingSites {
                 is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
                 allocator,
                 same,
-                function: (module_index, site.function),
             });
         }
         // Functions that are new may be allocators; where an allocator is new, those that are known already may be it.

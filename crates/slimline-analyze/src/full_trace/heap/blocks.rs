@@ -206,8 +206,8 @@ impl Allocations {
 
     /// The group of what the site allocates now.
     fn group(&mut self, batch: &TraceBatch<'_>, site: u32) -> Group {
-        let Allocating { function, same: site, .. } = self.sites.of(site);
-        let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), function));
+        let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), SiteId(site)));
+        let Allocating { same: site, .. } = self.sites.of(site);
         self.group_of(Origin { site, path })
     }
 

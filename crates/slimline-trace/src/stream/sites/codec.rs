@@ -407,7 +407,7 @@ impl<'a> Reader<'a> {
         if flags & RELATIVE != 0 {
             let [word, bytes] = self.numbers()?;
             site.relative = Some(Relative { word, bytes: (bytes >> 1).cast_signed() ^ -(bytes & 1).cast_signed() });
-            if !site.kind.is_plain() || site.value.is_some() {
+            if !site.kind.may_be_relative() || site.value.is_some() {
                 return None;
             }
         }
