@@ -20,6 +20,7 @@
 
 mod enough;
 mod fields;
+mod overlap;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
 pub use self::enough::ENOUGH_LOOKS;
 use self::enough::{Needed, User, more_looks};
 use self::fields::Fields;
+use self::overlap::{Looked, overlap};
 use crate::full_trace::findings::Place;
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 use crate::share::{Clusters, Share, Tally, Wholes};
@@ -88,7 +90,7 @@ impl SampledLines {
             windows: Vec::new(),
             samples: Vec::new(),
             weight: Tally::default(),
-            threads: BTreeSet::new(),
+            threads: BTreeMap::new(),
             timeless: 0,
         }
     }
@@ -148,7 +150,7 @@ pub struct SampledSharing {
     /// Of samples in shared lines: which, and their weight.
     samples: Vec<(u32, u64)>,
     weight: Tally,
-    threads: BTreeSet<ThreadId>,
+    threads: BTreeMap<ThreadId, Looked>,
     timeless: u64,
 }
 
@@ -174,7 +176,7 @@ pub struct SampledFindings {
 }
 
 /// How much was seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Whether looks are bursts, and not single samples.
     pub is_bursts: bool,
@@ -186,6 +188,9 @@ pub struct Evidence {
     pub threads: u64,
     /// Looks of which nobody knows when they were.
     pub timeless: u64,
+    /// Which part of what all threads did, but for the one with most looks, they did while another one of their process was at it, too, each from
+    /// its first look to its last; none where there is one thread.
+    pub overlap: Option<f64>,
 }
 
 /// Shares that samples tell.
@@ -257,7 +262,7 @@ impl SampledSharing {
             if size == 0 {
                 continue;
             }
-            self.threads.insert(thread);
+            self.threads.entry(thread).or_insert_with(|| Looked::never(process)).look(window.time_ns);
             let number = self.windows.len() as u32;
             self.windows.push(size);
             if window.time_ns == 0 {
@@ -298,6 +303,7 @@ impl SampledSharing {
             accesses: wholes.sizes,
             threads: self.threads.len() as u64,
             timeless: self.timeless,
+            overlap: overlap(self.threads.values()),
         };
         let Self { line_bytes, only_loaded, .. } = self;
         SampledFindings { found, origins, line_bytes, only_loaded, evidence, of_shared, of_falsely, undecided }

@@ -37,6 +37,9 @@ const LEAST_OF_KIND: u64 = 100;
 const HITS_OF_A_TRANSFER: u64 = 100;
 /// What costs a smaller part of all is told, but nothing is to be changed for it.
 pub const LEAST_COST: f64 = 0.005;
+/// Where less than this part of what threads do is done while others are at it, nobody knows what they would take from each other if they ran
+/// at the same time.
+pub const LEAST_OVERLAP: f64 = 0.1;
 /// Of the accesses to what threads add to, those that only load or only store are at most one of so many.
 const LEAST_UNPAIRED: u64 = 10;
 

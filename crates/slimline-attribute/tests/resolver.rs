@@ -389,6 +389,46 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     assert_eq!([size(1), size(4)], [all, (2, 32, false, false)], "the second one is of the other process");
 }
 
+/// An allocator of the program's own cuts blocks out of what `malloc` gave it, or of a static array.
+#[test]
+fn blocks_that_were_not_followed_lie_where_others_were() {
+    let sandbox = Sandbox::new();
+    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let (in_make, in_main) = (code_at(&module, "make", 9), code_at(&module, "main", 13));
+    let mut recorded = Recorded::new(&program);
+    let small = recorded.stacks.push(&[after_call(&module, "make", 8)], StackEnd::Outermost);
+    let large = recorded.stacks.push(&[after_call(&module, "main", 14)], StackEnd::Outermost);
+    let [cut, whole] = [0x7e00_0000_0000, 0x7e10_0000_0000];
+    for (base, born_ns, died_ns) in [(cut, 0, Some(50)), (cut, 50, None), (whole, 0, None)] {
+        let (base, origin, source) = (Avma(base), RangeOrigin::Heap, RangeSource::default());
+        recorded.ranges.push(Range { base, bytes: 1 << 20, born_ns, died_ns, stack: Some(large), origin, source });
+    }
+    recorded.blocks.push(Block { base: Avma(cut + 0x40), bytes: 16, stack: Some(small) });
+    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None });
+    let [followed, not_followed] = [0, 1].map(|row| Some(BlockRow::new(row)));
+    // Near the chunk, but not in it; in it, before the block there was seen; in what is there later; and what is known to be no small block.
+    recorded.sample(10, in_make, whole + 0x2000, not_followed, 0);
+    recorded.sample(20, in_make, cut + 0x2000, not_followed, 0);
+    recorded.sample(30, in_make, cut + 0x48, followed, 0);
+    recorded.sample(40, in_main, cut + 0x2000, None, 0);
+    recorded.sample(60, in_make, cut + 0x2000, not_followed, 0);
+    let mut resolver = Resolver::new(&store);
+    let mut rows = Vec::new();
+    let process = resolver.add_process(recorded.process(100));
+    resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
+        rows.extend((0..batch.len()).map(|row| batch.row(row)));
+    });
+    let tables = resolver.finish().tables;
+    let [chunk, block] = [rows[3].group, rows[2].group];
+    assert_ne!(chunk, block);
+    let told: Vec<bool> = rows.iter().map(|row| row.group == chunk).collect();
+    assert_eq!(told, [true, false, false, true, true]);
+    assert_eq!(tables.group(rows[1].group).name, "heap, not followed");
+    assert_eq!(tables.owners(rows[1].group, rows[1].site).collect::<Vec<_>>(), [(block, 0.0..1.0)]);
+}
+
 #[test]
 fn the_kernels_own_code_is_one_function() {
     let sandbox = Sandbox::new();

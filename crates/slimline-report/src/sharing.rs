@@ -3,7 +3,9 @@
 use serde::Serialize;
 use slimline_analyze::origins::Origins;
 use slimline_analyze::sampled_sharing::{ENOUGH_LOOKS, Sampled, SampledFindings};
-use slimline_analyze::sharing::{Cut, FalselyShared, LEAST_COST, Member, SharedVariable, SharingFindings, Side, Way};
+use slimline_analyze::sharing::{
+    Cut, FalselyShared, LEAST_COST, LEAST_OVERLAP, Member, SharedVariable, SharingFindings, Side, Way,
+};
 use slimline_simulate::sharing::Uses;
 
 use crate::full_trace::known;
@@ -11,7 +13,7 @@ use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line}
 use crate::view::Interval;
 
 /// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
-/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`.
+/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`, `overlap`.
 pub const SHARING_SCHEMA: u32 = 4;
 
 /// Everything `slimline share` shows, and its JSON. Rows: most accesses first.
@@ -25,6 +27,9 @@ pub struct SharingReport {
     pub machine: String,
     /// Bytes of its lines.
     pub line_bytes: u32,
+    /// Of what all threads but the busiest accessed, the part that they accessed while another thread of their process was at it, too. Where it is
+    /// small what was used in turn may be in the way of threads that run at the same time. None where there is one thread.
+    pub overlap: Option<f64>,
     /// Lines that several threads only loaded: these are in nobody's way.
     pub only_loaded_lines: u64,
     /// Other lines that several threads access and one stores to: they used them one after the other.
@@ -213,11 +218,11 @@ impl From<Uses> for UsesRow {
 }
 
 impl SharingReport {
-    /// Of what a trace told, with lines of so many bytes, of which several threads only loaded some.
+    /// Of what a trace told, with lines of so many bytes, of which several threads only loaded some, and threads that overlapped so far.
     pub fn new(
         trace: AccessTrace,
         machine: &str,
-        (line_bytes, only_loaded_lines): (u32, u64),
+        (line_bytes, only_loaded_lines, overlap): (u32, u64, Option<f64>),
         found: &SharingFindings,
         origins: &Origins,
     ) -> Self {
@@ -231,6 +236,7 @@ impl SharingReport {
             trace,
             machine: machine.to_owned(),
             line_bytes,
+            overlap,
             only_loaded_lines,
             in_turn_lines: found.in_turn_lines,
             in_turn: found.in_turn.iter().map(|member| name_row(*member, origins)).collect(),
@@ -268,8 +274,19 @@ impl SharingReport {
             sampled: Some(run),
             shared,
             falsely_shared: falsely.collect(),
-            ..Self::new(trace, machine, (*line_bytes, sampled.only_loaded), &SharingFindings::default(), origins)
+            ..Self::new(
+                trace,
+                machine,
+                (*line_bytes, sampled.only_loaded, evidence.overlap),
+                &SharingFindings::default(),
+                origins,
+            )
         }
+    }
+
+    /// Whether threads ran one after the other rather than at the same time, so that what they did in turn tells little.
+    pub fn hardly_overlapped(&self) -> bool {
+        self.overlap.is_some_and(|overlap| overlap < LEAST_OVERLAP)
     }
 
     /// As CSV, a line for each thread and what it shares. `number` is of what is shared together.

@@ -19,6 +19,9 @@ use crate::{kernel, process, scratch};
 
 /// Streams of a thread: its own, and those of handlers that interrupt each other. Deeper ones go untraced.
 const STREAMS: usize = 4;
+/// Bytes that are written where nobody reads before the gate is asked again: few, as they are lost if it is open by then, and many beside the
+/// two system calls that asking takes.
+const PAUSED_BYTES: usize = 1 << 15;
 
 /// What a thread has; in its thread-local storage, zeros at first. Only looked at while signals are blocked, but by [`note`].
 #[repr(C)]
@@ -199,7 +202,7 @@ impl ThreadState {
         loop {
             let Some(stream) = self.stream() else { return self.scratch(Some(ring)) };
             if stream.is_aside() && process::is_paused() {
-                return self.scratch(None);
+                return self.paused();
             }
             if stream.is_aside() {
                 stream.give_up(ring, 0);
@@ -220,7 +223,7 @@ impl ThreadState {
             }
             if process::is_paused() {
                 // A loop that began before goes on, and nobody reads what it writes.
-                return self.scratch(None);
+                return self.paused();
             }
             if !ring.is_backed_up() {
                 return self.take(stream, ring).unwrap_or_else(|| self.scratch(Some(ring)));
@@ -259,7 +262,7 @@ impl ThreadState {
         let (Some(ring), Some(stream)) = (process::ring(), self.streams.get(self.current.get())) else { return };
         if is_paused && stream.has_chunk() && !stream.is_aside() {
             stream.give_up(ring, cursor());
-            set_cursor(self.scratch(None));
+            set_cursor(self.paused());
         } else if !is_paused && (!stream.has_chunk() || stream.is_aside()) {
             set_cursor(0);
         }
@@ -352,7 +355,7 @@ impl ThreadState {
         let is_aside = self.streams.get(self.current.get()).is_some_and(Stream::is_aside);
         if is_aside && cursor() & ROOM_BIT == 0 {
             let _signals = Signals::block();
-            set_cursor(self.scratch(None));
+            set_cursor(self.paused());
         }
     }
 
@@ -436,6 +439,12 @@ impl ThreadState {
             let result = unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance::<c_void>(1)) };
             self.is_watched.set(result == 0);
         }
+    }
+
+    /// Room that nobody reads, as long as the gate is closed: the end of a chunk, since what is written there once the gate is open again is
+    /// lost, until there is no room left.
+    fn paused(&self) -> usize {
+        self.scratch(None) + (CHUNK_BYTES - PAUSED_BYTES)
     }
 
     /// A chunk that nobody reads.

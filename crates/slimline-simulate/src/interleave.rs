@@ -39,11 +39,31 @@ pub struct Interleaver<'a> {
     free: Vec<usize>,
     batch: Vec<Access>,
     usual: u64,
+    processes: Vec<Process>,
+    /// By number of the thread.
+    threads: Vec<Done>,
+}
+
+/// A process, and how many of its stretches have anything left.
+#[derive(Debug)]
+struct Process {
+    number: u32,
+    stretches: usize,
+}
+
+/// Accesses of a thread that were handed on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    accesses: u64,
+    /// Those during which another thread of the process was within a stretch, too.
+    overlapped: u64,
 }
 
 #[derive(Debug, Default)]
 struct Stretch {
     stream: (u32, u32),
+    /// Index of its process.
+    process: usize,
     accesses: Vec<Access>,
     done: usize,
     since: u64,
@@ -74,6 +94,8 @@ impl<'a> Interleaver<'a> {
             free: Vec::new(),
             batch: Vec::new(),
             usual: USUAL,
+            processes: Vec::new(),
+            threads: Vec::new(),
         }
     }
 
@@ -101,6 +123,7 @@ impl<'a> Interleaver<'a> {
             let even = even.min(self.usual.saturating_mul(MOST_TIMES));
             self.usual = (self.usual.saturating_mul(15).saturating_add(even) / 16).max(1);
         }
+        let process = self.process(stream.0);
         let place = self.free.pop().unwrap_or_else(|| {
             self.stretches.push(Stretch::default());
             self.stretches.len() - 1
@@ -108,13 +131,24 @@ impl<'a> Interleaver<'a> {
         let stretch = &mut self.stretches[place];
         std::mem::swap(&mut stretch.accesses, accesses);
         accesses.clear();
-        (stretch.stream, stretch.done, stretch.since, stretch.pace) = (stream, 0, since, pace);
+        (stretch.stream, stretch.process) = (stream, process);
+        (stretch.done, stretch.since, stretch.pace) = (0, since, pace);
+        self.processes[process].stretches += 1;
         self.next.push(Reverse((since, place)));
+    }
+
+    /// Index of a process.
+    fn process(&mut self, number: u32) -> usize {
+        self.processes.iter().position(|process| process.number == number).unwrap_or_else(|| {
+            self.processes.push(Process { number, stretches: 0 });
+            self.processes.len() - 1
+        })
     }
 
     /// Hands on at once what the only stream there is did next, and leaves `accesses` empty.
     pub fn alone(&mut self, accesses: &mut Vec<Access>) {
         self.consumer.take(accesses);
+        count(&mut self.threads, accesses, false);
         accesses.clear();
     }
 
@@ -133,6 +167,8 @@ impl<'a> Interleaver<'a> {
         let stretch = &mut self.stretches[place];
         let to = stretch.up_to(limit.min(others));
         let accesses = &stretch.accesses[stretch.done..to];
+        let process = &mut self.processes[stretch.process];
+        count(&mut self.threads, accesses, process.stretches > 1);
         if accesses.len() >= BATCH {
             self.consumer.take(&self.batch);
             self.batch.clear();
@@ -148,15 +184,33 @@ impl<'a> Interleaver<'a> {
         if to < stretch.accesses.len() {
             self.next.push(Reverse((stretch.time_of(to), place)));
         } else {
+            process.stretches -= 1;
             self.free.push(place);
         }
     }
 
-    /// Hands on the rest.
-    pub fn finish(mut self) {
+    /// Hands on the rest. Returns which part of what all threads accessed, but for the one that accessed most, they did while another
+    /// one of their process was within a stretch, too; none where there is one thread only.
+    pub fn finish(mut self) -> Option<f64> {
         self.hand_on(Some(u64::MAX));
         self.consumer.take(&self.batch);
+        let busiest = self.threads.iter().enumerate().max_by_key(|(_, done)| done.accesses)?.0;
+        self.threads.remove(busiest);
+        let sum = |of: fn(&Done) -> u64| self.threads.iter().map(of).sum::<u64>();
+        let accesses = sum(|done| done.accesses);
+        (accesses > 0).then(|| sum(|done| done.overlapped) as f64 / accesses as f64)
     }
+}
+
+/// Counts what was handed on of one thread.
+fn count(threads: &mut Vec<Done>, accesses: &[Access], is_overlapped: bool) {
+    let Some(first) = accesses.first() else { return };
+    let thread = first.thread as usize;
+    if thread >= threads.len() {
+        threads.resize(thread + 1, Done::default());
+    }
+    threads[thread].accesses += accesses.len() as u64;
+    threads[thread].overlapped += if is_overlapped { accesses.len() as u64 } else { 0 };
 }
 
 #[cfg(test)]
@@ -180,6 +234,11 @@ mod tests {
 
     /// Thread, stretch and number of each access in the order in which they are handed on.
     fn order(stretches: &[Told]) -> Vec<(u32, u32, u64)> {
+        handed_on(stretches).0
+    }
+
+    /// The same, and how far threads overlapped.
+    fn handed_on(stretches: &[Told]) -> (Vec<(u32, u32, u64)>, Option<f64>) {
         let mut seen = Seen::default();
         let mut interleaver = Interleaver::new(&mut seen);
         for (key, &(thread, since, until, count)) in (0..).zip(stretches) {
@@ -188,8 +247,8 @@ mod tests {
             interleaver.stretch((0, thread), since, until, &mut accesses);
             assert!(accesses.is_empty());
         }
-        interleaver.finish();
-        seen.0.iter().map(|access| (access.thread, access.key, access.address)).collect()
+        let overlap = interleaver.finish();
+        (seen.0.iter().map(|access| (access.thread, access.key, access.address)).collect(), overlap)
     }
 
     #[test]
@@ -205,6 +264,29 @@ mod tests {
             let found = order(&[(0, 0, until, 50), (1, 300, Some(320), 4), (1, 320, Some(340), 4)]);
             assert!(found[..50].iter().all(|access| access.0 == 0), "{found:?}");
         }
+    }
+
+    #[test]
+    fn threads_overlap_as_their_stretches_do() {
+        let overlap = |stretches: &[Told]| handed_on(stretches).1;
+        assert_eq!(overlap(&[]), None);
+        assert_eq!(overlap(&[(0, 100, Some(140), 4)]), None);
+        // The second one from 120 to 160, with an access each 10: those at 120 and 130 while the first one is at it, until 140.
+        assert_eq!(overlap(&[(0, 100, Some(140), 8), (1, 120, Some(160), 4)]), Some(0.5));
+        assert_eq!(overlap(&[(0, 100, Some(140), 8), (1, 140, Some(180), 4)]), Some(0.0));
+        // Who waits for the other one does not access anything meanwhile.
+        assert_eq!(overlap(&[(0, 100, Some(1_000_000), 50), (1, 400, Some(600), 40)]), Some(0.0));
+        // The one that accesses most did so alone, and is not asked.
+        let stretches = [(0, 0, Some(900), 90), (1, 1000, Some(1040), 4), (2, 1000, Some(1040), 4)];
+        assert_eq!(overlap(&stretches), Some(1.0));
+        // What another process does is in nobody's way.
+        let mut seen = Seen::default();
+        let mut interleaver = Interleaver::new(&mut seen);
+        for process in 0..2 {
+            let access = Access { address: 0, key: 0, bytes: 1, thread: process, kind: AccessKind::Load };
+            interleaver.stretch((process, 0), 100, Some(140), &mut vec![access; 4]);
+        }
+        assert_eq!(interleaver.finish(), Some(0.0));
     }
 
     proptest! {

@@ -35,6 +35,9 @@ pub(crate) struct Accesses {
     pub(crate) trace: AccessTrace,
     /// What the accesses' keys stand for.
     pub(crate) origins: Origins,
+    /// Which part of what all threads but the busiest accessed they did while another one was at it; none where threads are not told, or
+    /// there is one.
+    pub(crate) overlap: Option<f64>,
     pub(crate) ended: Ended,
 }
 
@@ -156,7 +159,7 @@ fn recorded(
             }
         }
     })?;
-    interleaver.finish();
+    let overlap = interleaver.finish();
     trace.missing.extend(unordered(pieces.stamps_back()));
     trace.missing.extend(missing(&recording, (program, &decoder), &accesses));
     let origins = accesses.origins(program);
@@ -165,7 +168,7 @@ fn recorded(
         bail!("{}: {why}", directory.display());
     }
     trace.threads = Some(origins.threads().len() as u64);
-    Ok(Accesses { trace, origins, ended: Ended(None) })
+    Ok(Accesses { trace, origins, overlap, ended: Ended(None) })
 }
 
 /// Where a recorded trace's pages and threads were.

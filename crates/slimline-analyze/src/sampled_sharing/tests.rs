@@ -121,7 +121,7 @@ fn counters_in_one_line_are_shared_falsely() {
     assert!((sampled.accesses.value - 2.0 / 3.0).abs() < 1e-9, "{sampled:?}");
     assert_eq!((sampled.weight.value, sampled.weight.samples), (0.5, 20));
     assert!(sampled.weight.low < 0.36 && sampled.weight.high > 0.64 && !sampled.is_rare());
-    let evidence = Evidence { is_bursts: true, looks: 40, accesses: 300, threads: 2, timeless: 0 };
+    let evidence = Evidence { is_bursts: true, looks: 40, accesses: 300, threads: 2, timeless: 0, overlap: Some(1.0) };
     assert_eq!((told.evidence, told.undecided.lines), (evidence, 0));
 }
 
@@ -149,6 +149,13 @@ fn who_sets_up_and_reads_at_the_end_shares_nothing() {
     let after = |n: u64| (n, u32::from(n > 4 && n < 15), UPDATE, 0x1000, 5);
     let told = found(&(1..=20).map(after).collect::<Vec<_>>());
     assert_eq!((told.found.shared.len(), told.undecided.lines, told.found.in_turn_lines), (0, 0, 1), "{told:?}");
+}
+
+#[test]
+fn threads_that_ran_one_after_the_other_are_said() {
+    let bursts: Vec<Burst> = (0..20).map(|n| (1000 + n, u32::from(n >= 10), UPDATE, 0x1000, 5)).collect();
+    let told = found(&bursts);
+    assert_eq!((told.found.in_turn_lines, told.undecided.lines, told.evidence.overlap), (1, 0, Some(0.0)));
 }
 
 #[test]
@@ -183,7 +190,9 @@ fn single_samples_are_looks_where_there_are_no_bursts() {
         .map(|(time_ns, thread, kind, at, _)| (time_ns, thread, kind, at, 0))
         .collect();
     let told = found(&bare);
-    let evidence = Evidence { is_bursts: false, looks: 20, accesses: 40, threads: 2, timeless: 0 };
+    // The second one from 1001 to behind 1019, the first one to behind 1018.
+    let overlap = Some(10.0 * (18.0 / 19.0) / 10.0);
+    let evidence = Evidence { is_bursts: false, looks: 20, accesses: 40, threads: 2, timeless: 0, overlap };
     let [row] = &told.found.falsely[..] else { panic!("{told:?}") };
     let uses = Uses { loads: 20, stores: 20, true_misses: 0, false_misses: 18 };
     assert_eq!((row.uses(), told.evidence), (uses, evidence));
@@ -192,7 +201,7 @@ fn single_samples_are_looks_where_there_are_no_bursts() {
     let mut bursts = bare.clone();
     bursts.push((3000, 2, Kind::LOAD, 0x8000, 5));
     let told = found(&bursts);
-    let evidence = Evidence { is_bursts: true, looks: 1, accesses: 5, threads: 1, timeless: 0 };
+    let evidence = Evidence { is_bursts: true, looks: 1, accesses: 5, threads: 1, timeless: 0, overlap: None };
     assert_eq!((told.found.falsely.len(), told.evidence), (0, evidence));
 }
 

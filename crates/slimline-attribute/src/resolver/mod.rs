@@ -19,6 +19,7 @@ mod sites;
 mod typed;
 mod unresolved;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -135,6 +136,34 @@ struct ProcessState<'a> {
     names: NamedAddresses,
     first_thread: u32,
     sites: FxHashMap<u64, SiteId>,
+    /// Where followed blocks began that were seen, and when. Only where others are not followed.
+    followed: BTreeSet<(u64, u64)>,
+}
+
+impl ProcessState<'_> {
+    /// Notes the followed blocks of a part, each with a time at which it was seen.
+    fn note_followed(&mut self, part: PartTables<'_>) {
+        let PartTables { samples, accesses, blocks } = part;
+        if self.tables.follows_all {
+            return;
+        }
+        let mut is_noted = vec![false; blocks.len()];
+        for (row, burst) in samples.windows() {
+            for block in burst.filter_map(|access| accesses.block[access]).chain(samples.block[row]) {
+                let is_new = !std::mem::replace(&mut is_noted[block.index()], true);
+                let block = blocks.row(block.index());
+                if is_new && !block.is_not_followed() {
+                    self.followed.insert((block.base.0, samples.time_ns[row]));
+                }
+            }
+        }
+    }
+
+    /// Whether followed blocks were seen in this extent: then an allocator cuts blocks out of what lies there.
+    fn has_followed(&self, extent: &Extent) -> bool {
+        let mut there = self.followed.range((extent.start, 0)..(extent.end, 0));
+        there.any(|(_, time_ns)| (extent.from_ns..extent.until_ns).contains(time_ns))
+    }
 }
 
 /// A process, and the modules that it and others loaded, as objects and call paths are looked up in it.
@@ -160,7 +189,8 @@ struct Place {
 enum Memory {
     /// Nothing else can be there.
     Known,
-    /// A mapping that an allocator may have cut into blocks which were not followed.
+    /// A mapping that an allocator may have cut into blocks which were not followed, or something else that it did cut into blocks: some that
+    /// were followed were seen there.
     Cut,
     /// A heap block of a size of which only a part is followed: it stands for others.
     Sample,
@@ -198,7 +228,8 @@ impl<'a> Resolver<'a> {
         }
         let space = AddressSpace::new(tables.mappings, tables.ranges, &mut self.modules);
         let names = NamedAddresses::new(tables.names);
-        self.processes.push(ProcessState { tables, space, names, first_thread, sites: FxHashMap::default() });
+        let (sites, followed) = Default::default();
+        self.processes.push(ProcessState { tables, space, names, first_thread, sites, followed });
         ProcessId(self.processes.len() - 1)
     }
 
@@ -213,6 +244,7 @@ impl<'a> Resolver<'a> {
         for row in 0..samples.len() {
             self.processes[process.0].space.note_stack(samples.stack_pointer[row], samples.time_ns[row]);
         }
+        self.processes[process.0].note_followed(part);
         let first_window = self.windows;
         self.windows = self.windows.saturating_add(samples.len() as u32);
         let mut windows: Vec<(usize, Range<usize>)> = samples.windows().collect();
@@ -352,7 +384,7 @@ impl<'a> Resolver<'a> {
         }
         let slot = cursor.slot(address);
         if !cursor.extents[slot].0.contains(address.0, time_ns) {
-            let (place, extent) = self.groups.find(view, address, time_ns);
+            let (place, extent) = self.groups.find_cut(view, address, time_ns);
             cursor.extents[slot] = (extent, place);
         }
         let place = cursor.extents[slot].1;
@@ -407,7 +439,7 @@ impl<'a> Resolver<'a> {
             _ if address.0 == 0 => Groups::NOWHERE,
             Some(block) if !block.is_not_followed() => self.groups.block(view, block),
             Some(_) => {
-                let place = self.groups.find(view, address, time_ns).0;
+                let place = self.groups.find_cut(view, address, time_ns).0;
                 self.groups.unless_cut(place)
             }
             None => self.groups.find(view, address, time_ns).0,

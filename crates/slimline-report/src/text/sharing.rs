@@ -38,7 +38,15 @@ pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt
     if report.in_turn_lines > 0 {
         let used = lines(report.in_turn_lines);
         let named = if report.in_turn.is_empty() { String::new() } else { format!(" ({})", names(&report.in_turn)) };
-        fold(out, &format!("{used} that one thread used after the other: no harm{named}"), 0, 2)?;
+        let harm = match report.overlap.filter(|_| report.hardly_overlapped()) {
+            None => format!("no harm{named}"),
+            Some(overlap) => format!(
+                "whether that does harm where they run at the same time is not known, as they hardly did ({} of what all but the \
+                 busiest accessed){named}",
+                percent(overlap)
+            ),
+        };
+        fold(out, &format!("{used} that one thread used after the other: {harm}"), 0, 2)?;
     }
     if report.shared.is_empty() && report.falsely_shared.is_empty() {
         return match report.in_turn_lines {
@@ -212,7 +220,7 @@ fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: b
 mod tests {
     use slimline_analyze::sampled_sharing::{Evidence, Sampled, SampledFindings, Undecided};
     use slimline_analyze::share::Share;
-    use slimline_analyze::sharing::findings;
+    use slimline_analyze::sharing::{SharingFindings, findings};
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
     use slimline_simulate::sharing::{LineFinder, SharedLines};
 
@@ -250,7 +258,7 @@ mod tests {
         let mut lines = finder.finish(&machine, 3).unwrap();
         lines.take(&turn);
         let found = findings(&lines.lines(), lines.line_bytes(), &origins);
-        let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0), &found, &origins);
+        let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0, None), &found, &origins);
         let mut out = String::new();
         sharing(&mut out, &report, 3).unwrap();
         let said = a_run::unstyled(&out);
@@ -270,12 +278,34 @@ mod tests {
     fn a_small_report() {
         let (machine, lines, origins) = (a_run::machine(), lines(), a_run::origins());
         let found = findings(&lines.lines(), lines.line_bytes(), &origins);
-        let of_lines = (lines.line_bytes(), lines.only_loaded());
+        let of_lines = (lines.line_bytes(), lines.only_loaded(), Some(0.1));
         let report = SharingReport::new(a_run::trace(), &machine.name, of_lines, &found, &origins);
         let mut out = String::new();
         sharing(&mut out, &report, 3).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
         insta::assert_snapshot!(report.csv());
+    }
+
+    /// What one thread used after the other may be in their way where they run at the same time.
+    #[test]
+    fn threads_that_hardly_overlapped_are_not_judged() {
+        let (machine, origins) = (a_run::machine(), a_run::origins());
+        let found = SharingFindings { in_turn_lines: 2, in_turn: vec![(0, 0)], ..SharingFindings::default() };
+        let said = |overlap| {
+            let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0, overlap), &found, &origins);
+            let mut out = String::new();
+            sharing(&mut out, &report, 3).unwrap();
+            a_run::unstyled(&out).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        for overlap in [None, Some(0.1), Some(1.0)] {
+            let said = said(overlap);
+            assert!(said.contains("2 lines that one thread used after the other: no harm (CDF, filter.c:12"), "{said}");
+        }
+        let said = said(Some(0.03));
+        assert!(
+            said.contains("not known, as they hardly did (3.0 % of what all but the busiest accessed) (CDF"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -296,7 +326,7 @@ mod tests {
         let mut lines = finder.finish(&machine, 3).unwrap();
         lines.take(&accesses);
         let found = findings(&lines.lines(), 64, &origins);
-        let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0), &found, &origins);
+        let report = SharingReport::new(a_run::trace(), &machine.name, (64, 0, None), &found, &origins);
         assert_eq!(report.shared.iter().map(|row| row.way).collect::<Vec<_>>(), ["told"]);
         let fixes: Vec<&str> = report.falsely_shared.iter().map(|row| row.fix.as_str()).collect();
         assert!(matches!(fixes[..], [fix] if fix.ends_with("hand over 64 bytes or more at a time")), "{fixes:?}");
@@ -314,7 +344,7 @@ mod tests {
         let sampled = SampledFindings {
             line_bytes: lines.line_bytes(),
             only_loaded: 2,
-            evidence: Evidence { is_bursts: true, looks, accesses: 12_345, threads: 3, timeless: 0 },
+            evidence: Evidence { is_bursts: true, looks, accesses: 12_345, threads: 3, timeless: 0, overlap: None },
             of_shared: vec![rarely; found.shared.len()],
             of_falsely: vec![often; found.falsely.len()],
             undecided,

@@ -45,6 +45,7 @@ fn of_nobody(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result
     Ok(Accesses {
         trace: AccessTrace { file, format, ..AccessTrace::default() },
         origins: Origins::default(),
+        overlap: None,
         ended: Ended(None),
     })
 }
@@ -65,7 +66,7 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         let time = |us: u64| us.saturating_sub(began).saturating_mul(1000);
         interleaver.stretch((0, part.file), time(part.since_us), part.until_us.map(time), &mut stretch);
     })?;
-    interleaver.finish();
+    let overlap = interleaver.finish();
     let origins = keys.origins();
     let trace = AccessTrace {
         file: directory.display().to_string(),
@@ -74,7 +75,7 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         missing: missing(&losses),
         ..AccessTrace::default()
     };
-    Ok(Accesses { trace, origins, ended: Ended(None) })
+    Ok(Accesses { trace, origins, overlap, ended: Ended(None) })
 }
 
 /// What is missing of such a trace, in words.

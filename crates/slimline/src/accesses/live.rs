@@ -58,7 +58,7 @@ pub(super) fn read(
     let mut sink = WithMadeTables::new(&mut live, &store);
     let outcome = slimline_collect::trace(command, &collector, TracePlan::default(), &mut sink)?;
     let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
-    taken.interleaver.finish();
+    let overlap = taken.interleaver.finish();
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(&decoder));
@@ -77,7 +77,7 @@ pub(super) fn read(
         missing,
         homes: homes.map(|homes| homes.told()),
     };
-    Ok(Accesses { trace, origins, ended: Ended(Some(outcome)) })
+    Ok(Accesses { trace, origins, overlap, ended: Ended(Some(outcome)) })
 }
 
 struct Live<'a> {

@@ -173,7 +173,9 @@ pub(crate) struct Reuse {
         What one has stored and the other then accesses, before it loses the line again, is truly shared: uniformly \
         where the thread with most accesses to a byte has less than twice as many as the next one. Where the other \
         one accesses no such byte while it has the line, it is shared falsely. Each time that a line goes over is taken to cost as much as 100 \
-        accesses that hit, whatever the machine; slimline simulate has the machine's own cycles.\n\n\
+        accesses that hit, whatever the machine; slimline simulate has the machine's own cycles. Where less than a \
+        tenth of what the threads did, all but the busiest, was done while others were at it, what they used in turn is \
+        not judged.\n\n\
         Of a session (`slimline record`) told are lines that were seen to go from thread to thread three times or \
         more; how often they went is not known, so the cost is the share of the samples.")]
 pub(crate) struct Share {

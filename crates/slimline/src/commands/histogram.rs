@@ -1,6 +1,7 @@
 //! `slimline histogram`
 
 use anyhow::bail;
+use slimline_analyze::origins::Origins;
 use slimline_report::histogram::HistogramReport;
 use slimline_report::{svg, text};
 use slimline_simulate::extents::Extents;
@@ -20,20 +21,29 @@ pub(crate) fn run(options: &cli::Histogram) -> anyhow::Result<u8> {
     let read = accesses::read_with_parts(&options.input, options.part, &mut extents)?;
     let extents = extents.finish();
     let report = HistogramReport::new(read.trace, &simulation.finish(), (&read.origins, &extents), &options.data);
+    read.ended.status(shown(options, place, &report, &read.origins))
+}
+
+fn shown(
+    options: &cli::Histogram,
+    place: ReportPlace,
+    report: &HistogramReport,
+    origins: &Origins,
+) -> anyhow::Result<()> {
     let lacking = report.lacking(&options.data);
     if !lacking.is_empty() {
-        bail!("no data is called {}: there is {}", lacking.join(" or "), HistogramReport::names(&read.origins));
+        bail!("no data is called {}: there is {}", lacking.join(" or "), HistogramReport::names(origins));
     }
     let mut out = String::new();
     match options.format {
-        PictureFormat::Text => text::histogram(&mut out, &report, options.rows)?,
+        PictureFormat::Text => text::histogram(&mut out, report, options.rows)?,
         PictureFormat::Json => out = report.json(),
         PictureFormat::Csv => out = report.csv(),
-        PictureFormat::Svg => svg::svg(&mut out, &report, options.rows)?,
+        PictureFormat::Svg => svg::svg(&mut out, report, options.rows)?,
     }
     if matches!(options.format, PictureFormat::Csv | PictureFormat::Svg) {
         // These have no place for it.
         say_missing(&report.trace);
     }
-    read.ended.status(place.print(&out))
+    place.print(&out)
 }

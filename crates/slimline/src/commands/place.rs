@@ -1,6 +1,6 @@
 //! `slimline place`
 
-use anyhow::{Context, Error, bail};
+use anyhow::{Context, Error, anyhow, bail};
 use slimline_analyze::placement::{check_memory, fast_memory};
 use slimline_report::placement::PlacementReport;
 use slimline_report::text;
@@ -35,11 +35,12 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
     let extents = extents.finish();
     let outcome = simulation.finish();
     let already = outcome.total().served_by_memory[memory];
-    if already > 0 {
-        bail!("{}: {name} serves {already} lines as it is, since the others are full", of_machine());
-    }
-    let report = PlacementReport::new(read.trace, &outcome, (&read.origins, &extents), memory, room);
-    let written = show(options.format, place, || report.json(), |out| text::placement(out, &report, options.rows));
+    let written = if already > 0 {
+        Err(anyhow!("{}: {name} serves {already} lines as it is, since the others are full", of_machine()))
+    } else {
+        let report = PlacementReport::new(read.trace, &outcome, (&read.origins, &extents), memory, room);
+        show(options.format, place, || report.json(), |out| text::placement(out, &report, options.rows))
+    };
     read.ended.status(written)
 }
 

@@ -11,7 +11,7 @@ use slimline_simulate::locality::Locality;
 use slimline_simulate::reuse::{SampledKey, SampledKeys};
 
 use super::{ReportPlace, show_table};
-use crate::accesses;
+use crate::accesses::{self, Accesses};
 use crate::cli;
 use crate::machines::machine;
 
@@ -23,21 +23,22 @@ pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
     let (report, ended) = match options.sampled {
         None => {
             let mut locality = Locality::new(&machine).with_context(wrong_machine)?;
-            let read = accesses::read(&options.input, &mut locality)?;
-            let found = locality.finish().context("too much memory is accessed: take --sampled")?;
-            let sums = findings(&found, &read.origins);
-            (ReuseReport::exact(read.trace, &found, &sums, &read.origins), read.ended)
+            let Accesses { trace, origins, ended, .. } = accesses::read(&options.input, &mut locality)?;
+            let found = locality.finish().context("too much memory is accessed: take --sampled");
+            let exact = |found| ReuseReport::exact(trace, &found, &findings(&found, &origins), &origins);
+            (found.map(exact), ended)
         }
         Some(most_lines) => {
             let mut keys = SampledKeys::new(&machine, most_lines, 1.0).with_context(wrong_machine)?;
             let read = accesses::read(&options.input, &mut keys)?;
             let (total, data) = by_data(&keys, &read.origins);
-            (ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins), read.ended)
+            (Ok(ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins)), read.ended)
         }
     };
-    let text = |out: &mut String| text::reuse(out, &report, options.rows);
-    let written = show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text);
-    ended.status(written)
+    ended.status(report.and_then(|report| {
+        let text = |out: &mut String| text::reuse(out, &report, options.rows);
+        show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)
+    }))
 }
 
 /// All together, and by data, most accesses first.

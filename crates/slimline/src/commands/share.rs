@@ -41,7 +41,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         };
         finder.finish(&machine, u32::try_from(threads).unwrap_or(u32::MAX)).with_context(wrong_machine)?
     };
-    let Accesses { mut trace, origins, ended } = accesses::read(&options.input, &mut lines)?;
+    let Accesses { mut trace, origins, overlap, ended } = accesses::read(&options.input, &mut lines)?;
     let before = lines.before_shared();
     if before > 0 {
         trace
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
             .push(format!("{before} accesses to shared lines from before a second thread came to them: {LIVE}"));
     }
     let found = findings(&lines.lines(), lines.line_bytes(), &origins);
-    let of_lines = (lines.line_bytes(), lines.only_loaded());
+    let of_lines = (lines.line_bytes(), lines.only_loaded(), overlap);
     let report = SharingReport::new(trace, &machine.name, of_lines, &found, &origins);
     ended.status(shown(options, place, &report))
 }

@@ -61,8 +61,10 @@ fn ctrl_c_goes_to_the_program_and_the_session_is_whole() {
 #[test]
 fn a_second_ctrl_c_does_not_lose_the_session_either() {
     let scratch = Scratch::new();
-    // It says that the first came once it is ready for the second.
-    let script = "trap 'trap \"exit 6\" INT; echo first; sleep 0.3; echo still' INT; echo ready; while :; do :; done";
+    // It says that the first came once it is ready for the second. Not in what it does for a signal: bash loses one that comes just
+    // as it leaves that (1 of 1500, without slimline).
+    let script = "trap 'came=1' INT; echo ready; until [ \"$came\" ]; do :; done
+        trap 'exit 6' INT; echo first; sleep 0.3; echo still; while :; do :; done";
     let (mut child, mut output) = start_in_terminal(&scratch, script);
     type_ctrl_c(&mut child);
     wait_for_line(&mut output, "first");

@@ -125,4 +125,11 @@ fn a_report_that_can_not_be_written_does_not_hide_how_the_program_ended() {
         assert_eq!(run(&command, "/not/there", &["x"]).0, Some(2), "{command:?}");
         assert_eq!(run(&command, "report", &["x"]).0, Some(3), "{command:?}");
     }
+    // Which data there is the run tells.
+    let wrong = [&["histogram", "--data", "cuonts"], &full[..]].concat();
+    for (argument, ends) in [(&["x"][..], 3), (&[], 2)] {
+        let (status, said) = run(&wrong, "report", argument);
+        assert_eq!(status, Some(ends), "{said}");
+        assert!(said.starts_with("slimline: no data is called cuonts: there is counts"), "{said}");
+    }
 }

@@ -94,6 +94,36 @@ fn who_adds_up_at_the_end_shares_nothing() {
     assert_eq!(threads, [100_000, 100_000], "{row}");
 }
 
+/// Each begins when the one before has ended: what they would take from each other at the same time nobody knows.
+#[test]
+fn threads_that_run_one_after_the_other_are_not_judged() {
+    let directory = traced(
+        r#"
+#include <pthread.h>
+static struct { volatile long count[4]; } packed __attribute__((aligned(64)));
+static void *add(void *self) {
+    for (int i = 0; i < 100000; i++) packed.count[(long)self]++;
+    return self;
+}
+int main(void) {
+    for (long self = 0; self < 3; self++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, add, (void *)self);
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
+"#,
+    );
+    let share = ["share", "run.trace", "--machine", "four.toml"];
+    let report = json(directory.path(), &share);
+    assert!(report["overlap"].as_f64().unwrap() < 0.1, "{report}");
+    assert_eq!((&report["in_turn_lines"], &report["falsely_shared"]), (&1.into(), &Value::Array(Vec::new())));
+    let text = slimline(directory.path(), &share);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains("1 line that one thread used after the other: whether that does harm"), "{text}");
+}
+
 /// Two threads by turns; each loads first what the other one has stored, in one line, and stores its own then.
 const BY_TURNS: &str = r#"
 #include <pthread.h>

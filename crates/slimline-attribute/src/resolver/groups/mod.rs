@@ -284,6 +284,13 @@ impl Groups {
         self.by_key.get(&GroupKey::NotFollowed).copied()
     }
 
+    /// The same, and whether that is cut into blocks: a large block or a static array, too, may be what an allocator makes its blocks of.
+    pub(super) fn find_cut(&mut self, view: ProcessView<'_, '_>, address: Avma, time_ns: u64) -> (Place, Extent) {
+        let (place, extent) = self.find(view, address, time_ns);
+        let is_cut = place.memory == Memory::Known && view.process.has_followed(&extent);
+        (Place { memory: if is_cut { Memory::Cut } else { place.memory }, ..place }, extent)
+    }
+
     /// The object that an address belongs to, and the extent in which the answer holds.
     pub(super) fn find(&mut self, view: ProcessView<'_, '_>, address: Avma, time_ns: u64) -> (Place, Extent) {
         if let Some(name) = view.process.names.variable_at(address) {
