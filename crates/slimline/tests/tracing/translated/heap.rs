@@ -159,7 +159,7 @@ fn programs_that_are_started_are_translated_too() {
     let scratch = TempDir::new().unwrap();
     let program = built(scratch.path(), &[]);
     let script = scratch.path().join("script");
-    fs::write(&script, "#!/bin/sh\necho \"$0 $1\"\nenv | grep -c ^SLIMLINE\nexec \"$2\"\n").unwrap();
+    fs::write(&script, "#!/bin/sh\necho \"$0 $1\"\nenv | grep -c ^SLIMLINE_TRACE\nexec \"$2\"\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let run = format!("'{0}' 1 '{1}'; /not/there; '{0}' 2 '{1}'; exit 7", script.display(), program.display());
     let alone = Command::new("/bin/sh").args(["-c", &run]).output().unwrap();
