@@ -139,6 +139,36 @@ fn allocators_of_the_program_are_followed_where_they_are_named() {
     assert_eq!((blocks, loads, stores, &row["peak_bytes"]), (1, 0, 10, &80.into()));
 }
 
+/// Also behind functions that `longjmp` left.
+#[test]
+fn callers_are_followed() {
+    let scratch = TempDir::new().unwrap();
+    let (source, program) = (scratch.path().join("callers.c"), scratch.path().join("callers"));
+    let code = "#include <setjmp.h>\n#include <stdlib.h>\n#define OUT __attribute__((noinline))\nstatic jmp_buf back;\n\
+        OUT void *make(size_t bytes) { void *made = malloc(bytes); __asm__ volatile(\"\" : : \"r\"(made) : \"memory\"); return made; }\n\
+        OUT void first(void) { for (int i = 0; i < 3; i++) free(make(100)); longjmp(back, 1); }\n\
+        OUT void second(void) { for (int i = 0; i < 5; i++) free(make(100)); __asm__ volatile(\"\"); }\n\
+        int main(void) { if (!setjmp(back)) first(); second(); free(make(100)); return 0; }\n";
+    fs::write(&source, code).unwrap();
+    let status = Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(&source).status();
+    assert!(status.unwrap().success());
+    let run = ["trace", "--collector", "translate", "--live", "--callers", "--format", "json", "--report", "-", "--"];
+    let output = slimline().args(run).arg(&program).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let of_make = report["heap"].as_array().unwrap().iter().filter(|row| row["function"] == "make");
+    let mut told: Vec<_> = of_make
+        .map(|row| {
+            let callers = row["callers"].as_array().unwrap().iter();
+            let own = callers.filter(|caller| caller["file"].as_str().is_some_and(|file| file.ends_with("callers.c")));
+            let own: Vec<_> = own.map(|caller| caller["function"].as_str().unwrap().to_owned()).collect();
+            (own.join(" "), row["blocks"].as_u64().unwrap())
+        })
+        .collect();
+    told.sort();
+    let expected = [("first main", 3), ("main", 1), ("second main", 5)];
+    assert_eq!(told, expected.map(|(callers, blocks)| (callers.to_owned(), blocks)));
+}
+
 /// Scripts are run as the kernel does: by what they name, with what they give it.
 #[test]
 fn scripts_are_run_by_what_they_name() {
