@@ -7,7 +7,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::record::ModuleId;
@@ -108,13 +107,7 @@ pub(super) struct WithCode<'s> {
     files: BTreeMap<(u32, u32), CodeFile>,
     /// Of each process its number in the system, and which of those that had it it is.
     pids: HashMap<u32, (u32, usize)>,
-    /// When the directory was looked through last.
-    looked: Option<SystemTime>,
 }
-
-/// What is made in a directory shows in the time of its last change, which goes by the kernel's ticks: a look that is not later than that by
-/// this much may have been before.
-const TICKS: Duration = Duration::from_millis(100);
 
 /// `<pid>-<n>.code`
 fn numbers_of(name: &str) -> Option<(u32, u32)> {
@@ -125,7 +118,7 @@ fn numbers_of(name: &str) -> Option<(u32, u32)> {
 impl<'s> WithCode<'s> {
     /// Of all translated processes whose rings are in `directory`.
     pub(super) fn new(sink: &'s mut dyn TraceSink, directory: PathBuf) -> Self {
-        Self { sink, directory, files: BTreeMap::new(), pids: HashMap::new(), looked: None }
+        Self { sink, directory, files: BTreeMap::new(), pids: HashMap::new() }
     }
 
     /// Tells of all that is described by now, of all processes: what one has forked runs what that had described.
@@ -143,13 +136,11 @@ impl<'s> WithCode<'s> {
         self.files.range((pid, 0)..=(pid, u32::MAX)).nth(index).map(|(_, file)| file)
     }
 
-    /// Opens files that are new. A process that becomes another program makes one more, and not each has a ring that is seen before.
+    /// Opens files that are new, where any process's is not known.
     fn find_files(&mut self) -> io::Result<()> {
-        let (now, changed) = (SystemTime::now(), fs::metadata(&self.directory)?.modified()?);
-        if self.looked.is_some_and(|looked| looked > changed + TICKS) {
+        if self.pids.values().all(|process| self.file_of(*process).is_some()) {
             return Ok(());
         }
-        self.looked = Some(now);
         for entry in fs::read_dir(&self.directory)?.flatten() {
             let name = entry.file_name();
             if let Some(numbers) = name.to_str().and_then(numbers_of)
