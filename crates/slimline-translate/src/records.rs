@@ -32,8 +32,8 @@ pub struct Planned {
     pub begins: bool,
     /// Where its address has no word.
     pub relative: Option<Relative>,
-    /// Its instruction makes it once, and translators tell that.
-    pub is_plain: bool,
+    /// Its instruction makes this access only, and once.
+    pub is_only: bool,
     /// A record may end with it: it is asked for.
     pub is_asked: bool,
 }
@@ -119,6 +119,7 @@ impl Planner {
         let is_plain = is_plain(code);
         self.is_closed |= !is_plain;
         let accesses = code.accesses();
+        let is_only = is_plain && accesses.each().count() == 1;
         for (kind, bytes) in accesses.each() {
             // Its time stamp is a site, too.
             let is_stamped = kind == SiteKind::Update;
@@ -145,7 +146,7 @@ impl Planner {
                 self.words += 1;
             }
             let is_asked = relative.is_none() || !is_plain;
-            let access = Planned { instruction: number, kind, bytes, begins, relative, is_plain, is_asked };
+            let access = Planned { instruction: number, kind, bytes, begins, relative, is_only, is_asked };
             self.planned.push(access);
             self.sites += 1;
             if let Some(kind) = tells {

@@ -85,7 +85,7 @@ pub(crate) fn call_site(return_address: u64, allocator: &'static Allocator, kind
 /// The header of a record that an access begins by itself; none where it can't be described.
 pub(crate) fn alone(told: &Told) -> Option<Header> {
     let (kind, bytes) = (told.kind, told.bytes);
-    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative: None, is_plain: true, is_asked: true };
+    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative: None, is_only: true, is_asked: true };
     describe(|descriptions| descriptions.site(told.place, &planned, false))
 }
 
@@ -247,7 +247,6 @@ impl Translation {
     fn plan(&mut self, shown: &[Shown<'_>]) -> Option<Arc<[Call]>> {
         let descriptions = self.descriptions.as_mut()?;
         let (analyst, mut planner) = (self.analyst.get_or_insert_default(), Planner::default());
-        let mut returns = None;
         let mut file = None;
         for (number, it) in shown.iter().enumerate() {
             let of = descriptions.file_at(it.place).map(|(file, _)| file);
@@ -258,63 +257,70 @@ impl Translation {
             // At the end of a page QEMU may show a part of an instruction, which does not run.
             if let Some(code) = analyst.decode(it.bytes, it.address) {
                 planner.take(number, &code);
-                returns = code.accesses().is_return.then_some(number).or(returns);
             }
         }
-        let mut all: Vec<Asked> = shown.iter().map(|_| Asked::default()).collect();
         let planned = planner.finish();
-        // What the record that is open has by now.
-        let (mut before, mut words, mut joins) = (0, 0, false);
-        for (index, of) in planned.iter().enumerate() {
-            if !of.kind.is_plain() {
-                continue;
-            }
-            if of.begins {
-                (before, words, joins) = (0, u32::from(of.kind == SiteKind::Update), false);
-            }
-            let (place, has_word) = (shown[of.instruction].place, of.relative.is_none());
-            let header = descriptions.site(place, of, joins)?.word();
-            if let Some(told_with_it) = planned.get(index + 1).filter(|next| !next.kind.is_plain()) {
-                descriptions.site(place, told_with_it, true)?;
-            }
-            if of.is_asked {
-                let before_bytes = (1 + words) * size_of::<u64>() as u32;
-                let (kind, bytes, alone) = (of.kind, of.bytes, AtomicU64::new(0));
-                let told = Told { header, before, before_bytes, kind, bytes, has_word, alone, place };
+        let told = told(descriptions, shown, &planned)?;
+        let mut told = planned.iter().zip(told);
+        let mut calls = Vec::new();
+        for of in planned.chunk_by(|a, b| a.instruction == b.instruction) {
+            let mut asked = Asked::default();
+            for (access, told) in told.by_ref().take(of.len()) {
                 // An update is one access, whether QEMU tells it as one or as two.
-                let asked = &mut all[of.instruction];
-                *(if kind == SiteKind::Load { &mut asked.load } else { &mut asked.store }) = Some(told);
-                before = header;
-            }
-            joins = !of.is_asked;
-            words += u32::from(has_word);
-        }
-        let is_one = |number: usize| {
-            let mut of = planned.iter().filter(|of| of.instruction == number && of.kind.is_plain());
-            matches!(of.next(), Some(of) if of.is_plain && of.bytes <= 8 && of.kind != SiteKind::Update)
-                && of.next().is_none()
-        };
-        let call = |(number, asked): (usize, Asked)| {
-            let is_asked = asked.load.is_some() || asked.store.is_some();
-            let general: OnAccess = if self.is_inline { on_access } else { on_access_elsewhere };
-            let (called, registers): (OnAccess, c_int) = match returns == Some(number) {
-                true => (slimline_on_return, READS_REGISTERS),
-                false if !is_asked => return None,
-                false => (general, NO_REGISTERS),
-            };
-            let (called, asked) = match asked {
-                Asked { load: Some(one), store: None } | Asked { load: None, store: Some(one) }
-                    if registers == NO_REGISTERS && is_one(number) =>
-                {
-                    let called: OnAccess = on_one;
-                    (called, ptr::from_mut(Box::leak(Box::new(one))).cast::<c_void>())
+                if told.is_some() {
+                    *(if access.kind == SiteKind::Load { &mut asked.load } else { &mut asked.store }) = told;
                 }
-                asked => (called, ptr::from_mut(Box::leak(Box::new(asked))).cast::<c_void>()),
-            };
-            Some(Call { number, called, registers, asked })
-        };
-        Some(all.into_iter().enumerate().filter_map(call).collect())
+            }
+            calls.extend(self.call(of, asked));
+        }
+        Some(calls.into())
     }
+
+    /// What QEMU is asked for at an instruction, of which that is planned; none where nothing is.
+    fn call(&self, of: &[Planned], asked: Asked) -> Option<Call> {
+        let number = of.first()?.instruction;
+        let is_short = |access: &Planned| access.is_only && access.bytes <= 8 && access.kind != SiteKind::Update;
+        if of.iter().any(|access| access.kind == SiteKind::Return) {
+            return Some(Call::new(number, slimline_on_return, READS_REGISTERS, asked));
+        }
+        let general: OnAccess = if self.is_inline { on_access } else { on_access_elsewhere };
+        match asked {
+            Asked { load: None, store: None } => None,
+            Asked { load: Some(one), store: None } | Asked { load: None, store: Some(one) }
+                if is_short(of.first()?) =>
+            {
+                Some(Call::new(number, on_one, NO_REGISTERS, one))
+            }
+            asked => Some(Call::new(number, general, NO_REGISTERS, asked)),
+        }
+    }
+}
+
+/// Describes what is planned of a block; of each what is done where it is asked for. None where there are too many.
+fn told(descriptions: &mut Descriptions, shown: &[Shown<'_>], planned: &[Planned]) -> Option<Vec<Option<Told>>> {
+    // What the record that is open has by now.
+    let (mut before, mut words, mut joins) = (0, 0, false);
+    let mut all = Vec::with_capacity(planned.len());
+    for of in planned {
+        if of.begins {
+            (before, words, joins) = (0, u32::from(of.kind == SiteKind::Update), false);
+        }
+        // What an access tells besides is of its segment.
+        let is_access = of.kind.is_plain();
+        let (place, has_word) = (shown[of.instruction].place, of.relative.is_none());
+        let header = descriptions.site(place, of, joins || !is_access)?.word();
+        all.push(of.is_asked.then(|| {
+            let before_bytes = (1 + words) * size_of::<u64>() as u32;
+            let (kind, bytes, alone) = (of.kind, of.bytes, AtomicU64::new(0));
+            Told { header, before, before_bytes, kind, bytes, has_word, alone, place }
+        }));
+        if is_access {
+            joins = !of.is_asked;
+            before = if of.is_asked { header } else { before };
+        }
+        words += u32::from(has_word);
+    }
+    Some(all)
 }
 
 /// What QEMU shows of an instruction that it translates.
@@ -365,6 +371,13 @@ struct Call {
     called: OnAccess,
     registers: c_int,
     asked: *mut c_void,
+}
+
+impl Call {
+    /// What is asked for is never freed, as QEMU may run the code as long as there is a process.
+    fn new<T>(number: usize, called: OnAccess, registers: c_int, asked: T) -> Self {
+        Self { number, called, registers, asked: ptr::from_mut(Box::leak(Box::new(asked))).cast() }
+    }
 }
 
 unsafe extern "C" fn on_cpu(_: Id, cpu: c_uint) {
