@@ -39,10 +39,14 @@ fn variable(module: &Module<'_>, name: &str) -> u64 {
     module.symbols().variables().iter().find(|variable| variable.name == name).expect("variable").start.0 + BIAS
 }
 
+fn compile(sandbox: &Sandbox, source: &str) -> String {
+    sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", source, "prog")
+}
+
 #[test]
 fn rows_land_on_their_code_and_data() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let loop_ip = code_at(&module, "main", 13);
@@ -143,7 +147,7 @@ fn rows_land_on_their_code_and_data() {
 #[test]
 fn samples_without_an_address_are_of_what_their_instruction_accesses() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let (loop_ip, table) = (code_at(&module, "main", 13), variable(&module, "table"));
@@ -223,7 +227,7 @@ fn code_without_lines_is_told_by_its_loop() {
 #[test]
 fn sources_of_configured_libraries_are_not_the_programs_own() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let ip = code_at(&Module::open(&store, &program), "main", 13);
     let mut recorded = Recorded::new(&program);
@@ -259,7 +263,7 @@ int main(void) {
 #[test]
 fn blocks_that_were_not_followed_are_those_of_the_same_type() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", TYPED, "prog");
+    let program = compile(&sandbox, TYPED);
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let line = |function, line| code_at(&module, function, line);
@@ -299,7 +303,7 @@ fn blocks_that_were_not_followed_are_those_of_the_same_type() {
 #[test]
 fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let (in_make, in_main) = (code_at(&module, "make", 9), code_at(&module, "main", 13));
@@ -393,7 +397,7 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
 #[test]
 fn blocks_that_were_not_followed_lie_where_others_were() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let (in_make, in_main) = (code_at(&module, "make", 9), code_at(&module, "main", 13));
@@ -454,7 +458,7 @@ fn the_kernels_own_code_is_one_function() {
 #[test]
 fn a_window_stands_for_the_samples_without_a_burst_before_it() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
     let (ip, table) = (code_at(&module, "main", 13), variable(&module, "table"));
@@ -490,7 +494,7 @@ fn a_window_stands_for_the_samples_without_a_burst_before_it() {
 #[test]
 fn a_mapping_is_as_large_as_it_was_seen_or_used() {
     let sandbox = Sandbox::new();
-    let program = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fpie", "-pie"], "a.c", SOURCE, "prog");
+    let program = compile(&sandbox, SOURCE);
     let store = FileStore::new(&sandbox);
     let ip = code_at(&Module::open(&store, &program), "main", 13);
 

@@ -164,16 +164,17 @@ impl Calls {
         let number = *numbers.entry((program.module_index(id), site.function)).or_insert_with(|| {
             let texts = [module.directory, module.source, module.object, site.function]
                 .map(|name| module.name(name).to_owned());
-            *by_text.entry(texts).or_insert_with(|| {
-                let is_librarys = !is_own(&function_of(program, id));
-                functions.push(Function { site: id, is_of_calls: false, is_librarys });
-                functions.len() as u32 - 1
-            })
+            let next = by_text.len() as FunctionNumber;
+            *by_text.entry(texts).or_insert(next)
         });
-        let function = &mut functions[number as usize];
-        if is_of_calls(site.kind) && !function.is_of_calls {
-            let is_librarys = !is_own(&function_of(program, id));
-            *function = Function { site: id, is_of_calls: true, is_librarys };
+        let is_of_calls = is_of_calls(site.kind);
+        let is_better = |known: &Function| is_of_calls && !known.is_of_calls;
+        if functions.get(number as usize).is_none_or(is_better) {
+            let function = Function { site: id, is_of_calls, is_librarys: !is_own(&function_of(program, id)) };
+            match functions.get_mut(number as usize) {
+                Some(known) => *known = function,
+                None => functions.push(function),
+            }
         }
         number
     }

@@ -284,7 +284,8 @@ impl Groups {
         self.by_key.get(&GroupKey::NotFollowed).copied()
     }
 
-    /// The same, and whether that is cut into blocks: a large block or a static array, too, may be what an allocator makes its blocks of.
+    /// The same as [`Self::find`] says, and whether that is cut into blocks: a large block or a static array, too, may be what an
+    /// allocator makes its blocks of.
     pub(super) fn find_cut(&mut self, view: ProcessView<'_, '_>, address: Avma, time_ns: u64) -> (Place, Extent) {
         let (place, extent) = self.find(view, address, time_ns);
         let is_cut = place.memory == Memory::Known && view.process.has_followed(&extent);
