@@ -308,8 +308,11 @@ mod tests {
         let before = environment_address(child.id());
         child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let is_there = || {
+            // Asked before and after: what runs it is something else for a moment.
+            let begun = environment_address(child.id());
             let runs = Running::of(child.id()).is_some_and(|running| running.name().ends_with(name));
-            runs && environment_address(child.id()) != before && tree.agent.presence_in(child.id()) != Presence::Unknown
+            let is_known = tree.agent.presence_in(child.id()) != Presence::Unknown;
+            runs && is_known && begun != before && begun == environment_address(child.id())
         };
         while !is_there() {
             std::thread::yield_now();
