@@ -1,4 +1,4 @@
-// Lists of zones, one list a part, walked by two threads that touch two of a zone's four fields (CLOMP).
+// Lists of zones, one list a part, walked by two threads or more that touch two of a zone's four fields (CLOMP).
 //
 // truth:
 // [[group]]
@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-#define THREADS 2
+#define DEFAULT_THREADS 2
 
 struct zone {
     long zoneId;
@@ -69,7 +69,7 @@ static void *work(void *argument)
 int main(int argc, char **argv)
 {
     long passes = argument(argc, argv, 1, 300), zones_per_part = argument(argc, argv, 2, 1 << 15), parts_count = 64;
-    long n = parts_count * zones_per_part;
+    long n = parts_count * zones_per_part, count = argument(argc, argv, 3, DEFAULT_THREADS);
     struct part *parts = malloc((size_t)parts_count * sizeof *parts);
     struct zone *zones = malloc((size_t)n * sizeof *zones);
     uint64_t started = truth_now();
@@ -81,15 +81,15 @@ int main(int argc, char **argv)
         parts[p] = (struct part){&zones[p * zones_per_part], 0.5 + (double)p};
     truth_add(&loops[FILL], started);
 
-    pthread_t threads[THREADS];
-    struct share shares[THREADS];
-    for (long t = 0; t < THREADS; t++) {
-        shares[t] = (struct share){parts + t * parts_count / THREADS, parts_count / THREADS, passes, 0};
+    pthread_t threads[count];
+    struct share shares[count];
+    for (long t = 0; t < count; t++) {
+        shares[t] = (struct share){parts + t * parts_count / count, parts_count / count, passes, 0};
         if (pthread_create(&threads[t], NULL, work, &shares[t]))
             return 1;
     }
     double sum = 0;
-    for (long t = 0; t < THREADS; t++) {
+    for (long t = 0; t < count; t++) {
         pthread_join(threads[t], NULL);
         sum += shares[t].sum;
     }

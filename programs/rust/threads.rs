@@ -1,4 +1,4 @@
-//! A `Vec` of cells shared out to two threads, each of which updates two of a cell's five fields.
+//! A `Vec` of cells shared out to two threads or more, each of which updates two of a cell's five fields.
 //!
 //! truth:
 //! [[group]]
@@ -22,7 +22,7 @@ mod truth;
 
 use truth::Truth;
 
-const THREADS: usize = 2;
+const DEFAULT_THREADS: usize = 2;
 
 struct Cell {
     row: u64,
@@ -51,7 +51,7 @@ fn main() {
             .collect()
     });
     std::thread::scope(|scope| {
-        for part in cells.chunks_mut(n.div_ceil(THREADS)) {
+        for part in cells.chunks_mut(n.div_ceil(truth::argument(3, DEFAULT_THREADS))) {
             scope.spawn(move || {
                 for _ in 0..passes {
                     ADVANCE.time(|| advance(part));

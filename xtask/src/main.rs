@@ -16,11 +16,13 @@ mod setup;
 mod side_by_side;
 mod simulate_speed;
 mod slimline;
+mod slowdown;
 mod soak;
 mod split;
 mod suite;
 mod trace_cost;
 mod trace_counts;
+mod translate_cost;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -107,8 +109,19 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// What tracing costs programs as they are, by `--collector translate`, beside Valgrind's tools; Markdown tables.
+    Translate {
+        /// Pairs of runs of each program and each way; what takes long is run once.
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// Counts of `slimline trace` against the oracle's, by allocating line and field; a Markdown table.
     Counts {
+        /// Who counts.
+        #[arg(long, value_enum, default_value_t = trace_counts::Collector::Instrument)]
+        collector: trace_counts::Collector,
         /// Only these programs.
         only: Vec<String>,
     },
@@ -178,7 +191,8 @@ fn run(task: Task) -> Result<bool> {
         Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),
         Task::Bench(Bench::Overhead { side_by_side, runs, only }) => overhead::run(side_by_side, runs, &only),
         Task::Bench(Bench::Trace { runs, only }) => trace_cost::run(runs, &only),
-        Task::Bench(Bench::Counts { only }) => trace_counts::run(&only),
+        Task::Bench(Bench::Translate { runs, only }) => translate_cost::run(runs, &only),
+        Task::Bench(Bench::Counts { collector, only }) => trace_counts::run(collector, &only),
         Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),

@@ -29,7 +29,7 @@ pub(crate) fn run(times: u32, only: &[String]) -> Result<bool> {
     setup::install(setup::TESTS)?;
     let slimline = Slimline::build()?;
     // None is the server.
-    let programs = workload::debian(1)?.into_iter().map(Some).chain([None]).collect();
+    let programs = workload::debian(1.0)?.into_iter().map(Some).chain([None]).collect();
     let programs = select(programs, |program| program.as_ref().map_or(REDIS, |workload| &workload.name), only)?;
     println!("| program | recorded runs | same output and status |\n| --- | --- | --- |");
     let mut all_equal = true;

@@ -62,6 +62,18 @@ pub(crate) const ORACLE: &[Package] = &[package("valgrind", "valgrind"), package
 pub(crate) const TRACING: &[Package] =
     &[package("clang-19", "clang-19"), package("binutils", "objcopy"), package("valgrind", "valgrind")];
 
+/// What `cargo xtask bench translate` needs.
+pub(crate) const TRANSLATING: &[Package] = &[
+    package("gcc", "gcc"),
+    package("g++", "g++"),
+    package("qemu-user", "qemu-x86_64"),
+    package("valgrind", "valgrind"),
+    package("xz-utils", "xz"),
+    package("perl", "perl"),
+    package("python3", "python3"),
+    package("sqlite3", "sqlite3"),
+];
+
 /// What building Debian's source packages needs.
 pub(crate) const SOURCES: &[Package] = &[package("dpkg-dev", "dpkg-source"), package("make", "make")];
 

@@ -115,11 +115,20 @@ impl Slimline {
         started_by(record, command)
     }
 
-    /// `slimline trace` of an instrumented `command`, likewise.
+    /// `slimline trace` of a `command`, likewise; one that is instrumented where `options` don't say who traces it.
     pub(crate) fn trace(&self, command: &Command, options: &[&OsStr]) -> Command {
-        let mut trace = Command::new(&self.executable);
-        trace.arg("trace").args(options).arg("--");
-        started_by(trace, command)
+        self.traced_by("trace", command, options)
+    }
+
+    /// `slimline simulate --live`, likewise.
+    pub(crate) fn simulate_live(&self, command: &Command, options: &[&OsStr]) -> Command {
+        self.traced_by("simulate", command, &[&["--live".as_ref()], options].concat())
+    }
+
+    fn traced_by(&self, task: &str, command: &Command, options: &[&OsStr]) -> Command {
+        let mut traced = Command::new(&self.executable);
+        traced.arg(task).args(options).arg("--");
+        started_by(traced, command)
     }
 
     /// What `slimline trace --format json` says of a trace on disk.

@@ -13,6 +13,7 @@ use crate::measure::{Pair, median, started_by};
 use crate::selection::select;
 use crate::setup;
 use crate::slimline::Slimline;
+use crate::slowdown::{Slowdown, cells, show_goal, show_goals_head};
 use crate::workload::{Workload, strings};
 
 /// What a program mostly does, for the goals that depend on it.
@@ -199,8 +200,8 @@ const NATIVE_RUNS: usize = 5;
 struct Costs<'a> {
     case: &'a Case,
     native_seconds: f64,
-    /// Of each way, by the native run's: medians of wall time, and of CPU time where it can be told.
-    ratios: Vec<(Way, f64, Option<f64>)>,
+    /// Of each way, medians.
+    slowdowns: Vec<(Way, Slowdown)>,
     bytes_per_access: f64,
 }
 
@@ -219,51 +220,35 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
     for case in cases {
         let costs = bench.measure(case).with_context(|| case.name.to_owned())?;
         let Costs { native_seconds, bytes_per_access, .. } = costs;
-        let cells = costs.cells(|&(_, wall, _)| Some(wall));
+        let cells = cells(costs.slowdowns.iter().map(|(_, slowdown)| Some(slowdown.wall)));
         println!("| {} | {} | {native_seconds:.2} | {cells} | {bytes_per_access:.3} |", case.name, case.kind.name());
         all.push(costs);
     }
     println!("\nCPU time, with all that runs beside the program:\n");
     println!("| program | {columns} |\n| --- {rule}|");
     for costs in &all {
-        println!("| {} | {} |", costs.case.name, costs.cells(|&(_, _, cpu)| cpu));
+        println!("| {} | {} |", costs.case.name, cells(costs.slowdowns.iter().map(|(_, slowdown)| slowdown.cpu)));
     }
-    println!("\nGoals, by wall time:\n\n| goal | at most | met by | missed by |\n| --- | --- | --- | --- |");
+    println!("\nGoals, by wall time:\n");
+    show_goals_head();
     let mut are_met = true;
     for goal in GOALS {
         let worst = |costs: &Costs<'_>| {
-            let ratios = costs.ratios.iter().filter(|(way, ..)| goal.ways.contains(way));
-            ratios.map(|&(_, wall, _)| wall).fold(0.0, f64::max)
+            let slowdowns = costs.slowdowns.iter().filter(|(way, _)| goal.ways.contains(way));
+            slowdowns.map(|(_, slowdown)| slowdown.wall).fold(0.0, f64::max)
         };
-        are_met &= show_goal(goal.what, goal.at_most, &all, goal.kinds, worst);
+        are_met &= show_goal(goal.what, goal.at_most, &of_kinds(&all, goal.kinds, worst));
     }
     for (what, kind, at_most) in BYTES_GOALS {
-        are_met &= show_goal(what, at_most, &all, &[kind], |costs| costs.bytes_per_access);
+        are_met &= show_goal(what, at_most, &of_kinds(&all, &[kind], |costs| costs.bytes_per_access));
     }
     Ok(are_met)
 }
 
-/// Prints who meets a goal and who doesn't. Whether all that it is for do.
-fn show_goal(what: &str, at_most: f64, all: &[Costs<'_>], kinds: &[Kind], cost: impl Fn(&Costs<'_>) -> f64) -> bool {
+/// Programs of these kinds and what they cost.
+fn of_kinds<'a>(all: &[Costs<'a>], kinds: &[Kind], cost: impl Fn(&Costs<'a>) -> f64) -> Vec<(&'a str, f64)> {
     let bound_by = all.iter().filter(|costs| kinds.contains(&costs.case.kind));
-    let (met, missed): (Vec<_>, Vec<_>) = bound_by.partition(|costs| cost(costs) <= at_most);
-    let names = |some: &[&Costs<'_>]| match some {
-        [] => "–".to_owned(),
-        _ => some.iter().map(|one| format!("{} {:.2}", one.case.name, cost(one))).collect::<Vec<_>>().join(", "),
-    };
-    println!("| {what} | {at_most} | {} | {} |", names(&met), names(&missed));
-    missed.is_empty()
-}
-
-impl Costs<'_> {
-    fn cells(&self, of: impl Fn(&(Way, f64, Option<f64>)) -> Option<f64>) -> String {
-        let cell = |ratio: Option<f64>| match ratio {
-            None => "–".to_owned(),
-            Some(ratio) if ratio < 10.0 => format!("{ratio:.2}"),
-            Some(ratio) => format!("{ratio:.0}"),
-        };
-        self.ratios.iter().map(|ratios| cell(of(ratios))).collect::<Vec<_>>().join(" | ")
-    }
+    bound_by.map(|costs| (costs.case.name, cost(costs))).collect()
 }
 
 struct Bench {
@@ -280,7 +265,7 @@ impl Bench {
         let traced = case.executable(&traced, "traced")?;
         let session = self.slimline.session("traced");
         let mut native_seconds = Vec::new();
-        let mut ratios = Vec::new();
+        let mut slowdowns = Vec::new();
         for way in Way::ALL {
             let [native, traced] = [&native, &traced].map(|program| case.workload(program, way.is_short()));
             let (native, traced) = (native?, traced?);
@@ -297,7 +282,7 @@ impl Bench {
             }
             // CPU time is told to a hundredth of a second: nothing of a short run.
             let cpu = (!way.is_short()).then(|| pair.cpu_ratio().median);
-            ratios.push((way, pair.wall_ratio().median, cpu));
+            slowdowns.push((way, Slowdown { wall: pair.wall_ratio().median, cpu }));
         }
         let accesses = self.slimline.traced_accesses(&session)?;
         ensure!(accesses > 0, "its trace has no access");
@@ -308,7 +293,7 @@ impl Bench {
                 std::fs::remove_dir_all(&recorded).with_context(|| recorded.display().to_string())?;
             }
         }
-        Ok(Costs { case, native_seconds: median(native_seconds), ratios, bytes_per_access })
+        Ok(Costs { case, native_seconds: median(native_seconds), slowdowns, bytes_per_access })
     }
 
     fn command(&self, way: Way, native: &Workload, traced: &Workload, session: &Path) -> Command {

@@ -1,26 +1,30 @@
 //! `cargo xtask bench counts`: what `slimline trace` counts against the oracle's exact counts.
 //!
-//! Both run the same program of the same clang at the same level, once without and once with instrumentation. What is
+//! Instrumented, both run the same program of the same clang at the same level, once without and once with instrumentation. What is
 //! compared are loads, stores and bytes of each line that allocates, and of the fields of what it allocates. The oracle counts
 //! instructions, also those of the C library, which are left out by the files that they come from; the trace counts what the
 //! program asks for. So they differ by what a code generator does: a `memset` is one store here and several there, of
 //! as many bytes together.
+//!
+//! Translated, both run the very same file, and both count instructions: all of them, the libraries' too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use sample_programs::Program;
+use clap::ValueEnum;
+use sample_programs::{Optimization, Program};
 use serde::Deserialize;
 
 use crate::compilers::Compilers;
 use crate::foreign::{self, Build, inputs};
 use crate::measure::timed;
-use crate::oracle::{Counts, Oracle, Question};
+use crate::oracle::{Counts, Oracle, Question, Site};
 use crate::selection::select;
-use crate::setup;
 use crate::slimline::Slimline;
 use crate::workload::{Workload, strings};
+use crate::{setup, target_dir};
 
 /// Code with a load or store for each of the source's: no vectors, and calls that Valgrind sees as such. It reads version 4 of
 /// debug information.
@@ -30,19 +34,45 @@ const MOST_OFF: f64 = 0.01;
 /// Lines that allocate what has less of the heap's accesses are shown together.
 const LEAST_SHARE: f64 = 0.01;
 
+/// Who counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Collector {
+    /// The program, compiled by `slimline cc`.
+    Instrument,
+    /// QEMU, which translates the program as it is.
+    Translate,
+}
+
 struct Case {
     name: &'static str,
-    /// A structure whose fields are compared: what the oracle's name of its allocation site holds, its name, its bytes.
-    element: Option<(&'static str, &'static str, u64)>,
+    /// A structure whose fields are compared.
+    element: Option<Element>,
     how: How,
 }
 
-enum How {
-    Ours(&'static [&'static str]),
-    Foreign { build: Build, arguments: &'static [&'static str], input: fn() -> String },
+/// A structure that one line allocates.
+struct Element {
+    /// What the oracle's name of its allocation site holds.
+    site: &'static str,
+    type_name: &'static str,
+    bytes: u64,
+    /// Where the first one begins in its block.
+    start: u64,
 }
 
-const CASES: &[Case] = &[
+enum How {
+    /// One of ours, instrumented.
+    Ours(&'static [&'static str]),
+    /// One of ours as its users would build it.
+    AsItIs(&'static [&'static str]),
+    Foreign {
+        build: Build,
+        arguments: &'static [&'static str],
+        input: fn() -> String,
+    },
+}
+
+const INSTRUMENTED: &[Case] = &[
     ours("int4_two_loops", ("int4_two_loops.c", "quad", 16), &["3", "100000"]),
     ours("art", ("art.c", "f1_neuron", 64), &["1", "20000"]),
     ours("neighbor", ("neighbor.c", "neighbor", 64), &["3", "20000"]),
@@ -51,7 +81,7 @@ const CASES: &[Case] = &[
     ours("list_chase", ("list_chase.c", "item", 16), &["3", "20000"]),
     Case {
         name: "svm-train",
-        element: Some(("svm-train.c:316", "svm_node", 16)),
+        element: Some(element(("svm-train.c:316", "svm_node", 16))),
         how: How::Foreign {
             build: foreign::SVM_TRAIN,
             arguments: &["-q", "-m", "1", "INPUT", "/dev/null"],
@@ -70,12 +100,31 @@ const CASES: &[Case] = &[
     },
 ];
 
-const fn ours(
+/// C, C++ and Rust; the last arguments of `zones` and `threads` are threads.
+const TRANSLATED: &[Case] = &[
+    as_it_is("int4_two_loops", ("int4_two_loops.c", "quad", 16), 0, &["3", "100000"]),
+    as_it_is("tsp_tree", ("build_tree", "tree", 56), 0, &["1", "20000"]),
+    as_it_is("zones", ("zones.c:74", "zone", 32), 0, &["3", "2000", "4"]),
+    as_it_is("new_array", ("new_array.cpp", "Cell", 40), 8, &["3", "20000"]),
+    as_it_is("vec_struct", ("vec_struct::main library/alloc", "vec_struct::Body", 72), 0, &["3", "20000"]),
+    as_it_is("threads", ("Truth::time library/alloc", "threads::Cell", 40), 0, &["3", "20000", "4"]),
+];
+
+const fn ours(name: &'static str, of: (&'static str, &'static str, u64), arguments: &'static [&'static str]) -> Case {
+    Case { name, element: Some(element(of)), how: How::Ours(arguments) }
+}
+
+const fn as_it_is(
     name: &'static str,
-    element: (&'static str, &'static str, u64),
+    of: (&'static str, &'static str, u64),
+    start: u64,
     arguments: &'static [&'static str],
 ) -> Case {
-    Case { name, element: Some(element), how: How::Ours(arguments) }
+    Case { name, element: Some(Element { start, ..element(of) }), how: How::AsItIs(arguments) }
+}
+
+const fn element((site, type_name, bytes): (&'static str, &'static str, u64)) -> Element {
+    Element { site, type_name, bytes, start: 0 }
 }
 
 /// What is read of `slimline trace --format json`.
@@ -90,6 +139,7 @@ struct Traced {
 struct Row {
     #[serde(flatten)]
     at: At,
+    type_name: Option<String>,
     #[serde(flatten)]
     accesses: Accesses,
     fields: Vec<Field>,
@@ -211,9 +261,13 @@ impl Both {
 }
 
 /// Compares all cases; prints a Markdown table. Whether all counts agree, or the bytes do, or they are next to nothing apart.
-pub(crate) fn run(only: &[String]) -> Result<bool> {
-    let cases = select(CASES.iter().collect(), |case| case.name, only)?;
-    setup::install(setup::TRACING)?;
+pub(crate) fn run(collector: Collector, only: &[String]) -> Result<bool> {
+    let (cases, packages) = match collector {
+        Collector::Instrument => (INSTRUMENTED, setup::TRACING),
+        Collector::Translate => (TRANSLATED, setup::TRANSLATING),
+    };
+    let cases = select(cases.iter().collect(), |case| case.name, only)?;
+    setup::install(packages)?;
     let (oracle, slimline) = (Oracle::build()?, Slimline::build()?);
     println!("| program | what | loads, exact | traced | stores, exact | traced | |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
@@ -230,20 +284,38 @@ pub(crate) fn run(only: &[String]) -> Result<bool> {
 
 impl Case {
     fn compare(&self, oracle: &Oracle, slimline: &Slimline) -> Result<Vec<(String, Both)>> {
-        let native = self.executable(&Compilers::clang(), "plain")?;
-        let traced = self.executable(&slimline.compilers()?, "counted")?;
+        let (native, traced) = match &self.how {
+            How::AsItIs(_) => {
+                let program = Program::named(self.name)?.build(Optimization::O2, &target_dir()?.join("programs"))?;
+                (program.clone(), program)
+            }
+            _ => (self.executable(&Compilers::clang(), "plain")?, self.executable(&slimline.compilers()?, "counted")?),
+        };
         let (arguments, input) = self.arguments()?;
-        let elements = self.element.map(|(site, _, bytes)| (site.to_owned(), bytes));
-        let question = Question { program: &native, arguments: &arguments, elements: elements.as_slice(), skip: &[] };
+        let elements: Vec<_> = self.element.iter().map(|element| (element.site.to_owned(), element.bytes)).collect();
+        let question = Question { program: &native, arguments: &arguments, elements: &elements, skip: &[] };
         let exact = oracle.ask(&question)?;
         let trace = slimline.session("counted");
         let workload = Workload::new(self.name, traced, arguments.clone(), input, "");
-        timed(workload.with_input(slimline.trace(&workload.command(), &["-o".as_ref(), trace.as_os_str()]))?)?;
+        let is_translated = matches!(self.how, How::AsItIs(_));
+        let collector: &[&OsStr] = if is_translated { &["--collector".as_ref(), "translate".as_ref()] } else { &[] };
+        let options = [collector, &["-o".as_ref(), trace.as_os_str()]].concat();
+        timed(workload.with_input(slimline.trace(&workload.command(), &options))?)?;
         let traced: Traced = slimline.replay(&trace)?;
         std::fs::remove_dir_all(&trace).with_context(|| trace.display().to_string())?;
-        let mut rows = by_line(&exact, &traced);
-        if let Some((site, name, bytes)) = self.element {
-            rows.extend(by_field(&exact, &traced, site, name, bytes)?);
+        let mut rows = if is_translated { Vec::new() } else { by_line(&exact, &traced) };
+        if let Some(element) = &self.element {
+            let site = exact.site(element.site)?;
+            // Lines of the standard libraries allocate for all types, and are inlined differently deep.
+            let is_of = |row: &&Row| match is_translated {
+                true => row.type_name.as_deref() == Some(element.type_name),
+                false => row.at.place() == place(&site.name),
+            };
+            let of_site: Vec<&Row> = traced.heap.iter().filter(is_of).collect();
+            if is_translated {
+                rows.push(by_site(site, &of_site));
+            }
+            rows.extend(by_field(site, &of_site, &traced.structures, element)?);
         }
         Ok(rows)
     }
@@ -251,14 +323,14 @@ impl Case {
     fn executable(&self, compilers: &Compilers, made: &str) -> Result<PathBuf> {
         let compilers = compilers.clone().with_options(OPTIONS);
         match &self.how {
-            How::Ours(_) => compilers.build(&Program::named(self.name)?, "-O2", made),
+            How::Ours(_) | How::AsItIs(_) => compilers.build(&Program::named(self.name)?, "-O2", made),
             How::Foreign { build, .. } => build.executable_by(&compilers),
         }
     }
 
     fn arguments(&self) -> Result<(Vec<String>, Option<PathBuf>)> {
         match &self.how {
-            How::Ours(arguments) => Ok((strings(arguments), None)),
+            How::Ours(arguments) | How::AsItIs(arguments) => Ok((strings(arguments), None)),
             How::Foreign { build, arguments, input } => foreign::arguments(build.name, arguments, &input()),
         }
     }
@@ -312,20 +384,33 @@ fn by_line(exact: &Counts, traced: &Traced) -> Vec<(String, Both)> {
     rows
 }
 
-/// Accesses by the fields that they touch, of a structure of so many bytes.
-fn by_field(exact: &Counts, traced: &Traced, site: &str, name: &str, bytes: u64) -> Result<Vec<(String, Both)>> {
-    let structure = traced.structures.iter().find(|it| it.name == name);
-    let members = &structure.with_context(|| format!("the trace has no {name}"))?.fields;
-    let place = place(&exact.site(site)?.name);
-    let rows = traced.heap.iter().filter(|row| row.at.place() == place);
-    let fields: Vec<&Field> = rows.flat_map(|row| &row.fields).collect();
+/// All accesses to what one line allocates.
+fn by_site(exact: &Site, traced: &[&Row]) -> (String, Both) {
+    let mut both = Both::default();
+    both.exact = Accesses {
+        loads: exact.reads,
+        stores: exact.writes,
+        loaded_bytes: exact.loaded_bytes,
+        stored_bytes: exact.stored_bytes,
+    };
+    traced.iter().for_each(|row| both.traced.add(row.accesses));
+    (exact.name.clone(), both)
+}
+
+/// Accesses by the fields that they touch, of what one line allocates.
+fn by_field(exact: &Site, traced: &[&Row], structures: &[Structure], element: &Element) -> Result<Vec<(String, Both)>> {
+    let &Element { type_name, bytes, start, .. } = element;
+    let structure = structures.iter().find(|it| it.name == type_name);
+    let members = &structure.with_context(|| format!("the trace has no {type_name}"))?.fields;
+    let fields: Vec<&Field> = traced.iter().flat_map(|row| &row.fields).collect();
     let mut found = Vec::new();
     for member in members {
         let mut both = Both::default();
-        for cell in &exact.site(site)?.fields {
+        for cell in &exact.fields {
             for &(wide, reads, writes) in &cell.sizes {
                 // Bytes of the member that such an access touches; one may go on into the next element.
-                let of_member = |at: u64| (member.offset..member.offset + member.bytes).contains(&(at % bytes));
+                let of_member =
+                    |at: u64| (member.offset..member.offset + member.bytes).contains(&((at + bytes - start) % bytes));
                 let touched = (cell.offset..cell.offset + wide).filter(|at| of_member(*at)).count() as u64;
                 if touched > 0 {
                     both.exact.loads += reads;
@@ -335,7 +420,7 @@ fn by_field(exact: &Counts, traced: &Traced, site: &str, name: &str, bytes: u64)
                 }
             }
         }
-        let full = format!("{name}.{}", member.name);
+        let full = format!("{type_name}.{}", member.name);
         let is_member = |field: &&&Field| {
             let rest = field.name.as_ref().and_then(|name| name.strip_prefix(&full));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -371,11 +456,19 @@ LINES (by access)
         let [(name, both)] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((name.as_str(), both.exact.loads, both.exact.stores), ("list.c:4", 10, 5));
         assert_eq!((both.verdict(), both.agree()), (Verdict::Differs, false));
-        let fields = by_field(&exact, &traced, "list.c:4", "node", 16).unwrap();
+        let (site, rows) = (exact.site("list.c:4").unwrap(), traced.heap.iter().collect::<Vec<_>>());
+        let fields = by_field(site, &rows, &traced.structures, &element(("list.c:4", "node", 16))).unwrap();
         // Accesses of 16 bytes at 0 touch both, those at 8 the next element's key.
         let counts = |index: usize| (fields[index].1.exact.loads, fields[index].1.exact.stores);
         assert_eq!((counts(0), counts(1)), ((2, 5), (10, 3)));
         assert_eq!((fields[1].0.as_str(), fields[1].1.traced.loads), ("node.next", 9));
+        // Behind a count of 8 bytes what begins at 8 is the first key.
+        let behind = Element { start: 8, ..element(("list.c:4", "node", 16)) };
+        let fields = by_field(site, &rows, &traced.structures, &behind).unwrap();
+        let counts = |index: usize| (fields[index].1.exact.loads, fields[index].1.exact.stores);
+        assert_eq!((counts(0), counts(1)), ((10, 3), (2, 5)));
+        let (name, both) = by_site(site, &rows);
+        assert_eq!((name.as_str(), both.exact.loads, both.traced.loads), ("make(int) /src/list.c:4", 12, 10));
     }
 
     #[test]

@@ -67,11 +67,11 @@ pub(crate) fn for_overhead() -> Result<Vec<Workload>> {
         ("alloc_maps", 5_000_000, "allocating, C++"),
         ("zones", 1000, "2 threads"),
     ] {
-        workloads.push(sample(name, passes, kind)?);
+        workloads.push(sample(name, &[&passes.to_string()], kind)?);
     }
     // Sizes at which each takes two to four seconds.
-    for (name, size) in [("xz", 6), ("perl", 24), ("python3", 18), ("sqlite3", 12), ("cc1", 2)] {
-        workloads.extend(debian(size)?.into_iter().filter(|workload| workload.name == name));
+    for (name, size) in [("xz", 6.0), ("perl", 24.0), ("python3", 18.0), ("sqlite3", 12.0), ("cc1", 2.0)] {
+        workloads.push(of_debian(name, size)?);
     }
     Ok(workloads)
 }
@@ -82,9 +82,9 @@ pub(crate) fn shortest() -> Command {
 }
 
 /// A program of ours at -O2.
-fn sample(name: &str, passes: u64, kind: &'static str) -> Result<Workload> {
+pub(crate) fn sample(name: &str, arguments: &[&str], kind: &'static str) -> Result<Workload> {
     let program = Program::named(name)?.build(Optimization::O2, &target_dir()?.join("programs"))?;
-    Ok(Workload::new(name, program, vec![passes.to_string()], None, kind))
+    Ok(Workload::new(name, program, strings(arguments), None, kind))
 }
 
 /// Its argument is the number of steps.
@@ -105,8 +105,14 @@ for my $k (sort keys %count) { $sum += length($count{$k}) * ($count{$k} =~ tr/a-
 print \"$sum\\n\";
 ";
 
+/// One of them.
+pub(crate) fn of_debian(name: &str, size: f64) -> Result<Workload> {
+    let found = debian(size)?.into_iter().find(|workload| workload.name == name);
+    found.with_context(|| format!("no program of Debian's is called {name} here"))
+}
+
 /// Debian's programs; `size` scales their input, 1 is about half a second each.
-pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
+pub(crate) fn debian(size: f64) -> Result<Vec<Workload>> {
     let inputs = Inputs::in_directory(target_dir()?.join("workloads"))?;
     let lines = inputs.lines(size)?;
     let sql = inputs.sql(size)?;
@@ -122,7 +128,7 @@ pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
         ("gzip", installed("gzip"), strings(&["-c", "-n", "-9", &lines_path]), None),
         ("sort", installed("sort"), strings(&["-k", "2", "--parallel=2", &lines_path]), None),
         ("perl", installed("perl"), strings(&["-e", PERL, &size.to_string()]), None),
-        ("python3", installed("python3"), strings(&["-c", PYTHON, &(size * 400_000).to_string()]), None),
+        ("python3", installed("python3"), strings(&["-c", PYTHON, &steps(size, 400_000).to_string()]), None),
         ("sqlite3", installed("sqlite3"), strings(&[":memory:"]), Some(&sql)),
         ("cc1", cc1, [strings(&quiet_c), strings(&[&source.display().to_string()])].concat(), None),
     ];
@@ -136,6 +142,11 @@ pub(crate) fn debian(size: u32) -> Result<Vec<Workload>> {
 
 pub(crate) fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// So many of what there are `each` in an input of size 1.
+fn steps(size: f64, each: u32) -> u32 {
+    (size * f64::from(each)) as u32
 }
 
 /// Generated files, the same on every machine.
@@ -158,10 +169,10 @@ impl Inputs {
     }
 
     /// Lines of a log: some repetition, some noise.
-    fn lines(&self, size: u32) -> Result<PathBuf> {
+    fn lines(&self, size: f64) -> Result<PathBuf> {
         self.file(format!("lines.{size}"), |out| {
             let mut random = 88_172_645_463_325_252_u64;
-            for number in 0..size * 30_000 {
+            for number in 0..steps(size, 30_000) {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
@@ -177,9 +188,9 @@ impl Inputs {
         })
     }
 
-    fn sql(&self, size: u32) -> Result<PathBuf> {
+    fn sql(&self, size: f64) -> Result<PathBuf> {
         self.file(format!("sql.{size}"), |out| {
-            let rows = size * 100_000;
+            let rows = steps(size, 100_000);
             writeln!(
                 out,
                 "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);
@@ -193,9 +204,9 @@ impl Inputs {
     }
 
     /// C without headers: cc1 reads it without the preprocessor's paths.
-    fn c_source(&self, size: u32) -> Result<PathBuf> {
+    fn c_source(&self, size: f64) -> Result<PathBuf> {
         self.file(format!("functions.{size}.c"), |out| {
-            for f in 0..size * 250 {
+            for f in 0..steps(size, 250) {
                 writeln!(
                     out,
                     "struct s{f} {{ long key; struct s{f} *next; double w[{len}]; }};

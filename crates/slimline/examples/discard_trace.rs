@@ -1,6 +1,7 @@
 //! The least that reads a trace: `discard_trace [--count] COMMAND…` runs an instrumented program and throws away what it
 //! writes, so that what is left is the price of writing it. With `--count` it decodes the records and counts how often each
-//! site was there; the sum is told on standard error. What `cargo xtask bench trace` runs.
+//! site was there; the sum is told on standard error. What `cargo xtask bench trace` runs. `discard_trace --translate
+//! COMMAND…` has any program translated and throws that away: what `cargo xtask bench translate` runs.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,19 +13,28 @@ use std::sync::Arc;
 use slimline_attribute::files::{FileBytes, Files};
 use slimline_attribute::hooked::site_tables;
 use slimline_attribute::module::store::FileStore;
-use slimline_collect::{Event, TraceCollector, TracePlan, TraceSink, trace};
+use slimline_collect::{Event, Qemu, TraceCollector, TracePlan, TraceSink, trace};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, SegmentId, Visits};
 use slimline_trace::stream::sites::Module;
 
 fn main() -> ExitCode {
     let mut command: Vec<OsString> = env::args_os().skip(1).collect();
-    let is_counting = command.first().is_some_and(|first| first == "--count");
-    command.drain(..usize::from(is_counting));
+    let [is_counting, is_translating] =
+        ["--count", "--translate"].map(|option| command.first().is_some_and(|first| first == option));
+    command.drain(..usize::from(is_counting || is_translating));
+    let collector = match is_translating.then(|| Qemu::find(None)) {
+        None => TraceCollector::Instrumented,
+        Some(Ok(qemu)) => TraceCollector::Translated { qemu, allocators: Vec::new() },
+        Some(Err(error)) => {
+            eprintln!("discard_trace: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let mut counter = Counter::default();
     let mut discard = Discard::default();
     let sink: &mut dyn TraceSink = if is_counting { &mut counter } else { &mut discard };
-    match trace(&command, &TraceCollector::Instrumented, TracePlan::default(), sink) {
+    match trace(&command, &collector, TracePlan::default(), sink) {
         Ok(outcome) => {
             if outcome.processes == 0 {
                 eprintln!("discard_trace: nothing was traced");
