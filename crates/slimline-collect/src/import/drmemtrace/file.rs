@@ -1,29 +1,31 @@
-//! The files of a trace: one a thread (or a core), plain, of gzip, or a zip of parts that follow each other.
+//! The files of a trace: one a thread (or a core), plain, of gzip or lz4, or a zip of parts that follow each other.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder};
+use lz4_flex::frame::FrameDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
-/// Read in one go: a few for each thread.
-const BUFFER_BYTES: usize = 1 << 16;
+use super::open_files::{Bytes, OpenFiles};
 
 /// How a file is packed, by its name's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
     Plain,
     Gzip,
+    Lz4,
     Zip,
 }
 
-const PACKINGS: [(&str, Packing); 3] =
-    [(".trace.zip", Packing::Zip), (".trace.gz", Packing::Gzip), (".trace", Packing::Plain)];
-/// What other packings' names end in that drmemtrace knows.
-const UNREAD: [&str; 2] = [".trace.lz4", ".trace.sz"];
+const PACKINGS: [(&str, Packing); 4] = [
+    (".trace.zip", Packing::Zip),
+    (".trace.gz", Packing::Gzip),
+    (".trace.lz4", Packing::Lz4),
+    (".trace", Packing::Plain),
+];
+/// What another packing's names end in that drmemtrace knows.
+const UNREAD: &str = ".trace.sz";
 
 /// What a directory holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub(super) fn find(directory: &Path) -> io::Result<Found> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if packing(&name).is_some() && path.is_file() {
             files.push(path);
-        } else if UNREAD.iter().any(|end| name.ends_with(end)) {
+        } else if name.ends_with(UNREAD) {
             unread = Some(path);
         }
     }
@@ -65,20 +67,43 @@ fn packing(name: &str) -> Option<Packing> {
     PACKINGS.into_iter().find(|(end, _)| name.ends_with(end)).map(|(_, packing)| packing)
 }
 
-/// A file's records.
-pub(super) fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    let file = File::open(path)?;
+/// A file's records, of which so many bytes are read at a time.
+pub(super) fn open(files: &OpenFiles, path: &Path, buffer_bytes: usize) -> io::Result<Box<dyn Read>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let whole = || BufReader::with_capacity(buffer_bytes, files.whole(path));
     Ok(match packing(&name).unwrap_or(Packing::Plain) {
-        Packing::Plain => Box::new(BufReader::with_capacity(BUFFER_BYTES, file)),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, file))),
-        Packing::Zip => Box::new(Parts::new(file)?),
+        Packing::Plain => Box::new(whole()),
+        Packing::Gzip => Box::new(MultiGzDecoder::new(whole())),
+        Packing::Lz4 => Box::new(Frames(Some(FrameDecoder::new(whole())))),
+        Packing::Zip => Box::new(Parts::new(files, path, buffer_bytes)?),
     })
+}
+
+/// The frames of an lz4 file, one behind the other.
+struct Frames(Option<FrameDecoder<BufReader<Bytes>>>);
+
+impl Read for Frames {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(frame) = &mut self.0 {
+            let bytes = frame.read(buffer)?;
+            if bytes > 0 || buffer.is_empty() {
+                return Ok(bytes);
+            }
+            // Its end, or that of the file: a decoder for the next one, as blocks may be of another size there.
+            let mut rest = self.0.take().map(FrameDecoder::into_inner);
+            if rest.as_mut().is_some_and(|rest| rest.fill_buf().is_ok_and(<[u8]>::is_empty)) {
+                break;
+            }
+            self.0 = rest.map(FrameDecoder::new);
+        }
+        Ok(0)
+    }
 }
 
 /// The parts of a zip file, one behind the other.
 struct Parts {
-    file: Arc<File>,
+    file: Bytes,
+    buffer_bytes: usize,
     /// Those that were not begun, the last one first.
     left: Vec<Part>,
     current: Option<(Box<dyn Read>, u64)>,
@@ -93,8 +118,8 @@ struct Part {
 }
 
 impl Parts {
-    fn new(file: File) -> io::Result<Self> {
-        let mut archive = ZipArchive::new(file.try_clone()?)?;
+    fn new(files: &OpenFiles, path: &Path, buffer_bytes: usize) -> io::Result<Self> {
+        let mut archive = ZipArchive::new(std::fs::File::open(path)?)?;
         let mut left = Vec::with_capacity(archive.len());
         // Chunks stand in the order in which they were written.
         for index in (0..archive.len()).rev() {
@@ -108,7 +133,7 @@ impl Parts {
             let start = part.data_start().ok_or_else(|| io::Error::other("a part without a beginning"))?;
             left.push(Part { start, stored_bytes: part.compressed_size(), bytes: part.size(), is_deflated });
         }
-        Ok(Self { file: Arc::new(file), left, current: None })
+        Ok(Self { file: files.whole(path), buffer_bytes, left, current: None })
     }
 }
 
@@ -126,28 +151,11 @@ impl Read for Parts {
                 }
             }
             let Some(part) = self.left.pop() else { return Ok(0) };
-            let stored = Stored { file: Arc::clone(&self.file), at: part.start, left: part.stored_bytes };
-            let stored = BufReader::with_capacity(BUFFER_BYTES, stored);
+            let stored = self.file.part(part.start, part.stored_bytes);
+            let stored = BufReader::with_capacity(self.buffer_bytes, stored);
             let reader: Box<dyn Read> =
                 if part.is_deflated { Box::new(DeflateDecoder::new(stored)) } else { Box::new(stored) };
             self.current = Some((reader, part.bytes));
         }
-    }
-}
-
-/// Bytes of a file that others read as well.
-struct Stored {
-    file: Arc<File>,
-    at: u64,
-    left: u64,
-}
-
-impl Read for Stored {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let bytes = self.file.read_at(&mut buffer[..most], self.at)?;
-        self.at += bytes as u64;
-        self.left -= bytes as u64;
-        Ok(bytes)
     }
 }

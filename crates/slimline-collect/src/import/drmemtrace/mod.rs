@@ -6,6 +6,7 @@
 
 mod entry;
 mod file;
+mod open_files;
 mod thread;
 
 use std::cmp::Reverse;
@@ -14,8 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::file::Found;
+use self::open_files::OpenFiles;
 use self::thread::ThreadFile;
 use super::TracedAccess;
+
+/// Read of a file in one go: less where there are many, as each has a buffer or two.
+const FILE_BUFFER_BYTES: usize = 1 << 16;
+const MOST_BUFFER_BYTES: usize = 1 << 25;
+const LEAST_BUFFER_BYTES: usize = 1 << 12;
 
 /// Part of what a thread did.
 #[derive(Debug)]
@@ -113,9 +120,12 @@ pub fn read_drmemtrace(
         Found::Raw => return Err(DrmemtraceError::Raw(directory.to_owned())),
         Found::Nothing => return Err(DrmemtraceError::Empty(directory.to_owned())),
     };
+    let open_files = OpenFiles::default();
+    let buffer_bytes = (MOST_BUFFER_BYTES / paths.len()).clamp(LEAST_BUFFER_BYTES, FILE_BUFFER_BYTES);
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
-        files.push(ThreadFile::new(file::open(&path).map_err(read_error(&path))?, path));
+        let reader = file::open(&open_files, &path, buffer_bytes).map_err(read_error(&path))?;
+        files.push(ThreadFile::new(reader, path, buffer_bytes));
     }
     // Files by when their next part begins.
     let mut next = BinaryHeap::new();

@@ -3,6 +3,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -129,6 +130,67 @@ fn packed_files_are_the_same() {
         zip.finish().unwrap();
         assert_eq!(parts(directory.path()).unwrap(), expected);
     }
+    // Frames end within a record.
+    for (mode, frame_bytes) in
+        [(BlockMode::Independent, plain.len()), (BlockMode::Linked, plain.len()), (BlockMode::Linked, 50_003)]
+    {
+        let sizes = [BlockSize::Max256KB, BlockSize::Max64KB];
+        let frames = plain.chunks(frame_bytes).zip(sizes.into_iter().cycle());
+        let packed = frames.flat_map(|(bytes, size)| lz4_frame(bytes, mode, size)).collect::<Vec<_>>();
+        let directory = trace(&[("a.trace.lz4", &packed)]);
+        assert_eq!(parts(directory.path()).unwrap(), expected, "{mode:?} {frame_bytes}");
+    }
+}
+
+fn lz4_frame(bytes: &[u8], mode: BlockMode, size: BlockSize) -> Vec<u8> {
+    let info = FrameInfo::new().block_mode(mode).block_size(size).content_checksum(true);
+    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[rustfmt::skip]
+const LZ4_FILE: &[u8] = &[
+    0x04, 0x22, 0x4d, 0x18, 0x64, 0x40, 0xa7, 0x47, 0x00, 0x00, 0x00, 0x62, 0x19, 0x00, 0x00, 0x00,
+    0x05, 0x00, 0x01, 0x00, 0x37, 0x1c, 0x00, 0x0c, 0x0c, 0x00, 0x33, 0x09, 0x00, 0x40, 0x0c, 0x00,
+    0x53, 0x16, 0x00, 0x04, 0x00, 0x01, 0x0c, 0x00, 0x55, 0x18, 0x00, 0x04, 0x00, 0x09, 0x24, 0x00,
+    0x15, 0x02, 0x18, 0x00, 0x35, 0x0a, 0x00, 0x02, 0x30, 0x00, 0x6f, 0x00, 0x00, 0x08, 0x00, 0x00,
+    0x10, 0x0c, 0x00, 0xff, 0xc8, 0xc0, 0x1a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x39, 0x2a, 0x8c, 0x86,
+];
+
+#[test]
+fn what_another_lz4_packs_is_read() {
+    // `lz4 -9 -c` of lz4 1.9.4, of what the plain file has.
+    let plain = file(1, &[&[time(1), (10, 2, 0x40)][..], &[(0, 8, 0x1000); 40]].concat());
+    let directory = trace(&[("a.trace.lz4", LZ4_FILE)]);
+    assert_eq!(parts(directory.path()), parts(trace(&[("a.trace", &plain)]).path()));
+}
+
+#[test]
+fn thousands_of_threads_need_few_descriptors() {
+    let files: Vec<_> = (0..2000)
+        .map(|thread: u64| {
+            // Two parts each, in the order of threads and then against it.
+            let entries =
+                [time(thread), (10, 2, 0x40), (0, 8, thread), time(9000 - thread), (10, 2, 0x42), (1, 8, thread)];
+            (format!("{thread:04}.trace"), file(thread + 1, &entries))
+        })
+        .collect();
+    let directory = trace(&files.iter().map(|(name, bytes)| (&**name, &**bytes)).collect::<Vec<_>>());
+    let here = fs::canonicalize(directory.path()).unwrap();
+    let is_here = |entry: io::Result<fs::DirEntry>| {
+        fs::read_link(entry.unwrap().path()).is_ok_and(|opened| opened.starts_with(&here))
+    };
+    let (mut most_open, mut threads) = (0, Vec::new());
+    read_drmemtrace(directory.path(), &mut |part| {
+        most_open = most_open.max(fs::read_dir("/proc/self/fd").unwrap().map(is_here).filter(|is| *is).count());
+        assert_eq!(part.accesses.len(), 2);
+        threads.push(part.thread);
+    })
+    .unwrap();
+    assert!((1..=64).contains(&most_open), "{most_open}");
+    assert!(threads.iter().copied().eq((1..=2000).chain((1..=2000).rev())));
 }
 
 #[test]
@@ -155,7 +217,8 @@ fn what_is_no_such_trace_is_told() {
     let typed = |bits| [head(1), written(28, 9, bits).to_vec()].concat();
     assert_eq!(line(&[("a.trace", &typed(0x44))]), "DIR/trace/a.trace: a trace of instructions only, without data");
     assert_eq!(line(&[("a.trace", &typed(0x20))]), "DIR/trace/a.trace: a trace of a 32-bit program, which is not read");
-    assert!(line(&[("a.trace.lz4", b"x")]).starts_with("DIR/trace/a.trace.lz4: packed in a way that is not read"));
+    assert!(line(&[("a.trace.sz", b"x")]).starts_with("DIR/trace/a.trace.sz: packed in a way that is not read"));
+    assert!(line(&[("a.trace.lz4", b"no lz4 at all")]).starts_with("DIR/trace/a.trace.lz4: "));
     assert!(line(&[("a.trace.zip", b"no zip")]).starts_with("DIR/trace/a.trace.zip: "));
     assert!(line(&[("a.trace.gz", b"no gzip")]).starts_with("DIR/trace/a.trace.gz: "));
     let raw = tempfile::tempdir().unwrap();

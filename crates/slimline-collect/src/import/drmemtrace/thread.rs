@@ -7,8 +7,6 @@ use super::entry::{ENTRY_BYTES, Entry};
 use super::{DrmemtraceError, DrmemtraceLosses, ThreadPart};
 use crate::import::{TracedAccess, TracedKind};
 
-/// Records that are read at a time.
-const BUFFER_ENTRIES: usize = 4096;
 /// Accesses of a part at most: of a file that tells no time, or seldom.
 const MOST_ACCESSES: usize = 1 << 16;
 
@@ -41,11 +39,12 @@ pub(super) struct ThreadFile {
 }
 
 impl ThreadFile {
-    pub(super) fn new(reader: Box<dyn Read>, path: PathBuf) -> Self {
+    /// Of which so many bytes are looked at together.
+    pub(super) fn new(reader: Box<dyn Read>, path: PathBuf, buffer_bytes: usize) -> Self {
         Self {
             path,
             reader,
-            buffer: vec![0; BUFFER_ENTRIES * ENTRY_BYTES],
+            buffer: vec![0; buffer_bytes.next_multiple_of(ENTRY_BYTES)],
             from: 0,
             until: 0,
             has_begun: false,
@@ -162,7 +161,8 @@ impl ThreadFile {
                 return Err(self.foreign("an empty file"));
             }
             // Each has a footer.
-            (self.has_ended, self.losses.cut_files) = (true, 1);
+            self.losses.cut_files = 1;
+            self.end();
             return Ok(None);
         };
         let entry = Entry::of(bytes);
@@ -171,8 +171,17 @@ impl ThreadFile {
             return Err(self.foreign("not a trace that drmemtrace made of a 64-bit program: it has no header"));
         }
         self.has_begun = true;
-        self.has_ended = entry == Entry::Footer;
+        if entry == Entry::Footer {
+            self.end();
+        }
         Ok(Some(entry))
+    }
+
+    /// There is nothing more to be read, and many other files may be.
+    fn end(&mut self) {
+        self.has_ended = true;
+        (self.reader, self.buffer) = (Box::new(io::empty()), Vec::new());
+        (self.from, self.until) = (0, 0);
     }
 
     /// Reads a buffer full, or all that is left. What is cut off within its packing ends there.
