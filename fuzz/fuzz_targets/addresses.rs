@@ -1,11 +1,11 @@
-//! Any file as a trace of lackey's, in Dinero's format or of drmemtrace: its accesses, with whatever addresses and sizes, go through everything that
-//! takes accesses; or it is told in one line why not.
+//! Any file as a trace of lackey's, in Dinero's format or of drmemtrace, or as a table of accesses with a map of its columns in the first line: its
+//! accesses, with whatever addresses and sizes, go through everything that takes accesses; or it is told in one line why not.
 #![no_main]
 
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
-use slimline_collect::{AddressFormat, TracedAccess, TracedKind, read_addresses, read_drmemtrace};
+use slimline_collect::{AddressFormat, ColumnMap, TracedAccess, TracedKind, read_access_table, read_addresses, read_drmemtrace};
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_simulate::locality::Locality;
 use slimline_simulate::machine::Machine;
@@ -32,13 +32,27 @@ fuzz_target!(|input: &[u8]| {
         accesses.extend(traced.iter().enumerate().map(access));
     };
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let file = directory.path().join(["a.log", "a.log", "a.log", "a.trace", "a.trace.zip", "a.trace.gz"][usize::from(how) % 6]);
-    fs::write(&file, text).unwrap();
-    let done = match [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)].get(usize::from(how) % 6) {
-        Some(format) => read_addresses(&file, *format, &mut take).map(|_| ()).map_err(|error| error.to_string()),
-        None => {
+    let written = |name: &str, content: &[u8]| {
+        let file = directory.path().join(name);
+        fs::write(&file, content).unwrap();
+        file
+    };
+    let done = match how % 8 {
+        how @ 0..3 => {
+            let format = [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)][usize::from(how)];
+            read_addresses(&written("a.log", text), format, &mut take).map(|_| ()).map_err(|error| error.to_string())
+        }
+        how @ 3..7 => {
+            written(["a.trace", "a.trace.zip", "a.trace.gz", "a.trace.lz4"][usize::from(how) - 3], text);
             let traced = |accesses: &[(TracedAccess, u64)]| accesses.iter().map(|(access, _)| *access).collect::<Vec<_>>();
             let done = read_drmemtrace(directory.path(), &mut |part| take(&traced(part.accesses)));
+            done.map(|_| ()).map_err(|error| error.to_string())
+        }
+        _ => {
+            let Some(end) = text.iter().position(|&byte| byte == b'\n') else { return };
+            let Ok(columns) = String::from_utf8_lossy(&text[..end]).parse::<ColumnMap>() else { return };
+            let table = written("table", &text[end + 1..]);
+            let done = read_access_table(&table, &columns, &mut |row| take(&[row.access]));
             done.map(|_| ()).map_err(|error| error.to_string())
         }
     };

@@ -49,7 +49,7 @@ pub struct Part {
 }
 
 /// What a key stands for: numbers among the names, data and threads of [`Origins`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Which of [`Origins::data`].
     pub data: u32,
@@ -107,6 +107,11 @@ impl DataKind {
             Self::Unattributed => "unattributed",
         }
     }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Heap, Self::Static, Self::Variable, Self::Unattributed].into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// A group of data.
@@ -132,7 +137,7 @@ pub struct Data {
 }
 
 /// A thread of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thread {
     /// Number of the process in the trace.
     pub process: u32,

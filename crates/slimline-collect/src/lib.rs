@@ -73,8 +73,8 @@ pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{
     AddressFormat, AddressTraceError, ColumnMap, DrmemtraceError, DrmemtraceLosses, ImportError, ImportOptions,
-    ImportOutcome, Progress, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, read_addresses,
-    read_drmemtrace,
+    ImportOutcome, Progress, TableAccess, TableLosses, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace,
+    read_access_table, read_addresses, read_drmemtrace,
 };
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use slimline_collect::{ImportError, ImportOptions, ImportOutcome, import};
+use slimline_collect::{
+    ImportError, ImportOptions, ImportOutcome, TableLosses, TracedAccess, TracedKind, import, read_access_table,
+};
 use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
 use slimline_trace::served::{MemoryLevel, Snoop, Translation};
 use slimline_trace::session::{Session, WeightUnit};
-use slimline_trace::tables::{NameKind, Sample};
+use slimline_trace::tables::{NameKind, Sample, Table, TracedAccesses, TracedKey, TracedKeys};
 use slimline_trace::wire::Quality;
 use tempfile::TempDir;
 
@@ -310,10 +312,10 @@ fn a_file_that_is_refused_costs_no_session() {
 const LULESH: &str = "variable=variable,file=source,line=line,time=time:hex,latency=latency,level=dataSource:pebs,\
                       cpu=cpu,index=index*8";
 
-fn table(text: &str, columns: &str) -> Result<Imported, ImportError> {
+fn table(content: impl AsRef<[u8]>, columns: &str) -> Result<Imported, ImportError> {
     let scratch = tempfile::tempdir().unwrap();
     let input = scratch.path().join("samples.csv");
-    fs::write(&input, text).unwrap();
+    fs::write(&input, content).unwrap();
     let columns = Some(columns.parse().unwrap());
     let outcome = import(&ImportOptions { input, output: scratch.path().join("session"), columns }, &mut |_| ())?;
     let session = Session::open(&outcome.directory).unwrap();
@@ -359,7 +361,7 @@ fn a_table_of_samples_keeps_its_names_and_weights() {
 
 #[test]
 fn tables_that_are_not_as_said_are_refused_in_one_line() {
-    let refused = |text, columns| table(text, columns).err().unwrap().to_string();
+    let refused = |text: &str, columns| table(text, columns).err().unwrap().to_string();
     let map = "variable=name,latency=cycles";
     assert_eq!(refused("name,cost\na,1\n", map), "has no column `cycles`; it has name, cost");
     assert_eq!(refused("\"na\nme\",cost\na,1\n", map), "has no column `name`; it has na\\nme, cost");
@@ -417,4 +419,115 @@ fn variables_without_an_address_are_counted_as_such() {
     let imported = table(&format!("name,cycles\n{rows}?,3\n"), "variable=name,latency=cycles").unwrap();
     let counts = imported.outcome.info.imported.as_ref().unwrap();
     assert_eq!((counts.samples_of_other_variables, counts.samples_without_address), (5, 1));
+}
+
+/// Parquet: of each name how often it is there, and by which thread; whatever the file is called.
+fn parquet_of_keys() -> Vec<u8> {
+    let mut keys = TracedKeys::default();
+    for (key, data) in [(0, Some("list")), (1, None), (2, Some("tree"))] {
+        keys.push(TracedKey {
+            key,
+            data_number: key,
+            kind: "heap".to_owned(),
+            data: data.map(str::to_owned),
+            type_name: None,
+            allocated_at: None,
+            callers: None,
+            blocks: 0,
+            peak_bytes: 0,
+            variable: None,
+            field: None,
+            function: Some("walk".to_owned()),
+            line: None,
+            process: 0,
+            tid: 70 + key,
+            accesses: 10 + u64::from(key),
+        });
+    }
+    keys.to_parquet().unwrap()
+}
+
+#[test]
+fn samples_of_parquet_are_those_of_text() {
+    let columns = "variable=data,latency=accesses,thread=tid,function=function";
+    let told = |imported: &Imported| {
+        let samples = imported.samples().into_iter();
+        let mut samples: Vec<_> = samples.map(|(_, tid, _, sample)| (tid, sample.weight, sample.address)).collect();
+        samples.sort_unstable();
+        let process = imported.session.load(&imported.session.processes()[0]).unwrap();
+        (samples, process.names)
+    };
+    let of_parquet = told(&table(parquet_of_keys(), columns).unwrap());
+    let text = "accesses,data,function,tid\n10,list,walk,70\n11,,walk,71\n12,tree,walk,72\n";
+    assert_eq!(of_parquet, told(&table(text, columns).unwrap()));
+    assert_eq!(
+        of_parquet.0.iter().map(|sample| (sample.0, sample.1)).collect::<Vec<_>>(),
+        [(70, 10), (71, 11), (72, 12)]
+    );
+    let refused = |content: &[u8], columns| table(content, columns).err().unwrap().to_string();
+    let missing = refused(&parquet_of_keys(), "variable=name");
+    assert!(missing.starts_with("has no column `name`; it has key, data_number, kind, data"), "{missing}");
+    assert_eq!(refused(&parquet_of_keys(), "variable=data,line=kind"), "row 1: `heap` in column `kind` can't be read");
+    let cut = refused(&parquet_of_keys()[..200], "variable=data");
+    assert!(!cut.is_empty() && !cut.contains(char::is_control), "{cut:?}");
+}
+
+/// What a table of accesses tells, each with its thread and name.
+fn accesses(
+    content: impl AsRef<[u8]>,
+    columns: &str,
+) -> Result<(Vec<(TracedAccess, u32, String)>, TableLosses), String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("accesses");
+    fs::write(&file, content).unwrap();
+    let mut found = Vec::new();
+    let read = read_access_table(&file, &columns.parse().unwrap(), &mut |row| {
+        found.push((row.access, row.thread, row.function.to_owned()));
+    });
+    read.map(|losses| (found, losses)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn accesses_of_parquet_are_those_of_text() {
+    use TracedKind::{Load, Modify, Store};
+    let text = "at,wide,what,cpu,by\n0x10,8,R,3,walk\n0x18,4,W,?,\n0xffffffffffffffff,1,RW,0,walk\n";
+    let access = |address, bytes, kind| TracedAccess { address, bytes, kind };
+    let expected = vec![
+        (access(16, 8, Load), 3, "walk".to_owned()),
+        (access(24, 4, Store), 0, String::new()),
+        (access(u64::MAX, 1, Modify), 0, "walk".to_owned()),
+    ];
+    let found = accesses(text, "address=at,size=wide,kind=what,cpu=cpu,function=by").unwrap();
+    assert_eq!(found, (expected, TableLosses::default()));
+    let mut rows = TracedAccesses::default();
+    for at in 0..100_000_u32 {
+        let address = Avma(u64::from(at) * 8);
+        rows.push(slimline_trace::tables::TracedAccess {
+            key: at % 3,
+            address,
+            bytes: 8,
+            loads: true,
+            stores: at % 2 == 1,
+        });
+    }
+    let (found, losses) =
+        accesses(rows.to_parquet().unwrap(), "address=address,size=bytes,kind=stores,thread=key").unwrap();
+    let expected = (0..100_000_u32)
+        .map(|at| (access(u64::from(at) * 8, 8, if at % 2 == 1 { Store } else { Load }), at % 3, String::new()));
+    assert!(found.into_iter().eq(expected) && losses == TableLosses::default());
+}
+
+#[test]
+fn tables_of_accesses_that_are_not_as_said_are_refused_in_one_line() {
+    let refused = |text: &str, columns| accesses(text, columns).unwrap_err();
+    assert_eq!(refused("at\n", "address=at"), "holds no access");
+    assert_eq!(refused("at\n?\n", "address=at"), "holds no access");
+    assert_eq!(refused("at\n1\nx\n", "address=at"), "line 3: `x` in column `at` can't be read");
+    assert_eq!(refused("at,n\n1,0\n", "address=at,size=n"), "line 2: a size that no access has");
+    assert_eq!(refused("at,n\n1,5000\n", "address=at,size=n"), "line 2: a size that no access has");
+    assert_eq!(refused("at,n\n1,jump\n", "address=at,kind=n"), "line 2: `jump` in column `n` can't be read");
+    assert_eq!(refused("n\na\n", "variable=n"), "tells no `address`");
+    assert_eq!(refused("at,n\n1,2\n", "address=at,latency=n"), "`latency` is of samples, not of accesses");
+    let rows = accesses(parquet_of_keys(), "address=accesses,size=key").unwrap_err();
+    assert_eq!(rows, "row 1: a size that no access has");
 }

@@ -1,7 +1,10 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
 mod addresses;
+mod exported;
+mod keys;
 mod live;
+mod table;
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -25,6 +28,7 @@ use slimline_trace::stream::order::{StreamKey, in_order};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
 use slimline_trace::stream::recording::Recording;
 
+pub(crate) use self::exported::{ACCESSES, KEYS};
 use crate::cli::AccessInput;
 use crate::collectors::check_unasked;
 use crate::tracing::{add_object, not_recorded, undecoded, unordered, why_nothing};
@@ -85,8 +89,8 @@ pub(crate) fn read_with_parts(
     if !tells_data(input) {
         must_be_there(input)?;
         bail!(
-            "{}: tells no data: compile the program with slimline cc, gcc or cargo, and have its accesses written by \
-             slimline trace -o DIR -- COMMAND",
+            "{}: tells no data, or not where in it: compile the program with slimline cc, gcc or cargo, and have its accesses \
+             written by slimline trace -o DIR -- COMMAND",
             input.trace().display()
         );
     }
@@ -95,7 +99,8 @@ pub(crate) fn read_with_parts(
 
 /// Whether the accesses come with what they are of, as ours do; other tools tell addresses.
 fn tells_data(input: &AccessInput) -> bool {
-    input.live || input.trace().is_dir() && !is_drmemtrace(input.trace())
+    let trace = input.trace();
+    input.live || trace.is_dir() && input.columns.is_none() && !is_drmemtrace(trace) && !exported::is_exported(trace)
 }
 
 fn attributed(

@@ -370,13 +370,13 @@ pub(crate) struct Import {
 
 /// What `--columns` takes.
 const COLUMNS_HELP: &str = "\
-Read a table of samples (CSV with a line of column names); which column is what:
-NAME=COLUMN[:FORMAT][*FACTOR],…
+Read a table of samples (CSV with a line of column names, or Parquet); which
+column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
 
   variable           name of the data that was accessed
   address, size      of the access
   index              number of the element accessed; =COLUMN*8 for elements of 8 bytes
-  kind               load or store, R or W
+  kind               load or store, R or W, or whether it is a store (0, 1)
   function, file, line, ip
                      where the instruction is
   process, thread, cpu
@@ -560,7 +560,7 @@ mod tests {
     /// What is wrapped by hand must fit into the page, or it is wrapped once more.
     #[test]
     fn help_is_wrapped_once() {
-        for own in [COMPILE_OPTIONS, GCC_NOTES, GCC_EXAMPLES, CARGO_OPTIONS, COLUMNS_HELP] {
+        for own in [COMPILE_OPTIONS, GCC_NOTES, GCC_EXAMPLES, CARGO_OPTIONS, COLUMNS_HELP, accesses::COLUMNS_HELP] {
             assert!(own.lines().all(|line| line.chars().count() <= 100), "{own}");
         }
         for command in Cli::command().get_subcommands().cloned() {

@@ -14,7 +14,7 @@ const BATCH: usize = 1 << 12;
 /// Longest line. Those of a program that writes between them may be any.
 const MOST_LINE_BYTES: u64 = 4096;
 /// Bytes of an access: more than any instruction's.
-const MOST_BYTES: u32 = 4096;
+pub(super) const MOST_BYTES: u32 = 4096;
 /// Dinero's traces tell no sizes; it takes this.
 const DIN_BYTES: u32 = 4;
 

@@ -59,7 +59,7 @@ pub enum ImportError {
     /// There is no sample of a program's own code.
     #[error("none of its samples can be imported: {}", plain(.0))]
     NoSamples(String),
-    /// A table of samples is not as `--columns` says.
+    /// A table is not as `--columns` says.
     #[error("{}", plain(.0))]
     Columns(String),
     /// A row of a table is not as `--columns` says.
@@ -70,6 +70,17 @@ pub enum ImportError {
         /// What is wrong.
         reason: String,
     },
+    /// A row of a table that has no lines.
+    #[error("row {row}: {}", plain(reason))]
+    TableRow {
+        /// Its number, from 1.
+        row: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is none in a table of accesses.
+    #[error("holds no access")]
+    NoAccesses,
     /// The session can't be written. Tells the path itself.
     #[error(transparent)]
     Session(#[from] SessionError),

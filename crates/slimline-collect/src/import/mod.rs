@@ -24,7 +24,8 @@ use description::Description;
 pub use drmemtrace::{DrmemtraceError, DrmemtraceLosses, ThreadPart, is_drmemtrace, read_drmemtrace};
 pub use error::ImportError;
 use programs::Programs;
-pub use table::ColumnMap;
+use table::TableInput;
+pub use table::{ColumnMap, TableAccess, TableLosses, read_access_table};
 
 /// Read in one go.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -36,7 +37,7 @@ pub struct ImportOptions {
     pub input: PathBuf,
     /// The session's directory.
     pub output: PathBuf,
-    /// Which column is what, of a table of samples; `None` of a perf.data file.
+    /// Which column is what, of a table of samples (CSV or Parquet); `None` of a perf.data file.
     pub columns: Option<ColumnMap>,
 }
 
@@ -103,16 +104,19 @@ fn read(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Description, ImportError> {
     let path = &options.input;
-    if path == Path::new("-") {
-        return read_pipe(Box::new(io::stdin().lock()), options, programs, progress);
-    }
-    let file = File::open(path).map_err(ImportError::Read)?;
-    let kind = file.metadata().map_err(ImportError::Read)?.file_type();
-    if kind.is_dir() {
+    let is_pipe = path == Path::new("-");
+    if !is_pipe && std::fs::metadata(path).map_err(ImportError::Read)?.is_dir() {
         return Err(ImportError::Directory);
     }
-    if options.columns.is_some() || !kind.is_file() {
-        return read_pipe(Box::new(file), options, programs, progress);
+    if let Some(columns) = &options.columns {
+        return table::read(TableInput::open(path).map_err(ImportError::Read)?, columns, programs, progress);
+    }
+    if is_pipe {
+        return read_pipe(Box::new(io::stdin().lock()), programs, progress);
+    }
+    let file = File::open(path).map_err(ImportError::Read)?;
+    if !file.metadata().map_err(ImportError::Read)?.is_file() {
+        return read_pipe(Box::new(file), programs, progress);
     }
     let file = BufReader::with_capacity(BUFFER_BYTES, file);
     perf_data::read(perf_data::Input::<_, Pipe>::File(file), programs, progress)
@@ -123,15 +127,11 @@ type Pipe = Box<dyn Read>;
 
 fn read_pipe(
     pipe: Pipe,
-    options: &ImportOptions,
     programs: &mut Programs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Description, ImportError> {
     let pipe = BufReader::with_capacity(BUFFER_BYTES, pipe);
-    match &options.columns {
-        Some(columns) => table::read(pipe, columns, programs, progress),
-        None => perf_data::read(perf_data::Input::<File, _>::Pipe(pipe), programs, progress),
-    }
+    perf_data::read(perf_data::Input::<File, _>::Pipe(pipe), programs, progress)
 }
 
 fn describe(info: &mut SessionInfo, description: Description) {

@@ -13,6 +13,7 @@
 mod accesses;
 mod blocks;
 mod column;
+mod foreign;
 mod forged;
 mod mappings;
 mod names;
@@ -37,6 +38,7 @@ use column::NewColumn;
 
 pub use accesses::{Access, Accesses};
 pub use blocks::{Block, Blocks};
+pub use foreign::{ForeignCell, ForeignTable, ForeignTableError};
 pub use mappings::{Mapping, Mappings};
 pub use names::{Name, NameKind, Names};
 pub use paths::{PathTotal, Paths};
@@ -97,6 +99,16 @@ pub trait Table: Default + Sized {
     /// [`TableError`] for anything but a table that [`Table::to_parquet`] of this version or a later one with more
     /// columns wrote.
     fn from_parquet(file: Bytes, rows: usize) -> Result<Self, TableError>;
+}
+
+/// A table in a Parquet file that has as many rows as it says itself.
+///
+/// # Errors
+/// As [`Table::from_parquet`].
+pub fn whole_table<T: Table>(file: Vec<u8>) -> Result<T, TableError> {
+    let file = Bytes::from(file);
+    let rows = forged::survive(|| Ok(SerializedFileReader::new(file.clone())?.metadata().file_metadata().num_rows()))?;
+    T::from_parquet(file, usize::try_from(rows).map_err(|_| TableError::Forged)?)
 }
 
 /// How a column is laid out on disk (measured in the bench `tables`).

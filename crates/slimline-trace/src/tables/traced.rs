@@ -28,7 +28,9 @@ table! {
     TracedKey in "keys" {
         /// Its number, which is that of its row.
         key: u32 as Delta,
-        /// `heap`, `variable`, `unattributed`.
+        /// Number of the data that it is of: two may be alike in all that is told of them.
+        data_number: u32 as Dictionary,
+        /// `heap`, `static`, `variable`, `unattributed`.
         kind: String as Dictionary,
         /// What the data is called.
         data: Option<String> as Dictionary,
@@ -38,6 +40,10 @@ table! {
         allocated_at: Option<String> as Dictionary,
         /// Who called for it, the innermost first, where that was asked for.
         callers: Option<String> as Dictionary,
+        /// How many blocks of it there are.
+        blocks: u64 as Dictionary,
+        /// The most bytes of it that lived at a time.
+        peak_bytes: u64 as Dictionary,
         /// The variable that the instruction names.
         variable: Option<String> as Dictionary,
         /// Type and field.
@@ -58,7 +64,7 @@ table! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::Table;
+    use crate::tables::{Table, whole_table};
 
     #[test]
     fn both_come_back() {
@@ -78,11 +84,14 @@ mod tests {
         let mut keys = TracedKeys::default();
         keys.push(TracedKey {
             key: 0,
+            data_number: 3,
             kind: "heap".to_owned(),
             data: Some("list".to_owned()),
             type_name: Some("node".to_owned()),
             allocated_at: Some("list.c:7".to_owned()),
             callers: None,
+            blocks: 300,
+            peak_bytes: 4800,
             variable: Some("list".to_owned()),
             field: Some("node.next".to_owned()),
             function: Some("walk".to_owned()),
@@ -91,6 +100,8 @@ mod tests {
             tid: 4711,
             accesses: 3000,
         });
-        assert_eq!(TracedKeys::from_parquet(keys.to_parquet().unwrap().into(), 1).unwrap(), keys);
+        let file = keys.to_parquet().unwrap();
+        assert_eq!(whole_table::<TracedKeys>(file.clone()).unwrap(), keys);
+        assert_eq!(TracedKeys::from_parquet(file.into(), 1).unwrap(), keys);
     }
 }

@@ -1,11 +1,10 @@
 //! Other tools' traces of addresses: what was accessed in which order, and of drmemtrace's also by which thread and instruction.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::attributed::{address_space, own_address};
-use slimline_analyze::origins::{Data, Names, Origin, Origins, Thread};
+use slimline_analyze::origins::{Data, Names, Origin, Origins};
 use slimline_collect::{
     AddressFormat, DrmemtraceLosses, ThreadPart, TracedAccess, TracedKind, read_addresses, read_drmemtrace,
 };
@@ -13,16 +12,22 @@ use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_simulate::interleave::Interleaver;
 
-use super::{Accesses, Ended, must_be_there};
+use super::keys::Keys;
+use super::{Accesses, Ended, exported, must_be_there, table};
 use crate::cli::{AccessInput, TraceFormat};
 
-/// Reads all accesses, and hands them on in one order.
+/// Reads all accesses, and hands them on in one order; also of what `slimline export` made tables of.
 pub(super) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
     must_be_there(input)?;
     if input.callers {
         bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace().display());
     }
-    if input.trace().is_dir() { of_threads(input.trace(), consumer) } else { of_nobody(input, consumer) }
+    match &input.columns {
+        Some(columns) => table::read(input, columns, consumer),
+        None if exported::is_exported(input.trace()) => exported::read(input.trace(), consumer),
+        None if input.trace().is_dir() => of_threads(input.trace(), consumer),
+        None => of_nobody(input, consumer),
+    }
 }
 
 /// Lackey's and Dinero's tell no thread: all of one is of one core.
@@ -57,7 +62,8 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
     let mut began = None;
     let losses = read_drmemtrace(directory, &mut |part: ThreadPart<'_>| {
         let began = *began.get_or_insert(part.since_us);
-        let (process, thread) = keys.thread(&part);
+        let process = keys.process(part.process);
+        let thread = keys.thread(process, part.thread as u32);
         stretch.extend(part.accesses.iter().map(|(traced, instruction)| {
             let key = keys.of(thread, traced.kind, *instruction);
             Access { address: own_address(traced.address) | address_space(process), key, thread, ..access(traced) }
@@ -67,7 +73,10 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         interleaver.stretch((0, part.file), time(part.since_us), part.until_us.map(time), &mut stretch);
     })?;
     let overlap = interleaver.finish();
-    let origins = keys.origins();
+    let origins = keys.origins(vec![Data::default()], Names::default(), |instruction, names| Origin {
+        line: names.number(&format!("{instruction:#x}")),
+        ..Origin::default()
+    });
     let trace = AccessTrace {
         file: directory.display().to_string(),
         format: "drmemtrace",
@@ -97,53 +106,8 @@ fn missing(losses: &DrmemtraceLosses) -> Vec<String> {
     missing
 }
 
-/// Keys of threads' instructions.
-#[derive(Default)]
-struct Keys {
-    threads: Vec<Thread>,
-    processes: Vec<u64>,
-    /// By thread, then instruction; fetches of it are told apart from its accesses.
-    numbers: HashMap<(u32, u64, bool), u32>,
-    keys: Vec<(u32, u64, u64)>,
-}
-
-impl Keys {
-    /// The numbers of the part's process and thread.
-    fn thread(&mut self, part: &ThreadPart<'_>) -> (u32, u32) {
-        let process = self.processes.iter().position(|process| *process == part.process).unwrap_or_else(|| {
-            self.processes.push(part.process);
-            self.processes.len() - 1
-        });
-        let thread = Thread { process: process as u32, tid: part.thread as u32 };
-        let known = self.threads.iter().position(|known| *known == thread).unwrap_or_else(|| {
-            self.threads.push(thread);
-            self.threads.len() - 1
-        });
-        (process as u32, known as u32)
-    }
-
-    fn of(&mut self, thread: u32, kind: TracedKind, instruction: u64) -> u32 {
-        let next = self.keys.len() as u32;
-        let key = *self.numbers.entry((thread, instruction, kind == TracedKind::Fetch)).or_insert(next);
-        if key == next {
-            self.keys.push((thread, instruction, 0));
-        }
-        self.keys[key as usize].2 += 1;
-        key
-    }
-
-    fn origins(self) -> Origins {
-        let mut names = Names::default();
-        let origins = self.keys.iter().map(|&(thread, instruction, accesses)| {
-            let line = names.number(&format!("{instruction:#x}"));
-            Origin { line, thread, accesses, ..Origin::default() }
-        });
-        let origins = origins.collect();
-        Origins::new(origins, vec![Data::default()], names, self.threads)
-    }
-}
-
-fn access(traced: &TracedAccess) -> Access {
+/// The access, without thread and key.
+pub(super) fn access(traced: &TracedAccess) -> Access {
     let kind = match traced.kind {
         TracedKind::Load => AccessKind::Load,
         TracedKind::Store => AccessKind::Store,

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use slimline_collect::ColumnMap;
 
 use super::{CollectorOptions, Format, rows};
 
@@ -16,7 +17,8 @@ use super::{CollectorOptions, Format, rows};
         slimline simulate run.trace --machine host --machine big.toml --classes --used-bytes\n  \
         slimline simulate run.trace --format csv       who misses: variable, file, line\n  \
         valgrind --tool=lackey --trace-mem=yes --log-file=run.lackey ./program\n  \
-        slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n\n\
+        slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n  \
+        slimline simulate run.parquet --columns 'address=addr,size=bytes,kind=is_write,thread=tid,ip=pc'\n\n\
         A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no \
         prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md \
         says how to write one. Threads run on the cores in turn, in the order of their first accesses.")]
@@ -196,7 +198,8 @@ pub(crate) struct Share {
 #[derive(Debug, Args)]
 pub(crate) struct AccessInput {
     /// Directory that `slimline trace -o` wrote (`share`: or `slimline record`), one of
-    /// DynamoRIO's drmemtrace, or a file of Valgrind's lackey or in Dinero's format; `-` reads standard input
+    /// DynamoRIO's drmemtrace, or of `slimline export --to parquet`; a file of Valgrind's lackey or in Dinero's
+    /// format, or with --columns a table; `-` reads standard input
     #[arg(value_name = "TRACE", required_unless_present = "live")]
     trace: Option<PathBuf>,
     /// Run a program and take its accesses as they come: nothing is written to disk, and memory grows with the data that is
@@ -208,6 +211,9 @@ pub(crate) struct AccessInput {
     /// How a file is written, where its first line does not tell
     #[arg(long, value_enum)]
     pub(crate) from: Option<TraceFormat>,
+    /// Read a table of accesses; which column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
+    #[arg(long, value_name = "MAP", value_parser = access_columns, conflicts_with_all = ["live", "from"], long_help = COLUMNS_HELP)]
+    pub(crate) columns: Option<ColumnMap>,
     /// Tell blocks of the heap apart by the functions that called for them, not only by the line that allocates
     #[arg(long)]
     pub(crate) callers: bool,
@@ -224,7 +230,7 @@ impl AccessInput {
     /// What `slimline trace -o` wrote.
     pub(crate) fn written(trace: &Path, callers: bool) -> Self {
         let (trace, collecting) = (Some(trace.to_owned()), CollectorOptions::default());
-        Self { trace, live: false, collecting, from: None, callers, report: None, command: Vec::new() }
+        Self { trace, live: false, collecting, from: None, columns: None, callers, report: None, command: Vec::new() }
     }
 
     /// What to read; nothing where a program is to be run.
@@ -249,6 +255,32 @@ pub(crate) enum TraceFormat {
     Lackey,
     /// Dinero's din: label and address
     Din,
+}
+
+/// What `--columns` takes here.
+pub(super) const COLUMNS_HELP: &str = "\
+Read a table of accesses, each row one (CSV with a line of column names, or
+Parquet); which column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
+
+  address, size      of the access; a size that is not told is taken for 1
+  kind               load, store or modify; L, S, M; R, W, RW; or whether it is
+                     a store (0, 1)
+  process, thread, cpu
+                     who; a CPU stands for the thread where none is told
+  function, file, line, ip
+                     where the instruction is
+  variable           name of the data that was accessed
+  time               when; time=COLUMN:s for seconds, also :ms, :us, :ns: rows
+                     are taken in that order (some 40 bytes of memory a row),
+                     else as they stand
+
+Numbers are decimal, or hexadecimal after 0x; with :hex also without it.
+Cells that are empty, ?, ??, - or N/A tell nothing.";
+
+/// Which column of a table of accesses is what.
+fn access_columns(text: &str) -> Result<ColumnMap, String> {
+    let map = text.parse::<ColumnMap>()?;
+    map.check_accesses().map(|()| map)
 }
 
 fn sampled_lines(text: &str) -> Result<usize, String> {

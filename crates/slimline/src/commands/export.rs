@@ -52,7 +52,7 @@ fn parquet(options: &cli::Export, output: &Path) -> anyhow::Result<()> {
         if let Some(error) = writer.failed.take() {
             return Err(error).context(output.display().to_string());
         }
-        write(output, "keys.parquet", &keys(&accesses.origins))?;
+        write(output, accesses::KEYS, &keys(&accesses.origins))?;
         Ok(accesses)
     });
     match written {
@@ -99,7 +99,7 @@ impl Consumer for Writer {
 impl Writer {
     fn flush(&mut self) {
         if self.failed.is_none() && !self.rows.is_empty() {
-            let name = format!("accesses-{:05}.parquet", self.files);
+            let name = format!("{}{:05}.parquet", accesses::ACCESSES, self.files);
             self.failed = write(&self.directory, &name, &self.rows).err();
             self.files += 1;
         }
@@ -126,11 +126,14 @@ fn keys(origins: &Origins) -> TracedKeys {
         let callers: Vec<&str> = data.callers.iter().map(|caller| caller.function.as_str()).collect();
         keys.push(TracedKey {
             key,
+            data_number: of.data,
             kind: data.kind.name().to_owned(),
             data: known(&data.name),
             type_name: known(&data.type_name),
             allocated_at: (!file.is_empty()).then(|| format!("{file}:{line}")),
             callers: known(&callers.join(" < ")),
+            blocks: data.blocks,
+            peak_bytes: data.peak_bytes,
             variable: name(of.variable),
             field: name(of.field),
             function: name(of.function),

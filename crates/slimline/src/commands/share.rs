@@ -32,6 +32,9 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         return shown(options, place, &report).map(|()| 0);
     }
     let wrong_machine = || format!("--machine {}", options.machine);
+    if options.input.trace().as_os_str() == "-" {
+        bail!("-: standard input can be read once only, and share reads a trace twice: give a file");
+    }
     let mut lines = if options.input.live {
         SharedLines::in_one_pass(&machine).with_context(wrong_machine)?
     } else {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use serde_json::Value;
 use slimline_trace::tables::{Table, TracedAccesses, TracedKeys};
 
-use super::traced::{failed, slimline, traced};
+use super::traced::{counters, failed, json, slimline, traced};
 
 /// 300 nodes are stored and then read 4000 times: more accesses than one file of tables has.
 const NODES: &str = r#"
@@ -58,6 +59,49 @@ fn accesses_are_tables() {
     // What is there is not touched, and what has no accesses leaves nothing.
     let said = failed(directory.path(), &["export", "run.trace", "--to", "parquet", "-o", "tables"]);
     assert!(said.contains("tables: File exists"), "{said}");
-    let said = failed(directory.path(), &["export", "tables", "--to", "parquet", "-o", "others"]);
+    fs::create_dir(directory.path().join("empty")).unwrap();
+    let said = failed(directory.path(), &["export", "empty", "--to", "parquet", "-o", "others"]);
     assert!(said.contains("holds no recorded trace") && !directory.path().join("others").exists(), "{said}");
+}
+
+/// Takes from places of data what tables don't tell: the function, and where in its line it is.
+fn without_functions(report: &mut Value) {
+    match report {
+        Value::Object(members) => {
+            for place in ["allocated_at", "declared_at"] {
+                if let Some(Value::Object(place)) = members.get_mut(place) {
+                    place.insert("function".to_owned(), Value::Null);
+                    place.insert("column".to_owned(), Value::Null);
+                }
+            }
+            members.values_mut().for_each(without_functions);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_functions),
+        _ => {}
+    }
+}
+
+/// What is made tables of is what it was before: each analysis that takes accesses says the same of it.
+#[test]
+fn tables_come_back() {
+    for (source, threads) in [(NODES, 1), (counters().as_str(), 3)] {
+        let directory = traced(source);
+        slimline(directory.path(), &["export", "run.trace", "--to", "parquet", "-o", "tables"]);
+        let tasks: [&[&str]; 3] = [
+            &["simulate", "--machine", "pena-sp"],
+            &["reuse", "--machine", "pena-sp"],
+            &["share", "--machine", "pena-sp"],
+        ];
+        for task in tasks {
+            let [of_trace, of_tables] = ["run.trace", "tables"].map(|from| {
+                let mut report = json(directory.path(), &[&task[..1], &[from], &task[1..]].concat());
+                let trace = report.get_mut("trace").unwrap().as_object_mut().unwrap();
+                assert!(trace["threads"].as_u64() >= Some(threads));
+                ["file", "format", "command", "homes"].iter().for_each(|own| drop(trace.remove(*own)));
+                without_functions(&mut report);
+                report
+            });
+            assert_eq!(of_trace, of_tables, "{task:?}");
+        }
+    }
 }

@@ -68,7 +68,12 @@ fn what_is_wrong_is_one_line() {
     write("empty", "");
     write("wrong.toml", &SMALL.replace("512", "500"));
     write("typo.toml", &SMALL.replace("ways", "way"));
-    let cases: [(&[&str], &str); 8] = [
+    write("table", "at,wide\n16,8\n17,?\n18,0\n");
+    let cases: [(&[&str], &str); 12] = [
+        (&["table", "--columns", "address=at,size=wide"], "slimline: table: line 4: a size that no access has"),
+        (&["table", "--columns", "address=where"], "slimline: table: has no column `where`; it has at, wide"),
+        (&["missing", "--columns", "address=at"], "slimline: missing: No such file or directory (write a trace with"),
+        (&[".", "--columns", "address=at"], "slimline: .: Is a directory"),
         (&["missing"], "slimline: missing: No such file or directory (write a trace with: slimline trace -o"),
         (
             &["missing", "--callers"],
@@ -123,7 +128,7 @@ fn what_is_no_trace_of_threads_is_one_line() {
         ),
         (
             &["place", "good", "--machine", "pena-sp"],
-            "slimline: good: tells no data: compile the program with slimline cc, gcc or cargo",
+            "slimline: good: tells no data, or not where in it: compile the program with slimline cc, gcc or cargo",
         ),
         (
             &["simulate", "samples"],

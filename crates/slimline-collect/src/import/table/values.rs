@@ -1,7 +1,10 @@
 //! Values of cells.
 
+use std::borrow::Cow;
+
 use slimline_trace::access::AccessKind;
 use slimline_trace::served::{MemoryLevel, Served};
+use slimline_trace::tables::ForeignCell;
 
 use super::columns::{Column, Format};
 use crate::perf_event::{DataSource, Sample};
@@ -9,21 +12,43 @@ use crate::perf_event::{DataSource, Sample};
 /// What tables write where they do not know.
 const UNKNOWN: [&str; 6] = ["", "?", "??", "-", "N/A", "[unknown]"];
 
-/// The text of a cell; `None` where it says that nothing is known.
-pub(super) fn text(cell: &str) -> Option<&str> {
-    let cell = cell.trim();
-    (!UNKNOWN.contains(&cell)).then_some(cell)
+/// What a cell says; `None` where it says that nothing is known.
+pub(super) fn told(cell: ForeignCell<'_>) -> Option<ForeignCell<'_>> {
+    match cell {
+        ForeignCell::Null => None,
+        ForeignCell::Text(text) => Some(text.trim()).filter(|text| !UNKNOWN.contains(text)).map(ForeignCell::Text),
+        // Where a column of whole numbers is one of numbers with fractions, as some are missing.
+        ForeignCell::Decimal(number) => Some(cell).filter(|_| !number.is_nan()),
+        ForeignCell::Number(_) => Some(cell),
+    }
+}
+
+/// The cell as a name.
+pub(super) fn text(cell: ForeignCell<'_>) -> Cow<'_, str> {
+    match cell {
+        ForeignCell::Text(text) => text.into(),
+        other => other.to_string().into(),
+    }
 }
 
 /// The number in a cell, scaled.
-pub(super) fn number(cell: &str, column: &Column) -> Option<u64> {
-    let cell = cell.trim();
-    let hex = cell.strip_prefix("0x").or(cell.strip_prefix("0X"));
-    let number = match (hex, column.format) {
-        (Some(hex), _) => u64::from_str_radix(hex, 16).ok()?,
-        (None, Format::Hex | Format::Pebs) => u64::from_str_radix(cell, 16).ok()?,
-        (None, Format::Nanoseconds(each)) => return fraction(cell, each),
-        (None, _) => cell.parse().ok()?,
+pub(super) fn number(cell: ForeignCell<'_>, column: &Column) -> Option<u64> {
+    let number = match (cell, column.format) {
+        (ForeignCell::Null, _) => return None,
+        (ForeignCell::Number(number), Format::Nanoseconds(each)) => number.checked_mul(each)?,
+        (ForeignCell::Number(number), _) => number,
+        // Its shortest form, as a table of text has it.
+        (ForeignCell::Decimal(decimal), Format::Nanoseconds(each)) => fraction(&decimal.to_string(), each)?,
+        (ForeignCell::Decimal(decimal), _) => decimal.to_string().parse().ok()?,
+        (ForeignCell::Text(text), format) => {
+            let hex = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+            match (hex, format) {
+                (Some(hex), _) => u64::from_str_radix(hex, 16).ok()?,
+                (None, Format::Hex | Format::Pebs) => u64::from_str_radix(text, 16).ok()?,
+                (None, Format::Nanoseconds(each)) => fraction(text, each)?,
+                (None, _) => text.parse().ok()?,
+            }
+        }
     };
     number.checked_mul(column.scale)
 }
@@ -37,23 +62,23 @@ fn fraction(cell: &str, each: u64) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(each)?.checked_add(u64::try_from(part).ok()?)
 }
 
-/// Load or store, by the words that tools use.
-pub(super) fn kind(cell: &str) -> Option<AccessKind> {
-    match cell.trim().to_ascii_lowercase().as_str() {
-        "load" | "l" | "read" | "r" => Some(AccessKind::LOAD),
-        "store" | "s" | "write" | "w" => Some(AccessKind::STORE),
+/// Load or store, by the words that tools use, or whether it is a store.
+pub(super) fn kind(cell: ForeignCell<'_>) -> Option<AccessKind> {
+    match text(cell).to_ascii_lowercase().as_str() {
+        "load" | "l" | "read" | "r" | "0" | "false" => Some(AccessKind::LOAD),
+        "store" | "s" | "write" | "w" | "1" | "true" => Some(AccessKind::STORE),
         "update" | "modify" | "m" | "rw" => Some(AccessKind::LOAD_STORE),
         _ => None,
     }
 }
 
 /// What a level's cell says of how the access was served; `None` where it can't be read.
-pub(super) fn served(cell: &str, column: &Column) -> Option<Served> {
+pub(super) fn served(cell: ForeignCell<'_>, column: &Column) -> Option<Served> {
     match column.format {
         Format::PerfDataSource => Some(of_word(number(cell, column)?)),
         Format::Pebs => Some(of_word(pebs_word(number(cell, column)?))),
         _ => {
-            let name = cell.trim().to_ascii_lowercase();
+            let name = text(cell).to_ascii_lowercase();
             let level = MemoryLevel::from_name(&name).or(match name.as_str() {
                 "lfb" => Some(MemoryLevel::LineFillBuffer),
                 "dram" | "ram" | "memory" => Some(MemoryLevel::LocalDram),
@@ -118,6 +143,8 @@ mod tests {
 
     #[test]
     fn numbers_as_tables_write_them() {
+        let number = |cell: &str, column: &Column| number(told(ForeignCell::Text(cell))?, column);
+        let kind = |cell| kind(ForeignCell::Text(cell));
         assert_eq!(number("12", &column("line=l")), Some(12));
         assert_eq!(number(" 0x1f ", &column("line=l")), Some(31));
         assert_eq!(number("cd9decad90d14", &column("time=t:hex")), Some(0x000c_d9de_cad9_0d14));
@@ -129,12 +156,30 @@ mod tests {
             assert_eq!(number(cell, &column(of)), None, "{cell}");
         }
         assert_eq!(number("18446744073709551615", &column("index=i*2")), None);
-        assert_eq!((text(" ?? "), text("m_x ")), (None, Some("m_x")));
+        let told = |cell| told(ForeignCell::Text(cell));
+        assert_eq!((told(" ?? "), told("m_x ")), (None, Some(ForeignCell::Text("m_x"))));
         assert_eq!((kind("R"), kind("Store"), kind("jump")), (Some(AccessKind::LOAD), Some(AccessKind::STORE), None));
     }
 
     #[test]
+    fn numbers_of_a_type_are_what_their_text_is() {
+        let number = |cell, of| number(told(cell)?, &column(of));
+        assert_eq!(number(ForeignCell::Number(17), "ip=pc:hex"), Some(17));
+        assert_eq!(number(ForeignCell::Number(7), "time=t:us"), Some(7000));
+        assert_eq!(number(ForeignCell::Decimal(1.5), "time=t:ms"), Some(1_500_000));
+        assert_eq!(number(ForeignCell::Decimal(3e9), "address=a*2"), Some(6_000_000_000));
+        for cell in
+            [ForeignCell::Null, ForeignCell::Decimal(f64::NAN), ForeignCell::Decimal(0.5), ForeignCell::Decimal(-1.0)]
+        {
+            assert_eq!(number(cell, "address=a"), None, "{cell:?}");
+        }
+        assert_eq!(kind(ForeignCell::Number(1)), Some(AccessKind::STORE));
+        assert_eq!(text(ForeignCell::Number(12)), "12");
+    }
+
+    #[test]
     fn levels_in_all_formats() {
+        let served = |cell: &str, column: &Column| served(ForeignCell::Text(cell), column);
         let map: ColumnMap = "address=a,level=l:pebs".parse().unwrap();
         let pebs = |cell: &str| served(cell, map.of(Role::Level).unwrap()).unwrap();
         let hit = Served {
