@@ -386,13 +386,8 @@ fn by_line(exact: &Counts, traced: &Traced) -> Vec<(String, Both)> {
 
 /// All accesses to what one line allocates.
 fn by_site(exact: &Site, traced: &[&Row]) -> (String, Both) {
-    let mut both = Both::default();
-    both.exact = Accesses {
-        loads: exact.reads,
-        stores: exact.writes,
-        loaded_bytes: exact.loaded_bytes,
-        stored_bytes: exact.stored_bytes,
-    };
+    let Site { reads: loads, writes: stores, loaded_bytes, stored_bytes, .. } = *exact;
+    let mut both = Both { exact: Accesses { loads, stores, loaded_bytes, stored_bytes }, ..Both::default() };
     traced.iter().for_each(|row| both.traced.add(row.accesses));
     (exact.name.clone(), both)
 }

@@ -112,7 +112,7 @@ impl Stream {
     }
 
     /// What an owner of accesses to blocks that were not followed has of this stream, as [`Tables::owners`] says: sums,
-    /// since their offsets are not known.
+    /// since their offsets are not seen.
     fn part(&self, owner: GroupId, part: &Range<f64>) -> Self {
         Self {
             cost: self.cost.part(part),
@@ -122,6 +122,24 @@ impl Stream {
             stores: portion(self.stores, part),
             bytes: self.bytes,
             ..Self::new(self.site, owner)
+        }
+    }
+
+    /// Where nothing of it was seen at a known offset: puts all of it where debug information has the instruction access the
+    /// type that the group's objects are made of.
+    fn place_by_type(&mut self, tables: &Tables) {
+        let is_placed = self.sampled.iter().next().is_some() || self.executed.iter().next().is_some();
+        let (element, accessed) = (tables.group(self.group).element, tables.site(self.site).accessed);
+        let (Some(element), Some(accessed)) = (element, accessed) else { return };
+        if is_placed || element.type_id != accessed.type_id {
+            return;
+        }
+        let offset = element.start + accessed.offset;
+        if self.cost.samples > 0 {
+            self.sampled.add(offset, self.cost);
+        }
+        if self.executions > 0 {
+            self.executed.add(offset, self.executions);
         }
     }
 
@@ -447,6 +465,7 @@ impl Analysis for Streams {
                 }
             }
         }
+        state.streams.iter_mut().for_each(|stream| stream.place_by_type(tables));
         state.streams.sort_by_key(|stream| (stream.group, stream.site));
         let paces = state.paces.finish(&Grains::new(&state.streams), tables);
         StreamFindings {

@@ -416,7 +416,7 @@ fn one_of_several_events_weighs_and_it_is_said_which() {
 #[test]
 fn variables_without_an_address_are_counted_as_such() {
     let rows: String = (0..65_540).map(|number| format!("v{number},1\n")).collect();
-    let imported = table(&format!("name,cycles\n{rows}?,3\n"), "variable=name,latency=cycles").unwrap();
+    let imported = table(format!("name,cycles\n{rows}?,3\n"), "variable=name,latency=cycles").unwrap();
     let counts = imported.outcome.info.imported.as_ref().unwrap();
     assert_eq!((counts.samples_of_other_variables, counts.samples_without_address), (5, 1));
 }
@@ -472,11 +472,11 @@ fn samples_of_parquet_are_those_of_text() {
     assert!(!cut.is_empty() && !cut.contains(char::is_control), "{cut:?}");
 }
 
-/// What a table of accesses tells, each with its thread and name.
-fn accesses(
-    content: impl AsRef<[u8]>,
-    columns: &str,
-) -> Result<(Vec<(TracedAccess, u32, String)>, TableLosses), String> {
+/// An access with its thread and function.
+type Told = (TracedAccess, u32, String);
+
+/// What a table of accesses tells.
+fn accesses(content: impl AsRef<[u8]>, columns: &str) -> Result<(Vec<Told>, TableLosses), String> {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("accesses");
     fs::write(&file, content).unwrap();

@@ -111,7 +111,7 @@ pub struct MemberRow {
     /// What it is.
     #[serde(flatten)]
     pub name: NameRow,
-    /// Accesses by thread, most first.
+    /// Accesses by thread, most first; of as many by process and thread.
     pub threads: Vec<ThreadUses>,
     /// Lines of code that access it, most accesses first.
     pub code: Vec<CodeUses>,
@@ -349,11 +349,9 @@ fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], ori
         let (file, line) = file_and_line(origins.name(name));
         CodeUses { file, line, uses: uses.into() }
     };
-    MemberRow {
-        name: name_row(member, origins),
-        threads: threads.iter().map(thread).collect(),
-        code: code.iter().map(code_uses).collect(),
-    }
+    let mut threads: Vec<ThreadUses> = threads.iter().map(thread).collect();
+    threads.sort_by_key(|of| (std::cmp::Reverse(of.uses.loads + of.uses.stores), of.process, of.tid));
+    MemberRow { name: name_row(member, origins), threads, code: code.iter().map(code_uses).collect() }
 }
 
 /// What something costs.

@@ -271,6 +271,12 @@ impl Subject<'_> {
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
         }
+        if self.group.elsewhere > MOST_ELSEWHERE {
+            return Some(format!(
+                "Of {} of its time it is not known which fields it goes to: more samples may tell (record longer).",
+                percent(self.group.elsewhere)
+            ));
+        }
         let element = self.element_type().filter(|found| found.is_built_in());
         if let Some(element) = element {
             return Some(format!("Its elements are of {}: no program can change its definition.", element.name));
@@ -553,5 +559,8 @@ fn hidden_words(limit: f64, unhidden: f64) -> String {
     }
 }
 
+/// Part of a group's weight of which the field is not known from which no layout is thought about: what seems unused may
+/// have it.
+const MOST_ELSEWHERE: f64 = 0.5;
 const MANY_SAMPLES: u64 = 100;
 const FEW_SAMPLES: u64 = 20;
