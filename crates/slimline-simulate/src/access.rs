@@ -28,6 +28,13 @@ impl Access {
     pub(crate) fn first_byte(&self) -> u64 {
         self.address & ((1 << ADDRESS_BITS) - 1)
     }
+
+    /// Its first and its last byte.
+    #[inline(always)]
+    pub(crate) fn ends(&self) -> (u64, u64) {
+        let first = self.first_byte();
+        (first, first + u64::from(self.bytes.max(1) - 1))
+    }
 }
 
 /// What an access does.

@@ -16,13 +16,13 @@ pub(crate) struct Numbers {
     leaf_of: FxHashMap<u64, u32>,
     leaves: Vec<[u32; LEAF]>,
     /// What was looked up last: 64th part of the name, one more, and leaf.
-    recent: Vec<(u64, u32)>,
+    recent: Box<[(u64, u32); RECENT]>,
     count: u32,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { leaf_of: FxHashMap::default(), leaves: Vec::new(), recent: vec![(0, 0); RECENT], count: 0 }
+        Self { leaf_of: FxHashMap::default(), leaves: Vec::new(), recent: Box::new([(0, 0); RECENT]), count: 0 }
     }
 }
 
@@ -33,9 +33,24 @@ impl Numbers {
     }
 
     /// Its number, and whether that is new. Memory ends long before 32 bits do.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number(&mut self, of: u64) -> (u32, bool) {
-        let leaf = self.leaf(of / LEAF as u64);
+        let name = of / LEAF as u64;
+        let (recent, leaf) = self.recent[recent_place(name)];
+        if recent == name + 1 {
+            let number = self.leaves[leaf as usize][(of % LEAF as u64) as usize];
+            if number != NONE {
+                return (number, false);
+            }
+        }
+        self.search(of)
+    }
+
+    /// The same of one whose leaf was not looked up last, or that has no number yet.
+    #[inline(never)]
+    fn search(&mut self, of: u64) -> (u32, bool) {
+        let name = of / LEAF as u64;
+        let leaf = self.look_up(name, recent_place(name));
         let number = &mut self.leaves[leaf as usize][(of % LEAF as u64) as usize];
         if *number != NONE {
             return (*number, false);
@@ -43,13 +58,6 @@ impl Numbers {
         *number = self.count;
         self.count += 1;
         (self.count - 1, true)
-    }
-
-    #[inline]
-    fn leaf(&mut self, name: u64) -> u32 {
-        let place = recent_place(name);
-        let (recent, leaf) = self.recent[place];
-        if recent == name + 1 { leaf } else { self.look_up(name, place) }
     }
 
     fn look_up(&mut self, name: u64, place: usize) -> u32 {
@@ -66,7 +74,7 @@ impl Numbers {
     pub(crate) fn bytes(&self) -> usize {
         self.leaves.capacity() * size_of::<[u32; LEAF]>()
             + self.leaf_of.capacity() * 2 * size_of::<(u64, u32)>()
-            + self.recent.capacity() * size_of::<(u64, u32)>()
+            + size_of_val(&*self.recent)
     }
 }
 

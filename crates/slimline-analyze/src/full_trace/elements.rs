@@ -30,7 +30,7 @@ use super::heap::live_blocks::Addresses;
 use super::plans::plain_kind;
 use super::spots::Column;
 pub(super) use layout::{Behind, Element, Part, Span, is_rusts};
-use layout::{Declaration, Leaf, MAX_DEPTH, Width, declaration};
+use layout::{Declaration, Leaf, MAX_DEPTH, Repeat, Width, declaration};
 
 /// A structure of any module, by a number of our own; [`NO_ELEMENT`] is none.
 pub(super) type ElementId = u32;
@@ -143,7 +143,7 @@ impl Element {
 
 /// The leaf at an address, as its site sees the block.
 #[inline]
-fn leaf_at(leaves: &[LeafId], open: Option<LeafId>, view: &View, address: u64) -> LeafId {
+fn leaf_at(leaves: &[LeafId], repeat: Repeat, open: Option<LeafId>, view: &View, address: u64) -> LeafId {
     let at = address.wrapping_sub(view.origin);
     if at >= view.extent {
         return NO_LEAF;
@@ -151,11 +151,7 @@ fn leaf_at(leaves: &[LeafId], open: Option<LeafId>, view: &View, address: u64) -
     match leaves.get(at as usize) {
         Some(leaf) => *leaf,
         None if view.behind == Behind::Array => open.unwrap_or(0),
-        // Offsets of most blocks fit into 32 bits, of which a remainder takes half the time.
-        None => match (u32::try_from(at), leaves.len()) {
-            (Ok(at), size) => leaves[(at % size as u32) as usize],
-            (Err(_), size) => leaves[(at % size as u64) as usize],
-        },
+        None => leaves[repeat.within(at)],
     }
 }
 
@@ -362,7 +358,7 @@ impl Elements {
     /// What an access of the site's width is of that begins there, as the site sees the block: a leaf, or the span that it covers.
     pub(super) fn leaf(&mut self, view: &View, address: u64) -> LeafId {
         let element = &mut self.all[view.element as usize];
-        let leaf = leaf_at(element.leaves_of(view), element.open, view, address);
+        let leaf = leaf_at(element.leaves_of(view), element.repeat, element.open, view, address);
         if leaf != UNSEEN {
             return leaf;
         }
@@ -377,14 +373,26 @@ impl Elements {
     #[inline]
     pub(super) fn count_same(&self, view: &View, leaf: LeafId, within: Addresses, column: Column<'_>) -> usize {
         let Column { words, distance } = column;
-        let within = within.before(distance);
-        let there = |word: &&u64| within.contain(**word);
         if view.extent == 0 {
-            return words.iter().take_while(there).count();
+            let within = within.before(distance);
+            return words.iter().take_while(|word| within.contain(**word)).count();
         }
         let element = &self.all[view.element as usize];
-        let (leaves, open) = (element.leaves_of(view), element.open);
-        let is_same = |word: &&u64| there(word) && leaf_at(leaves, open, view, word.wrapping_add(distance)) == leaf;
+        let (leaves, repeat, open) = (element.leaves_of(view), element.repeat, element.open);
+        let seen = Addresses { from: view.origin, bytes: view.extent };
+        if leaf == NO_LEAF || view.behind == Behind::Array || u32::try_from(view.extent).is_err() {
+            let within = within.before(distance);
+            let is_same = |word: &&u64| {
+                within.contain(**word) && leaf_at(leaves, repeat, open, view, word.wrapping_add(distance)) == leaf
+            };
+            return words.iter().take_while(is_same).count();
+        }
+        // As most are: of an array of elements, or one of them.
+        let within = within.of_both(seen).before(distance);
+        let to_offset = distance.wrapping_sub(view.origin);
+        let is_same = |word: &&u64| {
+            within.contain(**word) && leaves[repeat.within_short(word.wrapping_add(to_offset) as u32)] == leaf
+        };
         words.iter().take_while(is_same).count()
     }
 

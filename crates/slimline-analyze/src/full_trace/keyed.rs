@@ -188,8 +188,11 @@ impl Collected {
 #[inline(always)]
 fn write_each<const N: usize>(commons: [Common; N], words: &[u64], step: usize, of: Whose, to: &mut Written<'_>) {
     for words in words.chunks(step * (PART / N)) {
-        let of_record = |record: &[u64]| commons.each_ref().map(|common| common.access(record, of));
-        to.accesses.extend(words.chunks(step).flat_map(of_record));
+        to.accesses.reserve(PART);
+        for record in words.chunks(step) {
+            // Each where it stays: one that is made elsewhere and copied is waited for.
+            commons.iter().for_each(|common| to.accesses.push(common.access(record, of)));
+        }
         to.look();
     }
 }

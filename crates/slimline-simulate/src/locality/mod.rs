@@ -15,7 +15,7 @@ pub use self::walks::{Walk, Walks};
 use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
 use crate::machine::{Machine, MachineError};
 use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
-use crate::simulation::{Homes, Options, Simulation};
+use crate::simulation::{Cost, Homes, Options, Simulation};
 
 /// Why an access took longer than a hit in the first level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +53,16 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Takes in an access to a line: why it waited, if it did, and its distance, if it has one.
+    #[inline]
+    fn note(&mut self, cost: &Cost, cause: Cause, distance: Option<u32>) {
+        self.count += 1;
+        self.reuses += u64::from(distance.is_some());
+        self.distances += u64::from(distance.unwrap_or(0));
+        self.cycles += cost.cycles;
+        self.waited[cause as usize] += cost.cycles - cost.hit_cycles;
+    }
+
     /// Adds others.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
@@ -112,8 +122,11 @@ pub struct Locality {
     keys: Vec<KeyLocality>,
     /// Accesses so far.
     accesses: u64,
-    /// By keys of the access before to the same line and of this one.
-    pairs: FxHashMap<(u32, u32), Costs>,
+    /// Those that occurred, and where each is by its keys.
+    pairs: Vec<Pair>,
+    pair_of: FxHashMap<(u32, u32), usize>,
+    /// By key: where its last pair is. Mostly the next one is the same.
+    recent_pairs: Vec<usize>,
     failed: Option<TooManyLines>,
 }
 
@@ -145,7 +158,9 @@ impl Locality {
             simulation,
             keys: Vec::new(),
             accesses: 0,
-            pairs: FxHashMap::default(),
+            pairs: Vec::new(),
+            pair_of: FxHashMap::default(),
+            recent_pairs: Vec::new(),
             failed: None,
         })
     }
@@ -168,6 +183,7 @@ impl Locality {
         let access = Access { address: access.first_byte(), ..*access };
         if access.key as usize >= self.keys.len() {
             self.keys.resize(access.key as usize + 1, KeyLocality::default());
+            self.recent_pairs.resize(access.key as usize + 1, 0);
         }
         self.accesses += 1;
         let of_key = &mut self.keys[access.key as usize];
@@ -198,15 +214,14 @@ impl Locality {
             Some(reuse) if u64::from(reuse.distance) < self.first_level_lines => Cause::Thrashing,
             Some(_) => Cause::Capacity,
         };
-        let mut costs = Costs { count: 1, cycles: cost.cycles, ..Costs::default() };
-        costs.waited[cause as usize] = cost.cycles - cost.hit_cycles;
+        let distance = reuse.map(|reuse| reuse.distance);
+        if let Some(reuse) = reuse {
+            let pair = self.pair(reuse.previous.key, key);
+            self.pairs[pair].costs.note(&cost, cause, distance);
+        }
         let of_key = &mut self.keys[key as usize];
-        match reuse {
-            Some(reuse) => {
-                (costs.reuses, costs.distances) = (1, reuse.distance.into());
-                of_key.histogram.add(reuse.distance.into(), 1.0);
-                self.pairs.entry((reuse.previous.key, key)).or_default().add(&costs);
-            }
+        match distance {
+            Some(distance) => of_key.histogram.add(distance.into(), 1.0),
             None => of_key.histogram.add_first(1.0),
         }
         let is_near = match (&self.asked, nodes) {
@@ -215,8 +230,23 @@ impl Locality {
         };
         of_key.homed += u64::from(is_near.is_some());
         of_key.near += u64::from(is_near == Some(true));
-        of_key.costs.add(&costs);
+        of_key.costs.note(&cost, cause, distance);
         Ok(())
+    }
+
+    /// Where the pair of these keys is.
+    #[inline]
+    fn pair(&mut self, before: u32, key: u32) -> usize {
+        let recent = self.recent_pairs[key as usize];
+        if self.pairs.get(recent).is_some_and(|pair| (pair.before, pair.key) == (before, key)) {
+            return recent;
+        }
+        let place = *self.pair_of.entry((before, key)).or_insert_with(|| {
+            self.pairs.push(Pair { before, key, costs: Costs::default() });
+            self.pairs.len() - 1
+        });
+        self.recent_pairs[key as usize] = place;
+        place
     }
 
     /// What was found.
@@ -237,7 +267,7 @@ impl Locality {
                 homes,
                 lines: distances.lines().into(),
                 keys,
-                pairs: pairs.into_iter().map(|((before, key), costs)| Pair { before, key, costs }).collect(),
+                pairs,
             }),
         }
     }
@@ -288,7 +318,7 @@ pub struct LocalityFindings {
     pub lines: u64,
     /// By key.
     pub keys: Vec<KeyLocality>,
-    /// In no order.
+    /// In the order in which they first occurred.
     pub pairs: Vec<Pair>,
 }
 

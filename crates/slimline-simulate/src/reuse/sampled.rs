@@ -25,6 +25,8 @@ pub struct SampledDistances {
     last: Vec<Use>,
     domains: Domains,
     accesses: u64,
+    /// A line that was passed over last: as the threshold never rises, it always is.
+    passed_over: Option<u64>,
 }
 
 /// An access to a chosen line.
@@ -66,6 +68,7 @@ impl SampledDistances {
             last: Vec::new(),
             domains: Domains::new(core_sets),
             accesses: 0,
+            passed_over: None,
         }
     }
 
@@ -76,8 +79,15 @@ impl SampledDistances {
     #[inline]
     pub fn access(&mut self, core: u32, line: u64, key: u32) -> Option<Sampled> {
         self.accesses += 1;
+        if self.passed_over == Some(line) {
+            return None;
+        }
         let hash = hash_of(line);
-        if hash > self.threshold { None } else { self.chosen(core, line, key, hash) }
+        if hash > self.threshold {
+            self.passed_over = Some(line);
+            return None;
+        }
+        self.chosen(core, line, key, hash)
     }
 
     fn chosen(&mut self, core: u32, line: u64, key: u32, hash: u64) -> Option<Sampled> {

@@ -63,18 +63,23 @@ impl SampledKeys {
 impl Consumer for SampledKeys {
     fn take(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
-            let &Access { key, thread, bytes, .. } = access;
+            let &Access { key, thread, .. } = access;
             if key as usize >= self.keys.len() {
                 self.keys.resize(key as usize + 1, SampledKey::default());
             }
             let of_key = &mut self.keys[key as usize];
-            let first = access.first_byte();
-            let last = first + u64::from(bytes.max(1) - 1);
-            for line in first >> self.line_shift..=last >> self.line_shift {
+            let core = self.machine.core_of(thread);
+            let (first, last) = access.ends();
+            let (mut line, last) = (first >> self.line_shift, last >> self.line_shift);
+            loop {
                 of_key.accesses += 1;
-                if let Some(sampled) = self.distances.access(self.machine.core_of(thread), line, key) {
+                if let Some(sampled) = self.distances.access(core, line, key) {
                     of_key.estimate.add(&sampled);
                 }
+                if line == last {
+                    break;
+                }
+                line += 1;
             }
         }
     }

@@ -1,17 +1,23 @@
 //! The lines of one cache, by sets, and what makes room in a full one.
 //!
 //! Sets whose replacement is by recency keep their entries in that order, the most recent first, so that most look-ups end
-//! at the first one; in others a line stays where it is. The first ones of all sets are together, and the others behind them:
+//! at the first one; in others a line stays where it is. The first [`FRONT`] of all sets are together, and the others behind them:
 //!
 //! ```text
-//!   first of set 0 │ of set 1 │ of set 2 │ …    others of set 0 │ of set 1 │ of set 2 │ …
+//!   first ones of set 0 │ of set 1 │ of set 2 │ …    others of set 0 │ of set 1 │ of set 2 │ …
 //! ```
 //!
 //! Of a cache that is far larger than what is used of it only the former are, which are little.
 
 pub(super) use super::words::{DIRTY, OPEN, QUIET, UNUSED};
-use super::words::{FLAGS, HOST_LINE_WORDS, LANES, Word, Words, find, name, packed, push, with_words};
+use super::words::{FLAGS, HOST_LINE_WORDS, LANES, Word, Words, find, name, packed, push, to_front, with_words};
 use crate::machine::Replacement;
+
+/// Entries of a set that are beside those of its neighbours.
+const FRONT: usize = LANES;
+
+/// Entries that stay in a second level of the host, whatever else is there.
+const NEAR_BYTES: usize = 1 << 17;
 
 /// SRRIP's values: used now, expected late, expected last.
 const RRIP_NEAR: u8 = 0;
@@ -91,6 +97,38 @@ enum Order {
     Intervals(Vec<u8>),
 }
 
+/// The lines of a cache that were used last, each in its set. Lines are called by their places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newest<'a> {
+    /// By set.
+    fronts: &'a [[u64; FRONT]],
+    sets: Sets,
+}
+
+impl Newest<'_> {
+    #[inline(always)]
+    fn word(self, at: u64) -> u64 {
+        self.fronts[self.sets.of(at)][0]
+    }
+
+    /// Whether the line is one of them.
+    #[inline(always)]
+    pub(super) fn is(self, at: u64) -> bool {
+        self.word(at) & !FLAGS == packed(at)
+    }
+
+    /// That line is used again without anything to be told or done: it was used before, and a store to it is nobody else's
+    /// business, nor the first that changes it.
+    #[inline(always)]
+    pub(super) fn is_used_quietly(self, at: u64, is_store: bool) -> bool {
+        let word = self.word(at);
+        if word & !(DIRTY | QUIET) != packed(at) {
+            return false;
+        }
+        !is_store || word & (DIRTY | QUIET) == DIRTY | QUIET
+    }
+}
+
 /// The lines of one cache.
 #[derive(Debug)]
 pub(super) struct Array {
@@ -99,7 +137,8 @@ pub(super) struct Array {
     /// The first of the first set, and its other ones.
     begin: usize,
     others: usize,
-    /// From one set's other ones to the next one's: some are left empty.
+    /// How many others each set has, with some that are left empty, and from one set's to the next one's.
+    behind: usize,
     stride: usize,
     ways: usize,
     sets: Sets,
@@ -116,15 +155,17 @@ impl Array {
             Replacement::Random { seed } => Order::Chance(seed.wrapping_add(u64::from(number))),
             Replacement::Rrip => Order::Intervals(vec![RRIP_DISTANT; lines]),
         };
-        let sets_before_others = (sets as usize).next_multiple_of(HOST_LINE_WORDS);
-        let stride = (ways as usize - 1).next_multiple_of(LANES);
-        let all = sets_before_others + sets as usize * stride;
+        let fronts = (sets as usize * FRONT).next_multiple_of(HOST_LINE_WORDS);
+        let behind = (ways as usize).saturating_sub(FRONT).next_multiple_of(LANES);
+        // None begins in one of the host's lines and ends in the next.
+        let stride = if behind < HOST_LINE_WORDS { behind.next_power_of_two() } else { behind };
+        let all = fronts + sets as usize * stride;
         let (words, begin) = match names {
             Names::Places => Words::wide(all),
             Names::Numbers => Words::narrow(all),
         };
-        let others = begin + sets_before_others;
-        Self { names, words, begin, others, stride, ways: ways as usize, sets: Sets::new(sets), order }
+        let others = begin + fronts;
+        Self { names, words, begin, others, behind, stride, ways: ways as usize, sets: Sets::new(sets), order }
     }
 
     /// What lines are called.
@@ -140,9 +181,15 @@ impl Array {
         self.others = self.begin + before;
     }
 
-    /// Whether the most recent line of a set is its first entry.
-    pub(super) fn is_by_recency(&self) -> bool {
-        matches!(self.order, Order::Recency)
+    /// Its newest lines, where replacement is by recency and lines are called by their places.
+    #[inline(always)]
+    pub(super) fn newest(&self) -> Option<Newest<'_>> {
+        match (&self.order, &self.words, self.names) {
+            (Order::Recency, Words::Wide(words), Names::Places) => {
+                Some(Newest { fronts: words[self.begin..self.others].as_chunks().0, sets: self.sets })
+            }
+            _ => None,
+        }
     }
 
     #[inline(always)]
@@ -153,37 +200,58 @@ impl Array {
         })
     }
 
-    /// Where the first of a set is, and where the others begin.
+    /// Where the first ones of a set begin, and where the others.
     #[inline(always)]
     fn places(&self, set: usize) -> (usize, usize) {
-        (self.begin + set, self.others + set * self.stride)
+        (self.begin + set * FRONT, self.others + set * self.stride)
     }
 
     /// Where a way of a set is.
     fn place(&self, set: usize, way: usize) -> usize {
-        let (first, others) = self.places(set);
-        if way == 0 { first } else { others + way - 1 }
+        let (front, others) = self.places(set);
+        if way < FRONT { front + way } else { others + way - FRONT }
+    }
+
+    /// Which way of a set a place is.
+    fn way(&self, set: usize, place: usize) -> usize {
+        let (front, others) = self.places(set);
+        if place < others { place - front } else { place - others + FRONT }
     }
 
     /// Where the line is.
     #[inline]
     pub(super) fn find(&self, line: Line) -> Option<usize> {
-        let (first, others) = self.places(self.sets.of(line.at));
+        let (front, others) = self.places(self.sets.of(line.at));
         let wanted = self.packed(line);
-        if self.word(first) & !FLAGS == wanted {
-            return Some(first);
-        }
-        let way = with_words!(&self.words, words => find(&words[others..others + self.stride], wanted))?;
-        Some(others + way)
+        with_words!(&self.words, words => {
+            let newest = &words[front..front + FRONT];
+            if newest[0].told() & !FLAGS == wanted {
+                return Some(front);
+            }
+            if let Some(way) = find(newest, wanted) {
+                return Some(front + way);
+            }
+            // By recency empty ones are the last.
+            if newest[FRONT - 1].told() == 0 && matches!(self.order, Order::Recency) {
+                return None;
+            }
+            find(&words[others..others + self.behind], wanted).map(|way| others + way)
+        })
+    }
+
+    /// Whether it is so small that all of it is near.
+    #[inline(always)]
+    pub(super) fn is_near(&self) -> bool {
+        with_words!(&self.words, words => size_of_val(words.as_slice())) <= NEAR_BYTES
     }
 
     /// Reads a line's set, so that it is near when it is used: any number, for the compiler to keep the reads.
     #[inline]
     pub(super) fn read_ahead(&self, line: Line) -> u64 {
-        let (first, others) = self.places(self.sets.of(line.at));
-        let newest = self.word(first);
-        // Where that is it, or nothing is there, the others are not needed.
-        if newest == 0 || newest & !FLAGS == self.packed(line) || self.stride == 0 { newest } else { self.word(others) }
+        let (front, others) = self.places(self.sets.of(line.at));
+        let last = self.word(front + FRONT - 1);
+        // Where nothing is there, the others are empty.
+        if last == 0 || self.behind == 0 { last } else { self.word(others) }
     }
 
     #[inline(always)]
@@ -196,25 +264,6 @@ impl Array {
         with_words!(&mut self.words, words => words[place] = Word::new(word));
     }
 
-    /// Whether the line at this place is the one in its set that was used last. Only where replacement is by recency, and lines
-    /// are called by their places.
-    #[inline(always)]
-    pub(super) fn is_newest(&self, at: u64) -> bool {
-        self.word(self.begin + self.sets.of(at)) & !FLAGS == packed(at)
-    }
-
-    /// That line is used again without anything to be told or done: it was used before, and a store to it is nobody else's
-    /// business, nor the first that changes it.
-    #[inline(always)]
-    pub(super) fn is_used_quietly(&self, at: u64, is_store: bool) -> bool {
-        let newest = self.begin + self.sets.of(at);
-        let word = self.word(newest);
-        if word & !(DIRTY | QUIET) != packed(at) {
-            return false;
-        }
-        !is_store || word & (DIRTY | QUIET) == DIRTY | QUIET
-    }
-
     pub(super) fn flags(&self, place: usize) -> u64 {
         self.word(place) & FLAGS
     }
@@ -224,42 +273,51 @@ impl Array {
         self.set_word(place, (self.word(place) | set) & !clear);
     }
 
-    /// The line, which is at `place`, is used. It may be elsewhere from now on.
+    /// The line, which is at `place`, is used: it may be elsewhere from now on. Sets flags and clears others; those that it had.
     #[inline]
-    pub(super) fn touch(&mut self, line: Line, place: usize) {
-        let set = self.sets.of(line.at);
-        let (first, others) = self.places(set);
-        let way = if place == first { 0 } else { place - others + 1 };
-        match &mut self.order {
-            Order::Recency if way == 0 => {}
-            Order::Recency => {
-                // Mostly it is one of the first.
-                let mut newer = self.word(first);
-                for older in others..=place {
-                    let word = self.word(older);
-                    self.set_word(older, newer);
-                    newer = word;
+    pub(super) fn touch(&mut self, line: Line, place: usize, set: u64, clear: u64) -> u64 {
+        let of_set = self.sets.of(line.at);
+        let (front, others) = self.places(of_set);
+        let before = self.word(place);
+        let word = (before | set) & !clear;
+        if let Order::Recency = self.order {
+            with_words!(&mut self.words, words => {
+                if place == front {
+                    words[front] = Word::new(word);
+                } else if place < others {
+                    to_front(&mut words[front..front + FRONT], place - front, word);
+                } else {
+                    let last = push(&mut words[front..front + FRONT], FRONT, word);
+                    to_front(&mut words[others..others + self.behind], place - others, last);
                 }
-                self.set_word(first, newer);
-            }
-            Order::Tree(bits) => lead_away(&mut bits[set], way, self.ways),
-            Order::Chance(_) => {}
-            Order::Intervals(intervals) => intervals[set * self.ways + way] = RRIP_NEAR,
+            });
+            return before & FLAGS;
         }
+        self.set_word(place, word);
+        let way = self.way(of_set, place);
+        match &mut self.order {
+            Order::Tree(bits) => lead_away(&mut bits[of_set], way, self.ways),
+            Order::Intervals(intervals) => intervals[of_set * self.ways + way] = RRIP_NEAR,
+            Order::Recency | Order::Chance(_) => {}
+        }
+        before & FLAGS
     }
 
     /// Puts a line in that is not there; what left for it.
+    #[inline]
     pub(super) fn insert(&mut self, line: Line, flags: u64) -> Option<Entry> {
         let set = self.sets.of(line.at);
-        let (first, others) = self.places(set);
+        let (front, others) = self.places(set);
         let word = self.packed(line) | flags;
         if let Order::Recency = self.order {
-            let newest = self.word(first);
-            self.set_word(first, word);
-            if newest == 0 || self.ways == 1 {
-                return unpacked(newest);
-            }
-            let left = with_words!(&mut self.words, words => push(&mut words[others..others + self.ways - 1], newest));
+            let left = with_words!(&mut self.words, words => {
+                let last = push(&mut words[front..front + FRONT], self.ways.min(FRONT), word);
+                if last == 0 || self.behind == 0 {
+                    last
+                } else {
+                    push(&mut words[others..others + self.behind], self.ways - FRONT, last)
+                }
+            });
             return unpacked(left);
         }
         let intervals_of_set = set * self.ways..(set + 1) * self.ways;
@@ -294,18 +352,10 @@ impl Array {
 
     /// Moves what is behind a place of a set by one, so that empty ones are the last.
     fn close_up(&mut self, set: usize, place: usize) {
-        let (first, others) = self.places(set);
-        if self.ways == 1 {
-            return self.set_word(first, 0);
+        for way in self.way(set, place)..self.ways {
+            let next = if way + 1 < self.ways { self.word(self.place(set, way + 1)) } else { 0 };
+            self.set_word(self.place(set, way), next);
         }
-        let mut to = place;
-        if place == first {
-            self.set_word(first, self.word(others));
-            to = others;
-        }
-        let end = others + self.ways - 1;
-        with_words!(&mut self.words, words => words.copy_within(to + 1..end, to));
-        self.set_word(end - 1, 0);
     }
 }
 
@@ -361,7 +411,7 @@ mod tests {
         let mut array = Array::new(1, 4, replacement, 0, Names::Numbers);
         for line in lines.iter().copied().map(line) {
             match array.find(line) {
-                Some(place) => array.touch(line, place),
+                Some(place) => drop(array.touch(line, place, 0, 0)),
                 None => drop(array.insert(line, 0)),
             }
         }

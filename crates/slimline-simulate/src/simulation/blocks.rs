@@ -42,16 +42,22 @@ impl Blocks {
     }
 
     /// The line, numbered, and whether its block is new.
-    #[inline]
+    #[inline(always)]
     pub(super) fn line(&mut self, at: u64) -> (Line, bool) {
         let (block, is_new) = self.numbers.number(at / BLOCK_LINES);
         if is_new {
-            self.first_lines.push(at - at % BLOCK_LINES);
-            let owner = self.rows.len();
-            self.rows.resize(owner + self.width, 0);
-            self.rows[owner] = NOBODY;
+            self.add(at - at % BLOCK_LINES);
         }
         (Line { at, number: u64::from(block) * BLOCK_LINES + at % BLOCK_LINES }, is_new)
+    }
+
+    /// Adds the block that begins with this line.
+    #[cold]
+    fn add(&mut self, first_line: u64) {
+        self.first_lines.push(first_line);
+        let owner = self.rows.len();
+        self.rows.resize(owner + self.width, 0);
+        self.rows[owner] = NOBODY;
     }
 
     /// The line that has this number.

@@ -1,5 +1,6 @@
 //! What is counted, of all accesses and by key.
 
+use crate::access::AccessKind;
 use crate::machine::Machine;
 
 /// Misses of a cache: by kind of access, and by class. What is in no class was replaced: for lack of room where classes
@@ -65,6 +66,18 @@ pub(super) enum Reference {
     Load = 0,
     Store = 1,
     Fetch = 2,
+}
+
+impl Reference {
+    /// The one that an access to data is, unless it is two.
+    #[inline(always)]
+    pub(super) fn single(kind: AccessKind) -> Option<Self> {
+        match kind {
+            AccessKind::Load => Some(Self::Load),
+            AccessKind::Store => Some(Self::Store),
+            AccessKind::Modify | AccessKind::Fetch => None,
+        }
+    }
 }
 
 /// Counts of a key, or of all.
@@ -225,20 +238,21 @@ impl Counters {
     }
 
     #[cold]
-    fn grow(&mut self, key: u32) {
+    fn grow(&mut self, key: u32) -> &mut Row {
         let keys = (key as usize + 1).max(self.rows.len() * 2);
         self.rows.resize(keys, Row::default());
         self.misses.resize(keys * self.caches, Misses::default());
         self.rest.resize(keys * self.width(), 0);
+        &mut self.rows[key as usize]
     }
 
     /// An access; all other counts of its key come after it.
     #[inline(always)]
     pub(super) fn access(&mut self, key: u32, kind: Reference) {
-        if key as usize >= self.rows.len() {
-            self.grow(key);
+        match self.rows.get_mut(key as usize) {
+            Some(row) => row.references[kind as usize] += 1,
+            None => self.grow(key).references[kind as usize] += 1,
         }
-        self.rows[key as usize].references[kind as usize] += 1;
     }
 
     pub(super) fn further_line(&mut self, key: u32, kind: Reference) {
@@ -287,8 +301,11 @@ impl Counters {
     }
 
     pub(super) fn memory(&mut self, key: u32, memory: usize, is_near: bool) {
-        *self.rest(key, self.tlbs + 1 + memory) += 1;
-        *self.rest(key, self.tlbs + 1 + self.memories) += u64::from(!is_near);
+        let first = self.tlbs + 1;
+        *self.rest(key, first + memory) += 1;
+        if !is_near {
+            *self.rest(key, first + self.memories) += 1;
+        }
     }
 
     pub(super) fn line_left(&mut self, key: u32, used_bytes: u64) {

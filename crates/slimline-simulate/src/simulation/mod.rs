@@ -22,10 +22,11 @@ pub(crate) use homes::Homes;
 pub use tlb::LargePages;
 
 use std::hint::black_box;
+use std::slice;
 
 use array::Line;
 use counters::Reference;
-use hierarchy::{Hierarchy, Lookup};
+use hierarchy::{Front, Hierarchy, Lookup};
 use tlb::Tlbs;
 
 use crate::access::{Access, AccessKind, Consumer, TOGETHER};
@@ -59,8 +60,13 @@ pub struct Simulation {
     is_cachegrind: bool,
     /// Whether the most recent line of a set may be passed over quickly.
     has_quick_hits: bool,
+    /// Whether such accesses are passed over several at a time: nothing else wants to know of each.
+    passes_quiet: bool,
     /// Accesses of the last few that took more than that.
     looked_up: usize,
+    /// Lines that were read ahead last, each with the core that will access it, and how many of them were accessed since.
+    ahead: Vec<(usize, Line)>,
+    ahead_done: usize,
 }
 
 impl Simulation {
@@ -77,14 +83,18 @@ impl Simulation {
         }
         let hierarchy = Hierarchy::new(machine, options.classes, options.used_bytes);
         let cores = if machine.tlbs.is_empty() { 0 } else { machine.cores };
+        let has_quick_hits = hierarchy.has_fronts() && !options.used_bytes;
         Ok(Self {
+            passes_quiet: has_quick_hits && cores == 0 && !hierarchy.has_shadows(),
             tlbs: (0..cores).map(|_| Tlbs::new(machine)).collect(),
             large_pages: options.large_pages.clone(),
             line_shift: machine.line_bytes().trailing_zeros(),
             first_data_cache: machine.path(false).first().copied(),
             is_cachegrind: machine.counting == Counting::Cachegrind,
-            has_quick_hits: hierarchy.is_first_by_recency() && !options.used_bytes,
+            has_quick_hits,
             looked_up: 0,
+            ahead: Vec::new(),
+            ahead_done: 0,
             hierarchy,
             machine: machine.clone(),
         })
@@ -102,17 +112,42 @@ impl Simulation {
         if !is_worth_it {
             return;
         }
-        let mut lines = [(0, Line { at: 0, number: 0 }); TOGETHER];
-        let mut count = 0;
+        self.ahead.clear();
+        self.ahead_done = 0;
+        let mut before = None;
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let core = self.machine.core_of(access.thread) as usize;
             let at = access.first_byte() >> self.line_shift;
-            if !(self.has_quick_hits && self.hierarchy.is_newest(core, at)) {
-                lines[count] = (core, self.hierarchy.line(at));
-                count += 1;
+            let is_newest = |front: Front<'_>| front.is_newest(at);
+            if before.replace(at) != Some(at) && !self.hierarchy.front(core, false).is_some_and(is_newest) {
+                self.ahead.push((core, self.hierarchy.line(at)));
             }
         }
-        black_box(self.hierarchy.read_ahead(&lines[..count]));
+        black_box(self.hierarchy.read_ahead(&self.ahead));
+    }
+
+    /// The line, numbered: mostly that was done when it was read ahead.
+    #[inline]
+    fn line(&mut self, at: u64) -> Line {
+        while let Some((_, line)) = self.ahead.get(self.ahead_done) {
+            self.ahead_done += 1;
+            if line.at == at {
+                return *line;
+            }
+        }
+        self.hierarchy.line(at)
+    }
+
+    /// Does the first ones of these, as far as one thread does them and they only count; how many they are.
+    #[inline]
+    fn pass_quiet(&mut self, accesses: &[Access]) -> usize {
+        match accesses {
+            [access, ..] if self.passes_quiet => {
+                let core = self.machine.core_of(access.thread) as usize;
+                self.hierarchy.pass_quiet(core, access.thread, accesses)
+            }
+            _ => 0,
+        }
     }
 
     /// Does an access.
@@ -135,19 +170,24 @@ impl Simulation {
     #[inline(always)]
     fn reference(&mut self, access: &Access, kind: Reference) {
         let core = self.machine.core_of(access.thread) as usize;
-        let first = access.first_byte();
-        let last = first + u64::from(access.bytes.max(1) - 1);
+        let (first, last) = access.ends();
         let key = access.key;
         self.hierarchy.counters.access(key, kind);
         if kind != Reference::Fetch && !self.tlbs.is_empty() {
             self.tlbs[core].access(first, last, &self.large_pages, key, &mut self.hierarchy.counters);
         }
         let at = first >> self.line_shift;
-        if at == last >> self.line_shift && self.has_quick_hits && self.hierarchy.is_used_quietly(core, at, kind) {
+        let is_quiet = |front: Front<'_>| front.is_used_quietly(at, kind);
+        let is_known_not_to_be = self.passes_quiet && Reference::single(access.kind).is_some();
+        if !is_known_not_to_be
+            && at == last >> self.line_shift
+            && self.has_quick_hits
+            && self.hierarchy.front(core, kind == Reference::Fetch).is_some_and(is_quiet)
+        {
             return;
         }
         self.looked_up += 1;
-        let line = self.hierarchy.line(at);
+        let line = self.line(at);
         self.look_up(Lookup { core, line, kind, key, bytes: 0 }, first, last);
     }
 
@@ -155,7 +195,10 @@ impl Simulation {
     fn look_up(&mut self, lookup: Lookup, first: u64, last: u64) {
         let first_line = lookup.line.at;
         let mut last_line = last >> self.line_shift;
-        if self.is_cachegrind && last_line > first_line {
+        if last_line == first_line {
+            return self.hierarchy.access(&Lookup { bytes: self.mask(first, last), ..lookup });
+        }
+        if self.is_cachegrind {
             // Cachegrind takes longer accesses as if they were of one line's size.
             last_line = (first + (1 << self.line_shift) - 1).min(last) >> self.line_shift;
             if last_line > first_line {
@@ -189,6 +232,12 @@ impl Simulation {
     /// Does an access, and tells what it took. `told`: the memory that it is in and the one near to its thread, where that is
     /// known.
     pub(crate) fn cost(&mut self, access: &Access, told: Option<(usize, usize)>) -> Cost {
+        if let Some(kind) = Reference::single(access.kind)
+            && self.pass_quiet(slice::from_ref(access)) == 1
+        {
+            let cycles = self.hierarchy.counters.hit_cycles(kind);
+            return Cost { cycles, hit_cycles: cycles, misses: 0, coherence: 0, is_from_afar: false };
+        }
         self.hierarchy.homes.tell(told);
         let first = self.first_data_cache;
         let before = self.hierarchy.counters.mark(access.key, first);
@@ -215,7 +264,11 @@ impl Consumer for Simulation {
     fn take(&mut self, accesses: &[Access]) {
         for together in accesses.chunks(TOGETHER) {
             self.read_ahead(together);
-            together.iter().for_each(|access| self.one(access));
+            let mut rest = together;
+            while let [access, behind @ ..] = &rest[self.pass_quiet(rest)..] {
+                self.one(access);
+                rest = behind;
+            }
         }
     }
 }

@@ -98,7 +98,7 @@ impl Tlbs {
         let mut missed = 0;
         for &tlb in way {
             if let Some(place) = self.arrays[tlb].find(line) {
-                self.arrays[tlb].touch(line, place);
+                self.arrays[tlb].touch(line, place, 0, 0);
                 cycles = self.latency_cycles[tlb];
                 break;
             }

@@ -42,8 +42,8 @@ pub(super) trait Word: Copy + Default {
 
     fn told(self) -> u64;
 
-    /// Whether both are of the same line.
-    fn is(self, other: Self) -> bool;
+    /// Which of these are of the line that is wanted, a bit each.
+    fn are(words: &[Self; LANES], wanted: Self) -> u32;
 }
 
 impl Word for u32 {
@@ -57,9 +57,11 @@ impl Word for u32 {
         self.into()
     }
 
+    /// Compilers make one comparison of it.
     #[inline(always)]
-    fn is(self, other: Self) -> bool {
-        (self ^ other) & !(FLAGS as Self) == 0
+    fn are(words: &[Self; LANES], wanted: Self) -> u32 {
+        let is = words.map(|word| if word & !(FLAGS as Self) == wanted { Self::MAX } else { 0 });
+        is[0] & 1 | is[1] & 2 | is[2] & 4 | is[3] & 8
     }
 }
 
@@ -75,8 +77,9 @@ impl Word for u64 {
     }
 
     #[inline(always)]
-    fn is(self, other: Self) -> bool {
-        (self ^ other) & !FLAGS == 0
+    fn are(words: &[Self; LANES], wanted: Self) -> u32 {
+        let is = words.map(|word| u32::from(word & !FLAGS == wanted));
+        is[0] | is[1] << 1 | is[2] << 2 | is[3] << 3
     }
 }
 
@@ -134,40 +137,61 @@ fn empty<W: Word>(lines: usize) -> (Vec<W>, usize) {
 /// Words that are compared together, where the machine that this runs on can.
 pub(super) const LANES: usize = 4;
 
-/// Where a line is in its set.
-#[inline]
-pub(super) fn find<W: Word>(set: &[W], wanted: u64) -> Option<usize> {
+/// Where a line is among these, of which there are [`LANES`] or a multiple of that.
+#[inline(always)]
+pub(super) fn find<W: Word>(words: &[W], wanted: u64) -> Option<usize> {
     let wanted = W::new(wanted);
-    let (lanes, rest) = set.as_chunks::<LANES>();
-    for (at, lanes) in lanes.iter().enumerate() {
-        let found = lanes.map(|word| word.is(wanted));
-        if found.contains(&true) {
-            return found.iter().position(|is_it| *is_it).map(|lane| at * LANES + lane);
+    for (at, lanes) in words.as_chunks::<LANES>().0.iter().enumerate() {
+        let bits = W::are(lanes, wanted);
+        if bits != 0 {
+            return Some(at * LANES + bits.trailing_zeros() as usize);
         }
     }
-    rest.iter().position(|word| word.is(wanted)).map(|way| lanes.as_flattened().len() + way)
+    None
 }
 
-/// Puts a word before all others. What the last one was.
-#[inline]
-pub(super) fn push<W: Word>(set: &mut [W], word: u64) -> u64 {
-    let last = set[set.len() - 1];
-    match set.len() {
-        7 => push_to::<W, 7>(set),
-        11 => push_to::<W, 11>(set),
-        15 => push_to::<W, 15>(set),
-        length => set.copy_within(..length - 1, 1),
+/// Puts a word before all others, of which the first `used` are in use: what the last one of these was.
+#[inline(always)]
+pub(super) fn push<W: Word>(words: &mut [W], used: usize, word: u64) -> u64 {
+    let last = words[used - 1];
+    match words.len() {
+        4 => push_to::<W, 4>(words),
+        8 => push_to::<W, 8>(words),
+        12 => push_to::<W, 12>(words),
+        16 => push_to::<W, 16>(words),
+        length => words.copy_within(..length - 1, 1),
     }
-    set[0] = W::new(word);
+    words[0] = W::new(word);
+    if let Some(unused) = words.get_mut(used) {
+        *unused = W::default();
+    }
     last.told()
 }
 
 /// Moves all but the last one on.
 #[inline(always)]
-fn push_to<W: Word, const WAYS: usize>(set: &mut [W]) {
-    let Ok(set) = <&mut [W; WAYS]>::try_from(set) else { return };
-    let before = *set;
-    set[1..].copy_from_slice(&before[..WAYS - 1]);
+fn push_to<W: Word, const WORDS: usize>(words: &mut [W]) {
+    let Ok(words) = <&mut [W; WORDS]>::try_from(words) else { return };
+    let before = *words;
+    words[1..].copy_from_slice(&before[..WORDS - 1]);
+}
+
+/// Puts a word before all others, in the place of the one at `from`.
+#[inline(always)]
+pub(super) fn to_front<W: Word>(words: &mut [W], from: usize, word: u64) {
+    // Where it is differs from one to the next, so that a branch for each would be guessed wrong.
+    let mut newer = W::new(word);
+    for (lanes, at) in words.as_chunks_mut::<LANES>().0.iter_mut().zip((0..).step_by(LANES)) {
+        if at > from {
+            break;
+        }
+        let before = *lanes;
+        for (lane, word) in lanes.iter_mut().enumerate() {
+            let moved = if lane == 0 { newer } else { before[lane - 1] };
+            *word = if at + lane <= from { moved } else { before[lane] };
+        }
+        newer = before[LANES - 1];
+    }
 }
 
 #[cfg(test)]
@@ -176,21 +200,34 @@ mod tests {
 
     #[test]
     fn sets_of_all_sizes_do_the_same() {
-        for ways in 1..=20_u64 {
-            let word = |number: u64| packed(number) | (number % 16);
-            let mut narrow: Vec<u32> = (0..ways).map(|way| word(way * 1000) as u32).collect();
-            let mut wide: Vec<u64> = (0..ways).map(|way| word(way * 1000)).collect();
-            for way in 0..ways {
-                let wanted = packed(way * 1000);
-                let expected = Some(way as usize);
-                assert_eq!((find(&narrow, wanted), find(&wide, wanted)), (expected, expected));
+        for (words, used) in (1..=24_usize).map(|used| (used.next_multiple_of(LANES), used)) {
+            let word = |number: usize| packed(number as u64 * 1000) | (number as u64 % 16);
+            let in_use: Vec<u64> = (0..used).map(word).collect();
+            let of_all = |mut all: Vec<u64>| {
+                all.resize(words, 0);
+                all
+            };
+            let wide = of_all(in_use.clone());
+            let narrow: Vec<u32> = wide.iter().map(|word| *word as u32).collect();
+            for way in 0..used {
+                let wanted = packed(way as u64 * 1000);
+                assert_eq!((find(&narrow, wanted), find(&wide, wanted)), (Some(way), Some(way)));
+                let (mut narrow, mut wide) = (narrow.clone(), wide.clone());
+                to_front(&mut narrow, way, packed(5));
+                to_front(&mut wide, way, packed(5));
+                let mut expected = in_use.clone();
+                expected.remove(way);
+                expected.insert(0, packed(5));
+                assert_eq!(wide, of_all(expected));
+                assert_eq!(narrow.iter().map(|&word| word.told()).collect::<Vec<_>>(), wide);
             }
             assert_eq!((find(&narrow, packed(7)), find(&wide, packed(7))), (None, None));
-            let last = word((ways - 1) * 1000);
-            assert_eq!((push(&mut narrow, packed(5)), push(&mut wide, packed(5))), (last, last));
-            let expected: Vec<u64> = [packed(5)].into_iter().chain((0..ways - 1).map(|way| word(way * 1000))).collect();
-            assert_eq!(wide, expected);
-            assert_eq!(narrow.iter().map(|&word| word.told()).collect::<Vec<_>>(), expected);
+            let (mut narrow, mut wide) = (narrow, wide);
+            let last = word(used - 1);
+            assert_eq!((push(&mut narrow, used, packed(5)), push(&mut wide, used, packed(5))), (last, last));
+            let expected: Vec<u64> = [packed(5)].into_iter().chain(in_use[..used - 1].iter().copied()).collect();
+            assert_eq!(wide, of_all(expected));
+            assert_eq!(narrow.iter().map(|&word| word.told()).collect::<Vec<_>>(), wide);
         }
         assert_eq!((name(0), name(packed(9) | FLAGS)), (None, Some(9)));
     }

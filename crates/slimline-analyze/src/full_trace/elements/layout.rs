@@ -77,6 +77,8 @@ pub(in crate::full_trace) struct Element {
     pub(in crate::full_trace) parts: Vec<Part>,
     /// By byte; empty of what is not looked into.
     pub(super) leaf_of: Box<[LeafId]>,
+    /// Where in one of several an offset is.
+    pub(super) repeat: Repeat,
     pub(super) leaves: Vec<Leaf>,
     pub(super) spans: Vec<Span>,
     /// What accesses that are wider than a byte are of.
@@ -89,6 +91,37 @@ pub(in crate::full_trace) struct Element {
     depth: u32,
     /// All structures that it is made of, at any depth, in order; empty of what is not looked into.
     made_of: Box<[ElementId]>,
+}
+
+/// Offsets in elements of so many bytes, one behind the other: a remainder by two multiplications, as a division takes several times
+/// as long (Lemire, Kaser and Kurz, Software: Practice and Experience, 2019).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Repeat {
+    bytes: u32,
+    /// 2⁶⁴ divided by them, rounded up, modulo 2⁶⁴.
+    reciprocal: u64,
+}
+
+impl Repeat {
+    fn of(bytes: u32) -> Self {
+        Self { bytes, reciprocal: (u64::MAX / u64::from(bytes)).wrapping_add(1) }
+    }
+
+    /// Where in its element an offset is.
+    #[inline(always)]
+    pub(super) fn within(self, offset: u64) -> usize {
+        match u32::try_from(offset) {
+            Ok(offset) => self.within_short(offset),
+            Err(_) => (offset % u64::from(self.bytes)) as usize,
+        }
+    }
+
+    /// The same of an offset of 32 bits.
+    #[inline(always)]
+    pub(super) fn within_short(self, offset: u32) -> usize {
+        let fraction = self.reciprocal.wrapping_mul(offset.into());
+        ((u128::from(fraction) * u128::from(self.bytes)) >> 64) as usize
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -206,6 +239,7 @@ impl Element {
                 return;
             }
         }
+        self.repeat = Repeat::of(bytes);
         self.leaf_of = leaf_of.into();
     }
 
@@ -326,5 +360,22 @@ impl Declaration {
     pub(in crate::full_trace) fn is_plain(&self) -> bool {
         let has_names = self.members.iter().all(|member| !member.name.is_empty());
         has_names && self.members.last().is_none_or(|last| last.bytes > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_repeat() {
+        for bytes in [1, 2, 3, 12, 16, 24, 65_535, MOST_BYTES] {
+            let size = u64::from(bytes);
+            let near = |offset: u64| [offset.saturating_sub(1), offset, offset + 1];
+            let offsets = [0, size, 7 * size, u32::MAX.into(), (u64::from(u32::MAX) / size) * size, 5 << 40];
+            for offset in offsets.into_iter().flat_map(near) {
+                assert_eq!(Repeat::of(bytes).within(offset) as u64, offset % size, "{offset} of {bytes}");
+            }
+        }
     }
 }

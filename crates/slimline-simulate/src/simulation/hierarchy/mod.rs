@@ -20,7 +20,7 @@ mod build;
 mod coherence;
 mod unasked;
 
-use super::array::{Array, DIRTY, Entry, Line, Names, OPEN, QUIET, UNUSED};
+use super::array::{Array, DIRTY, Entry, Line, Names, Newest, OPEN, QUIET, UNUSED};
 use super::blocks::{BLOCK_LINES, Blocks};
 use super::counters::{Class, Counters, Events, Reference};
 use super::directory::Directory;
@@ -30,6 +30,7 @@ use super::seen::Seen;
 use super::shadow::Shadow;
 use super::used_bytes::{Use, UsedBytes};
 use super::words::MOST_NARROW;
+use crate::access::Access;
 
 /// One cache.
 #[derive(Debug)]
@@ -49,6 +50,33 @@ struct CacheState {
     /// Whether what leaves it unchanged may go to one of these.
     has_exclusive_behind: bool,
     level: u8,
+}
+
+/// What a first-level cache answers by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Front<'a> {
+    newest: Newest<'a>,
+    shadow: Option<&'a Shadow>,
+}
+
+impl<'a> Front<'a> {
+    #[inline(always)]
+    fn of(cache: &'a CacheState) -> Option<Self> {
+        Some(Self { newest: cache.array.newest()?, shadow: cache.shadow.as_ref() })
+    }
+
+    /// Whether nothing changes but a count where the line is used: see [`Newest::is_used_quietly`].
+    #[inline(always)]
+    pub(super) fn is_used_quietly(self, at: u64, kind: Reference) -> bool {
+        self.shadow.is_none_or(|shadow| shadow.is_first(at))
+            && self.newest.is_used_quietly(at, kind == Reference::Store)
+    }
+
+    /// Whether the line is the one that was used last in its set.
+    #[inline(always)]
+    pub(super) fn is_newest(self, at: u64) -> bool {
+        self.newest.is(at)
+    }
 }
 
 /// A line that a core looks up.
@@ -93,6 +121,7 @@ pub(super) struct Hierarchy {
     used: Option<UsedBytes>,
     /// By line: the key of the store that changed it first since it last came to a first level unchanged.
     changers: Vec<u32>,
+    has_prefetchers: bool,
     line_shift: u32,
     transfer_cycles: Option<u64>,
     pub(super) counters: Counters,
@@ -136,27 +165,43 @@ impl Hierarchy {
         }
     }
 
-    /// Whether first-level caches keep their sets by recency.
-    pub(super) fn is_first_by_recency(&self) -> bool {
+    /// Whether the newest line of each set of first-level caches is known.
+    pub(super) fn has_fronts(&self) -> bool {
         let ways = self.data.iter().chain(&self.instructions);
-        ways.filter_map(|way| way.first()).all(|&first| self.caches[first as usize].array.is_by_recency())
+        ways.filter_map(|way| way.first()).all(|&first| self.caches[first as usize].array.newest().is_some())
     }
 
-    /// Whether nothing changes but a count: see [`Array::is_used_quietly`].
-    #[inline(always)]
-    pub(super) fn is_used_quietly(&self, core: usize, at: u64, kind: Reference) -> bool {
-        let first = self.firsts[core][usize::from(kind == Reference::Fetch)];
-        let cache = &self.caches[first as usize];
-        if cache.shadow.as_ref().is_some_and(|shadow| !shadow.is_first(at)) {
-            return false;
-        }
-        cache.array.is_used_quietly(at, kind == Reference::Store)
+    /// Whether caches have shadows.
+    pub(super) fn has_shadows(&self) -> bool {
+        self.caches.iter().any(|cache| cache.shadow.is_some())
     }
 
-    /// Whether the line is the one that was used last in its set of the first level.
+    /// What a core's first level answers by itself.
     #[inline(always)]
-    pub(super) fn is_newest(&self, core: usize, at: u64) -> bool {
-        self.caches[self.firsts[core][0] as usize].array.is_newest(at)
+    pub(super) fn front(&self, core: usize, is_fetch: bool) -> Option<Front<'_>> {
+        Front::of(&self.caches[self.firsts[core][usize::from(is_fetch)] as usize])
+    }
+
+    /// Counts loads and stores by a thread of this core, the first ones of these that [change nothing](Newest::is_used_quietly); how
+    /// many they are. Not where there are shadows.
+    #[inline]
+    pub(super) fn pass_quiet(&mut self, core: usize, thread: u32, accesses: &[Access]) -> usize {
+        let Self { caches, firsts, counters, line_shift, .. } = self;
+        let Some(newest) = caches[firsts[core][0] as usize].array.newest() else { return 0 };
+        let line_shift = *line_shift;
+        let line_bytes = 1_u64 << line_shift;
+        let is_quiet = |access: &&Access| {
+            let Some(kind) = Reference::single(access.kind) else { return false };
+            let first = access.first_byte();
+            let is_quiet = access.thread == thread
+                && (first & (line_bytes - 1)) + u64::from(access.bytes) <= line_bytes
+                && newest.is_used_quietly(first >> line_shift, kind == Reference::Store);
+            if is_quiet {
+                counters.access(access.key, kind);
+            }
+            is_quiet
+        };
+        accesses.iter().take_while(is_quiet).count()
     }
 
     /// Reads what look-ups of lines by cores will need of farther caches: any number, for the compiler to keep the reads.
@@ -166,7 +211,10 @@ impl Hierarchy {
         let depth = self.data[0].len();
         for step in 1..depth {
             for (core, line) in lines {
-                read ^= self.caches[self.data[*core][step] as usize].array.read_ahead(*line);
+                let array = &self.caches[self.data[*core][step] as usize].array;
+                if !array.is_near() {
+                    read ^= array.read_ahead(*line);
+                }
             }
         }
         read
@@ -175,19 +223,17 @@ impl Hierarchy {
     /// Looks a line up and counts what happens.
     pub(super) fn access(&mut self, lookup: &Lookup) {
         let Lookup { core, line, kind, bytes, .. } = *lookup;
-        let first = self.way(lookup)[0];
+        let first = self.firsts[core][usize::from(kind == Reference::Fetch)];
         let is_store = kind == Reference::Store;
         let array = &self.caches[first as usize].array;
         let found = array.find(line);
+        let flags = found.map_or(0, |place| array.flags(place));
         // Nobody else has to do with it where the first level has what is loaded, or may change it.
-        if is_store && found.is_some_and(|place| array.flags(place) & DIRTY == 0) {
+        if is_store && found.is_some() && flags & DIRTY == 0 {
             self.changers[line.number as usize] = lookup.key;
         }
-        let array = &self.caches[first as usize].array;
-        let is_own = found.is_some_and(|place| !is_store || array.flags(place) & QUIET != 0);
-        if let Some(place) = found
-            && array.flags(place) & OPEN != 0
-        {
+        let is_own = found.is_some() && (!is_store || flags & QUIET != 0);
+        if flags & OPEN != 0 {
             self.seen(lookup, found);
         }
         let (missed, was_unasked) = if is_own {
@@ -209,7 +255,9 @@ impl Hierarchy {
         {
             used.used(first, line.at, bytes);
         }
-        self.prefetch(lookup, missed, was_unasked);
+        if self.has_prefetchers {
+            self.prefetch(lookup, missed, was_unasked);
+        }
     }
 
     /// An access to two lines that counts as one, as Cachegrind has it: at each level both are looked up where either
@@ -285,10 +333,8 @@ impl Hierarchy {
         if let Some(shadow) = &mut cache.shadow {
             shadow.access(line.at);
         }
-        let was_unasked = cache.array.flags(place) & UNUSED != 0;
+        let was_unasked = cache.array.touch(line, place, state, UNUSED) & UNUSED != 0;
         self.events[cache.kind].used_prefetches += u64::from(was_unasked);
-        cache.array.mark(place, state, UNUSED);
-        cache.array.touch(line, place);
         was_unasked
     }
 
@@ -395,7 +441,9 @@ impl Hierarchy {
             Names::Places => self.line(left.name),
             Names::Numbers => self.blocks.numbered(left.name),
         };
-        self.forget(number, line);
+        if !is_nobodys {
+            self.forget(number, line);
+        }
         let cache = &self.caches[number as usize];
         if cache.is_inclusive {
             let mut nearer = std::mem::take(&mut self.list);

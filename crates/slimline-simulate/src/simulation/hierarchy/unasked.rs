@@ -39,7 +39,7 @@ impl Hierarchy {
             let far = self.way(lookup)[server];
             let array = &mut self.caches[far as usize].array;
             if let Some(place) = array.find(line) {
-                array.touch(line, place);
+                array.touch(line, place, 0, 0);
                 state |= self.give(far, line);
                 break;
             }

@@ -214,7 +214,7 @@ pub(super) struct ColumnDecoder {
 }
 
 impl ColumnDecoder {
-    /// Puts the words of a chunk, and what ran, into `words` and `visits` (both cleared first). None where the columns make no
+    /// Puts the words of a chunk, and what ran, into `words` and `visits` in the place of what is there. None where the columns make no
     /// chunk of at most `most_words`.
     pub(super) fn decode(
         &mut self,
@@ -224,7 +224,6 @@ impl ColumnDecoder {
         (words, visits): (&mut Vec<u64>, &mut Vec<Visits>),
     ) -> Option<()> {
         let input = &mut bytes;
-        words.clear();
         visits.clear();
         self.segments.clear();
         let count = usize::try_from(number(input)?).ok().filter(|count| *count <= most_words)?;
@@ -253,40 +252,41 @@ impl ColumnDecoder {
             visits.push(run);
             self.runs[index as usize].push(run);
         }
+        // Each is written below: it is a header, or of a column.
         words.resize(end, 0);
         for ((_, known), runs) in self.segments.iter().zip(&self.runs) {
             let step = 1 + known.words as usize;
-            for_each_cell(runs, 0, step, |header| words[header - 1] = known.header);
+            for run in runs {
+                run.places(known.words).for_each(|first| words[first - 1] = known.header);
+            }
             let cells = runs.iter().map(|run| run.times as usize).sum();
             for word in 0..known.words as usize {
                 let (&prediction, rest) = input.split_first()?;
                 *input = rest;
                 numbers(input, cells, &mut self.differences)?;
-                let mut differences = self.differences.iter().map(|number| unzigzag(*number));
-                let mut difference = || differences.next().unwrap_or(0);
+                let cells = Cells { runs, word, step, differences: &self.differences };
                 match PREDICTIONS.into_iter().find(|known| *known as u8 == prediction)? {
                     Prediction::Neighbor if word == 0 => {
-                        for_each_cell(runs, word, step, |cell| words[cell] = difference());
+                        cells.each(|cell, difference| words[cell] = difference);
                     }
                     Prediction::Neighbor => {
-                        for_each_cell(runs, word, step, |cell| {
-                            words[cell] = words[cell - 1].wrapping_add(difference())
-                        });
+                        cells.each(|cell, difference| words[cell] = words[cell - 1].wrapping_add(difference));
                     }
                     Prediction::Last => {
                         let mut last = 0_u64;
-                        for_each_cell(runs, word, step, |cell| {
-                            last = last.wrapping_add(difference());
+                        cells.each(|cell, difference| {
+                            last = last.wrapping_add(difference);
                             words[cell] = last;
                         });
                     }
                     Prediction::Stride => {
-                        let (mut last, mut stride, mut has_begun) = (0_u64, 0_u64, false);
-                        for_each_cell(runs, word, step, |cell| {
-                            let value = last.wrapping_add(stride).wrapping_add(difference());
-                            stride = if has_begun { value.wrapping_sub(last) } else { 0 };
-                            (last, has_begun) = (value, true);
-                            words[cell] = value;
+                        // As if it had come from 0 to the first one and back: the second one is by no stride.
+                        let mut last = self.differences.first().map_or(0, |first| unzigzag(*first));
+                        let mut stride = last.wrapping_neg();
+                        cells.each(|cell, difference| {
+                            stride = stride.wrapping_add(difference);
+                            last = last.wrapping_add(stride);
+                            words[cell] = last;
                         });
                     }
                 }
@@ -296,13 +296,29 @@ impl ColumnDecoder {
     }
 }
 
-/// The index of one word of each visit of these runs, of which each begins `step` words behind the one before.
-#[inline]
-fn for_each_cell(runs: &[Visits], word: usize, step: usize, mut each: impl FnMut(usize)) {
-    for run in runs {
-        let first = run.at as usize + word;
-        for visit in 0..run.times as usize {
-            each(first + visit * step);
+/// One word of each visit of a segment.
+struct Cells<'a> {
+    runs: &'a [Visits],
+    /// Which one.
+    word: usize,
+    /// From the words of a visit to those of the next one.
+    step: usize,
+    /// By visit, zigzag.
+    differences: &'a [u64],
+}
+
+impl Cells<'_> {
+    /// Each one's index, and how far it is from its prediction.
+    #[inline]
+    fn each(&self, mut each: impl FnMut(usize, u64)) {
+        let mut differences = self.differences;
+        for run in self.runs {
+            let first = run.at as usize + self.word;
+            let (own, rest) = differences.split_at(run.times as usize);
+            for (visit, difference) in own.iter().enumerate() {
+                each(first + visit * self.step, unzigzag(*difference));
+            }
+            differences = rest;
         }
     }
 }
@@ -333,6 +349,12 @@ pub(super) fn number(input: &mut &[u8]) -> Option<u64> {
         *input = rest;
         return Some(u64::from(*byte));
     }
+    if let Some((eight, _)) = input.split_first_chunk()
+        && let Some((number, bytes)) = number_within(u64::from_le_bytes(*eight))
+    {
+        *input = &input[bytes..];
+        return Some(number);
+    }
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = input.split_first()?;
@@ -343,6 +365,22 @@ pub(super) fn number(input: &mut &[u8]) -> Option<u64> {
         }
     }
     None
+}
+
+/// The number that eight bytes begin with, and how many are its own; none where it has more. Whatever its length, the same is done.
+#[inline]
+fn number_within(eight: u64) -> Option<(u64, usize)> {
+    let ends = !eight & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return None;
+    }
+    let last_bit = ends.trailing_zeros();
+    // Bytes of seven bits become pairs, fours, one number.
+    let own = eight & u64::MAX >> (63 - last_bit) & 0x7f7f_7f7f_7f7f_7f7f;
+    let pairs = own & 0x007f_007f_007f_007f | (own & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    let number = fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4;
+    Some((number, last_bit as usize / 8 + 1))
 }
 
 #[cfg(test)]
