@@ -1,6 +1,7 @@
 //! `cargo xtask …`: set up a fresh machine, run all tests, measure, check the house rules.
 
 mod agreement;
+mod collectors;
 mod compilers;
 mod coverage;
 mod foreign;
@@ -125,6 +126,11 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// One program sampled, instrumented and translated: shares of structures and fields side by side; a Markdown table.
+    Collectors {
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// How fast recorded traces are simulated and reuse distances told, beside Cachegrind; Markdown tables.
     Simulate {
         /// Runs of each.
@@ -193,6 +199,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Trace { runs, only }) => trace_cost::run(runs, &only),
         Task::Bench(Bench::Translate { runs, only }) => translate_cost::run(runs, &only),
         Task::Bench(Bench::Counts { collector, only }) => trace_counts::run(collector, &only),
+        Task::Bench(Bench::Collectors { only }) => collectors::run(&only),
         Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),

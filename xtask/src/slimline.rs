@@ -59,9 +59,21 @@ pub(crate) struct Missing {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Group {
     pub(crate) allocated_at: Option<AllocatedAt>,
+    /// As debug information spells it.
+    #[serde(rename = "type")]
+    pub(crate) type_name: Option<String>,
+    /// Of the time.
+    pub(crate) share: f64,
     pub(crate) loads: u64,
     pub(crate) stores: u64,
     pub(crate) fields: Vec<Field>,
+}
+
+impl Group {
+    /// Whether its elements are of this structure.
+    pub(crate) fn is_made_of(&self, structure: &str) -> bool {
+        self.type_name.as_deref().is_some_and(|name| name.strip_prefix("struct ").unwrap_or(name) == structure)
+    }
 }
 
 /// Where a group is allocated.
@@ -77,6 +89,8 @@ pub(crate) struct Field {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     pub(crate) name: String,
+    /// Its part of the group's time.
+    pub(crate) share: f64,
     /// Its part of the accesses seen in the bursts, as corrected for how fast code runs.
     pub(crate) access_share: f64,
 }

@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
     ours("search_tree", "a tree", &["300000"]),
     ours("alloc_maps", "allocating", &["150000"]),
     ours("zones", "2 threads", &["10"]),
-    Case { is_floating_point: true, ..ours("srad", "floating point", &["1"]) },
+    Case { is_floating_point: true, ..ours("srad", "floating point", &["20"]) },
     debian("python3", 0.2),
     debian("perl", 0.2),
     debian("xz", 0.1),

@@ -138,8 +138,13 @@ mod tests {
 
     /// Fields of 8 bytes, by offset and share.
     fn group(stack: &[&str], accesses: u64, fields: &[(u64, f64)]) -> Group {
-        let field =
-            |&(offset, access_share): &(u64, f64)| Field { offset, bytes: 8, name: format!("f{offset}"), access_share };
+        let field = |&(offset, access_share): &(u64, f64)| Field {
+            offset,
+            bytes: 8,
+            name: format!("f{offset}"),
+            access_share,
+            ..Field::default()
+        };
         Group {
             allocated_at: Some(AllocatedAt { stack: stack.iter().map(|frame| (*frame).to_owned()).collect() }),
             loads: accesses,
