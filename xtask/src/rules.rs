@@ -20,7 +20,8 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
-    ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate"]),
+    ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate", "slimline-layout"]),
+    ("slimline-layout", &[]),
     ("slimline-simulate", &[]),
     ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
     (
@@ -33,6 +34,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "slimline-attribute",
             "slimline-analyze",
             "slimline-simulate",
+            "slimline-layout",
             "slimline-report",
         ],
     ),
@@ -46,6 +48,7 @@ const PURE: &[&str] = &[
     "crates/slimline-attribute/",
     "crates/slimline-emulate/",
     "crates/slimline-simulate/",
+    "crates/slimline-layout/",
 ];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::process", "println!", "eprintln!", "print!(", "eprint!("];
 

@@ -29,6 +29,7 @@ pub mod hot;
 pub mod neighbors;
 pub mod nests;
 pub mod number;
+pub mod object_layout;
 pub mod origins;
 pub mod pace;
 pub mod placement;

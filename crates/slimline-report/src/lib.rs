@@ -10,6 +10,7 @@ pub mod full_trace;
 pub mod histogram;
 mod hooks;
 mod imported;
+pub mod layout;
 mod no_samples;
 pub mod placement;
 pub mod reuse;

@@ -12,6 +12,7 @@ pub mod interleave;
 pub mod locality;
 pub mod machine;
 mod numbers;
+pub mod relocated;
 pub mod reuse;
 pub mod sharing;
 pub mod simulation;

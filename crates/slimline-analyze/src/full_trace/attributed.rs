@@ -33,9 +33,9 @@ use super::walk::{Accessing, go_through};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
 /// Bytes that one instruction may copy or fill; no program has more.
-const MOST_BYTES: u64 = 1 << 36;
+pub(super) const MOST_BYTES: u64 = 1 << 36;
 /// Bytes of one [`Access`].
-const MOST_ACCESS_BYTES: u64 = 1 << 30;
+pub(super) const MOST_ACCESS_BYTES: u64 = 1 << 30;
 /// Addresses are below; above it stand processes, so that the memory of each is its own.
 const ADDRESS_BITS: u32 = 48;
 

@@ -23,6 +23,7 @@ pub mod findings;
 mod function_names;
 pub mod heap;
 mod keyed;
+pub mod objects;
 mod parts;
 mod plans;
 pub mod sampling;

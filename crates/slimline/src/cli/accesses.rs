@@ -110,6 +110,42 @@ pub(crate) struct Place {
     pub(crate) rows: usize,
 }
 
+/// Tell in which order objects of the heap should lie, by who is accessed next to whom, and what that would save.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline trace -o run.trace -- ./program && slimline layout run.trace\n  \
+        slimline layout run.trace --window 4 --machine big.toml --order order.csv\n  \
+        slimline layout run.trace --format json | jq '.orders[] | {order, caches}'\n\n\
+        Objects are blocks of the heap, from when each is allocated until it is freed. Two are neighbours of the access graph where one \
+        thread accesses one and then, within the window, the other. Communities of the graph (Louvain) lie side by \
+        side, and within them objects in the order of their Fiedler vector. Every order is replayed: the trace goes through \
+        the machine with all objects where that order puts them, as an allocator that never reuses memory would; \
+        only the original one reuses it as the program did. The order is made of the run that it is judged by: what is saved is an upper \
+        bound for other inputs.")]
+pub(crate) struct Layout {
+    /// Directory that `slimline trace -o` wrote
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Two accesses are near with fewer than so many from the one to the other
+    #[arg(long, value_name = "ACCESSES", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub(crate) window: u16,
+    /// What is drawn by chance is drawn by this
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Whose misses (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// Write the hierarchical order to this file: CSV, an object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) order: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most rows of the table of types
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PictureFormat {
     /// For people

@@ -10,6 +10,7 @@ mod export;
 mod gcc;
 mod histogram;
 mod import;
+mod layout;
 mod place;
 mod record;
 mod report;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Annotate(options) => annotate::run(options),
         Command::Export(options) => export::run(options),
         Command::Histogram(options) => histogram::run(options),
+        Command::Layout(options) => layout::run(options),
         Command::Place(options) => place::run(options),
         Command::Reuse(options) => reuse::run(options),
         Command::Share(options) => share::run(options),

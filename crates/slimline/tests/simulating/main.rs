@@ -2,6 +2,7 @@
 
 mod exported;
 mod histogram;
+mod layout;
 mod live;
 mod papers;
 mod place;

@@ -52,6 +52,8 @@ struct Kept {
     end: u64,
     group: Group,
     content: Content,
+    /// How many blocks had begun when it did, itself among them; 0 of gaps.
+    born: u32,
     /// Another one each time that the number is of another block, that it reaches less far, or that more is known of it.
     version: u32,
 }
@@ -130,11 +132,14 @@ pub(in crate::full_trace) struct LiveBlocks {
     /// Blocks that nobody frees, none of which has a byte of another one: they are here, and as all others are. Others may be cut of
     /// them, and lie above; what is left free below those is theirs.
     lasting: BTreeMap<u64, BlockNumber>,
+    /// Blocks that have begun so far.
+    begun: u32,
 }
 
 impl Default for LiveBlocks {
     fn default() -> Self {
-        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content: Content::default(), version: 0 };
+        let content = Content::default();
+        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content, born: 0, version: 0 };
         Self {
             kept: vec![nothing],
             free: FxHashMap::default(),
@@ -145,6 +150,7 @@ impl Default for LiveBlocks {
             gaps: Vec::new(),
             large: BTreeMap::new(),
             lasting: BTreeMap::new(),
+            begun: 0,
         }
     }
 }
@@ -171,6 +177,12 @@ impl LiveBlocks {
     pub(in crate::full_trace) fn block(&self, number: BlockNumber) -> Block {
         let Kept { start, end, group, content, .. } = self.kept[number.0 as usize];
         Block { start, end, group, content }
+    }
+
+    /// How many blocks had begun when this one did, itself among them: no other one has that number, whatever becomes of its
+    /// memory. 0 of gaps, and of number 0. Those beyond 2³² begin again at 1.
+    pub(in crate::full_trace) fn born(&self, number: BlockNumber) -> u32 {
+        self.kept[number.0 as usize].born
     }
 
     /// More is known now of what is in a block.
@@ -259,7 +271,12 @@ impl LiveBlocks {
 
     fn number(&mut self, block: Block) -> BlockNumber {
         let Block { start, end, group, content } = block;
-        let kept = Kept { start, reach: end - start, end, group, content, version: 0 };
+        let mut born = 0;
+        if group != NO_GROUP {
+            self.begun = self.begun.checked_add(1).unwrap_or(1);
+            born = self.begun;
+        }
+        let kept = Kept { start, reach: end - start, end, group, content, born, version: 0 };
         match self.free.get_mut(&group).and_then(Vec::pop) {
             Some(number) => {
                 let version = self.kept[number.0 as usize].version.wrapping_add(1);

@@ -1,0 +1,227 @@
+//! In which order objects of the heap should lie, as `slimline layout` shows it.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
+use slimline_analyze::object_layout::{Arranged, Arrangement};
+use slimline_simulate::machine::Holds;
+use slimline_simulate::relocated::Steps;
+use slimline_simulate::simulation::Outcome;
+
+use crate::full_trace::known;
+use crate::simulation::{AccessTrace, csv_cell};
+
+/// Version of the JSON. 1: the first.
+pub const LAYOUT_SCHEMA: u32 = 1;
+
+/// Everything `slimline layout` shows, and its JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayoutReport {
+    /// [`LAYOUT_SCHEMA`].
+    pub schema: u32,
+    /// What was read.
+    pub trace: AccessTrace,
+    /// Objects that were accessed, their bytes, and the accesses to them.
+    pub objects: u64,
+    /// See there.
+    pub object_bytes: u64,
+    /// See there.
+    pub object_accesses: u64,
+    /// All accesses, wherever they go.
+    pub accesses: u64,
+    /// Edges of the access graph.
+    pub edges: u64,
+    /// Two accesses are near with fewer than so many from the one to the other.
+    pub window: u16,
+    /// What was drawn was drawn by it.
+    pub seed: u64,
+    /// Communities, the finest level first.
+    pub levels: Vec<LevelRow>,
+    /// Groups of siblings whose order is not as exact as it should be.
+    pub inexact: u64,
+    /// What allocates the objects, that of most of them first.
+    pub types: Vec<TypeRow>,
+    /// The simulated machine.
+    pub machine: String,
+    /// All orders; the first is the original.
+    pub orders: Vec<OrderRow>,
+}
+
+/// A level of communities.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LevelRow {
+    /// How many there are.
+    pub communities: u64,
+    /// How much more of the weight is within them than degrees let expect, −½ to 1.
+    pub modularity: f64,
+}
+
+/// What one line allocates.
+#[derive(Clone, Debug, Serialize)]
+pub struct TypeRow {
+    /// Its type; none where it is not known.
+    pub type_name: Option<String>,
+    /// Function, file and line; none where it is not known.
+    pub function: Option<String>,
+    /// See there.
+    pub file: Option<String>,
+    /// See there.
+    pub line: Option<u32>,
+    /// Objects that were accessed.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// An order, and what it comes to.
+#[derive(Clone, Debug, Serialize)]
+pub struct OrderRow {
+    /// `original`, `allocated`, `first_access`, `breadth_first`, `random` or `hierarchical`.
+    pub order: &'static str,
+    /// Mean distance in objects from one end of an edge to the other, by weight.
+    pub mean_distance: f64,
+    /// Share of accesses to objects that are not on the line of the one before.
+    pub to_another_line: f64,
+    /// And not on its page.
+    pub to_another_page: f64,
+    /// Misses, nearest cache first, then TLBs.
+    pub caches: Vec<MissRow>,
+    /// The machine's cycles for all accesses, one after the other.
+    pub cycles: u64,
+    /// By those of the original order.
+    pub cycles_ratio: f64,
+}
+
+/// Misses of a cache or TLB.
+#[derive(Clone, Debug, Serialize)]
+pub struct MissRow {
+    /// Its name.
+    pub name: String,
+    /// How many, of all accesses.
+    pub misses: u64,
+    /// By those of the original order; none where that has none.
+    pub ratio: Option<f64>,
+}
+
+/// What is told of the graph and its communities.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphFacts {
+    /// As in the report.
+    pub window: u16,
+    /// As in the report.
+    pub seed: u64,
+    /// Edges, and the sum of their weights.
+    pub edges: u64,
+    /// See there.
+    pub weight: u64,
+    /// As in the report.
+    pub levels: Vec<LevelRow>,
+    /// As in the report.
+    pub inexact: u64,
+}
+
+impl LayoutReport {
+    /// Of these objects; each order with what the machine made of it.
+    pub fn new(
+        trace: AccessTrace,
+        (objects, origins): (&[Object], &[ObjectOrigin]),
+        facts: GraphFacts,
+        replayed: &[(&Arranged, Outcome, Steps)],
+    ) -> Self {
+        let (_, original, steps) = &replayed[0];
+        let total = original.total();
+        Self {
+            schema: LAYOUT_SCHEMA,
+            trace,
+            objects: objects.len() as u64,
+            object_bytes: objects.iter().map(|object| object.bytes).sum(),
+            object_accesses: steps.accesses,
+            accesses: total.loads + total.stores,
+            edges: facts.edges,
+            window: facts.window,
+            seed: facts.seed,
+            levels: facts.levels,
+            inexact: facts.inexact,
+            types: types(objects, origins),
+            machine: original.machine().name.clone(),
+            orders: replayed.iter().map(|of| order(of, original, facts.weight)).collect(),
+        }
+    }
+
+    /// As JSON, indented, with a line end.
+    pub fn json(&self) -> String {
+        crate::pretty(self)
+    }
+
+    /// The last order: the one that is advised.
+    pub fn hierarchical(&self) -> Option<&OrderRow> {
+        self.orders.iter().find(|row| row.order == Arrangement::Hierarchical.name())
+    }
+}
+
+fn order((arranged, outcome, steps): &(&Arranged, Outcome, Steps), original: &Outcome, weight: u64) -> OrderRow {
+    let (total, before) = (outcome.total(), original.total());
+    let machine = outcome.machine();
+    let row = |name: &str, misses: u64, before: u64| MissRow {
+        name: name.to_owned(),
+        misses,
+        ratio: (before > 0).then(|| misses as f64 / before as f64),
+    };
+    let caches = machine.caches.iter().zip(total.misses.iter().zip(&before.misses));
+    let data = caches.filter(|(cache, _)| cache.holds != Holds::Instructions);
+    let caches = data.map(|(cache, (misses, before))| row(&cache.name, misses.total(), before.total()));
+    let tlbs = machine.tlbs.iter().zip(total.tlb_misses.iter().zip(&before.tlb_misses));
+    let tlbs = tlbs.map(|(tlb, (misses, before))| row(&tlb.name, *misses, *before));
+    let share = |part: u64| part as f64 / steps.accesses.max(1) as f64;
+    OrderRow {
+        order: arranged.arrangement.name(),
+        mean_distance: arranged.cost as f64 / weight.max(1) as f64,
+        to_another_line: share(steps.to_another_line),
+        to_another_page: share(steps.to_another_page),
+        caches: caches.chain(tlbs).collect(),
+        cycles: total.cycles,
+        cycles_ratio: total.cycles as f64 / before.cycles.max(1) as f64,
+    }
+}
+
+fn types(objects: &[Object], origins: &[ObjectOrigin]) -> Vec<TypeRow> {
+    let mut sums = vec![(0, 0); origins.len()];
+    for object in objects {
+        let (count, bytes) = &mut sums[object.origin as usize];
+        *count += 1;
+        *bytes += object.bytes;
+    }
+    let row = |(origin, (objects, bytes)): (&ObjectOrigin, (u64, u64))| {
+        let place = &origin.allocated_at;
+        TypeRow {
+            type_name: known(&origin.type_name),
+            function: known(&place.function),
+            file: known(&place.file),
+            line: (place.line > 0).then_some(place.line),
+            objects,
+            bytes,
+        }
+    };
+    let mut rows: Vec<TypeRow> = origins.iter().zip(sums).filter(|(_, sums)| sums.0 > 0).map(row).collect();
+    rows.sort_by(|a, b| (b.objects, &a.file, a.line).cmp(&(a.objects, &b.file, b.line)));
+    rows
+}
+
+/// An order as CSV: objects as they should lie, with what each is, and its communities, the finest first.
+pub fn order_csv((objects, origins): (&[Object], &[ObjectOrigin]), order: &[u32], levels: &[Vec<u32>]) -> String {
+    let mut out = "place,process,allocation,address,bytes,type,function,file,line".to_owned();
+    (1..=levels.len()).for_each(|level| _ = write!(out, ",community_{level}"));
+    out.push('\n');
+    for (place, &number) in order.iter().enumerate() {
+        let Object { process, start, bytes, sequence, origin } = objects[number as usize];
+        let ObjectOrigin { allocated_at, type_name } = &origins[origin as usize];
+        let [type_name, function, file] =
+            [type_name, &allocated_at.function, &allocated_at.file].map(|text| csv_cell(text));
+        let line = allocated_at.line;
+        _ = write!(out, "{place},{process},{sequence},{start:#x},{bytes},{type_name},{function},{file},{line}");
+        levels.iter().for_each(|level| _ = write!(out, ",{}", level[number as usize]));
+        out.push('\n');
+    }
+    out
+}

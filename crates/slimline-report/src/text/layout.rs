@@ -1,0 +1,207 @@
+//! In which order objects should lie, as text.
+
+use std::fmt::{self, Write};
+
+use slimline_trace::escape::plain;
+
+use super::full_trace::more;
+use super::number::{bytes, count, percent, plural, plural_of};
+use super::simulation::access_trace;
+use super::table::{Column, Rows};
+use super::{HEADING, shorten_end};
+use crate::layout::{LayoutReport, OrderRow};
+
+/// What an order is called for people.
+const ORDERS: [(&str, &str); 6] = [
+    ("original", "as it was"),
+    ("allocated", "as allocated"),
+    ("first_access", "by first access"),
+    ("breadth_first", "breadth first"),
+    ("random", "random"),
+    ("hierarchical", "hierarchical"),
+];
+/// Where something was allocated.
+const PLACE_COLUMNS: usize = 40;
+/// What is saved that is worth the change.
+const WORTH_IT: f64 = 0.02;
+
+/// Writes the report; of so many types.
+///
+/// # Errors
+/// As `out`.
+pub fn layout(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::Result {
+    access_trace(out, &report.trace)?;
+    writeln!(
+        out,
+        "{} of {} are to {} of the heap, {} in all",
+        plural_of(report.object_accesses, "access", "accesses"),
+        count(report.accesses),
+        plural(report.objects, "object"),
+        bytes(report.object_bytes)
+    )?;
+    if report.objects < 2 || report.edges == 0 {
+        return writeln!(out, "No two objects are accessed next to each other: no order is better than another");
+    }
+    types(out, report, most)?;
+    write!(out, "\n{HEADING}Access graph{HEADING:#}: {}, window {}", plural(report.edges, "edge"), report.window)?;
+    writeln!(out, ", seed {}", report.seed)?;
+    for (level, row) in report.levels.iter().enumerate() {
+        writeln!(out, "  level {}: {}, modularity {:.3}", level + 1, communities(row.communities), row.modularity)?;
+    }
+    if report.levels.is_empty() {
+        writeln!(out, "  No two objects belong together more than chance lets expect")?;
+    }
+    if report.inexact > 0 {
+        writeln!(out, "  {} of a level are ordered less exactly than they could be", plural(report.inexact, "group"))?;
+    }
+    orders(out, report)?;
+    verdict(out, report)
+}
+
+fn communities(number: u64) -> String {
+    if number == 1 { "1 community".to_owned() } else { format!("{} communities", count(number)) }
+}
+
+fn types(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::Result {
+    writeln!(out, "\n{HEADING}Objects{HEADING:#}")?;
+    let columns = [
+        Column::Shortened("type", PLACE_COLUMNS),
+        Column::Shortened("allocated at", PLACE_COLUMNS),
+        Column::Number("objects"),
+        Column::Number("bytes"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for row in report.types.iter().take(most) {
+        let file = row.file.as_deref().map(|file| plain(file.rsplit('/').next().unwrap_or(file)));
+        let place = match (file, row.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => row.function.as_deref().map(plain).unwrap_or_default(),
+        };
+        let name = row.type_name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
+        rows.push(vec![name, place, count(row.objects), bytes(row.bytes)]);
+    }
+    rows.write(out, 2)?;
+    more(out, report.types.len(), most)
+}
+
+fn orders(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
+    let machine = shorten_end(&plain(&report.machine), PLACE_COLUMNS);
+    writeln!(
+        out,
+        "\n{HEADING}Orders, replayed through {machine}{HEADING:#}: misses and cycles by those of the original"
+    )?;
+    let mut columns =
+        vec![Column::Text("order"), Column::Number("distance"), Column::Number("new line"), Column::Number("new page")];
+    columns.extend(report.orders[0].caches.iter().map(|cache| Column::Number(&cache.name)));
+    columns.push(Column::Number("cycles"));
+    let mut rows = Rows::new(&columns, false);
+    for row in &report.orders {
+        let mut cells = vec![
+            name(row).to_owned(),
+            format!("{:.1}", row.mean_distance),
+            percent(row.to_another_line),
+            percent(row.to_another_page),
+        ];
+        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"));
+        cells.extend(row.caches.iter().map(|cache| ratio(cache.ratio)));
+        cells.push(format!("{:.3}", row.cycles_ratio));
+        rows.push(cells);
+    }
+    rows.write(out, 2)?;
+    writeln!(out, "  distance: objects between two that are accessed next to each other, on average")
+}
+
+fn name(row: &OrderRow) -> &str {
+    ORDERS.iter().find(|(order, _)| *order == row.order).map_or(row.order, |(_, name)| name)
+}
+
+fn verdict(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
+    let Some(hierarchical) = report.hierarchical() else { return Ok(()) };
+    let best = report.orders.iter().min_by(|a, b| a.cycles_ratio.total_cmp(&b.cycles_ratio)).unwrap_or(hierarchical);
+    let saved = 1.0 - best.cycles_ratio;
+    writeln!(out)?;
+    if saved < WORTH_IT {
+        return writeln!(
+            out,
+            "No order saves {} of the cycles or more: leave objects where they are",
+            percent(WORTH_IT)
+        );
+    }
+    writeln!(
+        out,
+        "The {} order would save {} of the cycles: an upper bound, as it is made of the run it is judged by",
+        name(best),
+        percent(saved)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
+    use slimline_analyze::object_layout::{Arranged, arrangements};
+    use slimline_layout::graph::GraphBuilder;
+    use slimline_layout::order::Hierarchical;
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::relocated::Relocated;
+    use slimline_simulate::simulation::{Options, Simulation};
+
+    use super::super::a_run;
+    use super::*;
+    use crate::layout::{GraphFacts, LevelRow, order_csv};
+
+    /// 64 nodes of 24 bytes, every other one of which is accessed in turn, and then the others.
+    #[test]
+    fn a_small_report() {
+        let objects: Vec<Object> = (0..64_u32)
+            .map(|number| Object {
+                process: 0,
+                start: 0x1000 + 32 * u64::from(number % 2 * 32 + number / 2),
+                bytes: 24,
+                sequence: number + 1,
+                origin: 1,
+            })
+            .collect();
+        let mut node = ObjectOrigin { type_name: "node".to_owned(), ..ObjectOrigin::default() };
+        (node.allocated_at.file, node.allocated_at.line) = ("/src/list.c".to_owned(), 12);
+        let origins = [ObjectOrigin::default(), node];
+        let trace: Vec<u32> = (0..10).flat_map(|_| 0..64).collect();
+        let mut graph = GraphBuilder::new(2);
+        trace.iter().for_each(|&object| graph.access(0, object));
+        let graph = graph.finish();
+        let hierarchical = Hierarchical::of(&graph, 1);
+        let all = arrangements(&objects, &graph, &hierarchical, 1);
+        let access = |&key: &u32| {
+            let address = objects[key as usize].start + 8;
+            Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load }
+        };
+        let accesses: Vec<Access> = trace.iter().map(access).collect();
+        let machine = a_run::machine();
+        let replay = |arranged: &Arranged| {
+            let simulation = Simulation::new(&machine, &Options::default()).unwrap();
+            let mut relocated = Relocated::new(simulation, &arranged.moves);
+            relocated.take(&accesses);
+            let (simulation, steps) = relocated.finish();
+            (simulation.finish(), steps)
+        };
+        let replayed = all.iter().map(|arranged| (arranged, replay(arranged)));
+        let replayed: Vec<_> = replayed.map(|(arranged, (outcome, steps))| (arranged, outcome, steps)).collect();
+        let facts = GraphFacts {
+            window: 2,
+            seed: 1,
+            edges: graph.edge_count() as u64,
+            weight: graph.edges().map(|(.., weight)| weight).sum(),
+            levels: vec![LevelRow { communities: 8, modularity: 0.75 }],
+            inexact: 0,
+        };
+        let report = LayoutReport::new(a_run::trace(), (&objects, &origins), facts, &replayed);
+        let mut out = String::new();
+        layout(&mut out, &report, 5).unwrap();
+        insta::assert_snapshot!(a_run::unstyled(&out));
+        let csv = order_csv((&objects[..2], &origins), &[1, 0], &[vec![3, 4]]);
+        insta::assert_snapshot!("order_csv", csv);
+        let none = LayoutReport { objects: 1, ..report };
+        let mut out = String::new();
+        layout(&mut out, &none, 5).unwrap();
+        assert!(out.ends_with("no order is better than another\n"), "{out}");
+    }
+}
