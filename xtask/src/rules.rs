@@ -22,6 +22,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
     ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate"]),
     ("slimline-simulate", &[]),
+    ("slimline-tidy", &[]),
     ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
     (
         "slimline",
@@ -56,6 +57,8 @@ const UNSAFE: &[&str] = &[
     // All of LLVM is behind C functions.
     "crates/slimline-instrument/src/llvm/",
     "crates/slimline-runtime/",
+    // An allocator.
+    "crates/slimline-tidy/",
     "crates/slimline-translate/",
     // Is there such a symbol? Stable Rust can't ask.
     "crates/slimline-gate/src/runtime.rs",
