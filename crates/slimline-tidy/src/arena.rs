@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   arena ── current ──► bucket that new objects come into
-//!         ── roomy ────► bucket ⇄ bucket …   an eighth or more of each is free again
+//!         ── roomy ────► bucket ⇄ bucket …   a quarter or more of each is free again
 //!                        bucket, bucket …    full ones are in no list
 //! ```
 //!
@@ -26,14 +26,14 @@ use crate::page_map::PageMap;
 use crate::slab::{Slab, Slabs};
 
 /// A bucket has room again when this share of it is free: one part of so many. Less would be looked through for little.
-const ROOMY_PART: usize = 8;
+const ROOMY_PART: usize = 4;
 
 /// Roomy buckets that are tried before a new one is taken.
-const TRIES: usize = 8;
+const TRIES: usize = 4;
 
 /// Bytes of buckets without objects that arenas keep, so that an object that is freed and made again and again costs no
 /// bucket each time.
-const KEPT_BYTES: usize = 1 << 20;
+pub(crate) const KEPT_BYTES: usize = 4 << 20;
 
 /// What all arenas of a context share.
 #[derive(Debug)]

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   header    arena │ data │ slab │ room │ words (occupancy)
-//!   data      object object object ───── free ─────
-//!                                 ▲ cursor
+//!   data      ── free ── │ object object object ─── free ───
+//!                        ▲ color              ▲ cursor     ▲ limit
 //! ```
 //!
-//! Objects are put at the cursor as long as they fit, side by side in the order they come; then into holes.
+//! Objects are put at the cursor as long as they fit before the limit, side by side in the order they come; then cursor and
+//! limit are moved to the first hole that the next one fits into. The first object of a bucket is not at its beginning but at
+//! a line by chance (its color): where arenas have few objects each these would all be in the same few sets of the cache else.
 #![allow(unsafe_code)] // words of occupancy are behind the header, as many as a bucket needs
 
 use std::ptr::{NonNull, null_mut};
@@ -14,6 +16,9 @@ use std::ptr::{NonNull, null_mut};
 use crate::arena::Arena;
 use crate::occupancy::{self, UNIT_BYTES, WORD_UNITS, Word};
 use crate::slab::Slab;
+
+/// Units of a line of the cache.
+const LINE_UNITS: u64 = 8;
 
 /// Where a bucket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +40,9 @@ pub(crate) struct Room {
     pub(crate) next: *mut Bucket,
     pub(crate) prev: *mut Bucket,
     pub(crate) place: Place,
-    /// Behind the last used unit.
+    /// Units from here to `limit` are free.
     cursor: u16,
+    limit: u16,
     /// Units that are not used.
     pub(crate) free: u16,
     /// No hole has more units than this.
@@ -129,10 +135,12 @@ impl Shape {
                 prev: null_mut(),
                 place: Place::Current,
                 cursor: 0,
+                limit: units,
                 free: units,
                 fits: units,
                 live: 0,
             };
+            room.cursor = self.color(bucket);
             debug_assert!(words.iter().all(|word| *word == Word::default()));
         }
     }
@@ -147,11 +155,10 @@ impl Shape {
         // SAFETY: the lock is held, and no other reference to the room is made while these are in use.
         let (room, words) = unsafe { self.parts(bucket) };
         let mut at = (usize::from(room.cursor) + align - 1) & !(align - 1);
-        if at + units <= self.units() {
-            room.cursor = (at + units) as u16;
-        } else {
+        if at + units > usize::from(room.limit) {
             at = self.hole(room, words, units, align)?;
         }
+        room.cursor = (at + units) as u16;
         occupancy::take(words, at, units);
         room.free -= units as u16;
         room.live += 1;
@@ -164,16 +171,14 @@ impl Shape {
         if usize::from(room.free.min(room.fits)) < units {
             return None;
         }
-        match occupancy::find(words, self.units(), units, align) {
-            Ok(at) => {
-                room.cursor = room.cursor.max((at + units) as u16);
-                Some(at)
-            }
-            Err(largest) => {
-                room.fits = largest as u16;
-                None
-            }
+        let found = occupancy::find(words, self.units(), units, align);
+        match found {
+            Some(at) => room.limit = (at + occupancy::free_from(words, at, self.units())) as u16,
+            // An aligned one may need more than it has.
+            None if align == 1 => room.fits = units as u16 - 1,
+            None => {}
         }
+        found
     }
 
     /// Frees the object at an address. Its units; `None`: there is no object.
@@ -191,7 +196,8 @@ impl Shape {
         room.fits = self.units() as u16;
         room.live -= 1;
         if room.live == 0 {
-            room.cursor = 0;
+            room.cursor = self.color(bucket);
+            room.limit = self.units() as u16;
         } else if at + units == usize::from(room.cursor) {
             room.cursor = at as u16;
         }
@@ -214,7 +220,8 @@ impl Shape {
         occupancy::resize(words, at, units, to);
         room.free = room.free + units as u16 - to as u16;
         room.fits = self.units() as u16;
-        if at + units == usize::from(room.cursor) || at + to > usize::from(room.cursor) {
+        let cursor = usize::from(room.cursor);
+        if at + units == cursor || (at + units < cursor && cursor < at + to) {
             room.cursor = (at + to) as u16;
         }
         Some((units, true))
@@ -229,6 +236,16 @@ impl Shape {
         // SAFETY: as in `take`.
         let (_, words) = unsafe { self.parts(bucket) };
         self.object(words, address).map(|(_, units)| units)
+    }
+
+    /// The unit that the first object of a bucket goes to: one at the beginning of a line of the cache.
+    #[inline(always)]
+    fn color(self, bucket: NonNull<Bucket>) -> u16 {
+        // Headers lie side by side: their addresses tell the buckets apart, as numbers would. Multiplied, the upper bits are
+        // as good as by chance (Knuth, The Art of Computer Programming 3, 6.4).
+        let mixed = (bucket.addr().get() as u32 / 8).wrapping_mul(0x9e37_79b9);
+        let lines = self.units() as u64 / LINE_UNITS;
+        (((u64::from(mixed) * lines) >> 32) * LINE_UNITS) as u16
     }
 
     #[inline(always)]

@@ -264,6 +264,20 @@ impl<A: GlobalAlloc> Context<A> {
         Some(new)
     }
 
+    /// The number of an object's arena.
+    ///
+    /// # Safety
+    ///
+    /// It is of this context.
+    #[cfg(feature = "c")]
+    pub(crate) unsafe fn arena_of(&self, object: NonNull<u8>) -> usize {
+        match self.owner(object) {
+            Some((arena, _)) => self.arenas.number(arena),
+            // SAFETY: an object that is in no slab is a large one.
+            None => unsafe { Large::arena(object) },
+        }
+    }
+
     /// Bytes that an object may use: its size or a few more.
     ///
     /// # Safety

@@ -5,6 +5,8 @@
 mod arena;
 mod below;
 mod bucket;
+#[cfg(feature = "c")]
+mod c;
 mod context;
 mod dimensions;
 mod hinted;

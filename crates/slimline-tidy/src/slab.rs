@@ -18,9 +18,9 @@ use crate::page_map::{GRANULE_BYTES, PageMap};
 /// Data of a slab at most.
 pub(crate) const LARGEST_SLAB_BYTES: usize = 1 << 20;
 
-/// Slabs of which nothing is owned that are kept: more would be given back and taken again where a program's use goes up
-/// and down around a slab's end.
-const IDLE_SLABS: usize = 1;
+/// Data of slabs of which nothing is owned, at most: so much is kept, as it would be given back and taken again where a
+/// program's use goes up and down.
+pub(crate) const IDLE_BYTES: usize = 4 << 20;
 
 /// One slab, at the beginning of the memory of its headers.
 #[derive(Debug)]
@@ -95,13 +95,13 @@ struct Lists {
     open: *mut Slab,
     /// Data of all.
     bytes: usize,
-    /// Slabs of which nothing is owned.
-    idle: usize,
+    /// Data of those of which nothing is owned.
+    idle_bytes: usize,
 }
 
 impl Slabs {
     pub(crate) fn new(shape: Shape) -> Self {
-        let lists = Lists { all: null_mut(), open: null_mut(), bytes: 0, idle: 0 };
+        let lists = Lists { all: null_mut(), open: null_mut(), bytes: 0, idle_bytes: 0 };
         Self { lock: Lock::default(), shape, lists: UnsafeCell::new(lists) }
     }
 
@@ -136,7 +136,7 @@ impl Slabs {
                 bucket
             };
             if (*slab).owned == 0 {
-                lists.idle -= 1;
+                lists.idle_bytes -= (*slab).bytes;
             }
             (*slab).owned += 1;
             if (*slab).free.is_null() && (*slab).fresh == (*slab).bytes >> self.shape.bits() {
@@ -168,9 +168,10 @@ impl Slabs {
                 (*slab).free = bucket.as_ptr();
                 (*slab).owned -= 1;
                 if (*slab).owned == 0 {
-                    lists.idle += 1;
+                    lists.idle_bytes += (*slab).bytes;
                 }
-                if (*slab).owned == 0 && lists.idle > IDLE_SLABS { Some(lists.remove(slab, map, below)) } else { None }
+                let spare = (*slab).owned == 0 && lists.idle_bytes > IDLE_BYTES;
+                if spare { Some(lists.remove(slab, map, below)) } else { None }
             }
         };
         if let Some(slab) = idle {
@@ -208,7 +209,7 @@ impl Slabs {
         let lists = self.lists.get_mut();
         let mut slab = std::mem::replace(&mut lists.all, null_mut());
         lists.open = null_mut();
-        (lists.bytes, lists.idle) = (0, 0);
+        (lists.bytes, lists.idle_bytes) = (0, 0);
         while !slab.is_null() {
             // SAFETY: slabs of the list are valid until given back, each once, after its `next` was read; the caller
             // promises that nothing of them is used.
@@ -260,7 +261,7 @@ impl Lists {
             }
             self.all = slab;
             self.bytes += bytes;
-            self.idle += 1;
+            self.idle_bytes += bytes;
             self.open(slab);
         }
         Some(())
@@ -318,7 +319,7 @@ impl Lists {
                 (*next).prev = prev;
             }
             self.bytes -= (*slab).bytes;
-            self.idle -= 1;
+            self.idle_bytes -= (*slab).bytes;
             map.set((*slab).data.addr().get(), (*slab).bytes, null_mut(), below);
         }
         slab
