@@ -23,6 +23,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate", "slimline-layout"]),
     ("slimline-layout", &[]),
     ("slimline-simulate", &[]),
+    ("slimline-tidy", &[]),
     ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
     (
         "slimline",
@@ -59,6 +60,8 @@ const UNSAFE: &[&str] = &[
     // All of LLVM is behind C functions.
     "crates/slimline-instrument/src/llvm/",
     "crates/slimline-runtime/",
+    // An allocator.
+    "crates/slimline-tidy/",
     "crates/slimline-translate/",
     // Is there such a symbol? Stable Rust can't ask.
     "crates/slimline-gate/src/runtime.rs",

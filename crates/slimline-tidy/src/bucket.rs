@@ -1,0 +1,315 @@
+//! A bucket: some bytes of a slab, for objects of one hint. Its header is not in it but in the slab's own memory.
+//!
+//! ```text
+//!   header    arena │ data │ slab │ room │ words (occupancy)
+//!   data      ── free ── │ object object object ─── free ───
+//!                        ▲ color              ▲ cursor     ▲ limit
+//! ```
+//!
+//! Objects are put at the cursor as long as they fit before the limit, side by side in the order they come; then cursor and
+//! limit are moved to the first hole that the next one fits into. The first object of a bucket is not at its beginning but at
+//! a line by chance (its color): where arenas have few objects each these would all be in the same few sets of the cache else.
+#![allow(unsafe_code)] // words of occupancy are behind the header, as many as a bucket needs
+
+use std::ptr::{NonNull, null_mut};
+
+use crate::arena::Arena;
+use crate::occupancy::{self, UNIT_BYTES, WORD_UNITS, Word};
+use crate::slab::Slab;
+
+/// Units of a line of the cache.
+const LINE_UNITS: u64 = 8;
+
+/// Where a bucket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// With its slab.
+    Unowned = 0,
+    /// New objects come into it.
+    Current,
+    /// In its arena's list of those that have room again.
+    Roomy,
+    /// In no list.
+    Full,
+}
+
+/// What changes while an arena owns a bucket, under that arena's lock; else under that of the slabs.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// In the list of the arena, or of the slab's free ones.
+    pub(crate) next: *mut Bucket,
+    pub(crate) prev: *mut Bucket,
+    pub(crate) place: Place,
+    /// Units from here to `limit` are free.
+    cursor: u16,
+    limit: u16,
+    /// Units that are not used.
+    pub(crate) free: u16,
+    /// No hole has more units than this.
+    fits: u16,
+    /// Objects.
+    pub(crate) live: u16,
+}
+
+/// All zero bytes are one that nobody owns.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Bucket {
+    /// Written when it gets an owner; read without a lock by whoever frees an object in it, so that it has one.
+    pub(crate) arena: *const Arena,
+    pub(crate) data: *mut u8,
+    pub(crate) slab: *mut Slab,
+    pub(crate) room: Room,
+    words: [Word; 0],
+}
+
+/// The size of all buckets of a context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Its logarithm.
+    bits: u32,
+    /// Bytes of a header.
+    header_bytes: u32,
+}
+
+impl Shape {
+    /// Of buckets of `1 << bits` bytes.
+    pub(crate) fn new(bits: u32) -> Self {
+        let words = ((1 << bits) / UNIT_BYTES).div_ceil(WORD_UNITS);
+        let header = size_of::<Bucket>() + words * size_of::<Word>();
+        Self { bits, header_bytes: header as u32 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> usize {
+        1 << self.bits
+    }
+
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u32 {
+        self.bits
+    }
+
+    #[inline(always)]
+    pub(crate) fn units(self) -> usize {
+        self.bytes() / UNIT_BYTES
+    }
+
+    #[inline(always)]
+    pub(crate) fn header_bytes(self) -> usize {
+        self.header_bytes as usize
+    }
+
+    /// The words of a bucket, and the rest of what its lock guards.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` is one of this shape, and the lock that guards its room is held, or nobody else can reach it; no other
+    /// result for the same bucket is in use.
+    #[inline(always)]
+    unsafe fn parts<'b>(self, bucket: NonNull<Bucket>) -> (&'b mut Room, &'b mut [Word]) {
+        let bucket = bucket.as_ptr();
+        // SAFETY: `header_bytes` are those of a `Bucket` and this many words behind it, all within the slab's header
+        // memory, which `bucket` points into with the right to all of it; they are zeroed when a slab is made, which is a
+        // valid `Word`. Places are borrowed one by one: `arena`, which others may read, is in neither.
+        unsafe {
+            let words = (&raw mut (*bucket).words).cast::<Word>();
+            let count = self.units().div_ceil(WORD_UNITS);
+            (&mut (*bucket).room, std::slice::from_raw_parts_mut(words, count))
+        }
+    }
+
+    /// Makes an unowned bucket an arena's, and empty.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` is of this shape, and nobody else can reach it.
+    pub(crate) unsafe fn own(self, bucket: NonNull<Bucket>, arena: &Arena) {
+        // SAFETY: as the caller promises, nobody else reads or writes any of it.
+        unsafe {
+            (*bucket.as_ptr()).arena = arena;
+            let (room, words) = self.parts(bucket);
+            let units = self.units() as u16;
+            *room = Room {
+                next: null_mut(),
+                prev: null_mut(),
+                place: Place::Current,
+                cursor: 0,
+                limit: units,
+                free: units,
+                fits: units,
+                live: 0,
+            };
+            room.cursor = self.color(bucket);
+            debug_assert!(words.iter().all(|word| *word == Word::default()));
+        }
+    }
+
+    /// Room for an object of `units` that begins at a multiple of `align` units. `None`: there is none.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` is of this shape, and its arena's lock is held.
+    #[inline(always)]
+    pub(crate) unsafe fn take(self, bucket: NonNull<Bucket>, units: usize, align: usize) -> Option<NonNull<u8>> {
+        // SAFETY: the lock is held, and no other reference to the room is made while these are in use.
+        let (room, words) = unsafe { self.parts(bucket) };
+        let mut at = (usize::from(room.cursor) + align - 1) & !(align - 1);
+        if at + units > usize::from(room.limit) {
+            at = self.hole(room, words, units, align)?;
+        }
+        room.cursor = (at + units) as u16;
+        occupancy::take(words, at, units);
+        room.free -= units as u16;
+        room.live += 1;
+        // SAFETY: `at` is within the bucket, whose data are `bytes` from `data` on; `data` is written once, before anybody
+        // owns the bucket.
+        unsafe { Some(NonNull::new_unchecked((*bucket.as_ptr()).data.add(at * UNIT_BYTES))) }
+    }
+
+    fn hole(self, room: &mut Room, words: &[Word], units: usize, align: usize) -> Option<usize> {
+        if usize::from(room.free.min(room.fits)) < units {
+            return None;
+        }
+        let found = occupancy::find(words, self.units(), units, align);
+        match found {
+            Some(at) => room.limit = (at + occupancy::free_from(words, at, self.units())) as u16,
+            // An aligned one may need more than it has.
+            None if align == 1 => room.fits = units as u16 - 1,
+            None => {}
+        }
+        found
+    }
+
+    /// Frees the object at an address. Its units; `None`: there is no object.
+    ///
+    /// # Safety
+    ///
+    /// `bucket` is of this shape, the address is in it, and its arena's lock is held.
+    #[inline(always)]
+    pub(crate) unsafe fn give(self, bucket: NonNull<Bucket>, address: usize) -> Option<usize> {
+        // SAFETY: as in `take`.
+        let (room, words) = unsafe { self.parts(bucket) };
+        let (at, units) = self.object(words, address)?;
+        occupancy::give(words, at, units);
+        room.free += units as u16;
+        room.fits = self.units() as u16;
+        room.live -= 1;
+        if room.live == 0 {
+            room.cursor = self.color(bucket);
+            room.limit = self.units() as u16;
+        } else if at + units == usize::from(room.cursor) {
+            room.cursor = at as u16;
+        }
+        Some(units)
+    }
+
+    /// Makes the object at an address one of `to` units where it is. Its units before, and whether it could be done.
+    /// `None`: there is no object.
+    ///
+    /// # Safety
+    ///
+    /// As for [`give`](Self::give); `to` is not 0.
+    pub(crate) unsafe fn resize(self, bucket: NonNull<Bucket>, address: usize, to: usize) -> Option<(usize, bool)> {
+        // SAFETY: as in `take`.
+        let (room, words) = unsafe { self.parts(bucket) };
+        let (at, units) = self.object(words, address)?;
+        if to > units && occupancy::free_from(words, at + units, self.units()) < to - units {
+            return Some((units, false));
+        }
+        occupancy::resize(words, at, units, to);
+        room.free = room.free + units as u16 - to as u16;
+        room.fits = self.units() as u16;
+        let cursor = usize::from(room.cursor);
+        if at + units == cursor || (at + units < cursor && cursor < at + to) {
+            room.cursor = (at + to) as u16;
+        }
+        Some((units, true))
+    }
+
+    /// Units of the object at an address.
+    ///
+    /// # Safety
+    ///
+    /// As for [`give`](Self::give).
+    pub(crate) unsafe fn units_of(self, bucket: NonNull<Bucket>, address: usize) -> Option<usize> {
+        // SAFETY: as in `take`.
+        let (_, words) = unsafe { self.parts(bucket) };
+        self.object(words, address).map(|(_, units)| units)
+    }
+
+    /// The unit that the first object of a bucket goes to: one at the beginning of a line of the cache.
+    #[inline(always)]
+    fn color(self, bucket: NonNull<Bucket>) -> u16 {
+        // Headers lie side by side: their addresses tell the buckets apart, as numbers would. Multiplied, the upper bits are
+        // as good as by chance (Knuth, The Art of Computer Programming 3, 6.4).
+        let mixed = (bucket.addr().get() as u32 / 8).wrapping_mul(0x9e37_79b9);
+        let lines = self.units() as u64 / LINE_UNITS;
+        (((u64::from(mixed) * lines) >> 32) * LINE_UNITS) as u16
+    }
+
+    #[inline(always)]
+    fn object(self, words: &[Word], address: usize) -> Option<(usize, usize)> {
+        let offset = address & (self.bytes() - 1);
+        let at = offset / UNIT_BYTES;
+        if !offset.is_multiple_of(UNIT_BYTES) {
+            return None;
+        }
+        Some((at, occupancy::length(words, at, self.units())?))
+    }
+}
+
+/// The list of an arena's buckets that have room again: a ring, so that one pointer tells both ends.
+pub(crate) mod ring {
+    use std::ptr::{NonNull, null_mut};
+
+    use super::Bucket;
+
+    /// Puts a bucket that is in no list before the first one, or behind the last.
+    ///
+    /// # Safety
+    ///
+    /// All buckets of the list, and this one, are valid, and the arena's lock is held.
+    pub(crate) unsafe fn insert(first: &mut *mut Bucket, bucket: NonNull<Bucket>, at_front: bool) {
+        let bucket = bucket.as_ptr();
+        // SAFETY: as the caller promises; single fields are written by raw pointer, no reference is made.
+        unsafe {
+            if first.is_null() {
+                (*bucket).room.next = bucket;
+                (*bucket).room.prev = bucket;
+                *first = bucket;
+                return;
+            }
+            let last = (**first).room.prev;
+            (*bucket).room.next = *first;
+            (*bucket).room.prev = last;
+            (*last).room.next = bucket;
+            (**first).room.prev = bucket;
+            if at_front {
+                *first = bucket;
+            }
+        }
+    }
+
+    /// Takes a bucket out of the list that it is in.
+    ///
+    /// # Safety
+    ///
+    /// As for [`insert`].
+    pub(crate) unsafe fn remove(first: &mut *mut Bucket, bucket: NonNull<Bucket>) {
+        let bucket = bucket.as_ptr();
+        // SAFETY: as in `insert`.
+        unsafe {
+            let (next, prev) = ((*bucket).room.next, (*bucket).room.prev);
+            if next == bucket {
+                *first = null_mut();
+                return;
+            }
+            (*next).room.prev = prev;
+            (*prev).room.next = next;
+            if *first == bucket {
+                *first = next;
+            }
+        }
+    }
+}
