@@ -1,7 +1,7 @@
 //! What allocations and frees cost whose hints tell nothing: beside malloc, the system's, in the same run.
 //!
 //! `cargo bench -p slimline-tidy --bench throughput`. Rounds of both are interleaved; what is shown is the median of the
-//! ratios of neighbouring rounds: above 1, Tidy does more in a second. It fails where one is below what docs/tidy.md says.
+//! ratios of neighbouring rounds: above 1, Tidy does more in a second.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
