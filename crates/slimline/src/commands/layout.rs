@@ -127,9 +127,13 @@ fn read(
     Ok((found, unordered(pieces.stamps_back())))
 }
 
-/// All of it, or no file: what is there stays until then.
+/// All of it, or what was there stays; a pipe or a terminal is written to.
 fn write_order(path: &Path, csv: &str) -> anyhow::Result<()> {
-    let unfinished = path.with_extension("unfinished");
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, csv).with_context(|| path.display().to_string());
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.unfinished", std::process::id()));
     let written = fs::write(&unfinished, csv).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
         _ = fs::remove_file(&unfinished);
