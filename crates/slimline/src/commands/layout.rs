@@ -54,7 +54,11 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     }
     let graph = building.graph.finish();
     let hierarchical = Hierarchical::of(&graph, options.seed);
-    let all = arrangements(objects, &graph, &hierarchical, options.seed);
+    let mut all = arrangements(objects, &graph, &hierarchical, options.seed);
+    if graph.edge_count() == 0 {
+        // None is better than the original, which comes first.
+        all.truncate(1);
+    }
     let origins = found.origins(program);
     if let Some(path) = &options.order {
         write_order(path, &order_csv((objects, &origins), &hierarchical.order, &hierarchical.levels))?;
