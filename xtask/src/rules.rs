@@ -22,6 +22,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
     ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate", "slimline-layout"]),
     ("slimline-layout", &[]),
+    ("slimline-learn", &[]),
     ("slimline-simulate", &[]),
     ("slimline-tidy", &[]),
     ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
@@ -50,6 +51,7 @@ const PURE: &[&str] = &[
     "crates/slimline-emulate/",
     "crates/slimline-simulate/",
     "crates/slimline-layout/",
+    "crates/slimline-learn/",
 ];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::process", "println!", "eprintln!", "print!(", "eprint!("];
 
