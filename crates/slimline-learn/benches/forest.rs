@@ -28,13 +28,14 @@ fn main() {
     }
 }
 
-/// Labels are told by two of the features, or by chance.
+/// Labels are told by two of the features, whose 16 or 64 levels are as many cells squared, or by nothing.
 fn measure((count, trees): (usize, usize), values: u32, classes: u32, is_told: bool) {
     let mut random = fastrand::Rng::with_seed(1);
     let columns: Vec<Vec<f64>> =
         (0..FEATURES).map(|_| (0..count).map(|_| f64::from(random.u32(..values))).collect()).collect();
-    let share = |feature: usize, at: usize| columns[feature][at] / f64::from(values);
-    let told = |at: usize| (((share(2, at) * 64.0).floor() * 64.0 + share(5, at) * 64.0) as u32) % classes;
+    let levels = values.min(64);
+    let level = |feature: usize, at: usize| (columns[feature][at] / f64::from(values) * f64::from(levels)) as u32;
+    let told = |at: usize| (level(2, at) * levels + level(5, at)) * classes / (levels * levels);
     let labels: Vec<u32> = (0..count).map(|at| if is_told { told(at) } else { random.u32(..classes) }).collect();
     let samples = Samples::new(columns, &labels).unwrap();
     let everyone: Vec<u32> = (0..count as u32).collect();

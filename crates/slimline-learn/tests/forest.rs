@@ -131,6 +131,24 @@ fn threads_change_nothing() {
     assert_eq!(validate(1), validate(3));
 }
 
+/// Smaller forests are the first trees of the largest: it makes no difference which others are asked for.
+#[test]
+fn fewer_trees_are_the_first_of_more() {
+    let mut random = fastrand::Rng::with_seed(9);
+    let labels: Vec<u32> = (0..400).map(|_| random.u32(..4)).collect();
+    let near = labels.iter().map(|&label| f64::from(label) + random.f64() * 2.0).collect();
+    let samples = Samples::new(vec![near, (0..400).map(f64::from).collect()], &labels).unwrap();
+    let validate = |tree_counts: &[usize]| {
+        let tree_counts = tree_counts.to_vec();
+        let options = cross_validation::Options { tree_counts, shuffles: 1, forest: options(0), ..Default::default() };
+        cross_validate(&samples, &options).unwrap()
+    };
+    let (both, few, many) = (validate(&[3, 30]), validate(&[3]), validate(&[30]));
+    assert_eq!(both.scores, [few.scores, many.scores].concat());
+    assert_eq!((&both.shuffled, &both.permutation_importances), (&few.shuffled, &few.permutation_importances));
+    assert_eq!(both.gini_importances, many.gini_importances);
+}
+
 /// A number of each sample's own tells nothing, but has more places to cut than any.
 #[test]
 fn many_values_are_important_to_gini_only() {
