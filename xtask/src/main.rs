@@ -6,6 +6,7 @@ mod compilers;
 mod coverage;
 mod foreign;
 mod fuzz;
+mod hints;
 mod measure;
 mod oracle;
 mod overhead;
@@ -147,6 +148,14 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// What objects gain that lie as `slimline learn` and `slimline layout` say; Markdown tables.
+    Hints {
+        /// Pairs of runs of each program.
+        #[arg(long, default_value_t = 7)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// How much of the time of real programs is resolved to objects and to fields; a Markdown table.
     Coverage {
         /// Keep the sessions in this directory.
@@ -202,6 +211,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Collectors { only }) => collectors::run(&only),
         Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
+        Task::Bench(Bench::Hints { runs, only }) => hints::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),

@@ -20,7 +20,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
-    ("slimline-analyze", &["slimline-trace", "slimline-attribute", "slimline-simulate", "slimline-layout"]),
+    (
+        "slimline-analyze",
+        &["slimline-trace", "slimline-attribute", "slimline-simulate", "slimline-layout", "slimline-learn"],
+    ),
     ("slimline-layout", &[]),
     ("slimline-learn", &[]),
     ("slimline-simulate", &[]),

@@ -158,6 +158,13 @@ impl Slimline {
         Ok(self.replay::<TraceReport>(trace)?.total.accesses)
     }
 
+    /// `slimline` with this task and nothing else yet.
+    pub(crate) fn command(&self, task: &str) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.arg(task);
+        command
+    }
+
     /// `slimline` with this task, of a trace on disk.
     pub(crate) fn analysis(&self, task: &str, trace: &Path, options: &[&str]) -> Command {
         let mut analysis = Command::new(&self.executable);

@@ -30,6 +30,7 @@ pub mod neighbors;
 pub mod nests;
 pub mod number;
 pub mod object_layout;
+pub mod object_learning;
 pub mod origins;
 pub mod pace;
 pub mod placement;

@@ -1,16 +1,21 @@
-//! In which order objects of the heap could lie, and how far each would have to move.
+//! In which order objects of the heap could lie, how far each would have to move, and whether that is worth it.
 
+use rustc_hash::FxHashMap;
 use slimline_layout::graph::Graph;
 use slimline_layout::order::{Hierarchical, arrangement_cost, breadth_first, random};
 
 use crate::full_trace::objects::Object;
 
-/// Where objects are put: no program's own memory is there.
+/// Where objects of each process are put: no program's own memory is there, and all of it up to the next process's addresses is free.
 const PLACE: u64 = 1 << 47;
+/// Bytes of a process's objects at most.
+const MOST_BYTES: u64 = 1 << 47;
 /// What the C library's allocator needs beside a block, which begins at a multiple of [`ALIGNMENT`], and the least that it takes.
 const HEADER_BYTES: u64 = 8;
 const ALIGNMENT: u64 = 16;
 const LEAST_BYTES: u64 = 32;
+/// What must be saved of the cycles that it is worth moving objects.
+pub const WORTH_IT: f64 = 0.02;
 
 /// An order of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +26,7 @@ pub enum Arrangement {
     Allocated,
     /// As each was accessed first.
     FirstAccess,
-    /// By a search through the access graph.
+    /// By a search through the access graph, from the object that is accessed first.
     BreadthFirst,
     /// By chance.
     Random,
@@ -30,7 +35,7 @@ pub enum Arrangement {
 }
 
 impl Arrangement {
-    /// All of them, the best last.
+    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Original, Self::Allocated, Self::FirstAccess, Self::BreadthFirst, Self::Random, Self::Hierarchical];
 
@@ -52,51 +57,131 @@ impl Arrangement {
 pub struct Arranged {
     /// Which one.
     pub arrangement: Arrangement,
-    /// Numbers of objects, as they lie one behind the other.
-    pub order: Vec<u32>,
     /// Σ w · |φ(u) − φ(v)| over the edges of the access graph, φ a place in the order.
     pub cost: u128,
-    /// By object: how far it moves, modulo 2⁶⁴.
+    /// By object: how far it moves, modulo 2⁶⁴; empty where none does.
     pub moves: Vec<u64>,
 }
 
-/// All arrangements of these objects, by the graph of accesses to them and its hierarchical order.
-pub fn arrangements(objects: &[Object], graph: &Graph, hierarchical: &Hierarchical, seed: u64) -> Vec<Arranged> {
+/// Objects of a process that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+/// All arrangements of these objects, by the graph of accesses to them, the order in which each was accessed first, and the
+/// hierarchical one.
+///
+/// # Errors
+/// If a process's objects are larger than all of its memory.
+pub fn arrangements(
+    objects: &[Object],
+    graph: &Graph,
+    (first_accesses, hierarchical): (&[u32], &Hierarchical),
+    seed: u64,
+) -> Result<Vec<Arranged>, TooLarge> {
     let arranged = |arrangement| {
-        let mut order: Vec<u32> = (0..objects.len() as u32).collect();
-        match arrangement {
-            Arrangement::Original => order.sort_by_key(|&object| {
-                let Object { process, start, sequence, .. } = objects[object as usize];
-                (process, start, sequence)
-            }),
-            Arrangement::Allocated => order.sort_by_key(|&object| {
-                let Object { process, sequence, .. } = objects[object as usize];
-                (process, sequence)
-            }),
-            Arrangement::FirstAccess => {}
-            Arrangement::BreadthFirst => order = breadth_first(graph),
-            Arrangement::Random => order = random(graph.nodes(), seed),
-            Arrangement::Hierarchical => order.clone_from(&hierarchical.order),
-        }
-        let moves = match arrangement {
-            Arrangement::Original => vec![0; objects.len()],
-            _ => moves(objects, &order),
+        let order = match arrangement {
+            Arrangement::Original => by_address(objects),
+            Arrangement::Allocated => {
+                let mut order: Vec<u32> = (0..objects.len() as u32).collect();
+                order.sort_unstable_by_key(|&object| {
+                    let Object { process, sequence, .. } = objects[object as usize];
+                    (process, sequence)
+                });
+                order
+            }
+            Arrangement::FirstAccess => first_accesses.to_vec(),
+            Arrangement::BreadthFirst => breadth_first(graph, first_accesses),
+            Arrangement::Random => random(graph.nodes(), seed),
+            Arrangement::Hierarchical => hierarchical.order.clone(),
         };
-        Arranged { arrangement, cost: arrangement_cost(graph, &order), order, moves }
+        let moves = match arrangement {
+            Arrangement::Original => Vec::new(),
+            _ => moves(objects, &order)?,
+        };
+        Ok(Arranged { arrangement, cost: arrangement_cost(graph, &order), moves })
     };
-    Arrangement::ALL.map(arranged).into()
+    Arrangement::ALL.into_iter().map(arranged).collect()
 }
 
-/// How far each moves if they lie one behind the other, as an allocator would put them that never reuses memory.
-fn moves(objects: &[Object], order: &[u32]) -> Vec<u64> {
-    let mut moves = vec![0; objects.len()];
-    let mut next = PLACE;
-    for &object in order {
-        let Object { start, bytes, .. } = objects[object as usize];
-        moves[object as usize] = (next + ALIGNMENT).wrapping_sub(start);
-        next += bytes.saturating_add(HEADER_BYTES).next_multiple_of(ALIGNMENT).max(LEAST_BYTES);
+/// Those that were at one address as they were allocated.
+fn by_address(objects: &[Object]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..objects.len() as u32).collect();
+    order.sort_unstable_by_key(|&object| {
+        let Object { process, start, sequence, .. } = objects[object as usize];
+        (process, start, sequence)
+    });
+    order
+}
+
+/// How many had memory that others had had before.
+pub fn reusing(objects: &[Object]) -> u64 {
+    let mut sorted: Vec<&Object> = objects.iter().collect();
+    sorted.sort_unstable_by_key(|object| (object.process, object.start, object.sequence));
+    let mut end_before = (0, 0);
+    let mut reusing = 0;
+    for object in sorted {
+        let end = object.start.saturating_add(object.bytes.max(1));
+        if end_before.0 == object.process && object.start < end_before.1 {
+            reusing += 1;
+            end_before.1 = end_before.1.max(end);
+        } else {
+            end_before = (object.process, end);
+        }
     }
-    moves
+    reusing
+}
+
+/// How far each moves if those of a process lie one behind the other, as an allocator would put them that never reuses memory.
+fn moves(objects: &[Object], order: &[u32]) -> Result<Vec<u64>, TooLarge> {
+    let mut moves = vec![0; objects.len()];
+    let mut taken: FxHashMap<u32, u64> = FxHashMap::default();
+    for &object in order {
+        let Object { process, start, bytes, .. } = objects[object as usize];
+        let taken = taken.entry(process).or_default();
+        moves[object as usize] = (PLACE + *taken + ALIGNMENT).wrapping_sub(start);
+        let bytes = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        *taken = taken.saturating_add(bytes.max(LEAST_BYTES));
+        if *taken > MOST_BYTES - ALIGNMENT {
+            return Err(TooLarge);
+        }
+    }
+    Ok(moves)
+}
+
+/// Whether objects should lie otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// No two objects are accessed next to each other.
+    NoNeighbours,
+    /// No order saves [`WORTH_IT`] of the cycles that the original one takes.
+    Leave,
+    /// One does.
+    Reorder {
+        /// The order that saves most.
+        to: Arrangement,
+        /// Share of the cycles that it saves of the original ones.
+        saved: f64,
+        /// And of those in the order of allocation, whose objects reuse no memory either.
+        saved_of_allocated: f64,
+    },
+}
+
+/// By the cycles that each arrangement takes. None but the original one reuses memory; so an order that saves no more than that of
+/// allocation does saves it by that, and not by its order.
+pub fn verdict(cycles: &[(Arrangement, u64)]) -> Verdict {
+    let of = |wanted| cycles.iter().find(|(arrangement, _)| *arrangement == wanted).copied();
+    let (Some((_, original)), Some(allocated)) = (of(Arrangement::Original), of(Arrangement::Allocated)) else {
+        return Verdict::NoNeighbours;
+    };
+    let saved = |of: u64, by: u64| 1.0 - by as f64 / of.max(1) as f64;
+    let others = cycles.iter().filter(|(arrangement, _)| *arrangement != Arrangement::Original);
+    let best = others.copied().filter(|(_, cycles)| saved(allocated.1, *cycles) >= WORTH_IT);
+    let (to, least) = best.min_by_key(|(_, cycles)| *cycles).unwrap_or(allocated);
+    let saved = saved(original, least);
+    match saved >= WORTH_IT {
+        true => Verdict::Reorder { to, saved, saved_of_allocated: 1.0 - least as f64 / allocated.1.max(1) as f64 },
+        false => Verdict::Leave,
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +189,7 @@ mod tests {
     use super::*;
 
     fn object(start: u64, bytes: u64, sequence: u32) -> Object {
-        Object { process: 0, start, bytes, sequence, origin: 0 }
+        Object { process: 0, start, bytes, sequence, origin: 0, index: None }
     }
 
     #[test]
@@ -113,14 +198,54 @@ mod tests {
         let objects = [object(0x500, 24, 2), object(0x100, 40, 3), object(0x100, 8, 1)];
         let graph = Graph::new(3, [(0, 1, 5), (1, 2, 1)].into_iter());
         let hierarchical = Hierarchical::of(&graph, 1);
-        let all = arrangements(&objects, &graph, &hierarchical, 1);
+        let all = arrangements(&objects, &graph, (&[1, 2, 0], &hierarchical), 1).unwrap();
         let of = |arrangement| all.iter().find(|arranged| arranged.arrangement == arrangement).unwrap();
+        let at =
+            |arranged: &Arranged, object: usize| objects[object].start.wrapping_add(arranged.moves[object]) - PLACE;
         let allocated = of(Arrangement::Allocated);
-        assert_eq!((allocated.order.as_slice(), allocated.cost), (&[2, 0, 1][..], 5 + 2));
-        let at = |object: usize| objects[object].start.wrapping_add(allocated.moves[object]) - PLACE;
+        assert_eq!(allocated.cost, 5 + 2);
         // 32 bytes at least, 24 and a header, 40 and a header.
-        assert_eq!([at(2), at(0), at(1)], [16, 48, 80]);
+        assert_eq!([2, 0, 1].map(|object| at(allocated, object)), [16, 48, 80]);
+        // 1, 2, 0.
+        let first_access = of(Arrangement::FirstAccess);
+        assert_eq!(first_access.cost, 2 * 5 + 1);
+        assert_eq!([1, 2, 0].map(|object| at(first_access, object)), [16, 64, 96]);
+        // 2, 1, 0.
         let original = of(Arrangement::Original);
-        assert_eq!((original.order.as_slice(), original.moves.as_slice()), (&[2, 1, 0][..], &[0, 0, 0][..]));
+        assert_eq!((original.cost, original.moves.len()), (5 + 1, 0));
+    }
+
+    #[test]
+    fn each_process_has_memory_of_its_own() {
+        let of = |process, bytes| Object { process, ..object(0x100, bytes, 1) };
+        let objects = [of(0, 8), of(1, 8), of(0, 40)];
+        let places = moves(&objects, &[0, 1, 2]).unwrap().into_iter().map(|by| by.wrapping_add(0x100) - PLACE);
+        assert_eq!(places.collect::<Vec<_>>(), [16, 16, 48]);
+        assert_eq!(moves(&[of(0, 1 << 46), of(1, 1 << 46)], &[0, 1]).map(|moves| moves.len()), Ok(2));
+        assert_eq!(moves(&[of(0, 1 << 46), of(0, 1 << 46)], &[0, 1]), Err(TooLarge));
+        assert_eq!(moves(&[of(0, u64::MAX)], &[0]), Err(TooLarge));
+    }
+
+    #[test]
+    fn objects_that_had_memory_of_others() {
+        // The second one begins within the first; of the third nothing is anybody's; another process has the same addresses.
+        let other = Object { process: 1, ..object(0x500, 24, 1) };
+        assert_eq!(reusing(&[object(0x500, 24, 2), object(0x510, 40, 3), object(0x538, 8, 1), other]), 1);
+        assert_eq!(reusing(&[object(0x100, 8, 1), object(0x100, 8, 2), object(0x100, 4, 3)]), 2);
+    }
+
+    #[test]
+    fn an_order_must_save_more_than_what_reuses_nothing() {
+        use Arrangement::*;
+        let of = |allocated, hierarchical| {
+            verdict(&[(Original, 1000), (Allocated, allocated), (Hierarchical, hierarchical)])
+        };
+        let expected = Verdict::Reorder { to: Hierarchical, saved: 0.25, saved_of_allocated: 0.5 };
+        assert_eq!(of(1500, 750), expected);
+        assert_eq!(of(1000, 981), Verdict::Leave);
+        let allocated = Verdict::Reorder { to: Allocated, saved: 0.25, saved_of_allocated: 0.0 };
+        assert_eq!((of(750, 740), of(750, 800)), (allocated, allocated));
+        assert_eq!(of(1000, 1200), Verdict::Leave);
+        assert_eq!(verdict(&[(Original, 1000)]), Verdict::NoNeighbours);
     }
 }

@@ -5,6 +5,8 @@
 //! little; here those of one parent are sequenced as objects are, by the graph between them. An order's cost is that of a
 //! linear arrangement: the sum of each edge's weight times the distance of its two objects in the row.
 
+use std::borrow::Cow;
+
 use crate::fiedler::Fiedler;
 use crate::graph::Graph;
 use crate::louvain::levels;
@@ -20,40 +22,45 @@ pub struct Hierarchical {
     pub inexact: u64,
 }
 
+/// Edges that all Fiedler vectors of a level may go along, in all steps: a minute at most.
+const MOST_EDGES: usize = 1 << 33;
+/// Steps of each: fewer would leave any group where it began; more none needs.
+const STEPS: std::ops::RangeInclusive<usize> = 30..=20_000;
+
 impl Hierarchical {
     /// What is drawn is drawn by the seed.
     pub fn of(graph: &Graph, seed: u64) -> Self {
+        let most_steps = MOST_EDGES / (2 * graph.edge_count() + graph.nodes() as usize).max(1);
+        let most_steps = most_steps.clamp(*STEPS.start(), *STEPS.end()) as u32;
         let levels = levels(graph, seed);
         let mut found = Self { order: (0..graph.nodes()).collect(), levels: Vec::new(), inexact: 0 };
-        // From the objects up: places among those of one parent, then of the parents.
-        let (mut part, mut of_node) = (graph.clone(), found.order.clone());
-        let mut places: Vec<Vec<u32>> = Vec::new();
-        for level in levels.iter().map(Some).chain([None]) {
+        // From the objects up: by places among those of one parent, then by those of the parents, each time leaving equal ones in their
+        // order.
+        let mut part = Cow::Borrowed(graph);
+        for (number, level) in levels.iter().map(Some).chain([None]).enumerate() {
+            let before = number.checked_sub(1).map(|before| levels[before].as_slice());
+            let own = |node: usize| before.map_or(node as u32, |before| before[node]);
             let mut parents = vec![0; part.nodes() as usize];
-            for (&own, node) in of_node.iter().zip(0..) {
-                parents[own as usize] = level.map_or(0, |level: &Vec<u32>| level[node]);
-            }
-            let own = found.among_siblings(&part, &parents);
-            places.push(of_node.iter().map(|&own_number| own[own_number as usize]).collect());
             if let Some(level) = level {
-                part = part.between(&parents);
-                of_node.clone_from(level);
+                level.iter().enumerate().for_each(|(node, &parent)| parents[own(node) as usize] = parent);
+            }
+            let places = found.among_siblings(&part, &parents, most_steps);
+            found.order.sort_by_key(|&node| places[own(node as usize) as usize]);
+            if level.is_some() {
+                part = Cow::Owned(part.between(&parents));
             }
         }
-        found.order.sort_by_cached_key(|&node| -> Vec<u32> {
-            places.iter().rev().map(|places| places[node as usize]).collect()
-        });
         found.levels = levels;
         found
     }
 
     /// Each node's place in the sequence of those that have its parent.
-    fn among_siblings(&mut self, graph: &Graph, parents: &[u32]) -> Vec<u32> {
+    fn among_siblings(&mut self, graph: &Graph, parents: &[u32], most_steps: u32) -> Vec<u32> {
         let mut nodes: Vec<u32> = (0..graph.nodes()).collect();
-        nodes.sort_by_key(|&node| (parents[node as usize], node));
+        nodes.sort_by_key(|&node| parents[node as usize]);
         let mut places = vec![0; nodes.len()];
         for siblings in nodes.chunk_by(|&a, &b| parents[a as usize] == parents[b as usize]) {
-            let (sequence, inexact) = in_sequence(&graph.part(siblings));
+            let (sequence, inexact) = in_sequence(&graph.part(siblings), most_steps);
             self.inexact += inexact;
             for (place, at) in (0..).zip(sequence) {
                 places[siblings[at as usize] as usize] = place;
@@ -65,14 +72,14 @@ impl Hierarchical {
 
 /// Spectral sequencing: nodes by their Fiedler vector, of one connected part after the other. And of how many parts the vector is not
 /// exact. Of both directions it is the one that begins with the smaller node.
-fn in_sequence(graph: &Graph) -> (Vec<u32>, u64) {
+fn in_sequence(graph: &Graph, most_steps: u32) -> (Vec<u32>, u64) {
     let (mut sequence, mut inexact) = (Vec::new(), 0);
     for component in graph.components() {
         if component.len() < 3 {
             sequence.extend(component);
             continue;
         }
-        let found = Fiedler::of(&graph.part(&component));
+        let found = Fiedler::of(&graph.part(&component), most_steps);
         inexact += u64::from(!found.has_converged());
         let mut places: Vec<usize> = (0..component.len()).collect();
         places.sort_by(|&a, &b| found.vector[a].total_cmp(&found.vector[b]).then(a.cmp(&b)));
@@ -84,11 +91,13 @@ fn in_sequence(graph: &Graph) -> (Vec<u32>, u64) {
     (sequence, inexact)
 }
 
-/// Nodes as a search from each part's first node meets them, breadth first, heavier edges first.
-pub fn breadth_first(graph: &Graph) -> Vec<u32> {
+/// Nodes as a search from each part's first node meets them, breadth first, heavier edges first. All are among `starts`, whose order says
+/// which are first.
+pub fn breadth_first(graph: &Graph, starts: &[u32]) -> Vec<u32> {
     let mut is_seen = vec![false; graph.nodes() as usize];
     let mut order = Vec::with_capacity(is_seen.len());
-    for start in 0..graph.nodes() {
+    let mut others = Vec::new();
+    for &start in starts {
         if std::mem::replace(&mut is_seen[start as usize], true) {
             continue;
         }
@@ -96,9 +105,9 @@ pub fn breadth_first(graph: &Graph) -> Vec<u32> {
         order.push(start);
         while let Some(&node) = order.get(next) {
             next += 1;
-            let mut others = graph.neighbours(node).to_vec();
-            others.sort_by_key(|&(other, weight)| (std::cmp::Reverse(weight), other));
-            for (other, _) in others {
+            others.extend(graph.neighbours(node));
+            others.sort_unstable_by_key(|&(other, weight)| (std::cmp::Reverse(weight), other));
+            for (other, _) in others.drain(..) {
                 if !std::mem::replace(&mut is_seen[other as usize], true) {
                     order.push(other);
                 }
@@ -148,7 +157,7 @@ mod tests {
         if names[0] > names[59] {
             names.reverse();
         }
-        assert_eq!(in_sequence(&graph), (names.clone(), 0));
+        assert_eq!(in_sequence(&graph, 1000), (names.clone(), 0));
         assert_eq!(arrangement_cost(&graph, &names), 59);
     }
 
@@ -169,7 +178,8 @@ mod tests {
     #[test]
     fn a_search_takes_heavy_edges_first() {
         let graph = Graph::new(5, [(0, 1, 1), (0, 2, 9), (2, 4, 1)].into_iter());
-        assert_eq!(breadth_first(&graph), [0, 2, 1, 4, 3]);
+        assert_eq!(breadth_first(&graph, &[0, 1, 2, 3, 4]), [0, 2, 1, 4, 3]);
+        assert_eq!(breadth_first(&graph, &[3, 4, 0, 1, 2]), [3, 4, 2, 0, 1]);
     }
 
     proptest! {
@@ -180,7 +190,7 @@ mod tests {
         ) {
             let edges: Vec<_> = edges.into_iter().filter(|((a, b), _)| a < b).map(|((a, b), weight)| (a, b, weight)).collect();
             let graph = Graph::new(30, edges.clone().into_iter());
-            for order in [Hierarchical::of(&graph, seed).order, breadth_first(&graph), random(30, seed)] {
+            for order in [Hierarchical::of(&graph, seed).order, breadth_first(&graph, &(0..30).collect::<Vec<_>>()), random(30, seed)] {
                 let by_hand: u128 = edges.iter().map(|&(a, b, weight)| {
                     let place = |node| order.iter().position(|other| *other == node).unwrap();
                     u128::from(weight) * place(a).abs_diff(place(b)) as u128

@@ -1,10 +1,10 @@
 //! In which order objects of the heap should lie, as `slimline layout` shows it.
 
-use std::fmt::Write as _;
+use std::io::{self, Write};
 
 use serde::Serialize;
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
-use slimline_analyze::object_layout::{Arranged, Arrangement};
+use slimline_analyze::object_layout::{Arranged, Arrangement, Verdict, reusing, verdict};
 use slimline_simulate::machine::Holds;
 use slimline_simulate::relocated::Steps;
 use slimline_simulate::simulation::Outcome;
@@ -26,6 +26,8 @@ pub struct LayoutReport {
     pub objects: u64,
     /// See there.
     pub object_bytes: u64,
+    /// Objects that had memory that others had had before.
+    pub reusing: u64,
     /// See there.
     pub object_accesses: u64,
     /// All accesses, wherever they go.
@@ -44,8 +46,37 @@ pub struct LayoutReport {
     pub types: Vec<TypeRow>,
     /// The simulated machine.
     pub machine: String,
-    /// All orders; the first is the original.
+    /// All orders; the first is the original. Without two objects that are accessed next to each other there is no other.
     pub orders: Vec<OrderRow>,
+    /// Whether another order is better.
+    pub verdict: VerdictRow,
+}
+
+/// Whether another order is better.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct VerdictRow {
+    /// `no_neighbours`, `leave` or `reorder`.
+    pub verdict: &'static str,
+    /// Of `reorder`: the order that saves most, as [`OrderRow::order`].
+    pub order: Option<&'static str>,
+    /// Share of the original order's cycles that it saves.
+    pub saved: Option<f64>,
+    /// Share of the cycles in the order of allocation that it saves, where no memory is reused either.
+    pub saved_of_allocated: Option<f64>,
+}
+
+impl VerdictRow {
+    /// As the analysis says it.
+    pub fn of(verdict: Verdict) -> Self {
+        let (verdict, order, saved, saved_of_allocated) = match verdict {
+            Verdict::NoNeighbours => ("no_neighbours", None, None, None),
+            Verdict::Leave => ("leave", None, None, None),
+            Verdict::Reorder { to, saved, saved_of_allocated } => {
+                ("reorder", Some(to.name()), Some(saved), Some(saved_of_allocated))
+            }
+        };
+        Self { verdict, order, saved, saved_of_allocated }
+    }
 }
 
 /// A level of communities.
@@ -79,11 +110,12 @@ pub struct TypeRow {
 pub struct OrderRow {
     /// `original`, `allocated`, `first_access`, `breadth_first`, `random` or `hierarchical`.
     pub order: &'static str,
-    /// Mean distance in objects from one end of an edge to the other, by weight.
+    /// Mean distance in places from one end of an edge to the other, by weight; 1 is side by side. Objects that had the same memory one
+    /// after the other have places of their own.
     pub mean_distance: f64,
-    /// Share of accesses to objects that are not on the line of the one before.
+    /// Share of accesses to objects that are not to the line of the thread's one before.
     pub to_another_line: f64,
-    /// And not on its page.
+    /// And not to its page.
     pub to_another_page: f64,
     /// Misses, nearest cache first, then TLBs.
     pub caches: Vec<MissRow>,
@@ -130,14 +162,16 @@ impl LayoutReport {
         replayed: &[(&Arranged, Outcome, Steps)],
     ) -> Self {
         let (_, original, steps) = &replayed[0];
-        let total = original.total();
+        let cycles: Vec<(Arrangement, u64)> =
+            replayed.iter().map(|(arranged, outcome, _)| (arranged.arrangement, outcome.total().cycles)).collect();
         Self {
             schema: LAYOUT_SCHEMA,
             trace,
             objects: objects.len() as u64,
-            object_bytes: objects.iter().map(|object| object.bytes).sum(),
+            object_bytes: objects.iter().fold(0, |sum, object| object.bytes.saturating_add(sum)),
+            reusing: reusing(objects),
             object_accesses: steps.accesses,
-            accesses: total.loads + total.stores,
+            accesses: steps.all,
             edges: facts.edges,
             window: facts.window,
             seed: facts.seed,
@@ -146,6 +180,7 @@ impl LayoutReport {
             types: types(objects, origins),
             machine: original.machine().name.clone(),
             orders: replayed.iter().map(|of| order(of, original, facts.weight)).collect(),
+            verdict: VerdictRow::of(verdict(&cycles)),
         }
     }
 
@@ -154,9 +189,9 @@ impl LayoutReport {
         crate::pretty(self)
     }
 
-    /// The last order: the one that is advised.
-    pub fn hierarchical(&self) -> Option<&OrderRow> {
-        self.orders.iter().find(|row| row.order == Arrangement::Hierarchical.name())
+    /// An order by its name.
+    pub fn order(&self, name: &str) -> Option<&OrderRow> {
+        self.orders.iter().find(|row| row.order == name)
     }
 }
 
@@ -190,7 +225,7 @@ fn types(objects: &[Object], origins: &[ObjectOrigin]) -> Vec<TypeRow> {
     for object in objects {
         let (count, bytes) = &mut sums[object.origin as usize];
         *count += 1;
-        *bytes += object.bytes;
+        *bytes = object.bytes.saturating_add(*bytes);
     }
     let row = |(origin, (objects, bytes)): (&ObjectOrigin, (u64, u64))| {
         let place = &origin.allocated_at;
@@ -208,20 +243,33 @@ fn types(objects: &[Object], origins: &[ObjectOrigin]) -> Vec<TypeRow> {
     rows
 }
 
-/// An order as CSV: objects as they should lie, with what each is, and its communities, the finest first.
-pub fn order_csv((objects, origins): (&[Object], &[ObjectOrigin]), order: &[u32], levels: &[Vec<u32>]) -> String {
-    let mut out = "place,process,allocation,address,bytes,type,function,file,line".to_owned();
-    (1..=levels.len()).for_each(|level| _ = write!(out, ",community_{level}"));
-    out.push('\n');
-    for (place, &number) in order.iter().enumerate() {
-        let Object { process, start, bytes, sequence, origin } = objects[number as usize];
-        let ObjectOrigin { allocated_at, type_name } = &origins[origin as usize];
-        let [type_name, function, file] =
-            [type_name, &allocated_at.function, &allocated_at.file].map(|text| csv_cell(text));
-        let line = allocated_at.line;
-        _ = write!(out, "{place},{process},{sequence},{start:#x},{bytes},{type_name},{function},{file},{line}");
-        levels.iter().for_each(|level| _ = write!(out, ",{}", level[number as usize]));
-        out.push('\n');
+/// Writes an order as CSV: objects as they should lie, with what each is, and its communities, the finest first.
+///
+/// # Errors
+/// As `out`.
+pub fn write_order(
+    out: &mut impl Write,
+    (objects, origins): (&[Object], &[ObjectOrigin]),
+    order: &[u32],
+    levels: &[Vec<u32>],
+) -> io::Result<()> {
+    write!(out, "place,process,allocation,address,bytes,type,function,file,line")?;
+    for level in 1..=levels.len() {
+        write!(out, ",community_{level}")?;
     }
-    out
+    writeln!(out)?;
+    let origin = |ObjectOrigin { allocated_at, type_name }: &ObjectOrigin| {
+        let cells = [type_name, &allocated_at.function, &allocated_at.file].map(|text| csv_cell(text));
+        format!("{},{}", cells.join(","), allocated_at.line)
+    };
+    let origins: Vec<String> = origins.iter().map(origin).collect();
+    for (place, &number) in order.iter().enumerate() {
+        let Object { process, start, bytes, sequence, origin, .. } = objects[number as usize];
+        write!(out, "{place},{process},{sequence},{start:#x},{bytes},{}", origins[origin as usize])?;
+        for level in levels {
+            write!(out, ",{}", level[number as usize])?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }

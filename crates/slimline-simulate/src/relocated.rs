@@ -9,12 +9,15 @@ const MOVED: u32 = 1;
 const LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
 
-/// How often accesses to objects, one after the other, were not to the same line or page. Of objects that are where they were, too.
+/// How often accesses to objects were not to the line or page of the one before by the same thread. Of objects that are where they
+/// were, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Accesses to objects.
+    /// Accesses, wherever they go; fetches of instructions are none.
+    pub all: u64,
+    /// Those to objects.
     pub accesses: u64,
-    /// To another line of 64 bytes than the one before.
+    /// Of these, those to another line of 64 bytes than the thread's one before.
     pub to_another_line: u64,
     /// To another page of 4 KiB.
     pub to_another_page: u64,
@@ -27,14 +30,15 @@ pub struct Relocated<'a, C> {
     /// By object: how far it is moved, modulo 2⁶⁴.
     moves: &'a [u64],
     steps: Steps,
-    before: Option<u64>,
+    /// By thread: its last access to an object.
+    before: Vec<Option<u64>>,
     handed_on: Vec<Access>,
 }
 
 impl<'a, C: Consumer> Relocated<'a, C> {
     /// Objects are moved by so many bytes each, modulo 2⁶⁴; those beyond are not.
     pub fn new(to: C, moves: &'a [u64]) -> Self {
-        Self { to, moves, steps: Steps::default(), before: None, handed_on: Vec::new() }
+        Self { to, moves, steps: Steps::default(), before: Vec::new(), handed_on: Vec::new() }
     }
 
     /// Who took it all in, and how far it is from one access to an object to the next.
@@ -43,13 +47,18 @@ impl<'a, C: Consumer> Relocated<'a, C> {
     }
 
     fn moved(&mut self, access: &Access) -> Access {
+        self.steps.all += u64::from(access.kind != AccessKind::Fetch);
         if access.key == u32::MAX || access.kind == AccessKind::Fetch {
             return Access { key: UNMOVED, ..*access };
         }
         let by = self.moves.get(access.key as usize).copied().unwrap_or(0);
         let address = access.address.wrapping_add(by);
         self.steps.accesses += 1;
-        if let Some(before) = self.before.replace(address) {
+        let thread = access.thread as usize;
+        if self.before.len() <= thread {
+            self.before.resize(thread + 1, None);
+        }
+        if let Some(before) = self.before[thread].replace(address) {
             self.steps.to_another_line += u64::from(before / LINE_BYTES != address / LINE_BYTES);
             self.steps.to_another_page += u64::from(before / PAGE_BYTES != address / PAGE_BYTES);
         }
@@ -92,6 +101,15 @@ mod tests {
         let (seen, steps) = relocated.finish();
         assert_eq!(seen.0, [(0x1100, 1), (0x10e8, 1), (0x7000, 0), (0x10f8, 1)]);
         // 0x1100, 0x10e8, 0x10f8: another line, then the same.
-        assert_eq!(steps, Steps { accesses: 3, to_another_line: 1, to_another_page: 0 });
+        assert_eq!(steps, Steps { all: 4, accesses: 3, to_another_line: 1, to_another_page: 0 });
+    }
+
+    /// Each goes on in its line, while the other is in another one in between.
+    #[test]
+    fn threads_have_a_last_access_each() {
+        let access = |address, key, thread| Access { address, key, bytes: 8, thread, kind: AccessKind::Load };
+        let mut relocated = Relocated::new(Seen::default(), &[]);
+        relocated.take(&[access(0x100, 0, 0), access(0x9000, 1, 1), access(0x108, 0, 0), access(0x9008, 1, 1)]);
+        assert_eq!(relocated.finish().1, Steps { all: 4, accesses: 4, to_another_line: 0, to_another_page: 0 });
     }
 }

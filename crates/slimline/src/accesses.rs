@@ -14,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::{AttributedAccesses, address_space, own_address};
+use slimline_analyze::full_trace::unseen::Unseen;
 use slimline_analyze::origins::Origins;
 use slimline_collect::{TraceOutcome, is_drmemtrace};
 use slimline_report::full_trace::{ProgramEnd, UNKNOWN_FREES, untraced};
@@ -166,7 +167,8 @@ fn recorded(
     })?;
     let overlap = interleaver.finish();
     trace.missing.extend(unordered(pieces.stamps_back()));
-    trace.missing.extend(missing(&recording, (program, &decoder), &accesses));
+    let unknown = (accesses.unseen(), accesses.unknown_frees());
+    trace.missing.extend(missing(&recording, (program, &decoder), unknown));
     let origins = accesses.origins(program);
     if origins.is_empty() {
         let why = why_nothing(&recording, "the program's instrumented code made none");
@@ -218,15 +220,15 @@ fn addresses_of(homes: &ChunkHomes) -> Vec<(u64, u32)> {
 }
 
 /// What is missing of a recorded trace, in words.
-fn missing(
+pub(crate) fn missing(
     recording: &Recording,
     (program, decoder): (&Program, &Decoder),
-    accesses: &AttributedAccesses,
+    (unseen, unknown_frees): (&Unseen, u64),
 ) -> Vec<String> {
     let mut missing = Vec::from_iter(recording.info().end.and_then(killed));
     missing.extend(not_recorded(recording));
     missing.extend(undecoded(decoder));
-    missing.extend(unknown(program, accesses));
+    missing.extend(unknown(program, unseen, unknown_frees));
     missing
 }
 
@@ -238,13 +240,13 @@ fn killed(end: End) -> Option<String> {
 }
 
 /// What is not known of the accesses, in words.
-fn unknown(program: &Program, accesses: &AttributedAccesses) -> Vec<String> {
-    let mut missing = Vec::from_iter(untraced(&accesses.untraced(program)));
+fn unknown(program: &Program, unseen: &Unseen, unknown_frees: u64) -> Vec<String> {
+    let mut missing = Vec::from_iter(untraced(&unseen.untraced(program)));
     const OVERSIZED: [&str; 2] = [
         "copy or fill of more than 64 GiB: the trace is damaged",
         "copies and fills of more than 64 GiB: the trace is damaged",
     ];
-    for (count, [one, several]) in [(accesses.unknown_frees(), UNKNOWN_FREES), (accesses.oversized(), OVERSIZED)] {
+    for (count, [one, several]) in [(unknown_frees, UNKNOWN_FREES), (unseen.oversized(), OVERSIZED)] {
         if count > 0 {
             missing.push(format!("{count} {}", if count == 1 { one } else { several }));
         }

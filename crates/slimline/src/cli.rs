@@ -10,7 +10,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
 
 pub(crate) use self::accesses::{
-    AccessInput, Histogram, Layout, PictureFormat, Place, Reuse, Share, Simulate, TableFormat, TraceFormat,
+    AccessInput, Histogram, Layout, Learn, PictureFormat, Place, Reuse, Share, Simulate, TableFormat, TraceFormat,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
 
@@ -75,6 +75,7 @@ pub(crate) enum Command {
     Export(Export),
     Histogram(Histogram),
     Layout(Layout),
+    Learn(Learn),
     Place(Place),
     Simulate(Simulate),
     Reuse(Reuse),

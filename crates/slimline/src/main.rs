@@ -10,6 +10,7 @@ mod foreseen_hooks;
 mod inspect;
 mod machines;
 mod made_tables;
+mod object_graph;
 mod pipeline;
 mod tracing;
 

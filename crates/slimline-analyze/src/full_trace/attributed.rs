@@ -8,12 +8,11 @@
 //! A key costs comparisons where an instruction accesses the block, and its part, that it accessed last, or again none; else
 //! look-ups.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
-use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told, Visits};
+use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
@@ -29,11 +28,10 @@ use super::parts::Parts;
 use super::plans::{Plans, plain_kind};
 use super::spots::{AccessedSpot, AccessedSpots, Column, Memory, Spot, of_number};
 use super::statics::Statics;
+use super::unseen::Unseen;
 use super::walk::{Accessing, go_through};
 use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 
-/// Bytes that one instruction may copy or fill; no program has more.
-pub(super) const MOST_BYTES: u64 = 1 << 36;
 /// Bytes of one [`Access`].
 pub(super) const MOST_ACCESS_BYTES: u64 = 1 << 30;
 /// Addresses are below; above it stand processes, so that the memory of each is its own.
@@ -60,9 +58,7 @@ pub struct AttributedAccesses {
     keys: Keys,
     /// None where nobody asked.
     parts: Option<Parts>,
-    oversized: u64,
-    /// By segment: visits of those with sites that access memory nobody knows where.
-    untraced: Vec<Option<u64>>,
+    unseen: Unseen,
 }
 
 /// Keys of all combinations so far.
@@ -91,7 +87,7 @@ struct Keying<'a> {
     /// The process, as it stands in addresses.
     space: u64,
     written: Written<'a>,
-    oversized: &'a mut u64,
+    unseen: &'a mut Unseen,
 }
 
 impl Accessing for Keying<'_> {
@@ -116,12 +112,8 @@ impl Accessing for Keying<'_> {
         let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
         site.each_access(own, |kind, address, bytes| {
             let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
-            if bytes > MOST_BYTES {
-                *self.oversized += 1;
-                return;
-            }
-            // A copy of nothing.
-            if bytes == 0 {
+            // One of nothing is none.
+            if bytes == 0 || !self.unseen.is_possible(bytes) {
                 return;
             }
             let id = if kind == AccessKind::Load { id.of_loads(site) } else { id };
@@ -168,16 +160,12 @@ impl AttributedAccesses {
         many: &mut dyn FnMut(&mut Vec<Access>),
     ) {
         let thread = self.make_room(program, batch);
-        let Self { blocks, plans, keys, parts, oversized, .. } = self;
-        for visits in batch.visits {
-            if let Some(times) = &mut self.untraced[visits.segment.0 as usize] {
-                *times += u64::from(visits.times);
-            }
-        }
+        let Self { blocks, plans, keys, parts, unseen, .. } = self;
+        unseen.visit(batch.visits);
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
-        let mut keying = Keying { keys, thread, space, written: Written { accesses, many }, oversized };
+        let mut keying = Keying { keys, thread, space, written: Written { accesses, many }, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 
@@ -192,10 +180,7 @@ impl AttributedAccesses {
     /// The number of the batch's thread; of what tells of static variables, which no thread wrote, any.
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
         self.plans.make_room(program, &self.blocks);
-        for segment in self.untraced.len()..program.segments().len() {
-            let is_untraced = |(_, site): (Told, &Site)| site.kind == SiteKind::Untraced;
-            self.untraced.push(program.sites_of(SegmentId(segment as u32)).any(is_untraced).then_some(0));
-        }
+        self.unseen.make_room(program);
         self.blocks.make_room(program);
         if let Some(parts) = &mut self.parts {
             parts.make_room(program);
@@ -209,23 +194,9 @@ impl AttributedAccesses {
         thread
     }
 
-    /// Copies and fills that were left out, as no program makes so large ones.
-    pub fn oversized(&self) -> u64 {
-        self.oversized
-    }
-
-    /// What ran that may access memory, nobody knows where: what it is, and how often.
-    pub fn untraced(&self, program: &Program) -> BTreeMap<String, u64> {
-        let mut untraced = BTreeMap::new();
-        let ran = (0..).zip(&self.untraced).filter_map(|(segment, times)| Some((SegmentId(segment), (*times)?)));
-        for (segment, times) in ran.filter(|(_, times)| *times > 0) {
-            let sites = program.sites_of(segment).filter(|(_, site)| site.kind == SiteKind::Untraced);
-            for (told, site) in sites {
-                let what = program.site(told.site).0.name(site.detail);
-                *untraced.entry(what.to_owned()).or_default() += times;
-            }
-        }
-        untraced
+    /// What no access was made of.
+    pub fn unseen(&self) -> &Unseen {
+        &self.unseen
     }
 
     /// Blocks that were freed or resized but not known.
@@ -372,7 +343,10 @@ impl<'a> Groups<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
+    use slimline_trace::stream::decode::SegmentId;
     use slimline_trace::stream::sites::{ModuleBuilder, Relative};
 
     use super::super::heap::HeapAccesses;
@@ -422,9 +396,12 @@ mod tests {
         // Lanes 2 and 3; lane 8 is none.
         expected.extend([(AccessKind::Store, 0x408, 8), (AccessKind::Load, 0x500, 8), (AccessKind::Load, 0x600, 8)]);
         assert_eq!(found, expected);
-        assert_eq!((made.untraced(&program), made.oversized()), (BTreeMap::from([(String::new(), 1)]), 0));
+        assert_eq!(
+            (made.unseen().untraced(&program), made.unseen().oversized()),
+            (BTreeMap::from([(String::new(), 1)]), 0)
+        );
         let (_, made) = seen(&program, &[(0, 7, 1, vec![1, 2, 0, 3, u64::MAX, 4, 0, 0, 0, 0, 0])]);
-        assert_eq!(made.oversized(), 1);
+        assert_eq!(made.unseen().oversized(), 1);
     }
 
     #[test]

@@ -278,6 +278,11 @@ impl Elements {
         if fit == Fit::None { Content::default() } else { Content { element, fit, skipped, is_variable: false } }
     }
 
+    /// Of an array of structures: where its elements begin in its block, and the bytes of each.
+    pub(super) fn array(&self, content: Content) -> Option<(u32, u32)> {
+        (content.fit == Fit::Repeats).then(|| (content.skipped, self.get(content.element).declaration.bytes))
+    }
+
     /// What is in a static variable of so many bytes, as this site declares it.
     pub(super) fn declared(&self, site: u32, bytes: u64) -> Content {
         let content = self.allocated(site, bytes);

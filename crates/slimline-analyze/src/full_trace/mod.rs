@@ -23,6 +23,7 @@ pub mod findings;
 mod function_names;
 pub mod heap;
 mod keyed;
+pub mod object_fields;
 pub mod objects;
 mod parts;
 mod plans;
@@ -30,6 +31,7 @@ pub mod sampling;
 pub mod splitting;
 mod spots;
 mod statics;
+pub mod unseen;
 pub mod values;
 mod walk;
 

@@ -1,7 +1,8 @@
 //! From records to accesses that know which object of the heap they are to.
 //!
 //! An object is a block from when it is allocated until it is freed: what gets its memory afterwards is another one. What is made
-//! larger or smaller is another one, too, as it may move.
+//! larger or smaller is another one, too, as it may move. For who asks for their fields ([`ObjectAccesses::with_fields`]), each element of an
+//! array of structures is an object of its own.
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
@@ -10,13 +11,15 @@ use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::TraceBatch;
-use super::attributed::{MOST_ACCESS_BYTES, MOST_BYTES, address_space};
+use super::attributed::{MOST_ACCESS_BYTES, address_space};
 use super::findings::{Place, allocated_at};
 use super::heap::blocks::Blocks;
-use super::heap::live_blocks::{Block, Group, NO_GROUP, Reach};
+use super::heap::live_blocks::{Addresses, Block, BlockNumber, Group, NO_GROUP, Reach};
 use super::keyed::{Collected, Written};
+use super::object_fields::{Fields, ObjectFields, Pointed};
 use super::plans::{Plans, plain_kind};
 use super::spots::{Column, Memory};
+use super::unseen::Unseen;
 use super::walk::{Accessing, go_through};
 
 /// In the place of an object's number: what is accessed is on no heap, or in no block that is known.
@@ -35,6 +38,15 @@ pub struct Object {
     pub sequence: u32,
     /// What allocates it, by its place in [`ObjectAccesses::origins`].
     pub origin: u32,
+    /// Its place in the array that its block is; none of what is in none, or where nobody asked for fields.
+    pub index: Option<u32>,
+}
+
+impl Object {
+    /// As pointers find it.
+    pub fn pointed(&self) -> Pointed {
+        Pointed { sequence: self.sequence, index: self.index.unwrap_or(0) }
+    }
 }
 
 /// What allocates objects.
@@ -53,6 +65,7 @@ pub struct ObjectAccesses {
     plans: Plans,
     threads: FxHashMap<(u32, u32), u32>,
     found: Found,
+    unseen: Unseen,
 }
 
 /// Objects so far.
@@ -60,26 +73,41 @@ pub struct ObjectAccesses {
 struct Found {
     collected: Collected,
     objects: Vec<Object>,
-    /// By process and sequence.
-    numbers: FxHashMap<(u32, u32), u32>,
+    /// By process, sequence and place in an array.
+    numbers: FxHashMap<(u32, Pointed), u32>,
+    /// None where nobody asked.
+    fields: Option<ObjectFields>,
     /// By group: whether its blocks are static variables.
-    is_static: FxHashMap<Group, bool>,
-    /// The process that was seen last, and by site what it accessed last there.
+    is_static: Vec<bool>,
+    /// The process whose batch it is, and by site what it accessed last there; and of other processes.
     process: u32,
     recent: Vec<(Reach, u32)>,
+    recent_of_others: FxHashMap<u32, Vec<(Reach, u32)>>,
+}
+
+/// What is at an address.
+#[derive(Clone, Copy, Debug)]
+struct InBlock {
+    /// None in no block of the heap.
+    object: Option<Pointed>,
+    /// Those of the object; else some that are none's.
+    addresses: Addresses,
+    group: Group,
+    /// Of an element of an array.
+    index: Option<u32>,
 }
 
 impl Found {
     fn make_room(&mut self, program: &Program, blocks: &Blocks, process: u32) {
         if self.process != process {
+            let recent = self.recent_of_others.remove(&process).unwrap_or_default();
+            self.recent_of_others.insert(self.process, std::mem::replace(&mut self.recent, recent));
             self.process = process;
-            self.recent.clear();
         }
         self.recent.resize(program.site_count(), (Reach::default(), NO_OBJECT));
         self.collected.make_room(program.segments().len());
-        for (group, _) in blocks.groups() {
-            let is_static = || program.site(blocks.site_of(group)).1.kind == SiteKind::Static;
-            self.is_static.entry(group).or_insert_with(is_static);
+        for group in self.is_static.len() as u32..blocks.group_count() {
+            self.is_static.push(program.site(blocks.site_of(group)).1.kind == SiteKind::Static);
         }
     }
 
@@ -90,24 +118,73 @@ impl Found {
             return (reach, object);
         }
         let number = memory.live.find(address);
-        let (block, sequence) = (memory.live.block(number), memory.live.born(number));
-        let found = (memory.live.reach(number), self.number(memory.process, block, sequence));
-        self.recent[site as usize] = found;
-        found
+        let mut reach = memory.live.reach(number);
+        let found = self.place(memory, number, address);
+        reach.addresses = reach.addresses.of_both(found.addresses);
+        let object = self.number(memory.process, &found);
+        self.recent[site as usize] = (reach, object);
+        (reach, object)
     }
 
-    fn number(&mut self, process: u32, block: Block, sequence: u32) -> u32 {
+    /// What is at an address that is in a block of this number, or in a gap.
+    fn place(&self, memory: &Memory<'_>, number: BlockNumber, address: u64) -> InBlock {
+        let Block { start, end, group, content } = memory.live.block(number);
+        let whole = Addresses { from: start, bytes: end - start };
+        let nothing = InBlock { object: None, addresses: Addresses::ALL, group, index: None };
         // One whose group began in this batch is no static variable: those are told beforehand.
-        let is_static = self.is_static.get(&block.group).copied().unwrap_or(false);
-        if block.group == NO_GROUP || is_static {
-            return NO_OBJECT;
+        let is_static = self.is_static.get(group as usize).copied().unwrap_or(false);
+        if group == NO_GROUP || is_static {
+            return nothing;
         }
-        let Block { start, end, group, .. } = block;
-        let objects = &mut self.objects;
-        *self.numbers.entry((process, sequence)).or_insert_with(|| {
-            objects.push(Object { process, start, bytes: end - start, sequence, origin: group });
+        let sequence = memory.live.born(number);
+        let array = self.fields.as_ref().and_then(|_| memory.elements.array(content));
+        let Some((skipped, bytes)) = array else {
+            return InBlock { object: Some(Pointed { sequence, index: 0 }), addresses: whole, group, index: None };
+        };
+        let begins = start + u64::from(skipped);
+        let index = address.checked_sub(begins).map(|offset| offset / u64::from(bytes));
+        // Before its first element is what the allocator, or C++, keeps there.
+        let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else {
+            return InBlock { addresses: Addresses { from: start, bytes: skipped.into() }, ..nothing };
+        };
+        let addresses = Addresses { from: begins + u64::from(index) * u64::from(bytes), bytes: bytes.into() };
+        InBlock { object: Some(Pointed { sequence, index }), addresses, group, index: Some(index) }
+    }
+
+    fn number(&mut self, process: u32, found: &InBlock) -> u32 {
+        let InBlock { object: Some(pointed), addresses, group, index } = *found else { return NO_OBJECT };
+        let (objects, fields) = (&mut self.objects, &mut self.fields);
+        *self.numbers.entry((process, pointed)).or_insert_with(|| {
+            let Addresses { from: start, bytes } = addresses;
+            objects.push(Object { process, start, bytes, sequence: pointed.sequence, origin: group, index });
+            if let Some(fields) = fields {
+                fields.add_object(group);
+            }
             objects.len() as u32 - 1
         })
+    }
+
+    /// An access that is gone through by its site.
+    fn take_in(
+        &mut self,
+        memory: &mut Memory<'_>,
+        object: u32,
+        address: u64,
+        (id, site): (SiteId, &Site),
+        own: &[u64],
+    ) {
+        let Some(mut fields) = self.fields.take() else { return };
+        let Object { origin, start, .. } = self.objects[object as usize];
+        fields.access(origin, site.kind);
+        // The last of its words.
+        if let (Some(_), Ok(offset), Some(&value)) = (site.value, u32::try_from(address - start), own.last()) {
+            let mut follow = |address| {
+                let number = memory.live.find(address);
+                self.place(memory, number, address).object
+            };
+            fields.value((object, origin), offset, (id, site), value, &mut follow);
+        }
+        self.fields = Some(fields);
     }
 }
 
@@ -118,6 +195,7 @@ struct Finding<'a> {
     /// The process, as it stands in addresses.
     space: u64,
     written: Written<'a>,
+    unseen: &'a mut Unseen,
 }
 
 impl Accessing for Finding<'_> {
@@ -143,16 +221,26 @@ impl Accessing for Finding<'_> {
     }
 
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
-        site.each_access(own, |kind, address, bytes| {
-            if bytes == 0 || bytes > MOST_BYTES {
+        let &mut Self { thread, space, .. } = self;
+        site.each_access(own, |kind, mut address, bytes| {
+            // One of nothing is none.
+            if bytes == 0 || !self.unseen.is_possible(bytes) {
                 return;
             }
             let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
             let id = if kind == AccessKind::Load { id.of_loads(site) } else { id };
-            let (_, key) = self.found.at(memory, id.0, address);
-            let bytes = bytes.min(MOST_ACCESS_BYTES) as u32;
-            let access = Access { address: address ^ self.space, key, bytes, thread: self.thread, kind };
-            self.found.collected.add(access, self.written.accesses);
+            let mut left = bytes;
+            while left > 0 {
+                let (_, key) = self.found.at(memory, id.0, address);
+                if self.found.fields.is_some() && key != NO_OBJECT {
+                    self.found.take_in(memory, key, address, (id, site), own);
+                }
+                let bytes = left.min(MOST_ACCESS_BYTES);
+                let access = Access { address: address ^ space, key, bytes: bytes as u32, thread, kind };
+                self.found.collected.add(access, self.written.accesses);
+                address = address.wrapping_add(bytes);
+                left -= bytes;
+            }
         });
     }
 }
@@ -161,6 +249,12 @@ impl ObjectAccesses {
     /// Has seen nothing.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Also tells what the fields of objects hold, where the trace tells values; elements of arrays of structures are objects.
+    pub fn with_fields() -> Self {
+        let found = Found { fields: Some(ObjectFields::default()), ..Found::default() };
+        Self { plans: Plans::by_site(), found, ..Self::default() }
     }
 
     /// Adds the accesses of a batch, which comes after all that it can know of. `many` is told when there are some thousands, and may
@@ -181,17 +275,30 @@ impl ObjectAccesses {
             true => *self.threads.entry((batch.process, batch.tid)).or_insert(next),
             false => 0,
         };
-        let Self { blocks, plans, found, .. } = self;
+        let Self { blocks, plans, found, unseen, .. } = self;
+        unseen.make_room(program);
+        unseen.visit(batch.visits);
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: None };
         let space = address_space(batch.process);
-        let mut finding = Finding { found, thread, space, written: Written { accesses, many } };
+        let mut finding = Finding { found, thread, space, written: Written { accesses, many }, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut finding);
     }
 
-    /// All objects that were accessed so far, by number: in the order in which each was accessed first.
-    pub fn objects(&self) -> &[Object] {
-        &self.found.objects
+    /// All objects that were accessed, by number. Numbers say nothing of when: accesses are told in their order.
+    pub fn into_objects(self) -> Vec<Object> {
+        self.found.objects
+    }
+
+    /// The same, and what their fields hold if that was asked for.
+    pub fn into_objects_with_fields(self, program: &Program) -> (Vec<Object>, Fields) {
+        let fields = self.found.fields.map(|fields| fields.finish(program)).unwrap_or_default();
+        (self.found.objects, fields)
+    }
+
+    /// What no access was made of.
+    pub fn unseen(&self) -> &Unseen {
+        &self.unseen
     }
 
     /// What allocates them, by [`Object::origin`].
@@ -259,11 +366,31 @@ mod tests {
         );
         let keys: Vec<u32> = accesses.iter().map(|access| access.key).collect();
         assert_eq!(keys, [0, 1, 0, NO_OBJECT, 2, 0, 3, NO_OBJECT]);
-        let object = |process, start, bytes, sequence| Object { process, start, bytes, sequence, origin: 0 };
+        let object =
+            |process, start, bytes, sequence| Object { process, start, bytes, sequence, origin: 0, index: None };
         let expected =
             [object(0, 0x2000, 64, 2), object(0, 0x1000, 32, 1), object(0, 0x1000, 16, 3), object(1, 0x1000, 8, 1)];
-        assert_eq!(made.objects(), expected);
         assert_eq!(made.origins(&program).len(), 1);
+        assert_eq!(made.into_objects(), expected);
+    }
+
+    #[test]
+    fn large_copies_are_whole_and_impossible_ones_are_counted() {
+        use SiteKind::{Allocate, Copy, Untraced};
+        let program = program_of(&[&[Site::new(Allocate, 0)], &[Site::new(Copy, 0)], &[Site::new(Untraced, 0)]]);
+        let (accesses, made) = seen(
+            &program,
+            &[
+                (0, 0, vec![0x1000, 5 << 30]),
+                (0, 1, vec![0x1000, 7 << 40, (2 << 30) + 5]),
+                (0, 1, vec![0x1000, 7 << 40, 1 << 37]),
+                (0, 2, vec![]),
+            ],
+        );
+        let of_object = accesses.iter().filter(|access| access.key == 0);
+        assert_eq!(of_object.map(|access| access.bytes).collect::<Vec<_>>(), [1 << 30, 1 << 30, 5]);
+        assert_eq!(accesses.iter().map(|access| u64::from(access.bytes)).sum::<u64>(), 2 * ((2 << 30) + 5));
+        assert_eq!((made.unseen().oversized(), made.unseen().untraced(&program).len()), (2, 1));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) struct Plans {
     is_by_site: Vec<bool>,
     /// Of the segments' sites.
     loads_and_stores: Vec<PlannedAccess>,
+    /// All segments that access memory are.
+    all_by_site: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +84,11 @@ fn changes_blocks(kind: SiteKind) -> bool {
 }
 
 impl Plans {
+    /// Goes through all that accesses memory site by site: for who asks for more than addresses.
+    pub(super) fn by_site() -> Self {
+        Self { all_by_site: true, ..Self::default() }
+    }
+
     pub(super) fn make_room(&mut self, program: &Program, blocks: &Blocks) {
         for segment in self.segments.len()..program.segments().len() {
             let kept = self.plan(program, SegmentId(segment as u32), blocks);
@@ -94,7 +101,7 @@ impl Plans {
         let first = self.loads_and_stores.len();
         for (told, site) in program.sites_of(segment) {
             match (plain_kind(site.kind), site.kind) {
-                (Some(kind), _) => {
+                (Some(kind), _) if !self.all_by_site => {
                     self.loads_and_stores.push(PlannedAccess { told, bytes: site.size_bytes, kind });
                 }
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use slimline_analyze::object_layout::{Arrangement, WORTH_IT};
 use slimline_trace::escape::plain;
 
 use super::full_trace::more;
@@ -9,7 +10,7 @@ use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{HEADING, shorten_end};
-use crate::layout::{LayoutReport, OrderRow};
+use crate::layout::LayoutReport;
 
 /// What an order is called for people.
 const ORDERS: [(&str, &str); 6] = [
@@ -22,8 +23,6 @@ const ORDERS: [(&str, &str); 6] = [
 ];
 /// Where something was allocated.
 const PLACE_COLUMNS: usize = 40;
-/// What is saved that is worth the change.
-const WORTH_IT: f64 = 0.02;
 
 /// Writes the report; of so many types.
 ///
@@ -39,7 +38,10 @@ pub fn layout(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::
         plural(report.objects, "object"),
         bytes(report.object_bytes)
     )?;
-    if report.objects < 2 || report.edges == 0 {
+    if report.reusing > 0 {
+        writeln!(out, "{} had memory that others had had before", plural(report.reusing, "object"))?;
+    }
+    if report.verdict.verdict == "no_neighbours" {
         return writeln!(out, "No two objects are accessed next to each other: no order is better than another");
     }
     types(out, report, most)?;
@@ -58,7 +60,7 @@ pub fn layout(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::
     verdict(out, report)
 }
 
-fn communities(number: u64) -> String {
+pub(super) fn communities(number: u64) -> String {
     if number == 1 { "1 community".to_owned() } else { format!("{} communities", count(number)) }
 }
 
@@ -97,7 +99,7 @@ fn orders(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
     let mut rows = Rows::new(&columns, false);
     for row in &report.orders {
         let mut cells = vec![
-            name(row).to_owned(),
+            name(row.order).to_owned(),
             format!("{:.1}", row.mean_distance),
             percent(row.to_another_line),
             percent(row.to_another_page),
@@ -108,31 +110,41 @@ fn orders(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
         rows.push(cells);
     }
     rows.write(out, 2)?;
-    writeln!(out, "  distance: objects between two that are accessed next to each other, on average")
+    writeln!(out, "  distance: places from one object to the one that is accessed next, on average; 1 is side by side")
 }
 
-fn name(row: &OrderRow) -> &str {
-    ORDERS.iter().find(|(order, _)| *order == row.order).map_or(row.order, |(_, name)| name)
+fn name(order: &str) -> &str {
+    ORDERS.iter().find(|(known, _)| *known == order).map_or(order, |(_, name)| name)
 }
 
 fn verdict(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
-    let Some(hierarchical) = report.hierarchical() else { return Ok(()) };
-    let best = report.orders.iter().min_by(|a, b| a.cycles_ratio.total_cmp(&b.cycles_ratio)).unwrap_or(hierarchical);
-    let saved = 1.0 - best.cycles_ratio;
     writeln!(out)?;
-    if saved < WORTH_IT {
+    let (Some(order), Some(saved), Some(of_allocated)) =
+        (report.verdict.order, report.verdict.saved, report.verdict.saved_of_allocated)
+    else {
+        let least = percent(WORTH_IT);
+        return writeln!(out, "No order saves {least} of the cycles or more: leave objects where they are");
+    };
+    let saved = percent(saved);
+    if order == Arrangement::Allocated.name() {
         return writeln!(
             out,
-            "No order saves {} of the cycles or more: leave objects where they are",
-            percent(WORTH_IT)
+            "Objects that reuse no memory would save {saved} of the cycles, whatever their order: allocate them from memory of their own"
         );
     }
-    writeln!(
-        out,
-        "The {} order would save {} of the cycles: an upper bound, as it is made of the run it is judged by",
-        name(best),
-        percent(saved)
-    )
+    write!(out, "Objects in the {} order would save {saved} of the cycles", name(order))?;
+    writeln!(out, ", {} of those in the order of allocation", percent(of_allocated))?;
+    if order != Arrangement::Random.name() {
+        writeln!(out, "An upper bound: the order is made of the run that it is judged by")?;
+    }
+    let hierarchical = Arrangement::Hierarchical.name();
+    match report.order(hierarchical) {
+        Some(row) if order != hierarchical => {
+            let ratio = row.cycles_ratio;
+            writeln!(out, "--order writes the hierarchical one, which takes {ratio:.3} of the original cycles")
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -147,7 +159,7 @@ mod tests {
 
     use super::super::a_run;
     use super::*;
-    use crate::layout::{GraphFacts, LevelRow, order_csv};
+    use crate::layout::{GraphFacts, LevelRow, write_order};
 
     /// 64 nodes of 24 bytes, every other one of which is accessed in turn, and then the others.
     #[test]
@@ -159,6 +171,7 @@ mod tests {
                 bytes: 24,
                 sequence: number + 1,
                 origin: 1,
+                index: None,
             })
             .collect();
         let mut node = ObjectOrigin { type_name: "node".to_owned(), ..ObjectOrigin::default() };
@@ -169,7 +182,8 @@ mod tests {
         trace.iter().for_each(|&object| graph.access(0, object));
         let graph = graph.finish();
         let hierarchical = Hierarchical::of(&graph, 1);
-        let all = arrangements(&objects, &graph, &hierarchical, 1);
+        let first: Vec<u32> = (0..64).collect();
+        let all = arrangements(&objects, &graph, (&first, &hierarchical), 1).unwrap();
         let access = |&key: &u32| {
             let address = objects[key as usize].start + 8;
             Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load }
@@ -189,17 +203,24 @@ mod tests {
             window: 2,
             seed: 1,
             edges: graph.edge_count() as u64,
-            weight: graph.edges().map(|(.., weight)| weight).sum(),
+            weight: graph.weight(),
             levels: vec![LevelRow { communities: 8, modularity: 0.75 }],
             inexact: 0,
         };
-        let report = LayoutReport::new(a_run::trace(), (&objects, &origins), facts, &replayed);
+        let report = LayoutReport::new(a_run::trace(), (&objects, &origins), facts.clone(), &replayed);
         let mut out = String::new();
         layout(&mut out, &report, 5).unwrap();
         insta::assert_snapshot!(a_run::unstyled(&out));
-        let csv = order_csv((&objects[..2], &origins), &[1, 0], &[vec![3, 4]]);
-        insta::assert_snapshot!("order_csv", csv);
-        let none = LayoutReport { objects: 1, ..report };
+        let mut csv = Vec::new();
+        write_order(&mut csv, (&objects[..2], &origins), &[1, 0], &[vec![3, 4]]).unwrap();
+        insta::assert_snapshot!("order_csv", String::from_utf8(csv).unwrap());
+        let none = LayoutReport::new(
+            a_run::trace(),
+            (&objects, &origins),
+            GraphFacts { edges: 0, weight: 0, levels: Vec::new(), ..facts },
+            &replayed[..1],
+        );
+        assert_eq!(none.verdict.verdict, "no_neighbours");
         let mut out = String::new();
         layout(&mut out, &none, 5).unwrap();
         assert!(out.ends_with("no order is better than another\n"), "{out}");

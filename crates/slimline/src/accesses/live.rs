@@ -62,7 +62,7 @@ pub(super) fn read(
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(&decoder));
-    missing.extend(unknown(program.program(), &taken.accesses));
+    missing.extend(unknown(program.program(), taken.accesses.unseen(), taken.accesses.unknown_frees()));
     let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {
         say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command)));

@@ -115,18 +115,19 @@ pub(crate) struct Place {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline layout run.trace\n  \
         slimline layout run.trace --window 4 --machine big.toml --order order.csv\n  \
+        slimline layout run.trace --order-by node.id --order ids     # elements of arrays are objects, too\n  \
         slimline layout run.trace --format json | jq '.orders[] | {order, caches}'\n\n\
         Objects are blocks of the heap, from when each is allocated until it is freed. Two are neighbours of the access graph where one \
-        thread accesses one and then, within the window, the other. Communities of the graph (Louvain) lie side by \
+        thread accesses one and then, within the window, the other; accesses to anything but objects do not count. Communities of the graph (Louvain) lie side by \
         side, and within them objects in the order of their Fiedler vector. Every order is replayed: the trace goes through \
         the machine with all objects where that order puts them, as an allocator that never reuses memory would; \
-        only the original one reuses it as the program did. The order is made of the run that it is judged by: what is saved is an upper \
-        bound for other inputs.")]
+        only the original one reuses it as the program did, and only it keeps alignments beyond 16 bytes. Orders are made of the run that \
+        they are judged by: what is saved is an upper bound for other inputs.")]
 pub(crate) struct Layout {
     /// Directory that `slimline trace -o` wrote
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// Two accesses are near with fewer than so many from the one to the other
+    /// Two accesses to objects are near with fewer than so many from the one to the other
     #[arg(long, value_name = "ACCESSES", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub(crate) window: u16,
     /// What is drawn by chance is drawn by this
@@ -138,12 +139,62 @@ pub(crate) struct Layout {
     /// Write the hierarchical order to this file: CSV, an object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) order: Option<PathBuf>,
+    /// Write this field's value of each object instead, a line each: to order an input file by
+    #[arg(long, value_name = "FIELD", requires = "order")]
+    pub(crate) order_by: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Most rows of the table of types
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
+}
+
+/// Tell which fields of objects say with whom they are accessed, and so how to allocate them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        make CC='slimline cc --slimline-values' && slimline trace -o run.trace -- ./program\n  \
+        slimline learn run.trace\n  \
+        slimline learn run.trace --trees 100 --format json | jq '.types[] | {type_name, verdict, code}'\n\n\
+        Objects and their access graph are those of `slimline layout`, but elements of arrays of structures are objects of their own. Random forests \
+        learn to say the community that an object is in by its features: its fields as they were loaded first, those of objects that it \
+        points to, its address, number of allocation and index, its size and the line that allocates it. Five folds are held out in \
+        turn. Importance is by Gini's impurity, which favours fields of many values; loss is what accuracy falls by when a \
+        feature's values are exchanged among objects. Where fields say it and the place does not, the code for slimline-tidy is printed \
+        (docs/tidy.md).")]
+pub(crate) struct Learn {
+    /// Directory that `slimline trace -o` wrote
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Two accesses to objects are near with fewer than so many from the one to the other
+    #[arg(long, value_name = "ACCESSES", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub(crate) window: u16,
+    /// What is drawn by chance is drawn by this
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Trees of forests, of which the best is told
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [100, 200, 400, 500], value_parser = trees)]
+    pub(crate) trees: Vec<usize>,
+    /// Objects of a type that are learned from at most, drawn where there are more
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = rows)]
+    pub(crate) most_objects: usize,
+    /// On which it is tried whether an order saves anything (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) machine: String,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Most features of a type
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = rows)]
+    pub(crate) rows: usize,
+}
+
+/// A number of trees.
+fn trees(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|trees| (1..=10_000).contains(trees))
+        .ok_or_else(|| "not a number from 1 to 10000".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

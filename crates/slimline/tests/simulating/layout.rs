@@ -42,6 +42,7 @@ fn a_list_is_put_in_its_order() {
     let directory = traced(LIST);
     let report = json(directory.path(), &["layout", "run.trace", "--machine", "pena-sp", "--order", "order.csv"]);
     // Each scratch block is an object of its own, though all have the same memory.
+    assert_eq!(report["verdict"]["order"], "hierarchical");
     assert_eq!((report["objects"].as_u64(), report["trace"]["threads"].as_u64()), (Some(4096 + 20), Some(1)));
     let order = |name: &str| report["orders"].as_array().unwrap().iter().find(|row| row["order"] == name).unwrap();
     let of = |name: &str, what: &str| order(name)[what].as_f64().unwrap();
@@ -64,7 +65,8 @@ fn a_list_is_put_in_its_order() {
     let again = json(directory.path(), &["layout", "run.trace", "--machine", "pena-sp"]);
     assert_eq!(report, again);
     let text = slimline(directory.path(), &["layout", "run.trace", "--machine", "pena-sp"]);
-    assert!(text.contains("The hierarchical order would save "), "{text}");
+    assert!(text.contains("Objects in the hierarchical order would save "), "{text}");
+    assert!(text.contains("19 objects had memory that others had had before"), "{text}");
 }
 
 #[test]

@@ -95,6 +95,11 @@ impl Blocks {
         groups.map(|(group, (_, blocks))| (group, *blocks))
     }
 
+    /// Groups so far, those without blocks as well.
+    pub(in crate::full_trace) fn group_count(&self) -> u32 {
+        self.allocations.groups.len() as u32
+    }
+
     /// Whether visits of sites that tell of calls ([`is_of_calls`]) are for [`Allocations::follow`].
     pub(in crate::full_trace) fn follows_calls(&self) -> bool {
         self.allocations.calls.is_some()

@@ -1,0 +1,332 @@
+//! What the fields of objects hold.
+//!
+//! ```text
+//!   object 7, of malloc at mesh.c:12     + 0  x      1.5        first loaded value, or else last stored one
+//!                                        + 8  y      2.5
+//!                                        +16  next   0x4010 ──► the object that lived there, if any did
+//! ```
+//!
+//! A field's value is what it held as it was loaded first: what a program puts into an object when it makes it, with what it may have
+//! cleared before. What is stored later is not known when memory is asked for, so it is counted as a change only. Of a pointer it is the
+//! first object that it pointed to.
+//!
+//! Fields are columns by what allocates their objects: 9 bytes for each object and field, 17 of pointers.
+
+use rustc_hash::FxHashMap;
+use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::record::ValueKind;
+use slimline_trace::stream::sites::{Site, SiteKind};
+
+use super::findings::field;
+use super::heap::live_blocks::Group;
+
+/// Fields of the objects that one line allocates: buffers that anything is put into have no more.
+const MOST_FIELDS: u32 = 256;
+
+/// What is known of a field of an object.
+const STORED: u8 = 1;
+const LOADED: u8 = 2;
+const CHANGED: u8 = 4;
+
+/// An object as pointers find it: by what it is, not by its number, as it may not have been accessed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pointed {
+    /// Its block, as [`Object::sequence`](super::objects::Object::sequence).
+    pub sequence: u32,
+    /// Its place in its array; 0 of what is in none.
+    pub index: u32,
+}
+
+impl Pointed {
+    const NOTHING: Self = Self { sequence: u32::MAX, index: u32::MAX };
+}
+
+/// A field of the objects that one line allocates.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// What allocates them, as [`Object::origin`](super::objects::Object::origin).
+    pub origin: u32,
+    /// From the object's beginning.
+    pub offset: u32,
+    /// Its width.
+    pub bytes: u32,
+    /// What it holds.
+    pub kind: ValueKind,
+    /// `node.x`; where the trace knows none, `+8`.
+    pub name: String,
+    site: u32,
+    /// By the object's place among those of its origin.
+    values: Vec<u64>,
+    states: Vec<u8>,
+    /// Of a field that ever pointed to an object.
+    pointed: Vec<Pointed>,
+}
+
+impl Field {
+    /// Of objects of one origin that hold these integers.
+    #[cfg(test)]
+    pub(crate) fn of_integers(name: &str, values: Vec<u64>, is_changed: bool) -> Self {
+        let states = vec![if is_changed { STORED | LOADED | CHANGED } else { STORED | LOADED }; values.len()];
+        let (name, kind) = (name.to_owned(), ValueKind::Unsigned);
+        Self { origin: 0, offset: 0, bytes: 8, kind, name, site: 0, values, states, pointed: Vec::new() }
+    }
+
+    /// What it holds in an object, by its place; none where nobody accessed it.
+    pub fn value(&self, place: u32) -> Option<f64> {
+        let place = place as usize;
+        if self.states.get(place).is_none_or(|state| state & (STORED | LOADED) == 0) {
+            return None;
+        }
+        Some(number_of(self.values[place], self.kind, self.bytes))
+    }
+
+    /// Whether something else was stored after it was loaded.
+    pub fn is_changed(&self, place: u32) -> bool {
+        self.states.get(place as usize).is_some_and(|state| state & CHANGED != 0)
+    }
+
+    /// The first object that it pointed to.
+    pub fn pointed(&self, place: u32) -> Option<Pointed> {
+        self.pointed.get(place as usize).copied().filter(|pointed| *pointed != Pointed::NOTHING)
+    }
+
+    /// Whether it is a pointer: to objects, or by its type.
+    pub fn is_pointer(&self) -> bool {
+        self.kind == ValueKind::Pointer || !self.pointed.is_empty()
+    }
+}
+
+/// A word as a number.
+fn number_of(word: u64, kind: ValueKind, bytes: u32) -> f64 {
+    let unused = 64 - 8 * bytes.clamp(1, 8);
+    match (kind, bytes) {
+        (ValueKind::Float, 4) => f32::from_bits(word as u32).into(),
+        (ValueKind::Float, 8) => f64::from_bits(word),
+        (ValueKind::Signed, _) => ((word << unused).cast_signed() >> unused) as f64,
+        _ => (word << unused >> unused) as f64,
+    }
+}
+
+/// Fields of all objects so far.
+#[derive(Debug, Default)]
+pub(super) struct ObjectFields {
+    /// By object: its place among those of its origin.
+    places: Vec<u32>,
+    /// By origin.
+    origins: Vec<OfOrigin>,
+    fields: Vec<Field>,
+    by_place: FxHashMap<(Group, u32, u32), u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfOrigin {
+    objects: u32,
+    fields: u32,
+    accesses: u64,
+    /// Of these, those of copies.
+    copied: u64,
+}
+
+/// Who looks up what a pointer points to.
+pub(super) type Follow<'a> = &'a mut dyn FnMut(u64) -> Option<Pointed>;
+
+impl ObjectFields {
+    fn of_origin(&mut self, origin: Group) -> &mut OfOrigin {
+        let needed = origin as usize + 1;
+        if self.origins.len() < needed {
+            self.origins.resize(needed, OfOrigin::default());
+        }
+        &mut self.origins[origin as usize]
+    }
+
+    /// The next object, of this origin.
+    pub(super) fn add_object(&mut self, origin: Group) {
+        let of = self.of_origin(origin);
+        of.objects += 1;
+        let place = of.objects - 1;
+        self.places.push(place);
+    }
+
+    /// An access to an object of the origin.
+    pub(super) fn access(&mut self, origin: Group, kind: SiteKind) {
+        let of = self.of_origin(origin);
+        of.accesses += 1;
+        of.copied += u64::from(kind == SiteKind::Copy);
+    }
+
+    /// A load or store of a value in an object, so many bytes from its beginning.
+    pub(super) fn value(
+        &mut self,
+        (object, origin): (u32, Group),
+        offset: u32,
+        (id, site): (SiteId, &Site),
+        value: u64,
+        follow: Follow<'_>,
+    ) {
+        let Some(kind) = site.value else { return };
+        let bytes = site.size_bytes;
+        let number = match self.by_place.get(&(origin, offset, bytes)) {
+            Some(number) => *number,
+            None => {
+                let of = self.of_origin(origin);
+                if of.fields == MOST_FIELDS {
+                    return;
+                }
+                of.fields += 1;
+                let number = self.fields.len() as u32;
+                let (name, values, states, pointed) = Default::default();
+                self.fields.push(Field { origin, offset, bytes, kind, name, site: id.0, values, states, pointed });
+                self.by_place.insert((origin, offset, bytes), number);
+                number
+            }
+        };
+        let field = &mut self.fields[number as usize];
+        if field.kind == ValueKind::Integer {
+            // Another instruction may know better.
+            field.kind = kind;
+        }
+        let place = self.places[object as usize] as usize;
+        if field.values.len() <= place {
+            field.values.resize(place + 1, 0);
+            field.states.resize(place + 1, 0);
+        }
+        let state = &mut field.states[place];
+        match (site.kind, *state & LOADED != 0) {
+            (SiteKind::Load, false) => {
+                *state |= LOADED;
+                field.values[place] = value;
+            }
+            (SiteKind::Store, false) => {
+                *state |= STORED;
+                field.values[place] = value;
+            }
+            (SiteKind::Store, true) if field.values[place] != value => *state |= CHANGED,
+            _ => {}
+        }
+        let is_known = field.pointed.get(place).is_some_and(|pointed| *pointed != Pointed::NOTHING);
+        // A word that is no small number may be a pointer, whatever its type.
+        if !is_known
+            && bytes == 8
+            && kind != ValueKind::Float
+            && value > u64::from(u16::MAX)
+            && let Some(pointed) = follow(value)
+        {
+            if field.pointed.len() <= place {
+                field.pointed.resize(place + 1, Pointed::NOTHING);
+            }
+            field.pointed[place] = pointed;
+        }
+    }
+
+    pub(super) fn finish(mut self, program: &Program) -> Fields {
+        for of in &mut self.fields {
+            let (module, site) = program.site(SiteId(of.site));
+            let name = field(module, site);
+            of.name = if name.is_empty() { format!("+{}", of.offset) } else { name };
+        }
+        tell_elements_apart(&mut self.fields);
+        let copied = |of: &OfOrigin| of.copied as f64 / of.accesses.max(1) as f64;
+        Fields { places: self.places, copied: self.origins.iter().map(copied).collect(), fields: self.fields }
+    }
+}
+
+impl Fields {
+    /// Those of this name, with its structure before it or without; of several lines that allocate the structure there are several.
+    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Field> + 'a {
+        let is_named =
+            move |of: &&Field| of.name == name || of.name.split_once('.').is_some_and(|(_, own)| own == name);
+        self.fields.iter().filter(is_named)
+    }
+}
+
+/// Gives elements of an array that is a member their places: `points[]` at three offsets are `points[0]` to `points[2]`.
+fn tell_elements_apart(fields: &mut [Field]) {
+    let mut first: FxHashMap<(u32, u32, String), u32> = FxHashMap::default();
+    let key = |of: &Field| (of.origin, of.bytes, of.name.clone());
+    for of in fields.iter().filter(|of| of.name.contains("[]")) {
+        let least = first.entry(key(of)).or_insert(of.offset);
+        *least = of.offset.min(*least);
+    }
+    for of in fields {
+        if let Some(least) = first.get(&key(of)) {
+            of.name = of.name.replacen("[]", &format!("[{}]", (of.offset - least) / of.bytes.max(1)), 1);
+        }
+    }
+}
+
+/// What the fields of all objects hold.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// By object: its place among those of its origin.
+    pub places: Vec<u32>,
+    /// By origin: share of the accesses to its objects that copies made.
+    pub copied: Vec<f64>,
+    /// Fields; those of one origin in the order in which each was accessed first.
+    pub fields: Vec<Field>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(kind: SiteKind, value: ValueKind, size_bytes: u32) -> Site {
+        Site { value: Some(value), ..Site::new(kind, size_bytes) }
+    }
+
+    /// One object of origin 0 after these loads and stores, each at an offset.
+    fn seen(accesses: &[(SiteKind, ValueKind, u32, u32, u64)]) -> ObjectFields {
+        let mut fields = ObjectFields::default();
+        fields.add_object(0);
+        for &(kind, value, bytes, offset, word) in accesses {
+            let mut follow = |at| (at == 0x40_0010).then_some(Pointed { sequence: 9, index: 2 });
+            fields.value((0, 0), offset, (SiteId(0), &site(kind, value, bytes)), word, &mut follow);
+        }
+        fields
+    }
+
+    #[test]
+    fn a_field_holds_what_was_loaded_first() {
+        use SiteKind::{Load, Store};
+        use ValueKind::{Float, Integer, Signed};
+        let fields = seen(&[
+            (Store, Signed, 4, 0, 0),
+            (Store, Signed, 4, 0, 0xffff_fffe),
+            (Load, Signed, 4, 0, 0xffff_fffe),
+            (Store, Signed, 4, 0, 7),
+            (Store, Float, 8, 8, 1.5_f64.to_bits()),
+            (Store, Integer, 8, 16, 3),
+            (Load, Float, 4, 24, 2.5_f32.to_bits().into()),
+        ])
+        .fields;
+        let values: Vec<_> = fields.iter().map(|field| (field.offset, field.value(0), field.is_changed(0))).collect();
+        assert_eq!(
+            values,
+            [(0, Some(-2.0), true), (8, Some(1.5), false), (16, Some(3.0), false), (24, Some(2.5), false)]
+        );
+        assert!(
+            fields.iter().all(|field| !field.is_pointer() && field.value(1).is_none() && field.pointed(0).is_none())
+        );
+    }
+
+    #[test]
+    fn a_pointer_is_what_points_to_objects() {
+        use SiteKind::{Load, Store};
+        use ValueKind::{Integer, Pointer};
+        let fields = seen(&[
+            (Store, Integer, 8, 0, 0),
+            (Load, Integer, 8, 0, 0),
+            (Store, Integer, 8, 0, 0x40_0010),
+            (Store, Pointer, 8, 8, 0),
+        ])
+        .fields;
+        assert_eq!((fields[0].pointed(0), fields[0].is_pointer()), (Some(Pointed { sequence: 9, index: 2 }), true));
+        assert_eq!((fields[1].pointed(0), fields[1].is_pointer()), (None, true));
+    }
+
+    #[test]
+    fn buffers_have_so_many_fields() {
+        let kind = (SiteKind::Store, ValueKind::Integer);
+        let fields = seen(&(0..2 * MOST_FIELDS).map(|at| (kind.0, kind.1, 1, at, 0)).collect::<Vec<_>>());
+        assert_eq!(fields.fields.len(), MOST_FIELDS as usize);
+    }
+}

@@ -1,0 +1,648 @@
+//! Which features of objects say with whom they are accessed.
+//!
+//! ```text
+//!   objects of a type ──► features   primary    their fields: x, y
+//!                                    secondary  fields of what they point to: source->rank
+//!                                    place      address, number of allocation, index in their array
+//!                                    kind       size, line that allocates them
+//!   communities of the access graph ──► labels
+//!                                          │
+//!                         random forests, cross-validated: of all features, of the place alone, of all others alone
+//! ```
+//!
+//! After Miucin 2018, 3.4: where features say the community, an allocator that is told them can put together what is accessed together
+//! (`slimline-tidy`). Where the place alone says it as well, objects lie so already. Of a type's communities those of the level are
+//! learned where forests are best, by how much of what guessing leaves wrong they get right (Cohen's κ, with the most frequent community as
+//! the guess); levels of few communities say nothing of who is near and are left out.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use slimline_layout::graph::Graph;
+use slimline_learn::cross_validation::{CrossValidation, Options as ForestOptions, cross_validate};
+use slimline_learn::forest;
+use slimline_learn::samples::Samples;
+use slimline_learn::spread::Spread;
+
+use crate::full_trace::object_fields::{Field, Fields, Pointed};
+use crate::full_trace::objects::{Object, ObjectOrigin};
+use crate::object_layout::Verdict as LayoutVerdict;
+
+/// Objects of a type that it takes to say anything.
+const LEAST_OBJECTS: usize = 100;
+/// Communities of a level that is learned.
+const LEAST_COMMUNITIES: usize = 12;
+/// Features of a type: those that most objects have.
+const MOST_FEATURES: usize = 120;
+/// Objects and trees, by which a level is chosen.
+const TRIED_OBJECTS: usize = 3000;
+const TRIED_TREES: usize = 30;
+/// Trees of forests of shuffled communities and exchanged features, how often each is done, and of the place alone: they are compared with
+/// forests as large.
+const COMPARED_TREES: usize = 50;
+const COMPARED_TIMES: usize = 3;
+/// What κ must be that a community is said at all.
+const LEAST_KAPPA: f64 = 0.1;
+/// Share of the objects whose feature changes after it is loaded that makes it useless as a hint.
+const MOST_CHANGED: f64 = 0.1;
+/// Share of accesses that are copies, from which on objects are rather moved about than used.
+const MOST_COPIED: f64 = 0.25;
+/// A feature that adds less than this part of what the best one does is no hint.
+const LEAST_OF_BEST: f64 = 0.15;
+/// How many features make a hint: dimensions of its arenas.
+const MOST_HINTS: usize = 3;
+
+/// How it is learned.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is drawn is drawn by it.
+    pub seed: u64,
+    /// Trees of the forests that are tried.
+    pub trees: Vec<usize>,
+    /// Objects of a type at most, drawn where there are more.
+    pub most_objects: usize,
+}
+
+/// What a feature is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FeatureKind {
+    /// A field of the object.
+    Primary,
+    /// A field of an object that it points to.
+    Secondary,
+    /// Where it lies: address, number of its allocation, index in its array.
+    Place,
+    /// Its size, or the line that allocates it.
+    Kind,
+}
+
+/// A feature, and what it is worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feature {
+    /// What it is of.
+    pub kind: FeatureKind,
+    /// `x`, `source->rank`, `address`.
+    pub name: String,
+    /// Share of the decrease of Gini's impurity that it makes, over all trees; all features have 1.
+    pub gini: f64,
+    /// By how much accuracy falls when its values are exchanged among objects, and the standard error of that.
+    pub permutation: f64,
+    /// See there.
+    pub permutation_error: f64,
+    /// Share of the objects whose value is known.
+    pub known: f64,
+    /// Share of those that were given another value after it was loaded.
+    pub changed: f64,
+    /// Least and greatest value.
+    pub range: (f64, f64),
+    /// All values are integers.
+    pub is_integer: bool,
+}
+
+/// How often the community is said right.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Accuracy {
+    /// Mean over the folds, and its standard error.
+    pub mean: f64,
+    /// See there.
+    pub error: f64,
+    /// Mean of how often it is among the first five.
+    pub among_five: f64,
+}
+
+impl Accuracy {
+    fn of(first: &Spread, five: &Spread) -> Self {
+        Self { mean: first.mean(), error: first.standard_error_of_folds(), among_five: five.mean() }
+    }
+}
+
+/// What is to be done with a type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Tell the allocator these features.
+    Hint(Vec<Feature>),
+    /// The place says it as well: objects lie so already.
+    AlreadySo(Feature),
+    /// Features say it, but no order of objects saves anything on this machine.
+    NothingToGain,
+    /// Only these features say it, and they change after memory is asked for.
+    ChangesLater(Vec<String>),
+    /// Copies make this share of the accesses: objects do not stay where they are.
+    MovedAbout(f64),
+    /// No feature says it.
+    NoFeature,
+}
+
+/// What was learned of a type's objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnedType {
+    /// Its name; empty where it is not known.
+    pub type_name: String,
+    /// What allocates its objects.
+    pub origins: Vec<u32>,
+    /// Objects that are neighbours of others.
+    pub objects: u64,
+    /// Of these, those that forests learned from.
+    pub learned: u64,
+    /// Mean bytes of an object.
+    pub bytes: f64,
+    /// Level of the communities that are said best, from 1, the finest.
+    pub level: usize,
+    /// How many they are, of these objects, and how many of them have one object only.
+    pub communities: u64,
+    /// See there.
+    pub alone: u64,
+    /// Trees of the best forest.
+    pub trees: usize,
+    /// Of all features.
+    pub accuracy: Accuracy,
+    /// Of those but the place.
+    pub of_fields: Accuracy,
+    /// Of the place alone.
+    pub of_place: Accuracy,
+    /// Of always the most frequent community.
+    pub baseline: Accuracy,
+    /// The best of forests that learned from shuffled communities.
+    pub shuffled: f64,
+    /// The most important first.
+    pub features: Vec<Feature>,
+    /// What is to be done.
+    pub verdict: Verdict,
+}
+
+/// Learns of each type with enough objects, that of most of them first; of blocks without a type only where none has one. `levels` are communities as
+/// [`Hierarchical::levels`](slimline_layout::order::Hierarchical::levels) has them.
+pub fn learn(
+    (objects, origins, fields): (&[Object], &[ObjectOrigin], &Fields),
+    (graph, levels): (&Graph, &[Vec<u32>]),
+    layout: LayoutVerdict,
+    options: &Options,
+) -> Vec<LearnedType> {
+    let known = KnownFields::of(objects, fields);
+    let mut types = of_types(objects, origins, graph);
+    types.retain(|of| of.objects.len() >= LEAST_OBJECTS);
+    if types.iter().any(|of| !of.name.is_empty()) {
+        // What has no type is what containers keep their elements in, as far as there are types.
+        types.retain(|of| !of.name.is_empty());
+    }
+    let learned = types.iter().filter_map(|of| of.learn(&known, levels, layout, options));
+    learned.collect()
+}
+
+/// Whether any of them found a use.
+pub fn is_anything_found(learned: &[LearnedType]) -> bool {
+    let is_found = |of: &LearnedType| of.is_said(&of.accuracy) || of.is_said(&of.of_place);
+    learned.iter().any(is_found)
+}
+
+/// The types of most objects, as many as are asked for: of each object whether it is of one.
+pub fn of_most_allocated(objects: &[Object], origins: &[ObjectOrigin], count: usize) -> Vec<bool> {
+    let mut sums: BTreeMap<TypeKey<'_>, u64> = BTreeMap::new();
+    for object in objects {
+        *sums.entry(type_key(origins, object.origin)).or_default() += 1;
+    }
+    let mut sums: Vec<(u64, TypeKey<'_>)> = sums.into_iter().map(|(key, sum)| (sum, key)).collect();
+    sums.sort_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
+    sums.truncate(count);
+    objects.iter().map(|object| sums.iter().any(|(_, key)| *key == type_key(origins, object.origin))).collect()
+}
+
+impl LearnedType {
+    /// What of what guessing leaves wrong is right: Cohen's κ.
+    pub fn kappa(&self, accuracy: &Accuracy) -> f64 {
+        kappa(accuracy.mean, self.baseline.mean)
+    }
+
+    /// Whether features say the community, more than guesses and than noise do.
+    pub fn is_said(&self, accuracy: &Accuracy) -> bool {
+        let least = accuracy.mean - 2.0 * accuracy.error;
+        least > self.baseline.mean.max(self.shuffled) && self.kappa(accuracy) >= LEAST_KAPPA
+    }
+
+    fn judge(&self, copied: f64, layout: LayoutVerdict) -> Verdict {
+        if copied >= MOST_COPIED {
+            return Verdict::MovedAbout(copied);
+        }
+        let best_place = self.features.iter().find(|feature| feature.kind == FeatureKind::Place);
+        let (place, fields) = (&self.of_place, &self.of_fields);
+        if let Some(best) = best_place
+            && self.is_said(place)
+            && place.mean + 2.0 * (place.error + fields.error) >= fields.mean
+        {
+            return Verdict::AlreadySo(best.clone());
+        }
+        if !self.is_said(fields) {
+            return Verdict::NoFeature;
+        }
+        if !matches!(layout, LayoutVerdict::Reorder { .. }) {
+            return Verdict::NothingToGain;
+        }
+        let hints: Vec<&Feature> = self.features.iter().filter(|feature| feature.kind != FeatureKind::Place).collect();
+        let is_worth = |feature: &&&Feature| feature.permutation > 2.0 * feature.permutation_error;
+        let greatest = hints.iter().filter(is_worth).map(|feature| feature.permutation).fold(0.0, f64::max);
+        let mut worth: Vec<&Feature> = match greatest > 0.0 {
+            true => {
+                hints.iter().filter(is_worth).filter(|of| of.permutation >= LEAST_OF_BEST * greatest).copied().collect()
+            }
+            // Each of several that say the same can be done without.
+            false => hints.first().copied().into_iter().collect(),
+        };
+        worth.sort_by(|a, b| b.permutation.total_cmp(&a.permutation));
+        let (late, mut early): (Vec<&Feature>, Vec<&Feature>) =
+            worth.into_iter().partition(|of| of.changed > MOST_CHANGED);
+        // What an object points to may not be there yet when memory is asked for.
+        if early.iter().any(|feature| feature.kind != FeatureKind::Secondary) {
+            early.retain(|feature| feature.kind != FeatureKind::Secondary);
+        }
+        match early.is_empty() {
+            true => Verdict::ChangesLater(late.into_iter().map(|feature| feature.name.clone()).collect()),
+            false => Verdict::Hint(early.into_iter().take(MOST_HINTS).cloned().collect()),
+        }
+    }
+}
+
+fn kappa(accuracy: f64, guess: f64) -> f64 {
+    if guess >= 1.0 { 0.0 } else { (accuracy - guess) / (1.0 - guess) }
+}
+
+/// A type by its name, or else by what allocates it.
+type TypeKey<'a> = (&'a str, u32);
+
+fn type_key(origins: &[ObjectOrigin], origin: u32) -> TypeKey<'_> {
+    let name = origins[origin as usize].type_name.as_str();
+    (name, if name.is_empty() { origin } else { 0 })
+}
+
+/// Objects of one type that are neighbours of others.
+struct OfType<'a> {
+    name: &'a str,
+    origins: Vec<u32>,
+    objects: Vec<u32>,
+}
+
+/// All types, that of most objects first.
+fn of_types<'a>(objects: &[Object], origins: &'a [ObjectOrigin], graph: &Graph) -> Vec<OfType<'a>> {
+    let mut found: BTreeMap<TypeKey<'a>, OfType<'a>> = BTreeMap::new();
+    for (number, object) in (0..graph.nodes()).zip(objects) {
+        if graph.neighbours(number).next().is_none() {
+            continue;
+        }
+        let key = type_key(origins, object.origin);
+        let of = found.entry(key).or_insert_with(|| OfType { name: key.0, origins: Vec::new(), objects: Vec::new() });
+        if !of.origins.contains(&object.origin) {
+            of.origins.push(object.origin);
+        }
+        of.objects.push(number);
+    }
+    let mut types: Vec<OfType<'a>> = found.into_values().collect();
+    types.sort_by_key(|of| std::cmp::Reverse(of.objects.len()));
+    types
+}
+
+/// Fields, and whose they are.
+struct KnownFields<'a> {
+    objects: &'a [Object],
+    fields: &'a Fields,
+    /// By origin, offset and bytes.
+    by_place: FxHashMap<(u32, u32, u32), &'a Field>,
+    by_origin: FxHashMap<u32, Vec<&'a Field>>,
+    /// Objects that any points to could be.
+    numbers: FxHashMap<(u32, Pointed), u32>,
+}
+
+impl<'a> KnownFields<'a> {
+    fn of(objects: &'a [Object], fields: &'a Fields) -> Self {
+        let (mut by_place, mut by_origin) = (FxHashMap::default(), FxHashMap::<u32, Vec<&Field>>::default());
+        for field in &fields.fields {
+            by_place.insert((field.origin, field.offset, field.bytes), field);
+            by_origin.entry(field.origin).or_default().push(field);
+        }
+        let has_pointers = fields.fields.iter().any(Field::is_pointer);
+        let number = |(number, object): (u32, &Object)| ((object.process, object.pointed()), number);
+        let numbers = if has_pointers { (0..).zip(objects).map(number).collect() } else { FxHashMap::default() };
+        Self { objects, fields, by_place, by_origin, numbers }
+    }
+
+    fn of_origin(&self, origin: u32) -> impl Iterator<Item = &'a Field> + '_ {
+        self.by_origin.get(&origin).into_iter().flatten().copied()
+    }
+
+    fn place(&self, object: u32) -> u32 {
+        self.fields.places.get(object as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    /// The object that a field of an object points to.
+    fn pointed(&self, field: &Field, object: u32) -> Option<u32> {
+        let pointed = field.pointed(self.place(object))?;
+        self.numbers.get(&(self.objects[object as usize].process, pointed)).copied()
+    }
+}
+
+/// A feature's values, by object.
+struct Column {
+    kind: FeatureKind,
+    name: String,
+    values: Vec<f64>,
+    changed: usize,
+}
+
+impl Column {
+    fn new(kind: FeatureKind, name: &str, count: usize) -> Self {
+        Self { kind, name: name.to_owned(), values: vec![f64::NAN; count], changed: 0 }
+    }
+
+    fn known(&self) -> usize {
+        self.values.iter().filter(|value| !value.is_nan()).count()
+    }
+
+    fn is_constant(&self) -> bool {
+        let mut known = self.values.iter().filter(|value| !value.is_nan());
+        let first = known.next();
+        known.all(|value| Some(value) == first) && self.known() == self.values.len() || first.is_none()
+    }
+}
+
+/// Its member without the structure.
+fn member<'a>(name: &'a str, type_name: &str) -> &'a str {
+    name.strip_prefix(type_name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
+}
+
+impl OfType<'_> {
+    fn learn(
+        &self,
+        known: &KnownFields<'_>,
+        levels: &[Vec<u32>],
+        layout: LayoutVerdict,
+        options: &Options,
+    ) -> Option<LearnedType> {
+        let mut objects = self.objects.clone();
+        fastrand::Rng::with_seed(options.seed).shuffle(&mut objects);
+        objects.truncate(options.most_objects);
+        let columns = self.columns(known, &objects);
+        let (level, labels) = best_level(&columns, &objects, levels, options.seed)?;
+        let forests = |among: &dyn Fn(FeatureKind) -> bool, larger: &[usize]| -> Option<CrossValidation> {
+            let columns =
+                columns.iter().filter(|column| among(column.kind)).map(|column| column.values.clone()).collect();
+            let samples = Samples::new(columns, &labels).ok()?;
+            let forest = forest::Options { seed: options.seed, ..forest::Options::default() };
+            let tree_counts = [&[COMPARED_TREES], larger].concat();
+            let times = if larger.is_empty() { 0 } else { COMPARED_TIMES };
+            let options =
+                ForestOptions { tree_counts, shuffles: times, repeats: times, forest, ..ForestOptions::default() };
+            cross_validate(&samples, &options).ok()
+        };
+        let all = forests(&|_| true, &options.trees)?;
+        let best = all.scores.iter().filter(|of| options.trees.contains(&of.trees));
+        let best = best.max_by(|a, b| a.accuracy.mean().total_cmp(&b.accuracy.mean()))?;
+        let (trees, of_all) = (best.trees, Accuracy::of(&best.accuracy, &best.top));
+        // Without any feature it is a guess.
+        let baseline = Accuracy::of(&all.baseline.accuracy, &all.baseline.top);
+        let of = |among: &dyn Fn(FeatureKind) -> bool| {
+            let found = forests(among, &[])?;
+            found.scores.first().map(|of| Accuracy::of(&of.accuracy, &of.top))
+        };
+        let mut features: Vec<Feature> =
+            columns.iter().enumerate().map(|(at, column)| feature(column, &all, at)).collect();
+        features.sort_by(|a, b| b.gini.total_cmp(&a.gini));
+        let bytes: u64 =
+            objects.iter().map(|object| known.objects[*object as usize].bytes).fold(0, u64::saturating_add);
+        let mut learned = LearnedType {
+            type_name: self.name.to_owned(),
+            origins: self.origins.clone(),
+            objects: self.objects.len() as u64,
+            learned: objects.len() as u64,
+            bytes: bytes as f64 / objects.len() as f64,
+            level: level + 1,
+            communities: all.classes as u64,
+            alone: all.alone as u64,
+            trees,
+            accuracy: of_all,
+            of_fields: of(&|kind| kind != FeatureKind::Place).unwrap_or(baseline),
+            of_place: of(&|kind| kind == FeatureKind::Place).unwrap_or(baseline),
+            baseline,
+            shuffled: all.shuffled.accuracy.greatest(),
+            features,
+            verdict: Verdict::NoFeature,
+        };
+        let copied = self.origins.iter().filter_map(|origin| known.fields.copied.get(*origin as usize));
+        learned.verdict = learned.judge(copied.copied().fold(0.0, f64::max), layout);
+        Some(learned)
+    }
+
+    /// All features that tell any of these objects from others.
+    fn columns(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
+        let mut columns = self.primary(known, objects);
+        columns.extend(self.secondary(known, objects));
+        columns.sort_by_key(|column| (column.kind, std::cmp::Reverse(column.known())));
+        columns.truncate(MOST_FEATURES);
+        let of = |kind, name, value: &dyn Fn(&Object) -> Option<f64>| {
+            let mut column = Column::new(kind, name, objects.len());
+            for (cell, object) in column.values.iter_mut().zip(objects) {
+                *cell = value(&known.objects[*object as usize]).unwrap_or(f64::NAN);
+            }
+            column
+        };
+        columns.extend([
+            of(FeatureKind::Place, "address", &|object| Some(object.start as f64)),
+            of(FeatureKind::Place, "number of allocation", &|object| Some(object.sequence.into())),
+            of(FeatureKind::Place, "index in its array", &|object| object.index.map(f64::from)),
+            of(FeatureKind::Kind, "size", &|object| Some(object.bytes as f64)),
+            of(FeatureKind::Kind, "line that allocates it", &|object| Some(object.origin.into())),
+        ]);
+        columns.retain(|column| !column.is_constant());
+        columns
+    }
+
+    fn primary(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
+        let mut columns: BTreeMap<(u32, u32), Column> = BTreeMap::new();
+        for field in self.origins.iter().flat_map(|origin| known.of_origin(*origin)).filter(|field| !field.is_pointer())
+        {
+            let name = member(&field.name, self.name);
+            let new = || Column::new(FeatureKind::Primary, name, objects.len());
+            columns.entry((field.offset, field.bytes)).or_insert_with(new);
+        }
+        for (&(offset, bytes), column) in &mut columns {
+            for (at, &object) in objects.iter().enumerate() {
+                let origin = known.objects[object as usize].origin;
+                let Some(field) = known.by_place.get(&(origin, offset, bytes)) else { continue };
+                let place = known.place(object);
+                column.values[at] = field.value(place).unwrap_or(f64::NAN);
+                column.changed += usize::from(field.is_changed(place));
+            }
+        }
+        columns.into_values().collect()
+    }
+
+    fn secondary(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
+        let mut columns: BTreeMap<(u32, u32, u32, &str), Column> = BTreeMap::new();
+        for (at, &object) in objects.iter().enumerate() {
+            let origin = known.objects[object as usize].origin;
+            for pointer in known.of_origin(origin).filter(|field| field.is_pointer()) {
+                let Some(other) = known.pointed(pointer, object) else { continue };
+                let place = known.place(other);
+                for field in known.of_origin(known.objects[other as usize].origin).filter(|field| !field.is_pointer()) {
+                    let key = (pointer.offset, field.offset, field.bytes, field.name.as_str());
+                    let column = columns.entry(key).or_insert_with(|| {
+                        let of_field = field.name.rsplit_once('.').map_or(field.name.as_str(), |(_, member)| member);
+                        let name = format!("{}->{of_field}", member(&pointer.name, self.name));
+                        Column::new(FeatureKind::Secondary, &name, objects.len())
+                    });
+                    column.values[at] = field.value(place).unwrap_or(f64::NAN);
+                    column.changed += usize::from(field.is_changed(place));
+                }
+            }
+        }
+        columns.into_values().collect()
+    }
+}
+
+/// The level whose communities are said best, and each object's.
+fn best_level(columns: &[Column], objects: &[u32], levels: &[Vec<u32>], seed: u64) -> Option<(usize, Vec<u32>)> {
+    let mut best: Option<(f64, usize)> = None;
+    let tried = objects.len().min(TRIED_OBJECTS);
+    for (level, communities) in levels.iter().enumerate() {
+        let labels: Vec<u32> = objects.iter().map(|object| communities[*object as usize]).collect();
+        let mut different = labels.clone();
+        different.sort_unstable();
+        different.dedup();
+        if different.len() < LEAST_COMMUNITIES {
+            break;
+        }
+        let values = columns.iter().map(|column| column.values[..tried].to_vec()).collect();
+        let Ok(samples) = Samples::new(values, &labels[..tried]) else { continue };
+        let forest = forest::Options { seed, ..forest::Options::default() };
+        let few = ForestOptions {
+            folds: 3,
+            tree_counts: vec![TRIED_TREES],
+            shuffles: 0,
+            repeats: 0,
+            forest,
+            ..ForestOptions::default()
+        };
+        let Ok(found) = cross_validate(&samples, &few) else { continue };
+        let accuracy = found.scores.first().map_or(0.0, |scores| scores.accuracy.mean());
+        let kappa = kappa(accuracy, found.baseline.accuracy.mean());
+        if best.is_none_or(|(most, _)| kappa > most) {
+            best = Some((kappa, level));
+        }
+    }
+    let (_, level) = best?;
+    Some((level, objects.iter().map(|object| levels[level][*object as usize]).collect()))
+}
+
+fn feature(column: &Column, all: &CrossValidation, at: usize) -> Feature {
+    let known = column.known();
+    let values = || column.values.iter().copied().filter(|value| !value.is_nan());
+    let permutation = &all.permutation_importances[at];
+    Feature {
+        kind: column.kind,
+        name: column.name.clone(),
+        gini: all.gini_importances[at],
+        permutation: permutation.mean(),
+        permutation_error: permutation.standard_error_of_folds(),
+        known: known as f64 / column.values.len().max(1) as f64,
+        changed: column.changed as f64 / known.max(1) as f64,
+        range: values()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (value.min(least), value.max(most))),
+        is_integer: values().all(|value| value.fract() == 0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_layout::Arrangement;
+
+    const OBJECTS: u32 = 600;
+    const GROUPS: u32 = 20;
+    const SAVES: LayoutVerdict =
+        LayoutVerdict::Reorder { to: Arrangement::Hierarchical, saved: 0.2, saved_of_allocated: 0.2 };
+
+    /// A number of each object's own, by chance.
+    fn drawn(seed: u64) -> Vec<u64> {
+        let mut numbers: Vec<u64> = (0..OBJECTS.into()).collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut numbers);
+        numbers
+    }
+
+    /// What is learned of objects that lie as they are allocated and hold these numbers, where those are accessed together whose `by`
+    /// is in the same part of all.
+    fn learned(x: Vec<u64>, by: &[u64], (is_changed, copied): (bool, f64), layout: LayoutVerdict) -> LearnedType {
+        let object = |number: u32| Object {
+            process: 0,
+            start: 0x1000 + 32 * u64::from(number),
+            bytes: 24,
+            sequence: number + 1,
+            origin: 0,
+            index: None,
+        };
+        let objects: Vec<Object> = (0..OBJECTS).map(object).collect();
+        let fields = Fields {
+            places: (0..OBJECTS).collect(),
+            copied: vec![copied],
+            fields: vec![Field::of_integers("node.x", x, is_changed)],
+        };
+        let origins = [ObjectOrigin { type_name: "node".to_owned(), ..ObjectOrigin::default() }];
+        let graph = Graph::new(OBJECTS, (1..OBJECTS).map(|object| (object - 1, object, 1)));
+        let communities = by.iter().map(|number| (*number * u64::from(GROUPS) / u64::from(OBJECTS)) as u32).collect();
+        let options = Options { seed: 1, trees: vec![20], most_objects: 500 };
+        let mut all = learn((&objects, &origins, &fields), (&graph, &[communities]), layout, &options);
+        assert_eq!(all.len(), 1);
+        all.swap_remove(0)
+    }
+
+    #[test]
+    fn a_field_that_says_it_is_a_hint() {
+        let x = drawn(1);
+        let of = learned(x.clone(), &x, (false, 0.0), SAVES);
+        assert_eq!((of.level, of.communities, of.objects, of.learned), (1, 20, 600, 500));
+        assert!(of.accuracy.mean > 0.4 && of.of_fields.mean > 0.9 && of.of_place.mean < 0.2, "{of:?}");
+        assert!(of.baseline.mean < 0.1 && of.shuffled < 0.15, "{of:?}");
+        assert!((of.features.iter().map(|feature| feature.gini).sum::<f64>() - 1.0).abs() < 1e-9);
+        let Verdict::Hint(hints) = &of.verdict else { panic!("{of:?}") };
+        assert_eq!(hints.iter().map(|feature| feature.name.as_str()).collect::<Vec<_>>(), ["x"]);
+        assert_eq!((hints[0].range, hints[0].is_integer, hints[0].known), ((0.0, 599.0), true, 1.0));
+    }
+
+    #[test]
+    fn where_nothing_is_saved_there_is_no_hint() {
+        let x = drawn(1);
+        assert_eq!(learned(x.clone(), &x, (false, 0.0), LayoutVerdict::Leave).verdict, Verdict::NothingToGain);
+    }
+
+    #[test]
+    fn a_field_that_changes_is_none() {
+        let x = drawn(1);
+        assert_eq!(learned(x.clone(), &x, (true, 0.0), SAVES).verdict, Verdict::ChangesLater(vec!["x".to_owned()]));
+    }
+
+    #[test]
+    fn objects_that_are_copied_about_do_not_stay() {
+        let x = drawn(1);
+        assert_eq!(learned(x.clone(), &x, (false, 0.5), SAVES).verdict, Verdict::MovedAbout(0.5));
+    }
+
+    /// As in an array that is gone through, and its index is in a field as well.
+    #[test]
+    fn what_lies_so_already_is_left() {
+        let numbers: Vec<u64> = (0..OBJECTS.into()).collect();
+        let of = learned(drawn(2), &numbers, (false, 0.0), SAVES);
+        assert!(matches!(&of.verdict, Verdict::AlreadySo(feature) if feature.kind == FeatureKind::Place), "{of:?}");
+        let of = learned(numbers.clone(), &numbers, (false, 0.0), SAVES);
+        assert!(matches!(&of.verdict, Verdict::AlreadySo(_)), "{of:?}");
+    }
+
+    /// A field of as many values as objects has importance, but says nothing.
+    #[test]
+    fn chance_is_no_feature() {
+        let of = learned(drawn(3), &drawn(4), (false, 0.0), SAVES);
+        assert_eq!(of.verdict, Verdict::NoFeature);
+        let x = of.features.iter().find(|feature| feature.name == "x").unwrap();
+        assert!(x.gini > 0.2 && x.permutation.abs() < 0.05, "{x:?}");
+    }
+
+    #[test]
+    fn fields_of_what_is_pointed_to_have_names() {
+        assert_eq!((member("node.x", "node"), member("base.x", "node"), member("+8", "")), ("x", "base.x", "+8"));
+    }
+}

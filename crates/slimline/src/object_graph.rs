@@ -1,0 +1,213 @@
+//! Recorded traces as graphs of objects that are accessed next to each other, and replayed with objects elsewhere.
+
+use std::path::Path;
+
+use anyhow::bail;
+use slimline_analyze::full_trace::TraceBatch;
+use slimline_analyze::full_trace::object_fields::Fields;
+use slimline_analyze::full_trace::objects::{NO_OBJECT, Object, ObjectAccesses, ObjectOrigin};
+use slimline_analyze::object_layout::{Arranged, arrangements};
+use slimline_layout::graph::{Graph, GraphBuilder};
+use slimline_layout::louvain::modularity;
+use slimline_layout::order::Hierarchical;
+use slimline_report::layout::LevelRow;
+use slimline_report::simulation::AccessTrace;
+use slimline_simulate::access::{Access, Consumer};
+use slimline_simulate::interleave::Interleaver;
+use slimline_simulate::machine::Machine;
+use slimline_simulate::relocated::{Relocated, Steps};
+use slimline_simulate::simulation::{Options, Outcome, Simulation};
+use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::growing::GrowingProgram;
+use slimline_trace::stream::order::in_order;
+use slimline_trace::stream::recording::Recording;
+
+use crate::accesses::missing;
+use crate::machines::simulation;
+use crate::tracing::{add_object, unordered, why_nothing};
+
+/// A recorded trace, and what it is read by.
+pub(crate) struct ObjectTrace {
+    recording: Recording,
+    program: GrowingProgram,
+    /// Whether fields are wanted, and elements of arrays are objects.
+    with_fields: bool,
+}
+
+/// The objects of a trace.
+pub(crate) struct Objects {
+    pub(crate) trace: AccessTrace,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) origins: Vec<ObjectOrigin>,
+    /// What they hold, where that was asked for.
+    pub(crate) fields: Fields,
+    /// As each was accessed first.
+    pub(crate) first_accesses: Vec<u32>,
+}
+
+/// Objects that are accessed next to each other, and their communities.
+pub(crate) struct ObjectGraph {
+    pub(crate) graph: Graph,
+    pub(crate) hierarchical: Hierarchical,
+}
+
+impl ObjectGraph {
+    pub(crate) fn of(graph: Graph, seed: u64) -> Self {
+        let hierarchical = Hierarchical::of(&graph, seed);
+        Self { graph, hierarchical }
+    }
+
+    pub(crate) fn levels(&self) -> Vec<LevelRow> {
+        let level = |communities: &Vec<u32>| LevelRow {
+            communities: communities.iter().max().map_or(0, |most| u64::from(*most) + 1),
+            modularity: modularity(&self.graph, communities),
+        };
+        self.hierarchical.levels.iter().map(level).collect()
+    }
+
+    /// All orders of the objects; without edges only the original, than which none is better.
+    pub(crate) fn arrangements(&self, of: &Objects, seed: u64) -> anyhow::Result<Vec<Arranged>> {
+        let all = arrangements(&of.objects, &self.graph, (&of.first_accesses, &self.hierarchical), seed);
+        let Ok(mut all) = all else {
+            bail!(
+                "{}: blocks of the heap are larger than the memory of a process: the trace is damaged",
+                of.trace.file
+            );
+        };
+        if self.graph.edge_count() == 0 {
+            all.truncate(1);
+        }
+        Ok(all)
+    }
+}
+
+impl ObjectTrace {
+    pub(crate) fn open(directory: &Path, with_fields: bool) -> anyhow::Result<(Self, Vec<String>)> {
+        let recording = Recording::open(directory)?;
+        let mut program = GrowingProgram::default();
+        let mut missing = Vec::new();
+        for object in recording.objects() {
+            missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
+        }
+        Ok((Self { recording, program, with_fields }, missing))
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        self.program.program()
+    }
+
+    /// Its objects, and the graph of those that one thread accesses within the window. `missing` is what is already known not to be there.
+    pub(crate) fn objects(
+        &self,
+        directory: &Path,
+        window: u16,
+        mut missing_of_it: Vec<String>,
+    ) -> anyhow::Result<(Objects, Graph)> {
+        let (mut building, mut decoder) = (Building::new(window), Decoder::new());
+        let (found, unordered) = self.read(&mut decoder, &mut building)?;
+        missing_of_it.extend(unordered);
+        let unknown = (found.unseen(), found.unknown_frees());
+        missing_of_it.extend(missing(&self.recording, (self.program(), &decoder), unknown));
+        let (origins, threads) = (found.origins(self.program()), found.threads());
+        let (objects, fields) = found.into_objects_with_fields(self.program());
+        if objects.is_empty() {
+            let why = why_nothing(&self.recording, "none is to a block of the heap whose allocation was traced");
+            bail!("{}: {why}", directory.display());
+        }
+        let trace = AccessTrace {
+            file: directory.display().to_string(),
+            format: "trace",
+            command: self.recording.info().command.clone(),
+            threads: Some(threads),
+            missing: missing_of_it,
+            ..AccessTrace::default()
+        };
+        let Building { graph, first_accesses, .. } = building;
+        Ok((Objects { trace, objects, origins, fields, first_accesses }, graph.finish()))
+    }
+
+    /// The graph of some of its objects only.
+    pub(crate) fn graph_of(&self, is_wanted: Vec<bool>, window: u16) -> anyhow::Result<Graph> {
+        let mut building = Building { is_wanted: Some(is_wanted), ..Building::new(window) };
+        self.read(&mut Decoder::new(), &mut building)?;
+        Ok(building.graph.finish())
+    }
+
+    /// What a machine makes of the trace with objects in these orders.
+    pub(crate) fn replay<'a>(
+        &self,
+        all: &'a [Arranged],
+        (machine, name): (&Machine, &str),
+    ) -> anyhow::Result<Vec<(&'a Arranged, Outcome, Steps)>> {
+        let replaying = |moves| Ok(Relocated::new(simulation(machine, name, &Options::default())?, moves));
+        let mut replaying: Vec<Relocated<'_, Simulation>> =
+            all.iter().map(|arranged| replaying(&arranged.moves)).collect::<anyhow::Result<_>>()?;
+        self.read(&mut Decoder::new(), &mut replaying)?;
+        let replayed = all.iter().zip(replaying).map(|(arranged, relocated)| {
+            let (simulation, steps) = relocated.finish();
+            (arranged, simulation.finish(), steps)
+        });
+        Ok(replayed.collect())
+    }
+
+    /// Reads the trace once, and hands its accesses on in one order; what of the order is not sure, in words.
+    fn read(
+        &self,
+        decoder: &mut Decoder,
+        consumer: &mut dyn Consumer,
+    ) -> anyhow::Result<(ObjectAccesses, Option<String>)> {
+        let program = self.program();
+        // Numbers of objects depend on which it is.
+        let mut found = if self.with_fields { ObjectAccesses::with_fields() } else { ObjectAccesses::new() };
+        let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
+        let mut pieces = self.recording.pieces(program, decoder)?;
+        in_order(&mut pieces, self.recording.streams(), |stream, piece, range| {
+            for (since, until, range) in piece.stretches(range) {
+                found.update(program, &TraceBatch::of(stream, piece, range), &mut stretch, &mut |_| {});
+                interleaver.stretch(stream, since, until, &mut stretch);
+            }
+        })?;
+        interleaver.finish();
+        Ok((found, unordered(pieces.stamps_back())))
+    }
+}
+
+/// Takes the objects of accesses in.
+struct Building {
+    graph: GraphBuilder,
+    /// Objects as each was accessed first.
+    first_accesses: Vec<u32>,
+    /// By object.
+    is_known: Vec<bool>,
+    /// By object: whether it is to be in the graph; none where all are.
+    is_wanted: Option<Vec<bool>>,
+}
+
+impl Building {
+    fn new(window: u16) -> Self {
+        Self {
+            graph: GraphBuilder::new(window.into()),
+            first_accesses: Vec::new(),
+            is_known: Vec::new(),
+            is_wanted: None,
+        }
+    }
+}
+
+impl Consumer for Building {
+    fn take(&mut self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.key != NO_OBJECT) {
+            if self.is_wanted.as_ref().is_some_and(|wanted| !wanted[access.key as usize]) {
+                continue;
+            }
+            self.graph.access(access.thread, access.key);
+            let object = access.key as usize;
+            if self.is_known.len() <= object {
+                self.is_known.resize(object + 1, false);
+            }
+            if !std::mem::replace(&mut self.is_known[object], true) {
+                self.first_accesses.push(access.key);
+            }
+        }
+    }
+}
