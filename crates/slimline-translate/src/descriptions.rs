@@ -107,6 +107,7 @@ impl Descriptions {
             bytes: planned.bytes,
             position,
             relative: planned.relative,
+            value: planned.value,
         })
     }
 
@@ -136,6 +137,7 @@ impl Descriptions {
             bytes: 0,
             position: Position::Begins,
             relative: None,
+            value: None,
         })?;
         self.call_sites.insert(key, header);
         Some(header)

@@ -33,3 +33,5 @@ pub mod records;
 mod registers;
 #[cfg(feature = "plugin")]
 mod translation;
+#[cfg(feature = "plugin")]
+mod values;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use slimline_trace::stream::record::{Header, SiteKind};
+use slimline_trace::stream::record::{Header, SiteKind, ValueKind};
 use slimline_trace::stream::translated::{START, STOP};
 
 use crate::access::{
@@ -25,6 +25,7 @@ use crate::exec;
 use crate::heap;
 use crate::qemu::{Block, Functions, Id, Info, Instruction, OnAccess, OnInstruction, READS_AND_WRITES};
 use crate::records::{Planned, Planner};
+use crate::values;
 
 /// Without registers: nothing is asked of the program's state.
 const NO_REGISTERS: c_int = 0;
@@ -47,6 +48,7 @@ static TRANSLATION: Alone = Alone {
         known: None,
         descriptions: None,
         is_inline: false,
+        has_values: false,
         has_failed: false,
     }),
 };
@@ -61,6 +63,8 @@ struct Translation {
     descriptions: Option<Descriptions>,
     /// What QEMU tells of accesses is where it is looked for.
     is_inline: bool,
+    /// Values are told.
+    has_values: bool,
     /// Nothing is traced any more.
     has_failed: bool,
 }
@@ -82,10 +86,10 @@ pub(crate) fn call_site(return_address: u64, allocator: &'static Allocator, kind
     describe(|descriptions| descriptions.call_site(return_address.wrapping_add(guest_base()), allocator, kind))
 }
 
-/// The header of a record that an access begins by itself; none where it can't be described.
-pub(crate) fn alone(told: &Told) -> Option<Header> {
-    let (kind, bytes) = (told.kind, told.bytes);
-    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative: None, is_only: true, is_asked: true };
+/// The header of a record that an access begins by itself, with a value or without; none where it can't be described.
+pub(crate) fn alone(told: &Told, value: Option<ValueKind>) -> Option<Header> {
+    let (kind, bytes, relative) = (told.kind, told.bytes, None);
+    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative, value, is_only: true, is_asked: true };
     describe(|descriptions| descriptions.site(told.place, &planned, false))
 }
 
@@ -124,7 +128,9 @@ unsafe extern "C" fn qemu_plugin_install(id: Id, info: *const Info, _: c_int, _:
             return 1;
         }
     };
-    TRANSLATION.with(|translation| translation.is_inline = is_inline(ask));
+    TRANSLATION.with(|translation| {
+        (translation.is_inline, translation.has_values) = (is_inline(ask), values::are_wanted());
+    });
     // SAFETY: plain functions of the plugin, which stays loaded.
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
@@ -205,6 +211,10 @@ impl Translation {
                 Ok(made) => self.descriptions = Some(made),
                 Err(error) => return self.fail(&error),
             }
+            if let Err(error) = if self.has_values { values::prepare() } else { Ok(()) } {
+                say(&format!("values are not told: {error}"));
+                self.has_values = false;
+            }
         }
         let Some(descriptions) = &mut self.descriptions else { return };
         // Functions begin where blocks do: registers are where they are looked for there only.
@@ -246,7 +256,7 @@ impl Translation {
     /// Describes the accesses of a block that was not seen before; none where there are too many.
     fn plan(&mut self, shown: &[Shown<'_>]) -> Option<Arc<[Call]>> {
         let descriptions = self.descriptions.as_mut()?;
-        let (analyst, mut planner) = (self.analyst.get_or_insert_default(), Planner::default());
+        let (analyst, mut planner) = (self.analyst.get_or_insert_default(), Planner::new(self.has_values));
         let mut file = None;
         for (number, it) in shown.iter().enumerate() {
             let of = descriptions.file_at(it.place).map(|(file, _)| file);
@@ -283,13 +293,19 @@ impl Translation {
         if of.iter().any(|access| access.kind == SiteKind::Return) {
             return Some(Call::new(number, slimline_on_return, READS_REGISTERS, asked));
         }
-        let general: OnAccess = if self.is_inline { on_access } else { on_access_elsewhere };
+        let has_values = of.iter().any(|access| access.value.is_some());
+        let (general, one): (OnAccess, OnAccess) = match (self.is_inline, has_values) {
+            (true, false) => (on_access::<false>, on_one::<false>),
+            (true, true) => (on_access::<true>, on_one::<true>),
+            (false, false) => (on_access_elsewhere::<false>, on_one::<false>),
+            (false, true) => (on_access_elsewhere::<true>, on_one::<true>),
+        };
         match asked {
             Asked { load: None, store: None } => None,
-            Asked { load: Some(one), store: None } | Asked { load: None, store: Some(one) }
+            Asked { load: Some(told), store: None } | Asked { load: None, store: Some(told) }
                 if is_short(of.first()?) =>
             {
-                Some(Call::new(number, on_one, NO_REGISTERS, one))
+                Some(Call::new(number, one, NO_REGISTERS, told))
             }
             asked => Some(Call::new(number, general, NO_REGISTERS, asked)),
         }
@@ -311,14 +327,15 @@ fn told(descriptions: &mut Descriptions, shown: &[Shown<'_>], planned: &[Planned
         let header = descriptions.site(place, of, joins || !is_access)?.word();
         all.push(of.is_asked.then(|| {
             let before_bytes = (1 + words) * size_of::<u64>() as u32;
-            let (kind, bytes, alone) = (of.kind, of.bytes, AtomicU64::new(0));
-            Told { header, before, before_bytes, kind, bytes, has_word, alone, place }
+            let (kind, bytes, value) = (of.kind, of.bytes, of.value);
+            let [alone, alone_unread] = [const { AtomicU64::new(0) }; 2];
+            Told { header, before, before_bytes, kind, bytes, has_word, value, alone, alone_unread, place }
         }));
         if is_access {
             joins = !of.is_asked;
             before = if of.is_asked { header } else { before };
         }
-        words += u32::from(has_word);
+        words += u32::from(has_word) + u32::from(of.value.is_some());
     }
     Some(all)
 }

@@ -406,6 +406,11 @@ pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
     for (count, what) in [
         (losses.untraced_chunks, "chunks of 256 KiB were thrown away, as no room was left for them"),
         (losses.untraced_children.into(), "forked children were not traced, as there was no room for them"),
+        (
+            losses.unread_values,
+            "values were not told, as the memory was taken back or protected by another thread just after it was accessed: \
+             those accesses are told without",
+        ),
         (losses.untold_objects.into(), "libraries whose names are too long: what they wrote is not known"),
     ] {
         if count > 0 {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::ring::ObjectHead;
-use slimline_trace::stream::translated::{CodeHead, Described, FILE_EXTENSION, Position, SiteCode};
+use slimline_trace::stream::translated::{CodeHead, Counter, Described, FILE_EXTENSION, Position, SiteCode};
 
-use super::{Event, TraceSink};
+use super::{Event, ProcessLosses, TraceSink};
 
 /// Segments of one module, from one on, that come from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl CodeFile {
         let file = File::open(path)?;
         let (files, functions) = (Vec::new(), Arc::default());
         Ok(Self { file, head: None, read_to: CodeHead::BYTES as u64, files, functions, segments: 0 })
+    }
+
+    /// What it counts by now that is not told of the process.
+    fn add_losses(&self, losses: &mut ProcessLosses) {
+        let mut head = [0; CodeHead::BYTES];
+        if self.file.read_exact_at(&mut head, 0).is_ok() && CodeHead::read(&head).is_some() {
+            losses.unread_values += CodeHead::counted(&head, Counter::UnreadValues);
+        }
     }
 
     /// What is new in it.
@@ -178,6 +186,12 @@ impl TraceSink for WithCode<'_> {
             Event::Chunk(ref chunk) | Event::Part(ref chunk) => {
                 self.tell(chunk.process)?;
                 self.sink.take(event)
+            }
+            Event::End(mut end) => {
+                if let Some(file) = self.pids.get(&end.process).and_then(|process| self.file_of(*process)) {
+                    file.add_losses(&mut end.losses);
+                }
+                self.sink.take(Event::End(end))
             }
             event => self.sink.take(event),
         }

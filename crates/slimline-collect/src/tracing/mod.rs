@@ -83,6 +83,8 @@ pub struct ProcessLosses {
     pub untold_objects: u32,
     /// Chunks that are missing between others of their stream.
     pub sequence_gaps: u64,
+    /// Values of a translated program that could not be read.
+    pub unread_values: u64,
     /// The process cut the shared file off.
     pub is_cut_off: bool,
     /// From the beginning of tracing to its end.

@@ -62,7 +62,7 @@ fn trace(options: &cli::Trace, collector: &TraceCollector, sink: &mut impl Trace
 }
 
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
-    let collector = collector(&options.collecting, &options.command)?;
+    let collector = collector(&options.collecting, &options.command, options.values)?;
     let place = ReportPlace::open(options.report.as_deref(), true)?;
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
@@ -79,7 +79,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
 }
 
 fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
-    let collector = collector(&options.collecting, &options.command)?;
+    let collector = collector(&options.collecting, &options.command, options.values)?;
     // An older trace is moved away for the new one: not for a command that can't be.
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
