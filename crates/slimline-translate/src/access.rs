@@ -195,12 +195,18 @@ pub(crate) unsafe fn access<const VALUES: bool>(kind: Kind, number: u32, address
     }
 }
 
+/// Whether what is accessed now goes into the trace.
+#[inline(always)]
+pub(crate) fn is_traced() -> bool {
+    // SAFETY: of the runtime.
+    let gate = unsafe { &__slimline_gate };
+    gate[0].load(Relaxed) == 0
+}
+
 /// Has an access in the trace, with its value if it has one that is told.
 #[inline(always)]
 fn tell<const VALUES: bool>(told: &Told, kind: u32, address: u64) {
-    // SAFETY: of the runtime.
-    let gate = unsafe { &__slimline_gate };
-    if gate[0].load(Relaxed) != 0 {
+    if !is_traced() {
         return;
     }
     let has_value = VALUES && told.value.is_some();

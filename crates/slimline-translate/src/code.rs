@@ -21,6 +21,20 @@ pub struct Accesses {
     pub is_call: bool,
 }
 
+/// Accesses that not all translators tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extended {
+    /// Of numbers of x87 that no other register holds: 80 bits.
+    Number = 0,
+    /// Of what is saved and restored of the processor's state.
+    State = 1,
+}
+
+impl Extended {
+    /// Both, in order.
+    pub const ALL: [Self; 2] = [Self::Number, Self::State];
+}
+
 /// Finds that out.
 #[derive(Debug)]
 pub struct Analyst(InstructionInfoFactory);
@@ -82,6 +96,20 @@ impl Code<'_> {
         accesses.is_return = flow == FlowControl::Return;
         accesses.is_call = matches!(flow, FlowControl::Call | FlowControl::IndirectCall) && accesses.store.is_some();
         accesses
+    }
+
+    /// Whether its accesses are of those that not all translators tell.
+    pub fn extended(&self) -> Option<Extended> {
+        match self.instruction.memory_size() {
+            MemorySize::Float80 | MemorySize::Bcd => Some(Extended::Number),
+            MemorySize::FpuEnv14 | MemorySize::FpuEnv28 | MemorySize::FpuState94 | MemorySize::FpuState108 => {
+                Some(Extended::State)
+            }
+            MemorySize::Fxsave_512Byte | MemorySize::Fxsave64_512Byte | MemorySize::Xsave | MemorySize::Xsave64 => {
+                Some(Extended::State)
+            }
+            _ => None,
+        }
     }
 
     /// What the value is that an access of this kind and size loads or stores, as far as the instruction tells. None of what is no scalar,
@@ -153,6 +181,24 @@ mod tests {
             assert_eq!(found, expected, "{bytes:02x?}");
         }
         assert!(analyst.decode(&[0x48, 0x8b], 0).is_none(), "cut off at the end of a page");
+    }
+
+    #[test]
+    fn what_not_all_translators_tell() {
+        let mut analyst = Analyst::default();
+        for (bytes, expected) in [
+            (&[0xdb, 0x2f][..], Some(Extended::Number)),  // fld tbyte [rdi]
+            (&[0xdb, 0x3f], Some(Extended::Number)),      // fstp tbyte [rdi]
+            (&[0xdf, 0x37], Some(Extended::Number)),      // fbstp [rdi]
+            (&[0xd9, 0x27], Some(Extended::State)),       // fldenv [rdi]
+            (&[0x0f, 0xae, 0x07], Some(Extended::State)), // fxsave [rdi]
+            (&[0x0f, 0xc7, 0x27], Some(Extended::State)), // xsavec [rdi]
+            (&[0xdd, 0x07], None),                        // fld qword [rdi]
+            (&[0xd9, 0x3f], None),                        // fnstcw [rdi]
+            (&[0xd9, 0xc9], None),                        // fxch
+        ] {
+            assert_eq!(analyst.decode(bytes, 0).unwrap().extended(), expected, "{bytes:02x?}");
+        }
     }
 
     #[test]

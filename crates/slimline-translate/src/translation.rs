@@ -19,9 +19,11 @@ use crate::access::{
     Asked, Kind, Told, is_inline, object_loaded, on_access, on_access_elsewhere, on_one, on_start, on_stop,
 };
 use crate::allocators::Allocator;
-use crate::code::Analyst;
+use crate::code::{Analyst, Extended};
+use crate::code_file::count;
 use crate::descriptions::Descriptions;
 use crate::exec;
+use crate::extended;
 use crate::heap;
 use crate::qemu::{Block, Functions, Id, Info, Instruction, OnAccess, OnInstruction, READS_AND_WRITES};
 use crate::records::{Planned, Planner};
@@ -47,6 +49,7 @@ static TRANSLATION: Alone = Alone {
         analyst: None,
         known: None,
         descriptions: None,
+        extended: None,
         is_inline: false,
         has_values: false,
         has_failed: false,
@@ -61,6 +64,8 @@ struct Translation {
     known: Option<HashMap<(u64, u64), Arc<[Call]>>>,
     /// None until the first block is known, by which it is told where the program's addresses are.
     descriptions: Option<Descriptions>,
+    /// Where instructions are whose accesses not all versions of QEMU tell, and their sorts.
+    extended: Option<HashMap<u64, Extended>>,
     /// What QEMU tells of accesses is where it is looked for.
     is_inline: bool,
     /// Values are told.
@@ -185,6 +190,10 @@ unsafe extern "C" fn in_child() {
         if let Some(Err(error)) = translation.descriptions.as_mut().map(Descriptions::fork) {
             translation.fail(&error);
         }
+        // It runs them in the code that its parent had translated.
+        for of in translation.extended.iter().flat_map(HashMap::values) {
+            count(extended::counters(*of)[0]);
+        }
     });
 }
 
@@ -243,10 +252,14 @@ impl Translation {
                 calls
             }
         };
-        for &Call { number, called, registers, asked } in calls.iter() {
+        for &Call { number, called, registers, asked, extended } in calls.iter() {
             let instruction = shown[number].instruction;
             // SAFETY: an instruction of the block; what is asked for is never freed.
             unsafe { (qemu.register_vcpu_mem_cb)(instruction, called, registers, READS_AND_WRITES, asked) };
+            if let Some(on_run) = extended.and_then(|extended| extended::asked(extended).1) {
+                // SAFETY: likewise.
+                unsafe { (qemu.register_vcpu_insn_exec_cb)(instruction, on_run, NO_REGISTERS, ptr::null_mut()) };
+            }
         }
         if let Some(Err(error)) = self.descriptions.as_mut().map(Descriptions::write) {
             self.fail(&error);
@@ -267,6 +280,10 @@ impl Translation {
             // At the end of a page QEMU may show a part of an instruction, which does not run.
             if let Some(code) = analyst.decode(it.bytes, it.address) {
                 planner.take(number, &code);
+                if let Some(of) = code.extended() {
+                    let is_new = self.extended.get_or_insert_default().insert(it.place, of).is_none();
+                    is_new.then(|| count(extended::counters(of)[0]));
+                }
             }
         }
         let planned = planner.finish();
@@ -281,14 +298,19 @@ impl Translation {
                     *(if access.kind == SiteKind::Load { &mut asked.load } else { &mut asked.store }) = told;
                 }
             }
-            calls.extend(self.call(of, asked));
+            let place = of.first().map(|access| shown[access.instruction].place);
+            let extended = place.and_then(|place| self.extended.as_ref()?.get(&place).copied());
+            calls.extend(self.call(of, asked, extended));
         }
         Some(calls.into())
     }
 
     /// What QEMU is asked for at an instruction, of which that is planned; none where nothing is.
-    fn call(&self, of: &[Planned], asked: Asked) -> Option<Call> {
+    fn call(&self, of: &[Planned], asked: Asked, extended: Option<Extended>) -> Option<Call> {
         let number = of.first()?.instruction;
+        if let Some(sort) = extended {
+            return Some(Call { extended, ..Call::new(number, extended::asked(sort).0, NO_REGISTERS, asked) });
+        }
         let is_short = |access: &Planned| access.is_only && access.bytes <= 8 && access.kind != SiteKind::Update;
         if of.iter().any(|access| access.kind == SiteKind::Return) {
             return Some(Call::new(number, slimline_on_return, READS_REGISTERS, asked));
@@ -388,12 +410,14 @@ struct Call {
     called: OnAccess,
     registers: c_int,
     asked: *mut c_void,
+    /// Runs of the instruction are counted, too, as long as it is not known whether QEMU tells its accesses.
+    extended: Option<Extended>,
 }
 
 impl Call {
     /// What is asked for is never freed, as QEMU may run the code as long as there is a process.
     fn new<T>(number: usize, called: OnAccess, registers: c_int, asked: T) -> Self {
-        Self { number, called, registers, asked: ptr::from_mut(Box::leak(Box::new(asked))).cast() }
+        Self { number, called, registers, asked: ptr::from_mut(Box::leak(Box::new(asked))).cast(), extended: None }
     }
 }
 

@@ -13,7 +13,7 @@ use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::ring::ObjectHead;
 use slimline_trace::stream::translated::{CodeHead, Counter, Described, FILE_EXTENSION, Position, SiteCode};
 
-use super::{Event, ProcessLosses, TraceSink};
+use super::{Event, ProcessLosses, TraceSink, Unseen};
 
 /// Segments of one module, from one on, that come from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl CodeFile {
     fn add_losses(&self, losses: &mut ProcessLosses) {
         let mut head = [0; CodeHead::BYTES];
         if self.file.read_exact_at(&mut head, 0).is_ok() && CodeHead::read(&head).is_some() {
-            losses.unread_values += CodeHead::counted(&head, Counter::UnreadValues);
+            add_losses(losses, |counter| CodeHead::counted(&head, counter));
         }
     }
 
@@ -105,6 +105,17 @@ impl CodeFile {
         self.read_to = written - rest.len() as u64;
         Ok(found)
     }
+}
+
+/// Adds what a process counted.
+fn add_losses(losses: &mut ProcessLosses, counted: impl Fn(Counter) -> u64) {
+    let unseen = |[instructions, runs, told]: [Counter; 3]| match counted(told) {
+        0 => Unseen { instructions: counted(instructions), runs: counted(runs) },
+        _ => Unseen::default(),
+    };
+    losses.unread_values += counted(Counter::UnreadValues);
+    losses.extended_numbers = unseen([Counter::NumberInstructions, Counter::NumberRuns, Counter::NumbersTold]);
+    losses.processor_states = unseen([Counter::StateInstructions, Counter::StateRuns, Counter::StatesTold]);
 }
 
 /// Tells a sink of code before it gets records of it.
@@ -214,6 +225,20 @@ impl TraceSink for WithCode<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_told_is_lost() {
+        let losses = |counts: [u64; 7]| {
+            let mut losses = ProcessLosses::default();
+            add_losses(&mut losses, |counter| counts[counter as usize]);
+            (losses.unread_values, losses.extended_numbers, losses.processor_states)
+        };
+        let unseen = |instructions, runs| Unseen { instructions, runs };
+        assert_eq!(losses([5, 3, 100, 0, 1, 2, 0]), (5, unseen(3, 100), unseen(1, 2)));
+        // Each sort for itself: one that is told has run once before it was.
+        assert_eq!(losses([0, 3, 1, 1, 1, 2, 0]), (0, Unseen::default(), unseen(1, 2)));
+        assert_eq!(losses([0, 3, 1, 0, 1, 1, 1]), (0, unseen(3, 1), Unseen::default()));
+    }
 
     #[test]
     fn files_are_of_processes_by_their_numbers() {

@@ -85,6 +85,10 @@ pub struct ProcessLosses {
     pub sequence_gaps: u64,
     /// Values of a translated program that could not be read.
     pub unread_values: u64,
+    /// Of a translated program, accesses of instructions for numbers of 80 bits, if they are not told.
+    pub extended_numbers: Unseen,
+    /// The same of those that save and restore the processor's state.
+    pub processor_states: Unseen,
     /// The process cut the shared file off.
     pub is_cut_off: bool,
     /// From the beginning of tracing to its end.
@@ -93,6 +97,15 @@ pub struct ProcessLosses {
     pub between_windows_ns: u64,
     /// How long of it the program wanted not to be traced.
     pub paused_ns: u64,
+}
+
+/// Instructions whose accesses are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// How many there are in the code that was translated.
+    pub instructions: u64,
+    /// Times that they ran while the program was traced.
+    pub runs: u64,
 }
 
 /// When a run is to be traced.

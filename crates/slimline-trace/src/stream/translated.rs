@@ -7,7 +7,7 @@
 //! ```text
 //!    0 ┌──────────────────────────┐
 //!      │ CodeHead                 │  of the process, or of what a fork made of it
-//!   48 ├──────────────────────────┤
+//!   96 ├──────────────────────────┤
 //!      │ TAG_FILE, bytes          │  two u32   ┐ a file that code comes from, from 0 in the order in which they are told
 //!      │ path, zeros up to 8      │            ┘
 //!      │ TAG_FUNCTION, bytes      │  two u32   ┐ a function that is called, likewise
@@ -87,11 +87,31 @@ impl CodeHead {
 pub enum Counter {
     /// Values that could not be read.
     UnreadValues = 0,
+    /// Instructions that load or store numbers of 80 bits.
+    NumberInstructions = 1,
+    /// Times that these ran while the program was traced, as long as none of their accesses was told.
+    NumberRuns = 2,
+    /// Not 0 where their accesses are told.
+    NumbersTold = 3,
+    /// The same of instructions that save or restore the processor's state.
+    StateInstructions = 4,
+    /// Times that these ran.
+    StateRuns = 5,
+    /// Not 0 where their accesses are told.
+    StatesTold = 6,
 }
 
 impl Counter {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 1] = [Self::UnreadValues];
+    pub const ALL: [Self; 7] = [
+        Self::UnreadValues,
+        Self::NumberInstructions,
+        Self::NumberRuns,
+        Self::NumbersTold,
+        Self::StateInstructions,
+        Self::StateRuns,
+        Self::StatesTold,
+    ];
 
     /// Where in the file it is: eight bytes, at a multiple of that.
     pub const fn offset(self) -> usize {
@@ -244,7 +264,7 @@ mod reading {
         fn what_is_written_is_read() {
             let head = CodeHead { pid: 77, module: 0x12_3456_789a, guest_base: 0x1000 };
             assert_eq!(CodeHead::read(&head.bytes()), Some(head));
-            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 48));
+            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 96));
             let mut counting = head.bytes();
             counting[Counter::UnreadValues.offset()] = 7;
             let counted = |bytes: &[u8]| CodeHead::counted(bytes, Counter::UnreadValues);
