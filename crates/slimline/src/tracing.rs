@@ -9,7 +9,7 @@ use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
-use slimline_collect::{Event, PageHomes, Process, ProcessEnd, TraceOutcome, TraceSink, Unseen};
+use slimline_collect::{Event, NoAllocator, PageHomes, Process, ProcessEnd, TraceOutcome, TraceSink, Unseen};
 use slimline_report::full_trace::{TraceReport, TracedProcess, TracedRun};
 use slimline_trace::escape::shell_word;
 use slimline_trace::session::End;
@@ -446,5 +446,16 @@ fn untold(end: &ProcessEnd) -> Vec<String> {
              (--qemu)"
         )
     };
-    sorts.into_iter().filter(|(unseen, _)| unseen.runs > 0).map(line).collect()
+    let mut untold: Vec<String> = sorts.into_iter().filter(|(unseen, _)| unseen.runs > 0).map(line).collect();
+    untold.extend(end.no_allocator.as_ref().map(|NoAllocator { file, is_stripped }| match is_stripped {
+        true => format!(
+            "blocks of the heap: {file} is stripped of the symbols by which malloc and its like are found: do not strip it (-s), or \
+             link it with the C library's shared object"
+        ),
+        false => format!(
+            "blocks of the heap: no function of {file}, or of what it loads, has the name of an allocator's that is known: \
+             slimline.toml names others"
+        ),
+    }));
+    untold
 }

@@ -13,7 +13,8 @@ use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::ring::ObjectHead;
 use slimline_trace::stream::translated::{CodeHead, Counter, Described, FILE_EXTENSION, Position, SiteCode};
 
-use super::{Event, ProcessLosses, TraceSink, Unseen};
+use super::object::is_stripped;
+use super::{Event, NoAllocator, ProcessEnd, ProcessLosses, TraceSink, Unseen};
 
 /// Segments of one module, from one on, that come from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +52,13 @@ impl CodeFile {
     }
 
     /// What it counts by now that is not told of the process.
-    fn add_losses(&self, losses: &mut ProcessLosses) {
+    fn add_to(&self, end: &mut ProcessEnd) {
         let mut head = [0; CodeHead::BYTES];
         if self.file.read_exact_at(&mut head, 0).is_ok() && CodeHead::read(&head).is_some() {
-            add_losses(losses, |counter| CodeHead::counted(&head, counter));
+            add_losses(&mut end.losses, |counter| CodeHead::counted(&head, counter));
+            let first = self.files.first().filter(|_| CodeHead::counted(&head, Counter::AllocatorFiles) == 0);
+            end.no_allocator =
+                first.map(|file| NoAllocator { file: file.clone(), is_stripped: is_stripped(Path::new(file)) });
         }
     }
 
@@ -199,8 +203,9 @@ impl TraceSink for WithCode<'_> {
                 self.sink.take(event)
             }
             Event::End(mut end) => {
+                self.tell(end.process)?;
                 if let Some(file) = self.pids.get(&end.process).and_then(|process| self.file_of(*process)) {
-                    file.add_losses(&mut end.losses);
+                    file.add_to(&mut end);
                 }
                 self.sink.take(Event::End(end))
             }

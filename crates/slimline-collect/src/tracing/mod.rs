@@ -128,6 +128,17 @@ pub struct ProcessEnd {
     pub failure: Option<String>,
     /// It runs on, untraced.
     pub is_alive: bool,
+    /// Of a translated program, why none of its blocks of the heap is known, if that is so.
+    pub no_allocator: Option<NoAllocator>,
+}
+
+/// A program in whose files no function of an allocator has a name that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoAllocator {
+    /// The first of its files.
+    pub file: String,
+    /// That has no symbols.
+    pub is_stripped: bool,
 }
 
 /// What happens in a traced run, in this order for each process: it begins, has objects, and chunks after the objects that

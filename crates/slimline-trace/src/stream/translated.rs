@@ -7,7 +7,7 @@
 //! ```text
 //!    0 ┌──────────────────────────┐
 //!      │ CodeHead                 │  of the process, or of what a fork made of it
-//!   96 ├──────────────────────────┤
+//!  104 ├──────────────────────────┤
 //!      │ TAG_FILE, bytes          │  two u32   ┐ a file that code comes from, from 0 in the order in which they are told
 //!      │ path, zeros up to 8      │            ┘
 //!      │ TAG_FUNCTION, bytes      │  two u32   ┐ a function that is called, likewise
@@ -99,11 +99,13 @@ pub enum Counter {
     StateRuns = 5,
     /// Not 0 where their accesses are told.
     StatesTold = 6,
+    /// Files of the program in which functions of allocators were found by their names.
+    AllocatorFiles = 7,
 }
 
 impl Counter {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::UnreadValues,
         Self::NumberInstructions,
         Self::NumberRuns,
@@ -111,6 +113,7 @@ impl Counter {
         Self::StateInstructions,
         Self::StateRuns,
         Self::StatesTold,
+        Self::AllocatorFiles,
     ];
 
     /// Where in the file it is: eight bytes, at a multiple of that.
@@ -264,7 +267,7 @@ mod reading {
         fn what_is_written_is_read() {
             let head = CodeHead { pid: 77, module: 0x12_3456_789a, guest_base: 0x1000 };
             assert_eq!(CodeHead::read(&head.bytes()), Some(head));
-            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 96));
+            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 104));
             let mut counting = head.bytes();
             counting[Counter::UnreadValues.offset()] = 7;
             let counted = |bytes: &[u8]| CodeHead::counted(bytes, Counter::UnreadValues);
