@@ -7,10 +7,13 @@ use std::ffi::{c_uint, c_void};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, compiler_fence};
 
-use slimline_trace::stream::record::{Header, NO_STAMP, SiteKind};
+use slimline_trace::stream::record::{Header, NO_STAMP, SiteKind, ValueKind};
 use slimline_trace::stream::ring::{GATE_BYTES, ROOM_BIT, SEVERAL_OFFSET};
+use slimline_trace::stream::translated::Counter;
 
+use crate::code_file::count;
 use crate::translation;
+use crate::values;
 
 unsafe extern "C" {
     static __slimline_gate: [AtomicU8; GATE_BYTES];
@@ -57,8 +60,12 @@ pub(crate) struct Told {
     pub(crate) bytes: u32,
     /// Its address is told by a word.
     pub(crate) has_word: bool,
+    /// What its value is, which is told by the next one.
+    pub(crate) value: Option<ValueKind>,
     /// The header of a record of it alone, where it goes on in one that was not begun; 0: not described yet.
     pub(crate) alone: AtomicU64,
+    /// The same without its value.
+    pub(crate) alone_unread: AtomicU64,
     /// Where its instruction is in QEMU's process.
     pub(crate) place: u64,
 }
@@ -141,54 +148,71 @@ pub(crate) fn is_inline(ask: impl Fn(u32) -> Kind) -> bool {
     (0..32).map(|bit| 1 << bit).chain([0x70, 0x2_0070]).all(|kind| ask(kind) == Kind::inline(kind))
 }
 
-/// QEMU calls it for each piece of an access that was asked for with an [`Asked`]. On version 7.2 pieces of vectors have 8 bytes, later 16.
+/// QEMU calls it for each piece of an access that was asked for with an [`Asked`], of which any may have values, or none. On version 7.2
+/// pieces of vectors have 8 bytes, later 16.
 ///
 /// # Safety
 /// `asked` is an [`Asked`] that lives on.
-pub(crate) unsafe extern "C" fn on_access(_: c_uint, kind: u32, address: u64, asked: *mut c_void) {
+pub(crate) unsafe extern "C" fn on_access<const VALUES: bool>(_: c_uint, kind: u32, address: u64, asked: *mut c_void) {
     // SAFETY: promised by the caller.
-    unsafe { access(Kind::inline(kind), address, asked) };
+    unsafe { access::<VALUES>(Kind::inline(kind), kind, address, asked) };
 }
 
 /// The same where that is in other bits.
 ///
 /// # Safety
 /// Likewise.
-pub(crate) unsafe extern "C" fn on_access_elsewhere(_: c_uint, kind: u32, address: u64, asked: *mut c_void) {
+pub(crate) unsafe extern "C" fn on_access_elsewhere<const VALUES: bool>(
+    _: c_uint,
+    kind: u32,
+    address: u64,
+    asked: *mut c_void,
+) {
     // SAFETY: promised by the caller.
-    unsafe { access(translation::ask(kind), address, asked) };
+    unsafe { access::<VALUES>(translation::ask(kind), kind, address, asked) };
 }
 
 /// QEMU calls it where an instruction makes one access, of at most eight bytes and no update.
 ///
 /// # Safety
 /// `told` is a [`Told`] that lives on.
-pub(crate) unsafe extern "C" fn on_one(_: c_uint, _: u32, address: u64, told: *mut c_void) {
+pub(crate) unsafe extern "C" fn on_one<const VALUES: bool>(_: c_uint, kind: u32, address: u64, told: *mut c_void) {
     // SAFETY: promised by the caller.
-    tell(unsafe { &*told.cast::<Told>() }, address);
+    tell::<VALUES>(unsafe { &*told.cast::<Told>() }, kind, address);
 }
 
-/// An access of that kind.
+/// An access of that kind, which QEMU tells by a number.
 ///
 /// # Safety
 /// `asked` is an [`Asked`] that lives on.
 #[inline(always)]
-pub(crate) unsafe fn access(kind: Kind, address: u64, asked: *mut c_void) {
+pub(crate) unsafe fn access<const VALUES: bool>(kind: Kind, number: u32, address: u64, asked: *mut c_void) {
     // SAFETY: promised by the caller.
     let Asked { load, store } = unsafe { &*asked.cast::<Asked>() };
     let Some(told) = (if kind.is_store { store } else { load }) else { return };
     if told.bytes <= 8 || !goes_on(told, 1 << kind.size_shift, address) {
-        tell(told, address);
+        tell::<VALUES>(told, number, address);
     }
 }
 
-/// Has an access in the trace.
+/// Whether what is accessed now goes into the trace.
 #[inline(always)]
-fn tell(told: &Told, address: u64) {
+pub(crate) fn is_traced() -> bool {
     // SAFETY: of the runtime.
     let gate = unsafe { &__slimline_gate };
-    if gate[0].load(Relaxed) != 0 {
+    gate[0].load(Relaxed) == 0
+}
+
+/// Has an access in the trace, with its value if it has one that is told.
+#[inline(always)]
+fn tell<const VALUES: bool>(told: &Told, kind: u32, address: u64) {
+    if !is_traced() {
         return;
+    }
+    let has_value = VALUES && told.value.is_some();
+    let value = if has_value { values::value(kind, address, told.bytes) } else { None };
+    if has_value && value.is_none() {
+        return tell_unread(told, address);
     }
     let (at, last) = (cursor(), last());
     // SAFETY: only the calling thread has it.
@@ -199,12 +223,19 @@ fn tell(told: &Told, address: u64) {
         && told.before != 0
         && unsafe { record.read() } == told.before;
     if !goes_on {
-        return begin(told, address, at, last);
+        let header = if told.before == 0 { told.header } else { alone(told) };
+        return begin(header, told.kind, [Some(address), value], (at, last));
     }
     if told.has_word {
         // SAFETY: a record that begins where there is room may end beyond it, in memory that is the chunk's, too.
         unsafe { (at as *mut u64).write(address) };
-        set_cursor(at + size_of::<u64>());
+        let mut end = at + size_of::<u64>();
+        if let Some(value) = value {
+            // SAFETY: likewise.
+            unsafe { (end as *mut u64).write(value) };
+            end += size_of::<u64>();
+        }
+        set_cursor(end);
         // Readers who see the header see all of its words.
         compiler_fence(Release);
     }
@@ -212,10 +243,9 @@ fn tell(told: &Told, address: u64) {
     unsafe { record.write_volatile(told.header) };
 }
 
-/// Begins a record with it.
+/// Begins a record of an access with these words, where the thread's cursor leads; not where its header, 0, could not be described.
 #[inline(always)]
-fn begin(told: &Told, address: u64, mut at: usize, last: *mut Last) {
-    let header = if told.before == 0 { told.header } else { alone(told) };
+fn begin(header: u64, kind: SiteKind, words: [Option<u64>; 2], (mut at, last): (usize, *mut Last)) {
     if header == 0 {
         return;
     }
@@ -232,20 +262,33 @@ fn begin(told: &Told, address: u64, mut at: usize, last: *mut Last) {
         at += size_of::<u64>();
     };
     write(header);
-    if told.kind == SiteKind::Update {
+    if kind == SiteKind::Update {
         write(stamp());
     }
-    write(address);
+    words.into_iter().flatten().for_each(write);
     set_cursor(at);
+}
+
+/// Has an access in the trace whose value can't be told.
+#[cold]
+fn tell_unread(told: &Told, address: u64) {
+    count(Counter::UnreadValues);
+    let header = described(&told.alone_unread, || translation::alone(told, None));
+    begin(header, told.kind, [Some(address), None], (cursor(), last()));
 }
 
 /// The header of a record that begins with what else goes on in one; 0 where it can't be described.
 #[cold]
 fn alone(told: &Told) -> u64 {
-    match told.alone.load(Relaxed) {
+    described(&told.alone, || translation::alone(told, told.value))
+}
+
+/// A header that is described when it is needed first; 0 where it can't be.
+fn described(known: &AtomicU64, describe: impl FnOnce() -> Option<Header>) -> u64 {
+    match known.load(Relaxed) {
         0 => {
-            let header = translation::alone(told).map_or(0, Header::word);
-            told.alone.store(header, Relaxed);
+            let header = describe().map_or(0, Header::word);
+            known.store(header, Relaxed);
             header
         }
         known => known,

@@ -7,13 +7,25 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::slice;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 
-use slimline_trace::stream::translated::CodeHead;
+use slimline_trace::stream::translated::{CodeHead, Counter};
 
 /// Bytes that are mapped at a time.
 const STEP_BYTES: usize = 1 << 20;
+
+/// The head of the process's file, which is mapped as long as it is this one.
+static HEAD: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Counts one more.
+pub(crate) fn count(counter: Counter) {
+    let head = HEAD.load(Relaxed);
+    if !head.is_null() {
+        // SAFETY: of a head, at a multiple of eight.
+        unsafe { AtomicU64::from_ptr(head.add(counter.offset()).cast()) }.fetch_add(1, Relaxed);
+    }
+}
 
 /// A file that is appended to, and not open.
 #[derive(Debug)]
@@ -67,6 +79,8 @@ impl CodeFile {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         let mut first = Step::map(&file, 0)?;
         first.bytes()[..CodeHead::BYTES].copy_from_slice(&head.bytes());
+        // A forked child's replaces its parent's, which is unmapped after that.
+        HEAD.store(first.0, Relaxed);
         let mut made = Self { path: path.to_owned(), head: first, last: None, written: CodeHead::BYTES };
         made.publish();
         Ok(made)

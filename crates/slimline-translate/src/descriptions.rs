@@ -9,11 +9,13 @@ use std::process;
 
 use slimline_trace::stream::record::{Header, MAX_SEGMENTS, ModuleId, SiteKind};
 use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
-use slimline_trace::stream::translated::{CodeHead, FILE_EXTENSION, Position, SiteCode, TAG_FILE, TAG_FUNCTION};
+use slimline_trace::stream::translated::{
+    CodeHead, Counter, FILE_EXTENSION, Position, SiteCode, TAG_FILE, TAG_FUNCTION,
+};
 
 use crate::access::object_loaded;
 use crate::allocators::{Allocator, Allocators};
-use crate::code_file::CodeFile;
+use crate::code_file::{CodeFile, count};
 use crate::records::Planned;
 
 /// A mapping of a file with code, by addresses in QEMU's process.
@@ -87,6 +89,7 @@ impl Descriptions {
         self.files.clear();
         self.functions.clear();
         self.unwritten.clear();
+        self.found.values().filter(|of_file| !of_file.is_empty()).for_each(|_| count(Counter::AllocatorFiles));
         Ok(())
     }
 
@@ -107,6 +110,7 @@ impl Descriptions {
             bytes: planned.bytes,
             position,
             relative: planned.relative,
+            value: planned.value,
         })
     }
 
@@ -136,6 +140,7 @@ impl Descriptions {
             bytes: 0,
             position: Position::Begins,
             relative: None,
+            value: None,
         })?;
         self.call_sites.insert(key, header);
         Some(header)
@@ -165,7 +170,11 @@ impl Descriptions {
         if let Some(of_file) = found.get(path) {
             return of_file.get(&at).copied();
         }
-        found.entry(path.clone()).or_insert(allocators.of_file(path)).get(&at).copied()
+        let of_file = allocators.of_file(path);
+        if !of_file.is_empty() {
+            count(Counter::AllocatorFiles);
+        }
+        found.entry(path.clone()).or_insert(of_file).get(&at).copied()
     }
 
     /// Writes what was described. Its code must not run before.

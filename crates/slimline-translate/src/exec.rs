@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use slimline_trace::script::{LINE_BYTES, interpreter};
-use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, PAUSED_VARIABLE};
+use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, PAUSED_VARIABLE, VALUES_VARIABLE};
 
 use crate::translation::guest_base;
 
@@ -111,7 +111,7 @@ impl Command {
         let qemu = fs::read_link("/proc/self/exe").ok()?.into_os_string().into_vec();
         let text = |text: &str| text.as_bytes().to_vec();
         let mut all = vec![qemu.clone(), text("-cpu"), text("max")];
-        for variable in [DIRECTORY_VARIABLE, PAUSED_VARIABLE] {
+        for variable in [DIRECTORY_VARIABLE, PAUSED_VARIABLE, VALUES_VARIABLE] {
             let Some(value) = env::var_os(variable) else { continue };
             // For the plugin, and not for the program.
             all.extend([text("-U"), text(variable)]);

@@ -111,7 +111,7 @@ pub(crate) extern "C" fn entered(cpu: c_uint, allocator: *mut c_void, rbp: *cons
 /// As of [`access`].
 pub(crate) unsafe extern "C" fn returned(cpu: c_uint, _: u32, address: u64, asked: *mut c_void, rbp: *const u64) {
     // SAFETY: promised by the caller.
-    unsafe { access(Kind { is_store: false, size_shift: 3 }, address, asked) };
+    unsafe { access::<false>(Kind { is_store: false, size_shift: 3 }, 0, address, asked) };
     let registers = Registers::at(rbp);
     if !registers::are_known() && !registers::look(registers, address) {
         return;

@@ -25,6 +25,8 @@ mod descriptions;
 #[cfg(feature = "plugin")]
 mod exec;
 #[cfg(feature = "plugin")]
+mod extended;
+#[cfg(feature = "plugin")]
 mod heap;
 #[cfg(feature = "plugin")]
 mod qemu;
@@ -33,3 +35,5 @@ pub mod records;
 mod registers;
 #[cfg(feature = "plugin")]
 mod translation;
+#[cfg(feature = "plugin")]
+mod values;

@@ -36,6 +36,24 @@ pub(crate) type OnSystemCall = unsafe extern "C" fn(Id, c_uint, i64, u64, u64, u
 /// Called for each block that is translated.
 pub(crate) type OnBlock = unsafe extern "C" fn(Id, *mut Block);
 
+/// The value of the access that QEMU calls for just now, by its kind.
+pub(crate) type TellValue = unsafe extern "C" fn(u32) -> Value;
+
+/// A value, and how many bytes of it count: the binary logarithm of that.
+#[repr(C)]
+pub(crate) struct Value {
+    shift: c_int,
+    words: [u64; 2],
+}
+
+impl Value {
+    /// As one word, zeros above it; none of what is larger.
+    pub(crate) fn word(&self) -> Option<u64> {
+        let unused = 64_u32.checked_sub(8 << u32::try_from(self.shift).ok().filter(|shift| *shift <= 3)?)?;
+        Some(self.words[0] << unused >> unused)
+    }
+}
+
 /// Of a call for accesses: loads and stores. Those for one of them only are not what they say in version 7.2.
 pub(crate) const READS_AND_WRITES: c_int = 3;
 
@@ -58,6 +76,13 @@ static SAY_VERSION: extern "C" fn() = {
 fn look_up(name: &std::ffi::CStr) -> *mut c_void {
     // SAFETY: a string; the program stays loaded.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
+/// What tells values, since version 9.2.
+pub(crate) fn tells_values() -> Option<TellValue> {
+    let found = look_up(c"qemu_plugin_mem_get_value");
+    // SAFETY: QEMU declares the function of that name so in all versions that have it.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, TellValue>(found) })
 }
 
 macro_rules! functions {

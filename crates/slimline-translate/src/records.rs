@@ -13,9 +13,12 @@
 //!
 //! So QEMU is asked for those only that have a word of their own, and for the last one of each record: what comes before an access of
 //! the same block has happened. What a fault interrupts is told up to the last one that was asked for.
+//!
+//! Where values are wanted, each access that has one is asked for, as that is what memory holds right behind it, and has its address and
+//! its value as words: `[A, value of A]`.
 
 use iced_x86::{CodeSize, CpuidFeature, Instruction, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
-use slimline_trace::stream::record::{MAX_RECORD_SITES, Relative, SiteKind};
+use slimline_trace::stream::record::{MAX_RECORD_SITES, Relative, SiteKind, ValueKind};
 
 use crate::code::Code;
 
@@ -32,6 +35,8 @@ pub struct Planned {
     pub begins: bool,
     /// Where its address has no word.
     pub relative: Option<Relative>,
+    /// What the word behind its address says, if there is one.
+    pub value: Option<ValueKind>,
     /// Its instruction makes this access only, and once.
     pub is_only: bool,
     /// A record may end with it: it is asked for.
@@ -103,17 +108,18 @@ pub struct Planner {
     told: Vec<(Terms, i64, u32)>,
     /// The next access begins a record.
     is_closed: bool,
-}
-
-impl Default for Planner {
-    fn default() -> Self {
-        let registers = std::array::from_fn(|number| Value { origin: number as u32, plus: 0 });
-        let (planned, told) = (Vec::new(), Vec::new());
-        Self { planned, registers, origins: REGISTERS as u32, sites: 0, words: 0, told, is_closed: true }
-    }
+    /// Values are wanted.
+    has_values: bool,
 }
 
 impl Planner {
+    /// Of a block that begins, with values or without.
+    pub fn new(has_values: bool) -> Self {
+        let registers = std::array::from_fn(|number| Value { origin: number as u32, plus: 0 });
+        let (planned, told) = (Vec::new(), Vec::new());
+        Self { planned, registers, origins: REGISTERS as u32, sites: 0, words: 0, told, is_closed: true, has_values }
+    }
+
     /// Takes the block's next instruction.
     pub fn take(&mut self, number: usize, code: &Code<'_>) {
         let is_plain = is_plain(code);
@@ -136,22 +142,23 @@ impl Planner {
             }
             let address = is_plain.then(|| code.info.used_memory().iter().find(|memory| fits(memory, kind))).flatten();
             let address = address.and_then(|memory| self.address(memory));
-            let relative = address.and_then(|(terms, plus)| {
+            let value = self.has_values.then(|| code.value(kind, bytes)).flatten();
+            let relative = address.filter(|_| value.is_none()).and_then(|(terms, plus)| {
                 let (_, other, word) = self.told.iter().find(|(known, ..)| *known == terms)?;
                 Some(Relative { word: *word, bytes: i32::try_from(plus.checked_sub(*other)?).ok()? })
             });
             let by = relative.unwrap_or(Relative { word: self.words, bytes: 0 });
             if relative.is_none() {
                 self.told.extend(address.map(|(terms, plus)| (terms, plus, self.words)));
-                self.words += 1;
+                self.words += 1 + u32::from(value.is_some());
             }
             let is_asked = relative.is_none() || !is_plain;
-            let access = Planned { instruction: number, kind, bytes, begins, relative, is_only, is_asked };
+            let access = Planned { instruction: number, kind, bytes, begins, relative, value, is_only, is_asked };
             self.planned.push(access);
             self.sites += 1;
             if let Some(kind) = tells {
-                let (begins, relative, is_asked) = (false, Some(by), false);
-                self.planned.push(Planned { kind, bytes: 0, begins, relative, is_asked, ..access });
+                let (begins, relative, value, is_asked) = (false, Some(by), None, false);
+                self.planned.push(Planned { kind, bytes: 0, begins, relative, value, is_asked, ..access });
                 self.sites += 1;
             }
         }
@@ -294,9 +301,14 @@ mod tests {
     use super::*;
     use crate::code::Analyst;
 
-    /// Each access as `L8 word`, `S4 word+distance`: what it is of, `|` before one that begins a record, `!` behind one that is asked for.
     fn plan(block: &[&[u8]]) -> String {
-        let (mut planner, mut analyst, mut address) = (Planner::default(), Analyst::default(), 0x40_0000);
+        plan_with(false, block)
+    }
+
+    /// Each access as `L8 word`, `S4 word+distance`: what it is of, `|` before one that begins a record, `!` behind one that is asked for,
+    /// and before that `=` of one with a value.
+    fn plan_with(has_values: bool, block: &[&[u8]]) -> String {
+        let (mut planner, mut analyst, mut address) = (Planner::new(has_values), Analyst::default(), 0x40_0000);
         for (number, bytes) in block.iter().enumerate() {
             planner.take(number, &analyst.decode(bytes, address).expect("whole"));
             address += bytes.len() as u64;
@@ -309,8 +321,9 @@ mod tests {
             let place = match planned.relative {
                 Some(Relative { word, bytes }) => format!("{word}{bytes:+}"),
                 None => {
-                    words += 1;
-                    format!("{}", words - 1)
+                    let at = words;
+                    words += 1 + u32::from(planned.value.is_some());
+                    format!("{at}{}", if planned.value.is_some() { "=" } else { "" })
                 }
             };
             let kind = match planned.kind {
@@ -393,6 +406,25 @@ mod tests {
         let at_rsp: &[u8] = &[0x48, 0x8b, 0x04, 0x24];
         assert_eq!(plan(&[at_rsp, &[0x8f, 0x44, 0x24, 0x08]]), "| L8:0! | L8:0! S8:1!");
         assert_eq!(plan(&[at_rsp, &[0x5c], at_rsp]), "| L8:0! L8:0+0 L8:1!");
+    }
+
+    #[test]
+    fn values_have_words_behind_their_addresses() {
+        let add: &[u8] = &[0x48, 0x01, 0x47, 0x10]; // add [rdi+16], rax
+        let (double, four): (&[u8], &[u8]) = (&[0xf2, 0x0f, 0x11, 0x47, 0x08], &[0x0f, 0x11, 0x47, 0x08]); // movsd, movups [rdi+8], xmm0
+        // push rbp; mov rax, [rdi]; add [rdi+16], rax; movsd; movups; pop rbp; ret: what has no value is told by others' addresses.
+        assert_eq!(
+            plan_with(true, &[&[0x55], LOAD_RDI, add, double, four, &[0x5d], RET]),
+            "| S8:0! L8:1=! L8:3=! S8:5=! S8:7=! S16:1+8 L8:0+0 L8:0+8! R0:0+8"
+        );
+        // push [rsp+8]; call [rsp+16]: what is pushed has none. lock add [rdi], eax: nor has an update.
+        assert_eq!(
+            plan_with(true, &[&[0xff, 0x74, 0x24, 0x08], &[0xff, 0x54, 0x24, 0x10]]),
+            "| L8:0=! S8:0-16 L8:2=! S8:0-24! C0:0-24"
+        );
+        assert_eq!(plan_with(true, &[LOAD_RDI, &[0xf0, 0x01, 0x07]]), "| L8:0=! | U4:1!");
+        let loads: Vec<&[u8]> = vec![LOAD_RDI; MAX_RECORD_SITES + 1];
+        assert!(plan_with(true, &loads).ends_with("L8:28=! L8:30=! | L8:0=!"));
     }
 
     #[test]

@@ -12,19 +12,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use slimline_trace::stream::record::{Header, SiteKind};
+use slimline_trace::stream::record::{Header, SiteKind, ValueKind};
 use slimline_trace::stream::translated::{START, STOP};
 
 use crate::access::{
     Asked, Kind, Told, is_inline, object_loaded, on_access, on_access_elsewhere, on_one, on_start, on_stop,
 };
 use crate::allocators::Allocator;
-use crate::code::Analyst;
+use crate::code::{Analyst, Extended};
+use crate::code_file::count;
 use crate::descriptions::Descriptions;
 use crate::exec;
+use crate::extended;
 use crate::heap;
 use crate::qemu::{Block, Functions, Id, Info, Instruction, OnAccess, OnInstruction, READS_AND_WRITES};
 use crate::records::{Planned, Planner};
+use crate::values;
 
 /// Without registers: nothing is asked of the program's state.
 const NO_REGISTERS: c_int = 0;
@@ -46,7 +49,9 @@ static TRANSLATION: Alone = Alone {
         analyst: None,
         known: None,
         descriptions: None,
+        extended: None,
         is_inline: false,
+        has_values: false,
         has_failed: false,
     }),
 };
@@ -59,8 +64,12 @@ struct Translation {
     known: Option<HashMap<(u64, u64), Arc<[Call]>>>,
     /// None until the first block is known, by which it is told where the program's addresses are.
     descriptions: Option<Descriptions>,
+    /// Where instructions are whose accesses not all versions of QEMU tell, and their sorts.
+    extended: Option<HashMap<u64, Extended>>,
     /// What QEMU tells of accesses is where it is looked for.
     is_inline: bool,
+    /// Values are told.
+    has_values: bool,
     /// Nothing is traced any more.
     has_failed: bool,
 }
@@ -82,10 +91,10 @@ pub(crate) fn call_site(return_address: u64, allocator: &'static Allocator, kind
     describe(|descriptions| descriptions.call_site(return_address.wrapping_add(guest_base()), allocator, kind))
 }
 
-/// The header of a record that an access begins by itself; none where it can't be described.
-pub(crate) fn alone(told: &Told) -> Option<Header> {
-    let (kind, bytes) = (told.kind, told.bytes);
-    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative: None, is_only: true, is_asked: true };
+/// The header of a record that an access begins by itself, with a value or without; none where it can't be described.
+pub(crate) fn alone(told: &Told, value: Option<ValueKind>) -> Option<Header> {
+    let (kind, bytes, relative) = (told.kind, told.bytes, None);
+    let planned = Planned { instruction: 0, kind, bytes, begins: true, relative, value, is_only: true, is_asked: true };
     describe(|descriptions| descriptions.site(told.place, &planned, false))
 }
 
@@ -124,7 +133,9 @@ unsafe extern "C" fn qemu_plugin_install(id: Id, info: *const Info, _: c_int, _:
             return 1;
         }
     };
-    TRANSLATION.with(|translation| translation.is_inline = is_inline(ask));
+    TRANSLATION.with(|translation| {
+        (translation.is_inline, translation.has_values) = (is_inline(ask), values::are_wanted());
+    });
     // SAFETY: plain functions of the plugin, which stays loaded.
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child));
@@ -179,6 +190,10 @@ unsafe extern "C" fn in_child() {
         if let Some(Err(error)) = translation.descriptions.as_mut().map(Descriptions::fork) {
             translation.fail(&error);
         }
+        // It runs them in the code that its parent had translated.
+        for of in translation.extended.iter().flat_map(HashMap::values) {
+            count(extended::counters(*of)[0]);
+        }
     });
 }
 
@@ -204,6 +219,10 @@ impl Translation {
             match Descriptions::create(guest_base) {
                 Ok(made) => self.descriptions = Some(made),
                 Err(error) => return self.fail(&error),
+            }
+            if let Err(error) = if self.has_values { values::prepare() } else { Ok(()) } {
+                say(&format!("values are not told: {error}"));
+                self.has_values = false;
             }
         }
         let Some(descriptions) = &mut self.descriptions else { return };
@@ -233,10 +252,14 @@ impl Translation {
                 calls
             }
         };
-        for &Call { number, called, registers, asked } in calls.iter() {
+        for &Call { number, called, registers, asked, extended } in calls.iter() {
             let instruction = shown[number].instruction;
             // SAFETY: an instruction of the block; what is asked for is never freed.
             unsafe { (qemu.register_vcpu_mem_cb)(instruction, called, registers, READS_AND_WRITES, asked) };
+            if let Some(on_run) = extended.and_then(|extended| extended::asked(extended).1) {
+                // SAFETY: likewise.
+                unsafe { (qemu.register_vcpu_insn_exec_cb)(instruction, on_run, NO_REGISTERS, ptr::null_mut()) };
+            }
         }
         if let Some(Err(error)) = self.descriptions.as_mut().map(Descriptions::write) {
             self.fail(&error);
@@ -246,7 +269,7 @@ impl Translation {
     /// Describes the accesses of a block that was not seen before; none where there are too many.
     fn plan(&mut self, shown: &[Shown<'_>]) -> Option<Arc<[Call]>> {
         let descriptions = self.descriptions.as_mut()?;
-        let (analyst, mut planner) = (self.analyst.get_or_insert_default(), Planner::default());
+        let (analyst, mut planner) = (self.analyst.get_or_insert_default(), Planner::new(self.has_values));
         let mut file = None;
         for (number, it) in shown.iter().enumerate() {
             let of = descriptions.file_at(it.place).map(|(file, _)| file);
@@ -257,6 +280,10 @@ impl Translation {
             // At the end of a page QEMU may show a part of an instruction, which does not run.
             if let Some(code) = analyst.decode(it.bytes, it.address) {
                 planner.take(number, &code);
+                if let Some(of) = code.extended() {
+                    let is_new = self.extended.get_or_insert_default().insert(it.place, of).is_none();
+                    is_new.then(|| count(extended::counters(of)[0]));
+                }
             }
         }
         let planned = planner.finish();
@@ -271,25 +298,36 @@ impl Translation {
                     *(if access.kind == SiteKind::Load { &mut asked.load } else { &mut asked.store }) = told;
                 }
             }
-            calls.extend(self.call(of, asked));
+            let place = of.first().map(|access| shown[access.instruction].place);
+            let extended = place.and_then(|place| self.extended.as_ref()?.get(&place).copied());
+            calls.extend(self.call(of, asked, extended));
         }
         Some(calls.into())
     }
 
     /// What QEMU is asked for at an instruction, of which that is planned; none where nothing is.
-    fn call(&self, of: &[Planned], asked: Asked) -> Option<Call> {
+    fn call(&self, of: &[Planned], asked: Asked, extended: Option<Extended>) -> Option<Call> {
         let number = of.first()?.instruction;
+        if let Some(sort) = extended {
+            return Some(Call { extended, ..Call::new(number, extended::asked(sort).0, NO_REGISTERS, asked) });
+        }
         let is_short = |access: &Planned| access.is_only && access.bytes <= 8 && access.kind != SiteKind::Update;
         if of.iter().any(|access| access.kind == SiteKind::Return) {
             return Some(Call::new(number, slimline_on_return, READS_REGISTERS, asked));
         }
-        let general: OnAccess = if self.is_inline { on_access } else { on_access_elsewhere };
+        let has_values = of.iter().any(|access| access.value.is_some());
+        let (general, one): (OnAccess, OnAccess) = match (self.is_inline, has_values) {
+            (true, false) => (on_access::<false>, on_one::<false>),
+            (true, true) => (on_access::<true>, on_one::<true>),
+            (false, false) => (on_access_elsewhere::<false>, on_one::<false>),
+            (false, true) => (on_access_elsewhere::<true>, on_one::<true>),
+        };
         match asked {
             Asked { load: None, store: None } => None,
-            Asked { load: Some(one), store: None } | Asked { load: None, store: Some(one) }
+            Asked { load: Some(told), store: None } | Asked { load: None, store: Some(told) }
                 if is_short(of.first()?) =>
             {
-                Some(Call::new(number, on_one, NO_REGISTERS, one))
+                Some(Call::new(number, one, NO_REGISTERS, told))
             }
             asked => Some(Call::new(number, general, NO_REGISTERS, asked)),
         }
@@ -311,14 +349,15 @@ fn told(descriptions: &mut Descriptions, shown: &[Shown<'_>], planned: &[Planned
         let header = descriptions.site(place, of, joins || !is_access)?.word();
         all.push(of.is_asked.then(|| {
             let before_bytes = (1 + words) * size_of::<u64>() as u32;
-            let (kind, bytes, alone) = (of.kind, of.bytes, AtomicU64::new(0));
-            Told { header, before, before_bytes, kind, bytes, has_word, alone, place }
+            let (kind, bytes, value) = (of.kind, of.bytes, of.value);
+            let [alone, alone_unread] = [const { AtomicU64::new(0) }; 2];
+            Told { header, before, before_bytes, kind, bytes, has_word, value, alone, alone_unread, place }
         }));
         if is_access {
             joins = !of.is_asked;
             before = if of.is_asked { header } else { before };
         }
-        words += u32::from(has_word);
+        words += u32::from(has_word) + u32::from(of.value.is_some());
     }
     Some(all)
 }
@@ -371,12 +410,14 @@ struct Call {
     called: OnAccess,
     registers: c_int,
     asked: *mut c_void,
+    /// Runs of the instruction are counted, too, as long as it is not known whether QEMU tells its accesses.
+    extended: Option<Extended>,
 }
 
 impl Call {
     /// What is asked for is never freed, as QEMU may run the code as long as there is a process.
     fn new<T>(number: usize, called: OnAccess, registers: c_int, asked: T) -> Self {
-        Self { number, called, registers, asked: ptr::from_mut(Box::leak(Box::new(asked))).cast() }
+        Self { number, called, registers, asked: ptr::from_mut(Box::leak(Box::new(asked))).cast(), extended: None }
     }
 }
 

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     command.drain(..usize::from(is_counting || is_translating));
     let collector = match is_translating.then(|| Qemu::find(None)) {
         None => TraceCollector::Instrumented,
-        Some(Ok(qemu)) => TraceCollector::Translated { qemu, allocators: Vec::new() },
+        Some(Ok(qemu)) => TraceCollector::Translated { qemu, allocators: Vec::new(), values: false },
         Some(Err(error)) => {
             eprintln!("discard_trace: {error}");
             return ExitCode::from(2);

@@ -341,7 +341,9 @@ mod tests {
             recorder.take(Event::Chunk(chunk)).unwrap();
         }
         let losses = ProcessLosses::default();
-        recorder.take(Event::End(ProcessEnd { process: 0, losses, failure: None, is_alive: false })).unwrap();
+        recorder
+            .take(Event::End(ProcessEnd { process: 0, losses, failure: None, is_alive: false, no_allocator: None }))
+            .unwrap();
         let outcome = TraceOutcome { end: End::Exited { status: 0 }, processes: 1, windows: None, stopped_early: None };
         recorder.finish(&outcome).1.unwrap();
     }

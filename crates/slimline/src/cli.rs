@@ -294,6 +294,10 @@ pub(crate) struct Trace {
     pub(crate) keep_up: bool,
     #[command(flatten)]
     pub(crate) collecting: CollectorOptions,
+    /// With --collector translate: what is loaded and stored, too, of up to 8 bytes; slower. Instrumented programs tell it where they were
+    /// compiled with --slimline-values
+    #[arg(long, conflicts_with = "replay")]
+    pub(crate) values: bool,
     /// Write the trace to this directory; what it is asked for (filters, --callers) is told when it is shown: --replay DIR
     /// --callers
     #[arg(short, long, value_name = "DIR")]

@@ -8,15 +8,23 @@ use slimline_collect::{Qemu, TraceCollector, is_instrumented, program_file};
 use crate::cli::{self, CollectorOptions};
 use crate::configuration::Configuration;
 
-/// The collector that is asked for, of this command.
-pub(crate) fn collector(options: &CollectorOptions, command: &[OsString]) -> anyhow::Result<TraceCollector> {
+/// The collector that is asked for, of this command; with values, if they are asked for.
+pub(crate) fn collector(
+    options: &CollectorOptions,
+    command: &[OsString],
+    values: bool,
+) -> anyhow::Result<TraceCollector> {
     match options.collector {
         cli::TraceCollector::Translate => {
             let qemu = Qemu::find(options.qemu.as_deref())?;
             let program = command.first().map(|name| program_file(name)).transpose()?;
             let allocators = Configuration::here()?.allocator_calls(program.as_deref())?;
-            Ok(TraceCollector::Translated { qemu, allocators })
+            Ok(TraceCollector::Translated { qemu, allocators, values })
         }
+        cli::TraceCollector::Instrument if values => bail!(
+            "--values goes with --collector translate: a program that is instrumented tells values where it was compiled with \
+             slimline cc --slimline-values (or cargo), without any option here"
+        ),
         cli::TraceCollector::Instrument if options.qemu.is_some() => bail!("--qemu goes with --collector translate"),
         cli::TraceCollector::Instrument => Ok(TraceCollector::Instrumented),
     }

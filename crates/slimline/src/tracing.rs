@@ -9,7 +9,7 @@ use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
 use slimline_analyze::full_trace::splitting::SplitRules;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
-use slimline_collect::{Event, PageHomes, Process, ProcessEnd, TraceOutcome, TraceSink};
+use slimline_collect::{Event, NoAllocator, PageHomes, Process, ProcessEnd, TraceOutcome, TraceSink, Unseen};
 use slimline_report::full_trace::{TraceReport, TracedProcess, TracedRun};
 use slimline_trace::escape::shell_word;
 use slimline_trace::session::End;
@@ -209,6 +209,10 @@ impl Live {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     writer: RecordingWriter,
+    /// Numbers of processes in the system, by those that they have here.
+    pids: BTreeMap<u32, u32>,
+    /// What the translator did not tell.
+    untold: Vec<String>,
     /// Where the machine has several NUMA nodes.
     homes: Option<PageHomes>,
 }
@@ -223,7 +227,7 @@ impl Recorder {
         if homes.is_some() {
             writer.tell_pages();
         }
-        Self { writer, homes }
+        Self { writer, homes, pids: BTreeMap::new(), untold: Vec::new() }
     }
 
     /// Asks where the pages are of chunks that were written, and writes that down.
@@ -235,6 +239,11 @@ impl Recorder {
             }
         }
         Ok(())
+    }
+
+    /// What the translator did not tell, in words.
+    pub(crate) fn take_untold(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Writes what is left of a run that ended so. What was written, and why not all was.
@@ -256,6 +265,7 @@ impl TraceSink for Recorder {
                 if let Some(homes) = &mut self.homes {
                     homes.begin(&process);
                 }
+                self.pids.insert(process.number, process.pid);
                 self.writer.begin(info_of(process))
             }
             Event::Object { process, path, section, .. } => {
@@ -270,6 +280,8 @@ impl TraceSink for Recorder {
             Event::Code { .. } => Ok(()),
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => {
+                let pid = self.pids.get(&end.process).copied().unwrap_or(0);
+                self.untold.extend(untold(&end).iter().map(|what| missing_of(pid, what)));
                 self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end))?;
                 self.ask_for_homes()
             }
@@ -406,11 +418,44 @@ pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
     for (count, what) in [
         (losses.untraced_chunks, "chunks of 256 KiB were thrown away, as no room was left for them"),
         (losses.untraced_children.into(), "forked children were not traced, as there was no room for them"),
+        (
+            losses.unread_values,
+            "values were not told, as the memory was taken back or protected by another thread just after it was accessed: \
+             those accesses are told without",
+        ),
         (losses.untold_objects.into(), "libraries whose names are too long: what they wrote is not known"),
     ] {
         if count > 0 {
             missing.push(format!("{count} {what}"));
         }
     }
+    missing.extend(untold(end));
     missing
+}
+
+/// What its translator did not tell of a process, in words.
+fn untold(end: &ProcessEnd) -> Vec<String> {
+    let losses = &end.losses;
+    let sorts = [
+        (losses.extended_numbers, "load or store 80-bit numbers of x87 (long double)"),
+        (losses.processor_states, "save or restore the processor's state (fxsave, xsave)"),
+    ];
+    let line = |(Unseen { instructions, runs }, what)| {
+        format!(
+            "accesses of {instructions} instructions that {what} and ran {runs} times: this QEMU does not tell them, 7.2 does \
+             (--qemu)"
+        )
+    };
+    let mut untold: Vec<String> = sorts.into_iter().filter(|(unseen, _)| unseen.runs > 0).map(line).collect();
+    untold.extend(end.no_allocator.as_ref().map(|NoAllocator { file, is_stripped }| match is_stripped {
+        true => format!(
+            "blocks of the heap: {file} is stripped of the symbols by which malloc and its like are found: do not strip it (-s), or \
+             link it with the C library's shared object"
+        ),
+        false => format!(
+            "blocks of the heap: no function of {file}, or of what it loads, has the name of an allocator's that is known: \
+             slimline.toml names others"
+        ),
+    }));
+    untold
 }

@@ -7,6 +7,7 @@
 //! know the difference. Likewise a translator tells which instructions access memory, and no more
 //! ([`TranslatedCode`]).
 
+mod scalars;
 pub(crate) mod structures;
 mod translated;
 

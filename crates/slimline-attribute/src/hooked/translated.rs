@@ -10,6 +10,7 @@ use slimline_trace::stream::record::{Header, ModuleId, SiteKind};
 use slimline_trace::stream::sites::{ModuleBuilder, Site};
 use slimline_trace::stream::translated::{Position, SiteCode};
 
+use super::scalars::value;
 use super::structures::Structures;
 use super::{Allocated, Unit, code_of, is_allocation};
 use crate::module::Module;
@@ -63,7 +64,8 @@ impl<'a> TranslatedCode<'a> {
                 .iter()
                 .map(|code| {
                     let hook = hook(code, code.place, functions);
-                    Site { detail: table.name(hook.detail), ..Site::new(hook.kind, hook.size_bytes) }
+                    let detail = table.name(hook.detail);
+                    Site { detail, value: code.value, ..Site::new(hook.kind, hook.size_bytes) }
                 })
                 .collect();
             add_segments(&mut table, code, &sites);
@@ -73,11 +75,16 @@ impl<'a> TranslatedCode<'a> {
         let file = self.files.entry(path.to_owned()).or_insert_with(|| CodeFile::open(store, path));
         let hooks: Vec<Hook<'_>> = code.iter().map(|code| hook(code, file.svma(code.place).0, functions)).collect();
         let made: Vec<Option<Allocated>> = hooks.iter().map(|hook| file.follow(hook)).collect();
-        let CodeFile { module: of, types, directories, .. } = &*file;
-        let types = types.rows();
+        let CodeFile { module: of, types: table_of_types, directories, .. } = &*file;
+        let types = table_of_types.rows();
         let mut unit = Unit { table, structures: Structures::default(), types, module: of, directories };
-        let sites: Vec<Site> =
-            hooks.iter().zip(&made).map(|(hook, made)| unit.site(hook, file.accessed(hook), made.as_ref())).collect();
+        let site = |((hook, made), code): ((&Hook<'_>, &Option<Allocated>), &SiteCode)| {
+            let accessed = file.accessed(hook);
+            let of = accessed.map(|accessed| accessed.accessed);
+            let value = code.value.map(|by_instruction| value(table_of_types, of, hook.size_bytes, by_instruction));
+            Site { value, ..unit.site(hook, accessed, made.as_ref()) }
+        };
+        let sites: Vec<Site> = hooks.iter().zip(&made).zip(code).map(site).collect();
         add_segments(&mut unit.table, code, &sites);
         unit.table.finish("", path, "", PRODUCER).encode_as(module)
     }

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use gimli::{AttributeValue, constants as dw};
+use slimline_trace::stream::record::ValueKind;
+
 use super::debug_info::{DebugInfo, Die};
 use super::shape::{Field, Shape};
 use crate::tables::{Language, Member, Type, TypeId, TypeKind};
@@ -16,6 +19,7 @@ pub(crate) const ANONYMOUS: &str = "{…}";
 pub struct TypeTable {
     rows: Vec<Type>,
     by_name: HashMap<String, Vec<TypeId>>,
+    values: HashMap<TypeId, ValueKind>,
 }
 
 impl TypeTable {
@@ -32,6 +36,15 @@ impl TypeTable {
     /// The row of `id`.
     pub fn get(&self, id: TypeId) -> &Type {
         &self.rows[id.index()]
+    }
+
+    /// What values of a number's or pointer's type are; none of other types, and of those that are no more than bytes.
+    pub(crate) fn value(&self, id: TypeId) -> Option<ValueKind> {
+        self.values.get(&id).copied()
+    }
+
+    pub(crate) fn set_value(&mut self, id: TypeId, value: ValueKind) {
+        self.values.insert(id, value);
     }
 
     /// The table as [`Tables::types`](crate::tables::Tables::types) wants it.
@@ -145,8 +158,34 @@ impl<'a> DebugInfo<'a> {
             Shape::Void | Shape::Function => return None,
         }
         let id = table.intern(row);
+        let value = match shape {
+            Shape::Pointer { .. } => Some(ValueKind::Pointer),
+            Shape::Scalar { bytes } => self.value_of_number(die, bytes),
+            _ => None,
+        };
+        value.into_iter().for_each(|value| table.set_value(id, value));
         self.rows.borrow_mut().insert(subject, Some(id));
         Some(id)
+    }
+
+    /// What values of a number's type are, which has so many bytes; none of complex numbers, vectors and the like.
+    fn value_of_number(&self, die: Die, bytes: u64) -> Option<ValueKind> {
+        let mut die = self.without_qualifiers(die);
+        let mut entry = self.entry(die)?;
+        // It is what it is stored as, which compilers may say of itself.
+        if entry.tag() == dw::DW_TAG_enumeration_type && !entry.has_attr(dw::DW_AT_encoding) {
+            die = self.without_qualifiers(self.reference(die, &entry, dw::DW_AT_type)?);
+            entry = self.entry(die)?;
+        }
+        let Some(AttributeValue::Encoding(encoding)) = entry.attr_value(dw::DW_AT_encoding) else { return None };
+        match encoding {
+            dw::DW_ATE_float => matches!(bytes, 4 | 8).then_some(ValueKind::Float),
+            dw::DW_ATE_signed | dw::DW_ATE_signed_char => Some(ValueKind::Signed),
+            dw::DW_ATE_unsigned | dw::DW_ATE_unsigned_char | dw::DW_ATE_boolean | dw::DW_ATE_UTF => {
+                Some(ValueKind::Unsigned)
+            }
+            _ => None,
+        }
     }
 
     /// Of an array of several dimensions: the row of what its first dimension counts, and how many there are.

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::ring::ObjectHead;
-use slimline_trace::stream::translated::{CodeHead, Described, FILE_EXTENSION, Position, SiteCode};
+use slimline_trace::stream::translated::{CodeHead, Counter, Described, FILE_EXTENSION, Position, SiteCode};
 
-use super::{Event, TraceSink};
+use super::object::is_stripped;
+use super::{Event, NoAllocator, ProcessEnd, ProcessLosses, TraceSink, Unseen};
 
 /// Segments of one module, from one on, that come from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,17 @@ impl CodeFile {
         let file = File::open(path)?;
         let (files, functions) = (Vec::new(), Arc::default());
         Ok(Self { file, head: None, read_to: CodeHead::BYTES as u64, files, functions, segments: 0 })
+    }
+
+    /// What it counts by now that is not told of the process.
+    fn add_to(&self, end: &mut ProcessEnd) {
+        let mut head = [0; CodeHead::BYTES];
+        if self.file.read_exact_at(&mut head, 0).is_ok() && CodeHead::read(&head).is_some() {
+            add_losses(&mut end.losses, |counter| CodeHead::counted(&head, counter));
+            let first = self.files.first().filter(|_| CodeHead::counted(&head, Counter::AllocatorFiles) == 0);
+            end.no_allocator =
+                first.map(|file| NoAllocator { file: file.clone(), is_stripped: is_stripped(Path::new(file)) });
+        }
     }
 
     /// What is new in it.
@@ -97,6 +109,17 @@ impl CodeFile {
         self.read_to = written - rest.len() as u64;
         Ok(found)
     }
+}
+
+/// Adds what a process counted.
+fn add_losses(losses: &mut ProcessLosses, counted: impl Fn(Counter) -> u64) {
+    let unseen = |[instructions, runs, told]: [Counter; 3]| match counted(told) {
+        0 => Unseen { instructions: counted(instructions), runs: counted(runs) },
+        _ => Unseen::default(),
+    };
+    losses.unread_values += counted(Counter::UnreadValues);
+    losses.extended_numbers = unseen([Counter::NumberInstructions, Counter::NumberRuns, Counter::NumbersTold]);
+    losses.processor_states = unseen([Counter::StateInstructions, Counter::StateRuns, Counter::StatesTold]);
 }
 
 /// Tells a sink of code before it gets records of it.
@@ -179,6 +202,13 @@ impl TraceSink for WithCode<'_> {
                 self.tell(chunk.process)?;
                 self.sink.take(event)
             }
+            Event::End(mut end) => {
+                self.tell(end.process)?;
+                if let Some(file) = self.pids.get(&end.process).and_then(|process| self.file_of(*process)) {
+                    file.add_to(&mut end);
+                }
+                self.sink.take(Event::End(end))
+            }
             event => self.sink.take(event),
         }
     }
@@ -200,6 +230,20 @@ impl TraceSink for WithCode<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_told_is_lost() {
+        let losses = |counts: [u64; 7]| {
+            let mut losses = ProcessLosses::default();
+            add_losses(&mut losses, |counter| counts[counter as usize]);
+            (losses.unread_values, losses.extended_numbers, losses.processor_states)
+        };
+        let unseen = |instructions, runs| Unseen { instructions, runs };
+        assert_eq!(losses([5, 3, 100, 0, 1, 2, 0]), (5, unseen(3, 100), unseen(1, 2)));
+        // Each sort for itself: one that is told has run once before it was.
+        assert_eq!(losses([0, 3, 1, 1, 1, 2, 0]), (0, Unseen::default(), unseen(1, 2)));
+        assert_eq!(losses([0, 3, 1, 0, 1, 1, 1]), (0, unseen(3, 1), Unseen::default()));
+    }
 
     #[test]
     fn files_are_of_processes_by_their_numbers() {

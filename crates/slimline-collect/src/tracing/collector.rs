@@ -25,6 +25,8 @@ pub enum TraceCollector {
         qemu: Qemu,
         /// Functions of allocators of the program's own, beside those that are known.
         allocators: Vec<AllocatorCall>,
+        /// Values are told, too.
+        values: bool,
     },
 }
 
@@ -43,11 +45,11 @@ impl TraceCollector {
                 command.arg0(name);
                 Ok(command)
             }
-            Self::Translated { qemu, allocators } => {
+            Self::Translated { qemu, allocators, values } => {
                 fs::write(directory.join(ALLOCATORS_FILE), Allocators::new(allocators).file())?;
                 let (file, before) = program::as_started(program)?;
                 let name = if before.is_empty() { name } else { file.as_os_str() };
-                let mut command = qemu.command(directory, &file, name)?;
+                let mut command = qemu.command(directory, (&file, name), *values)?;
                 command.args(before);
                 Ok(command)
             }

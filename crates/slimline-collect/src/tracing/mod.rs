@@ -83,6 +83,12 @@ pub struct ProcessLosses {
     pub untold_objects: u32,
     /// Chunks that are missing between others of their stream.
     pub sequence_gaps: u64,
+    /// Values of a translated program that could not be read.
+    pub unread_values: u64,
+    /// Of a translated program, accesses of instructions for numbers of 80 bits, if they are not told.
+    pub extended_numbers: Unseen,
+    /// The same of those that save and restore the processor's state.
+    pub processor_states: Unseen,
     /// The process cut the shared file off.
     pub is_cut_off: bool,
     /// From the beginning of tracing to its end.
@@ -91,6 +97,15 @@ pub struct ProcessLosses {
     pub between_windows_ns: u64,
     /// How long of it the program wanted not to be traced.
     pub paused_ns: u64,
+}
+
+/// Instructions whose accesses are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// How many there are in the code that was translated.
+    pub instructions: u64,
+    /// Times that they ran while the program was traced.
+    pub runs: u64,
 }
 
 /// When a run is to be traced.
@@ -113,6 +128,17 @@ pub struct ProcessEnd {
     pub failure: Option<String>,
     /// It runs on, untraced.
     pub is_alive: bool,
+    /// Of a translated program, why none of its blocks of the heap is known, if that is so.
+    pub no_allocator: Option<NoAllocator>,
+}
+
+/// A program in whose files no function of an allocator has a name that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoAllocator {
+    /// The first of its files.
+    pub file: String,
+    /// That has no symbols.
+    pub is_stripped: bool,
 }
 
 /// What happens in a traced run, in this order for each process: it begins, has objects, and chunks after the objects that

@@ -17,6 +17,13 @@ pub fn site_section(path: &Path) -> Result<Vec<u8>, String> {
     Ok(content.into_owned())
 }
 
+/// Whether an object that can be read has no symbols but those that it is linked by when it is loaded.
+pub(super) fn is_stripped(path: &Path) -> bool {
+    let Ok(file) = open_regular(path) else { return false };
+    let cache = ReadCache::new(file);
+    object::File::parse(&cache).is_ok_and(|object| object.symbol_table().is_none())
+}
+
 /// Whether an object has code that writes records, with site tables or with hooks that those are made of.
 pub(super) fn writes_records(path: &Path) -> bool {
     let Ok(file) = open_regular(path) else { return false };

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use slimline_trace::stream::ring::DIRECTORY_VARIABLE;
+use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, VALUES_VARIABLE};
 
 use crate::RecordError;
 use crate::agent_image::PLUGIN;
@@ -64,13 +64,23 @@ impl Qemu {
         if lists(&help.stdout) || lists(&help.stderr) { Ok(Self(path)) } else { Err(QemuError::WithoutPlugins(path)) }
     }
 
-    /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own.
-    pub(super) fn command(&self, directory: &Path, program: &Path, name: &OsStr) -> io::Result<Command> {
+    /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own; values
+    /// are told if they are wanted.
+    pub(super) fn command(
+        &self,
+        directory: &Path,
+        (program, name): (&Path, &OsStr),
+        with_values: bool,
+    ) -> io::Result<Command> {
         let plugin = directory.join(PLUGIN_FILE);
         fs::write(&plugin, PLUGIN)?;
         let mut command = Command::new(&self.0);
         // All that it can translate: programs for newer processors die of SIGILL else. What the plugin is told is not for the program.
-        command.args(["-cpu", "max", "-U", DIRECTORY_VARIABLE, "-plugin"]).arg(plugin);
+        command.args(["-cpu", "max", "-U", DIRECTORY_VARIABLE, "-U", VALUES_VARIABLE, "-plugin"]).arg(plugin);
+        match with_values {
+            true => command.env(VALUES_VARIABLE, "1"),
+            false => command.env_remove(VALUES_VARIABLE),
+        };
         command.arg("-0").arg(name).arg(program);
         Ok(command)
     }

@@ -269,7 +269,13 @@ impl Rings {
             Process { number, pid, parent_pid: 0, program: String::new(), started_ns: monotonic_ns(), is_here: false };
         sink.take(Event::Begin(process))?;
         let losses = ProcessLosses::default();
-        sink.take(Event::End(ProcessEnd { process: number, losses, failure: Some(why), is_alive: false }))
+        sink.take(Event::End(ProcessEnd {
+            process: number,
+            losses,
+            failure: Some(why),
+            is_alive: false,
+            no_allocator: None,
+        }))
     }
 }
 
@@ -392,7 +398,13 @@ impl Running {
             ..self.ring.losses()
         };
         let failure = losses.is_cut_off.then(|| "the file that it shares with slimline was cut off".to_owned());
-        sink.take(Event::End(ProcessEnd { process: self.number, losses, failure, is_alive: !is_gone }))?;
+        sink.take(Event::End(ProcessEnd {
+            process: self.number,
+            losses,
+            failure,
+            is_alive: !is_gone,
+            no_allocator: None,
+        }))?;
         // Gives the memory back. Where that fails the directory's end does it.
         Ok(fs::remove_file(&self.path).is_ok())
     }

@@ -40,6 +40,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 pub const DIRECTORY_VARIABLE: &str = "SLIMLINE_TRACE";
 /// Environment variable; programs begin with [`CLOSED_BY_PROGRAM`] where it is set and not empty.
 pub const PAUSED_VARIABLE: &str = "SLIMLINE_TRACE_PAUSED";
+/// Environment variable; translated programs tell values where it is set and not empty.
+pub const VALUES_VARIABLE: &str = "SLIMLINE_TRACE_VALUES";
 /// How the name of a ring's file ends; the whole is `<pid>-<n>.trace` with the first `n` that is free.
 pub const FILE_EXTENSION: &str = "trace";
 

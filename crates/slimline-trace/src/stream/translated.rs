@@ -7,14 +7,14 @@
 //! ```text
 //!    0 ┌──────────────────────────┐
 //!      │ CodeHead                 │  of the process, or of what a fork made of it
-//!   40 ├──────────────────────────┤
+//!  104 ├──────────────────────────┤
 //!      │ TAG_FILE, bytes          │  two u32   ┐ a file that code comes from, from 0 in the order in which they are told
 //!      │ path, zeros up to 8      │            ┘
 //!      │ TAG_FUNCTION, bytes      │  two u32   ┐ a function that is called, likewise
 //!      │ its name, zeros up to 8  │            ┘
 //!      │ TAG_SITE, file + 1       │  two u32   ┐ a site; file 0: code that is in no file
 //!      │ offset in it, or address │  u64       │ of an allocation where the call returns to
-//!      │ kind, stamped, function  │  u8, u8, u16: its number + 1
+//!      │ kind, flags, function    │  u8, u8, u16: its number + 1; of flags bit 0: stamped, the others what its value is, if told
 //!      │ bytes                    │  u32       │
 //!      │ position, word + 1       │  u16, u16: which segment it is of, and the word that tells its address
 //!      │ bytes from there         │  i32       ┘
@@ -22,9 +22,10 @@
 //!      └──────────────────────────┘
 //! ```
 //!
-//! Integers are in native order, as in the ring. How much of the file is written stands in its head: it is larger.
+//! Integers are in native order, as in the ring. How much of the file is written stands in its head: it is larger. So do counts of what is
+//! not told ([`Counter`]), which go on as the program does.
 
-use super::record::Relative;
+use super::record::{Relative, ValueKind};
 
 /// An instruction that does nothing (`nopl 0x014d4c53(%rax)`), by which a program that is translated says that it is to be traced from here
 /// on: what `slimline_start()` is where no runtime is linked.
@@ -37,8 +38,8 @@ pub const FILE_EXTENSION: &str = "code";
 /// First bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimcode");
 /// Layout version. Version 1: the first. 2: functions that are called, and how much is written. 3: segments of several sites, which go on
-/// from each other, and addresses without words.
-pub const VERSION: u32 = 3;
+/// from each other, and addresses without words. 4: values, and counters.
+pub const VERSION: u32 = 4;
 /// What begins the description of a file.
 pub const TAG_FILE: u32 = 1;
 /// What begins that of a site.
@@ -61,19 +62,63 @@ pub struct CodeHead {
 
 impl CodeHead {
     /// Bytes of it.
-    pub const BYTES: usize = 40;
+    pub const BYTES: usize = Self::COUNTERS_OFFSET + 8 * Counter::ALL.len();
     /// Where in it eight bytes say how many of the file are written.
     pub const LENGTH_OFFSET: usize = 32;
+    /// Where in it the counters are, eight bytes each.
+    const COUNTERS_OFFSET: usize = 40;
 
     /// As it is written, before anything is behind it.
     pub fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
+        // Counters are 0.
         let version_and_pid = u64::from(VERSION) | u64::from(self.pid) << 32;
         let numbers = [MAGIC, version_and_pid, self.module, self.guest_base, Self::BYTES as u64];
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
         bytes
+    }
+}
+
+/// What is counted of a process while it runs, as its records don't tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Values that could not be read.
+    UnreadValues = 0,
+    /// Instructions that load or store numbers of 80 bits.
+    NumberInstructions = 1,
+    /// Times that these ran while the program was traced, as long as none of their accesses was told.
+    NumberRuns = 2,
+    /// Not 0 where their accesses are told.
+    NumbersTold = 3,
+    /// The same of instructions that save or restore the processor's state.
+    StateInstructions = 4,
+    /// Times that these ran.
+    StateRuns = 5,
+    /// Not 0 where their accesses are told.
+    StatesTold = 6,
+    /// Files of the program in which functions of allocators were found by their names.
+    AllocatorFiles = 7,
+}
+
+impl Counter {
+    /// All of them, in the order in which they are written.
+    pub const ALL: [Self; 8] = [
+        Self::UnreadValues,
+        Self::NumberInstructions,
+        Self::NumberRuns,
+        Self::NumbersTold,
+        Self::StateInstructions,
+        Self::StateRuns,
+        Self::StatesTold,
+        Self::AllocatorFiles,
+    ];
+
+    /// Where in the file it is: eight bytes, at a multiple of that.
+    pub const fn offset(self) -> usize {
+        CodeHead::COUNTERS_OFFSET + 8 * self as usize
     }
 }
 
@@ -108,6 +153,8 @@ pub struct SiteCode {
     pub position: Position,
     /// Where its address has no word.
     pub relative: Option<Relative>,
+    /// What the word behind its address says of its value, as far as its instruction tells.
+    pub value: Option<ValueKind>,
 }
 
 impl SiteCode {
@@ -116,8 +163,8 @@ impl SiteCode {
         let mut bytes = [0; SITE_BYTES];
         let first = u64::from(TAG_SITE) | u64::from(self.file.map_or(0, |file| file + 1)) << 32;
         let function = self.function.map_or(0, |function| u64::from(function + 1) & 0xffff);
-        let third =
-            u64::from(self.kind) | u64::from(self.is_stamped) << 8 | function << 16 | u64::from(self.bytes) << 32;
+        let flags = u64::from(self.is_stamped) | self.value.map_or(0, |value| value as u64) << 1;
+        let third = u64::from(self.kind) | flags << 8 | function << 16 | u64::from(self.bytes) << 32;
         let (word, distance) = self.relative.map_or((0, 0), |it| (u64::from(it.word + 1) & 0xffff, it.bytes));
         let last = self.position as u64 | word << 16 | u64::from(distance.cast_unsigned()) << 32;
         for (place, number) in bytes.chunks_exact_mut(8).zip([first, self.place, third, last]) {
@@ -129,7 +176,10 @@ impl SiteCode {
 
 #[cfg(feature = "session")]
 mod reading {
-    use super::{CodeHead, MAGIC, Position, Relative, SITE_BYTES, SiteCode, TAG_FILE, TAG_FUNCTION, TAG_SITE, VERSION};
+    use super::{
+        CodeHead, Counter, MAGIC, Position, Relative, SITE_BYTES, SiteCode, TAG_FILE, TAG_FUNCTION, TAG_SITE, VERSION,
+        ValueKind,
+    };
 
     /// Longest text.
     const MOST_TEXT_BYTES: usize = 1 << 16;
@@ -153,6 +203,11 @@ mod reading {
         /// How much of the file is written, by its first bytes; 0 where they are fewer.
         pub fn written(bytes: &[u8]) -> u64 {
             number(bytes, Self::LENGTH_OFFSET).unwrap_or(0)
+        }
+
+        /// A counter by the same; 0 where they are fewer.
+        pub fn counted(bytes: &[u8], counter: Counter) -> u64 {
+            number(bytes, counter.offset()).unwrap_or(0)
         }
 
         /// The head that these bytes begin with; none of fewer, of another version, or of something else.
@@ -182,6 +237,10 @@ mod reading {
                 TAG_SITE => {
                     let (place, third, last) = (number(bytes, 8)?, number(bytes, 16)?, number(bytes, 24)?);
                     let (kind, is_stamped, bytes) = (third as u8, third >> 8 & 1 != 0, (third >> 32) as u32);
+                    let value = match (third >> 9) as u32 & 0x7f {
+                        0 => None,
+                        value => Some(ValueKind::from_number(value)?),
+                    };
                     let (file, function) = (high.checked_sub(1), u32::from((third >> 16) as u16).checked_sub(1));
                     let position = match last as u16 {
                         0 => Position::Begins,
@@ -192,7 +251,7 @@ mod reading {
                     let distance = ((last >> 32) as u32).cast_signed();
                     let word = u32::from((last >> 16) as u16).checked_sub(1);
                     let relative = word.map(|word| Relative { word, bytes: distance });
-                    let site = SiteCode { file, place, kind, is_stamped, function, bytes, position, relative };
+                    let site = SiteCode { file, place, kind, is_stamped, function, bytes, position, relative, value };
                     Some((Self::Site(site), SITE_BYTES))
                 }
                 _ => None,
@@ -208,19 +267,29 @@ mod reading {
         fn what_is_written_is_read() {
             let head = CodeHead { pid: 77, module: 0x12_3456_789a, guest_base: 0x1000 };
             assert_eq!(CodeHead::read(&head.bytes()), Some(head));
-            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 40));
+            assert_eq!((CodeHead::read(&head.bytes()[..31]), CodeHead::written(&head.bytes())), (None, 104));
+            let mut counting = head.bytes();
+            counting[Counter::UnreadValues.offset()] = 7;
+            let counted = |bytes: &[u8]| CodeHead::counted(bytes, Counter::UnreadValues);
+            assert_eq!([&head.bytes()[..], &counting, &counting[..47]].map(counted), [0, 7, 0]);
             let place = 0x1234_5678_9abc;
             let (position, relative) = (Position::Joins, Some(Relative { word: 0, bytes: -24 }));
             let (file, function) = (Some(3), Some(600));
-            let site = SiteCode { file, place, kind: 2, is_stamped: true, function, bytes: 64, position, relative };
+            let (kind, is_stamped, bytes, value) = (2, true, 64, None);
+            let site = SiteCode { file, place, kind, is_stamped, function, bytes, position, relative, value };
             let other = SiteCode { file: None, is_stamped: false, function: None, position: Position::Begins, ..site };
             let without = SiteCode { relative: None, position: Position::Continues, ..other };
-            for code in [site, other, without] {
+            let valued = SiteCode { value: Some(ValueKind::Float), ..without };
+            let both = SiteCode { is_stamped: true, value: Some(ValueKind::Unsigned), ..without };
+            for code in [site, other, without, valued, both] {
                 assert_eq!(Described::read(&code.bytes()), Some((Described::Site(code), SITE_BYTES)));
                 assert_eq!(Described::read(&code.bytes()[..SITE_BYTES - 1]), None);
             }
             let mut damaged = site.bytes();
             damaged[24] = 3;
+            assert_eq!(Described::read(&damaged), None);
+            let mut damaged = site.bytes();
+            damaged[17] = 6 << 1;
             assert_eq!(Described::read(&damaged), None);
             let mut file = [TAG_FILE.to_ne_bytes(), 4_u32.to_ne_bytes()].concat();
             file.extend(b"/a/b\0\0\0\0");

@@ -37,7 +37,7 @@ pub(super) fn read(
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
     let command = &input.command;
-    let collector = collector(&input.collecting, command)?;
+    let collector = collector(&input.collecting, command, false)?;
     let mut live = Live {
         taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new(), nodes: HashMap::new() },
         homes: PageHomes::of_this_machine(),

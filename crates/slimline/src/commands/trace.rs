@@ -62,7 +62,7 @@ fn trace(options: &cli::Trace, collector: &TraceCollector, sink: &mut impl Trace
 }
 
 fn live(options: &cli::Trace) -> anyhow::Result<u8> {
-    let collector = collector(&options.collecting, &options.command)?;
+    let collector = collector(&options.collecting, &options.command, options.values)?;
     let place = ReportPlace::open(options.report.as_deref(), true)?;
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
@@ -79,11 +79,12 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
 }
 
 fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
-    let collector = collector(&options.collecting, &options.command)?;
+    let collector = collector(&options.collecting, &options.command, options.values)?;
     // An older trace is moved away for the new one: not for a command that can't be.
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
     let mut outcome = trace(options, &collector, &mut recorder)?;
+    let untold = recorder.take_untold();
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
     if has_any(options, &collector, &outcome, words > 0) {
@@ -92,6 +93,12 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
             directory.display()
         ));
+    }
+    // The rest of what is missing is told when the trace is shown; this, another run may have.
+    if let Some((first, rest)) = untold.split_first() {
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" (and {} more such lines: --replay)", rest.len()) };
+        say(format_args!("slimline: {}: missing: {first}{more}", directory.display()));
     }
     if let Some(earlier) = earlier_recording(directory).filter(|_| words == 0) {
         say(format_args!("slimline: the trace before it is {}", earlier.display()));

@@ -1,6 +1,9 @@
 //! Programs as they are, translated: every access of what was compiled without us.
 
 mod heap;
+mod stack;
+mod untold;
+mod values;
 
 use std::path::Path;
 use std::process::{Command, Output};
