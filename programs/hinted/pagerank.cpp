@@ -1,4 +1,5 @@
-// PageRank over a power-law graph whose edges are allocated one by one, in the order of an edge list.
+// PageRank over a graph as of a social network: circles of 64 whose members mostly follow each other, and few whom many follow, there and
+// everywhere. Edges are allocated one by one, in the order of a list that says nothing of who is near.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -39,9 +40,10 @@ int main(int argc, char **argv) {
     struct tidy_context *context = tidy_create(1, &cells);
 #endif
     for (unsigned at = 0; at < edges; at++) {
-        // Few nodes have many followers.
-        const unsigned source = (unsigned)(drawn() * nodes);
-        const unsigned destination = (unsigned)(std::pow(drawn(), 4) * nodes);
+        const unsigned source = (unsigned)(drawn() * nodes), circle = source / 64 * 64;
+        const double famous = std::pow(drawn(), 3);
+        const unsigned among = circle + 64 <= nodes ? 64 : nodes - circle;
+        const unsigned destination = drawn() < 0.8 ? circle + (unsigned)(famous * among) : (unsigned)(famous * nodes);
 #ifdef TIDY
         const size_t hint = (size_t)source * cells / nodes;
         edge *made = (edge *)tidy_alloc(context, sizeof(edge), &hint);

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_layout::graph::Graph;
 use slimline_learn::cross_validation::{CrossValidation, Options as ForestOptions, cross_validate};
 use slimline_learn::forest;
@@ -32,6 +32,8 @@ use crate::object_layout::Verdict as LayoutVerdict;
 const LEAST_OBJECTS: usize = 100;
 /// Communities of a level that is learned.
 const LEAST_COMMUNITIES: usize = 12;
+/// Communities that are drawn at least, where there are as many.
+const DRAWN_COMMUNITIES: usize = 32;
 /// Features of a type: those that most objects have.
 const MOST_FEATURES: usize = 120;
 /// Objects and trees, by which a level is chosen.
@@ -59,7 +61,7 @@ pub struct Options {
     pub seed: u64,
     /// Trees of the forests that are tried.
     pub trees: Vec<usize>,
-    /// Objects of a type at most, drawn where there are more.
+    /// Objects of a type at most; where there are more, communities are drawn.
     pub most_objects: usize,
 }
 
@@ -148,7 +150,7 @@ pub struct LearnedType {
     pub bytes: f64,
     /// Level of the communities that are said best, from 1, the finest.
     pub level: usize,
-    /// How many they are, of these objects, and how many of them have one object only.
+    /// How many they are, of those that were learned from, and how many of them have one object only.
     pub communities: u64,
     /// See there.
     pub alone: u64,
@@ -375,11 +377,10 @@ impl OfType<'_> {
         layout: LayoutVerdict,
         options: &Options,
     ) -> Option<LearnedType> {
-        let mut objects = self.objects.clone();
-        fastrand::Rng::with_seed(options.seed).shuffle(&mut objects);
-        objects.truncate(options.most_objects);
+        let level = self.best_level(known, levels, options.seed)?;
+        let objects = self.drawn(&levels[level], options.most_objects, options.seed);
         let columns = self.columns(known, &objects);
-        let (level, labels) = best_level(&columns, &objects, levels, options.seed)?;
+        let labels: Vec<u32> = objects.iter().map(|object| levels[level][*object as usize]).collect();
         let forests = |among: &dyn Fn(FeatureKind) -> bool, larger: &[usize]| -> Option<CrossValidation> {
             let columns =
                 columns.iter().filter(|column| among(column.kind)).map(|column| column.values.clone()).collect();
@@ -427,6 +428,51 @@ impl OfType<'_> {
         let copied = self.origins.iter().filter_map(|origin| known.fields.copied.get(*origin as usize));
         learned.verdict = learned.judge(copied.copied().fold(0.0, f64::max), layout);
         Some(learned)
+    }
+
+    /// So many of its objects at most. Where there are more, communities are drawn, and of large ones some of their objects: of one that
+    /// only a few are drawn of nothing can be learned.
+    fn drawn(&self, communities: &[u32], most: usize, seed: u64) -> Vec<u32> {
+        if self.objects.len() <= most {
+            return self.objects.clone();
+        }
+        let (mut objects, mut random) = (self.objects.clone(), fastrand::Rng::with_seed(seed));
+        random.shuffle(&mut objects);
+        objects.sort_by_key(|object| communities[*object as usize]);
+        let mut members: Vec<&[u32]> =
+            objects.chunk_by(|a, b| communities[*a as usize] == communities[*b as usize]).collect();
+        random.shuffle(&mut members);
+        let of_each = most.div_ceil(DRAWN_COMMUNITIES);
+        let drawn = members.into_iter().flat_map(|members| members.iter().take(of_each));
+        let mut drawn: Vec<u32> = drawn.copied().take(most).collect();
+        drawn.sort_unstable();
+        drawn
+    }
+
+    /// The level whose communities are said best.
+    fn best_level(&self, known: &KnownFields<'_>, levels: &[Vec<u32>], seed: u64) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        for (level, communities) in levels.iter().enumerate() {
+            let different: FxHashSet<u32> = self.objects.iter().map(|object| communities[*object as usize]).collect();
+            if different.len() < LEAST_COMMUNITIES {
+                break;
+            }
+            let objects = self.drawn(communities, TRIED_OBJECTS, seed);
+            let values = self.columns(known, &objects).into_iter().map(|column| column.values).collect();
+            let labels: Vec<u32> = objects.iter().map(|object| communities[*object as usize]).collect();
+            let Ok(samples) = Samples::new(values, &labels) else { continue };
+            let forest = forest::Options { seed, ..forest::Options::default() };
+            let tree_counts = vec![TRIED_TREES];
+            let few =
+                ForestOptions { folds: 3, tree_counts, shuffles: 0, repeats: 0, forest, ..ForestOptions::default() };
+            let Ok(found) = cross_validate(&samples, &few) else { continue };
+            let accuracy = found.scores.first().map_or(0.0, |scores| scores.accuracy.mean());
+            let kappa = kappa(accuracy, found.baseline.accuracy.mean());
+            if best.is_none_or(|(most, _)| kappa > most) {
+                best = Some((kappa, level));
+            }
+        }
+        best.map(|(_, level)| level)
     }
 
     /// All features that tell any of these objects from others.
@@ -494,40 +540,6 @@ impl OfType<'_> {
         }
         columns.into_values().collect()
     }
-}
-
-/// The level whose communities are said best, and each object's.
-fn best_level(columns: &[Column], objects: &[u32], levels: &[Vec<u32>], seed: u64) -> Option<(usize, Vec<u32>)> {
-    let mut best: Option<(f64, usize)> = None;
-    let tried = objects.len().min(TRIED_OBJECTS);
-    for (level, communities) in levels.iter().enumerate() {
-        let labels: Vec<u32> = objects.iter().map(|object| communities[*object as usize]).collect();
-        let mut different = labels.clone();
-        different.sort_unstable();
-        different.dedup();
-        if different.len() < LEAST_COMMUNITIES {
-            break;
-        }
-        let values = columns.iter().map(|column| column.values[..tried].to_vec()).collect();
-        let Ok(samples) = Samples::new(values, &labels[..tried]) else { continue };
-        let forest = forest::Options { seed, ..forest::Options::default() };
-        let few = ForestOptions {
-            folds: 3,
-            tree_counts: vec![TRIED_TREES],
-            shuffles: 0,
-            repeats: 0,
-            forest,
-            ..ForestOptions::default()
-        };
-        let Ok(found) = cross_validate(&samples, &few) else { continue };
-        let accuracy = found.scores.first().map_or(0.0, |scores| scores.accuracy.mean());
-        let kappa = kappa(accuracy, found.baseline.accuracy.mean());
-        if best.is_none_or(|(most, _)| kappa > most) {
-            best = Some((kappa, level));
-        }
-    }
-    let (_, level) = best?;
-    Some((level, objects.iter().map(|object| levels[level][*object as usize]).collect()))
 }
 
 fn feature(column: &Column, all: &CrossValidation, at: usize) -> Feature {

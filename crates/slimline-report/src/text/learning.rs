@@ -62,7 +62,7 @@ fn learned_type(out: &mut impl Write, report: &LearningReport, row: &TypeRow, mo
         row.mean_bytes
     )?;
     match row.learned < row.objects {
-        true => writeln!(out, "; {} of them, drawn, are learned from", count(row.learned))?,
+        true => writeln!(out, "; {} of them, of communities that are drawn, are learned from", count(row.learned))?,
         false => writeln!(out)?,
     }
     write!(out, "  level {}: {}", row.level, communities(row.communities))?;

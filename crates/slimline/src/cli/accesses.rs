@@ -175,8 +175,8 @@ pub(crate) struct Learn {
     /// Trees of forests, of which the best is told
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [100, 200, 400, 500], value_parser = trees)]
     pub(crate) trees: Vec<usize>,
-    /// Objects of a type that are learned from at most, drawn where there are more
-    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = rows)]
+    /// Objects of a type that are learned from at most; where there are more, communities are drawn
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = rows)]
     pub(crate) most_objects: usize,
     /// On which it is tried whether an order saves anything (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
