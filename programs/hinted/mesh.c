@@ -5,6 +5,11 @@
 #ifdef TIDY
 #include "tidy.h"
 #endif
+#ifdef SLIMLINE
+#include "slimline.h"
+#else
+#define slimline_start()
+#endif
 
 struct node {
     double x, y;
@@ -102,6 +107,7 @@ int main(int argc, char **argv) {
             at->neighbours[2] = row > 0 ? triangle[number + 1 - 2 * (side - 1)] : NULL;
         }
     }
+    slimline_start();
     printf("%.3f\n", walk(triangle[0], steps));
     return 0;
 }

@@ -1,8 +1,13 @@
-/* A red-black tree of numbers by chance, and look-ups of numbers that are near the one before. */
+/* A red-black tree of numbers by chance, and look-ups of them by chance. */
 #include <stdio.h>
 #include <stdlib.h>
 #ifdef TIDY
 #include "tidy.h"
+#endif
+#ifdef SLIMLINE
+#include "slimline.h"
+#else
+#define slimline_start()
 #endif
 
 struct node {
@@ -85,6 +90,7 @@ int main(int argc, char **argv) {
         made->payload = payloads[at] = payload;
         insert(made);
     }
+    slimline_start();
     for (long at = 0; at < lookups; at++) depth += find(payloads[(unsigned)(drawn() * nodes)]);
     printf("%ld\n", depth);
     return 0;

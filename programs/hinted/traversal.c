@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef SLIMLINE
+#include "slimline.h"
+#else
+#define slimline_start()
+#endif
 
 struct node {
     unsigned id, degree;
@@ -129,6 +134,7 @@ static int search(int is_deep, const char *path, unsigned rounds) {
         for (unsigned i = 0; i < lines[at].degree; i++)
             graph[lines[at].id]->neighbours[i] = graph[lines[at].neighbours[i]];
     waiting = malloc(nodes * sizeof *waiting);
+    slimline_start();
     unsigned long sum = 0;
     for (unsigned round = 1; round <= rounds; round++) {
         struct node *start = graph[drawn(nodes)];

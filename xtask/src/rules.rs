@@ -28,7 +28,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-learn", &[]),
     ("slimline-simulate", &[]),
     ("slimline-tidy", &[]),
-    ("slimline-report", &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate"]),
+    (
+        "slimline-report",
+        &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate", "slimline-layout"],
+    ),
     (
         "slimline",
         &[

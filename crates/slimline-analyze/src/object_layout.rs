@@ -1,5 +1,7 @@
 //! In which order objects of the heap could lie, how far each would have to move, and whether that is worth it.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use slimline_layout::graph::Graph;
 use slimline_layout::order::{Hierarchical, arrangement_cost, breadth_first, random};
@@ -84,8 +86,8 @@ pub fn arrangements(
             Arrangement::Allocated => {
                 let mut order: Vec<u32> = (0..objects.len() as u32).collect();
                 order.sort_unstable_by_key(|&object| {
-                    let Object { process, sequence, .. } = objects[object as usize];
-                    (process, sequence)
+                    let Object { process, sequence, index, .. } = objects[object as usize];
+                    (process, sequence, index)
                 });
                 order
             }
@@ -113,20 +115,26 @@ fn by_address(objects: &[Object]) -> Vec<u32> {
     order
 }
 
-/// How many had memory that others had had before.
+/// How many had memory that others, allocated before, had had.
 pub fn reusing(objects: &[Object]) -> u64 {
     let mut sorted: Vec<&Object> = objects.iter().collect();
-    sorted.sort_unstable_by_key(|object| (object.process, object.start, object.sequence));
-    let mut end_before = (0, 0);
+    sorted.sort_unstable_by_key(|object| (object.process, object.sequence, object.index));
+    // Memory that was had so far: where each stretch of it begins, and ends.
+    let mut had: BTreeMap<(u32, u64), u64> = BTreeMap::new();
     let mut reusing = 0;
-    for object in sorted {
-        let end = object.start.saturating_add(object.bytes.max(1));
-        if end_before.0 == object.process && object.start < end_before.1 {
-            reusing += 1;
-            end_before.1 = end_before.1.max(end);
-        } else {
-            end_before = (object.process, end);
+    for &&Object { process, start, bytes, .. } in &sorted {
+        let (mut from, mut to) = (start, start.saturating_add(bytes.max(1)));
+        let is_reused = had.range(..(process, to)).next_back().is_some_and(|(of, end)| of.0 == process && *end > start);
+        reusing += u64::from(is_reused);
+        // All that it overlaps or adjoins becomes one stretch with it.
+        while let Some((&of, &end)) = had.range(..=(process, to)).next_back()
+            && of.0 == process
+            && end >= from
+        {
+            had.remove(&of);
+            (from, to) = (from.min(of.1), to.max(end));
         }
+        had.insert((process, from), to);
     }
     reusing
 }
@@ -136,11 +144,18 @@ fn moves(objects: &[Object], order: &[u32]) -> Result<Vec<u64>, TooLarge> {
     let mut moves = vec![0; objects.len()];
     let mut taken: FxHashMap<u32, u64> = FxHashMap::default();
     for &object in order {
-        let Object { process, start, bytes, .. } = objects[object as usize];
+        let Object { process, start, bytes, index, .. } = objects[object as usize];
         let taken = taken.entry(process).or_default();
-        moves[object as usize] = (PLACE + *taken + ALIGNMENT).wrapping_sub(start);
-        let bytes = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
-        *taken = taken.saturating_add(bytes.max(LEAST_BYTES));
+        if index.is_some() {
+            // An element of an array is side by side with the next one.
+            moves[object as usize] = (PLACE + *taken + ALIGNMENT).wrapping_sub(start);
+            *taken = taken.saturating_add(bytes);
+        } else {
+            *taken = taken.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+            moves[object as usize] = (PLACE + ALIGNMENT).wrapping_add(*taken).wrapping_sub(start);
+            let bytes = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+            *taken = taken.saturating_add(bytes.max(LEAST_BYTES));
+        }
         if *taken > MOST_BYTES - ALIGNMENT {
             return Err(TooLarge);
         }
@@ -232,6 +247,22 @@ mod tests {
         let other = Object { process: 1, ..object(0x500, 24, 1) };
         assert_eq!(reusing(&[object(0x500, 24, 2), object(0x510, 40, 3), object(0x538, 8, 1), other]), 1);
         assert_eq!(reusing(&[object(0x100, 8, 1), object(0x100, 8, 2), object(0x100, 4, 3)]), 2);
+        // A large one over two that were before; side by side is nobody's.
+        assert_eq!(reusing(&[object(0x100, 8, 1), object(0x110, 8, 2), object(0x100, 64, 3)]), 1);
+        assert_eq!(reusing(&[object(0x100, 8, 1), object(0x108, 8, 2)]), 0);
+    }
+
+    #[test]
+    fn elements_lie_side_by_side_in_their_order() {
+        let of = |start, index| Object { index: Some(index), ..object(start, 24, 7) };
+        // Met in another order than that of the array.
+        let objects = [of(0x118, 1), of(0x100, 0), object(0x900, 8, 8)];
+        let graph = Graph::new(3, [(0, 1, 1)].into_iter());
+        let hierarchical = Hierarchical::of(&graph, 1);
+        let all = arrangements(&objects, &graph, (&[0, 1, 2], &hierarchical), 1).unwrap();
+        let allocated = all.iter().find(|of| of.arrangement == Arrangement::Allocated).unwrap();
+        let at = |object: usize| objects[object].start.wrapping_add(allocated.moves[object]) - PLACE;
+        assert_eq!([at(1), at(0), at(2)], [16, 40, 64]);
     }
 
     #[test]

@@ -26,22 +26,22 @@ use slimline_learn::spread::Spread;
 
 use crate::full_trace::object_fields::{Field, Fields, Pointed};
 use crate::full_trace::objects::{Object, ObjectOrigin};
-use crate::object_layout::Verdict as LayoutVerdict;
+use crate::object_layout::{Verdict as LayoutVerdict, WORTH_IT};
 
 /// Objects of a type that it takes to say anything.
-const LEAST_OBJECTS: usize = 100;
+pub const LEAST_OBJECTS: usize = 100;
 /// Communities of a level that is learned.
 const LEAST_COMMUNITIES: usize = 12;
 /// Communities that are drawn at least, where there are as many.
 const DRAWN_COMMUNITIES: usize = 32;
-/// Features of a type: those that most objects have.
+/// Features of a type: own fields first, then those that most objects have.
 const MOST_FEATURES: usize = 120;
 /// Objects and trees, by which a level is chosen.
 const TRIED_OBJECTS: usize = 3000;
 const TRIED_TREES: usize = 30;
-/// Trees of forests of shuffled communities and exchanged features, how often each is done, and of the place alone: they are compared with
-/// forests as large.
-const COMPARED_TREES: usize = 50;
+/// Trees of the forests that are compared with each other (of all features, of fields alone, of the place alone, of shuffled communities, with
+/// a feature's values exchanged), and how often is shuffled and exchanged.
+pub const COMPARED_TREES: usize = 50;
 const COMPARED_TIMES: usize = 3;
 /// What κ must be that a community is said at all.
 const LEAST_KAPPA: f64 = 0.1;
@@ -123,6 +123,8 @@ impl Accuracy {
 pub enum Verdict {
     /// Tell the allocator these features.
     Hint(Vec<Feature>),
+    /// Objects are elements of arrays: order those by these features, or what they are read from.
+    OrderArray(Vec<Feature>),
     /// The place says it as well: objects lie so already.
     AlreadySo(Feature),
     /// Features say it, but no order of objects saves anything on this machine.
@@ -131,6 +133,8 @@ pub enum Verdict {
     ChangesLater(Vec<String>),
     /// Copies make this share of the accesses: objects do not stay where they are.
     MovedAbout(f64),
+    /// What objects hold is not known, and their place does not say it.
+    NoFields,
     /// No feature says it.
     NoFeature,
 }
@@ -162,6 +166,12 @@ pub struct LearnedType {
     pub of_fields: Accuracy,
     /// Of the place alone.
     pub of_place: Accuracy,
+    /// Whether the place alone says no less than fields do, fold by fold.
+    pub is_place_as_good: bool,
+    /// All features, by a forest that is as large as those that it is compared with.
+    pub compared: Accuracy,
+    /// Most objects are elements of arrays.
+    pub is_of_arrays: bool,
     /// Of always the most frequent community.
     pub baseline: Accuracy,
     /// The best of forests that learned from shuffled communities.
@@ -193,7 +203,7 @@ pub fn learn(
 
 /// Whether any of them found a use.
 pub fn is_anything_found(learned: &[LearnedType]) -> bool {
-    let is_found = |of: &LearnedType| of.is_said(&of.accuracy) || of.is_said(&of.of_place);
+    let is_found = |of: &LearnedType| of.is_said(&of.compared) || of.is_said(&of.of_place);
     learned.iter().any(is_found)
 }
 
@@ -226,28 +236,32 @@ impl LearnedType {
             return Verdict::MovedAbout(copied);
         }
         let best_place = self.features.iter().find(|feature| feature.kind == FeatureKind::Place);
-        let (place, fields) = (&self.of_place, &self.of_fields);
         if let Some(best) = best_place
-            && self.is_said(place)
-            && place.mean + 2.0 * (place.error + fields.error) >= fields.mean
+            && self.is_said(&self.of_place)
+            && self.is_place_as_good
         {
             return Verdict::AlreadySo(best.clone());
         }
-        if !self.is_said(fields) {
+        let is_own = |kind| matches!(kind, FeatureKind::Primary | FeatureKind::Secondary);
+        if !self.features.iter().any(|feature| is_own(feature.kind)) {
+            return Verdict::NoFields;
+        }
+        if !self.is_said(&self.of_fields) {
             return Verdict::NoFeature;
         }
-        if !matches!(layout, LayoutVerdict::Reorder { .. }) {
+        // What not reusing memory saves alone is not the order's.
+        if !matches!(layout, LayoutVerdict::Reorder { saved_of_allocated, .. } if saved_of_allocated >= WORTH_IT) {
             return Verdict::NothingToGain;
         }
-        let hints: Vec<&Feature> = self.features.iter().filter(|feature| feature.kind != FeatureKind::Place).collect();
+        let hints: Vec<&Feature> = self.features.iter().filter(|feature| is_own(feature.kind)).collect();
         let is_worth = |feature: &&&Feature| feature.permutation > 2.0 * feature.permutation_error;
         let greatest = hints.iter().filter(is_worth).map(|feature| feature.permutation).fold(0.0, f64::max);
         let mut worth: Vec<&Feature> = match greatest > 0.0 {
             true => {
                 hints.iter().filter(is_worth).filter(|of| of.permutation >= LEAST_OF_BEST * greatest).copied().collect()
             }
-            // Each of several that say the same can be done without.
-            false => hints.first().copied().into_iter().collect(),
+            // Each of several that say the same can be done without: the one that is missed most.
+            false => hints.iter().copied().max_by(|a, b| a.permutation.total_cmp(&b.permutation)).into_iter().collect(),
         };
         worth.sort_by(|a, b| b.permutation.total_cmp(&a.permutation));
         let (late, mut early): (Vec<&Feature>, Vec<&Feature>) =
@@ -256,9 +270,12 @@ impl LearnedType {
         if early.iter().any(|feature| feature.kind != FeatureKind::Secondary) {
             early.retain(|feature| feature.kind != FeatureKind::Secondary);
         }
-        match early.is_empty() {
-            true => Verdict::ChangesLater(late.into_iter().map(|feature| feature.name.clone()).collect()),
-            false => Verdict::Hint(early.into_iter().take(MOST_HINTS).cloned().collect()),
+        let early: Vec<Feature> = early.into_iter().take(MOST_HINTS).cloned().collect();
+        match (early.is_empty(), late.is_empty()) {
+            (true, true) => Verdict::NoFeature,
+            (true, false) => Verdict::ChangesLater(late.into_iter().map(|feature| feature.name.clone()).collect()),
+            _ if self.is_of_arrays => Verdict::OrderArray(early),
+            _ => Verdict::Hint(early),
         }
     }
 }
@@ -357,6 +374,12 @@ impl Column {
         self.values.iter().filter(|value| !value.is_nan()).count()
     }
 
+    /// Least and greatest.
+    fn range(&self) -> (f64, f64) {
+        let known = self.values.iter().copied().filter(|value| !value.is_nan());
+        known.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (value.min(least), value.max(most)))
+    }
+
     fn is_constant(&self) -> bool {
         let mut known = self.values.iter().filter(|value| !value.is_nan());
         let first = known.next();
@@ -398,10 +421,17 @@ impl OfType<'_> {
         let (trees, of_all) = (best.trees, Accuracy::of(&best.accuracy, &best.top));
         // Without any feature it is a guess.
         let baseline = Accuracy::of(&all.baseline.accuracy, &all.baseline.top);
-        let of = |among: &dyn Fn(FeatureKind) -> bool| {
-            let found = forests(among, &[])?;
-            found.scores.first().map(|of| Accuracy::of(&of.accuracy, &of.top))
+        // By fold, and as all features are where they are no others.
+        let alone = |among: &dyn Fn(FeatureKind) -> bool| {
+            forests(among, &[]).and_then(|found| found.scores.into_iter().next()).map(|of| (of.accuracy, of.top))
         };
+        let guess = || (all.baseline.accuracy.clone(), all.baseline.top.clone());
+        let of_fields = alone(&|kind| kind != FeatureKind::Place).unwrap_or_else(guess);
+        let of_place = alone(&|kind| kind == FeatureKind::Place).unwrap_or_else(guess);
+        let ahead = of_fields.0.values.iter().zip(&of_place.0.values).map(|(fields, place)| fields - place).collect();
+        let ahead = Spread { values: ahead };
+        let compared = all.scores.iter().find(|of| of.trees == COMPARED_TREES)?;
+        let of_arrays = objects.iter().filter(|object| known.objects[**object as usize].index.is_some()).count();
         let mut features: Vec<Feature> =
             columns.iter().enumerate().map(|(at, column)| feature(column, &all, at)).collect();
         features.sort_by(|a, b| b.gini.total_cmp(&a.gini));
@@ -418,16 +448,33 @@ impl OfType<'_> {
             alone: all.alone as u64,
             trees,
             accuracy: of_all,
-            of_fields: of(&|kind| kind != FeatureKind::Place).unwrap_or(baseline),
-            of_place: of(&|kind| kind == FeatureKind::Place).unwrap_or(baseline),
+            of_fields: Accuracy::of(&of_fields.0, &of_fields.1),
+            of_place: Accuracy::of(&of_place.0, &of_place.1),
+            is_place_as_good: ahead.mean() <= 2.0 * ahead.standard_error_of_folds(),
+            compared: Accuracy::of(&compared.accuracy, &compared.top),
+            is_of_arrays: 2 * of_arrays > objects.len(),
             baseline,
             shuffled: all.shuffled.accuracy.greatest(),
             features,
             verdict: Verdict::NoFeature,
         };
         let copied = self.origins.iter().filter_map(|origin| known.fields.copied.get(*origin as usize));
-        learned.verdict = learned.judge(copied.copied().fold(0.0, f64::max), layout);
+        let (copied, accesses) = copied.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        learned.verdict = learned.judge(copied as f64 / accesses.max(1) as f64, layout);
+        if let Verdict::Hint(hints) | Verdict::OrderArray(hints) = &mut learned.verdict {
+            // Of all objects, as it is all that are to be allocated by them.
+            hints.iter_mut().for_each(|hint| hint.range = self.range(known, hint));
+        }
         Some(learned)
+    }
+
+    /// Least and greatest value of a field in all objects.
+    fn range(&self, known: &KnownFields<'_>, of: &Feature) -> (f64, f64) {
+        let columns = match of.kind {
+            FeatureKind::Secondary => self.secondary(known, &self.objects, Some(&of.name)),
+            _ => self.primary(known, &self.objects, Some(&of.name)),
+        };
+        columns.first().map_or(of.range, Column::range)
     }
 
     /// So many of its objects at most. Where there are more, communities are drawn, and of large ones some of their objects: of one that
@@ -442,7 +489,7 @@ impl OfType<'_> {
         let mut members: Vec<&[u32]> =
             objects.chunk_by(|a, b| communities[*a as usize] == communities[*b as usize]).collect();
         random.shuffle(&mut members);
-        let of_each = most.div_ceil(DRAWN_COMMUNITIES);
+        let of_each = most.div_ceil(members.len().min(DRAWN_COMMUNITIES));
         let drawn = members.into_iter().flat_map(|members| members.iter().take(of_each));
         let mut drawn: Vec<u32> = drawn.copied().take(most).collect();
         drawn.sort_unstable();
@@ -477,8 +524,8 @@ impl OfType<'_> {
 
     /// All features that tell any of these objects from others.
     fn columns(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
-        let mut columns = self.primary(known, objects);
-        columns.extend(self.secondary(known, objects));
+        let mut columns = self.primary(known, objects, None);
+        columns.extend(self.secondary(known, objects, None));
         columns.sort_by_key(|column| (column.kind, std::cmp::Reverse(column.known())));
         columns.truncate(MOST_FEATURES);
         let of = |kind, name, value: &dyn Fn(&Object) -> Option<f64>| {
@@ -499,13 +546,23 @@ impl OfType<'_> {
         columns
     }
 
-    fn primary(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
+    /// Fields that no line's objects have pointers in; of a name only where one is asked for.
+    fn primary(&self, known: &KnownFields<'_>, objects: &[u32], only: Option<&str>) -> Vec<Column> {
         let mut columns: BTreeMap<(u32, u32), Column> = BTreeMap::new();
-        for field in self.origins.iter().flat_map(|origin| known.of_origin(*origin)).filter(|field| !field.is_pointer())
-        {
-            let name = member(&field.name, self.name);
-            let new = || Column::new(FeatureKind::Primary, name, objects.len());
-            columns.entry((field.offset, field.bytes)).or_insert_with(new);
+        let own = || self.origins.iter().flat_map(|origin| known.of_origin(*origin));
+        let pointers: FxHashSet<(u32, u32)> =
+            own().filter(|field| field.is_pointer()).map(|field| (field.offset, field.bytes)).collect();
+        let mut names: FxHashMap<&str, (u32, u32)> = FxHashMap::default();
+        for field in own().filter(|field| !pointers.contains(&(field.offset, field.bytes))) {
+            let (name, key) = (member(&field.name, self.name), (field.offset, field.bytes));
+            // Two fields that are stored at once are called by the first, and are as wide as both.
+            let name = match *names.entry(name).or_insert(key) == key {
+                true => name.to_owned(),
+                false => format!("{name}, {} bytes at {}", field.bytes, field.offset),
+            };
+            if only.is_none_or(|only| only == name) {
+                columns.entry(key).or_insert_with(|| Column::new(FeatureKind::Primary, &name, objects.len()));
+            }
         }
         for (&(offset, bytes), column) in &mut columns {
             for (at, &object) in objects.iter().enumerate() {
@@ -519,7 +576,8 @@ impl OfType<'_> {
         columns.into_values().collect()
     }
 
-    fn secondary(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
+    /// Fields of what fields point to, as many as may be features; of a name only where one is asked for.
+    fn secondary(&self, known: &KnownFields<'_>, objects: &[u32], only: Option<&str>) -> Vec<Column> {
         let mut columns: BTreeMap<(u32, u32, u32, &str), Column> = BTreeMap::new();
         for (at, &object) in objects.iter().enumerate() {
             let origin = known.objects[object as usize].origin;
@@ -528,11 +586,15 @@ impl OfType<'_> {
                 let place = known.place(other);
                 for field in known.of_origin(known.objects[other as usize].origin).filter(|field| !field.is_pointer()) {
                     let key = (pointer.offset, field.offset, field.bytes, field.name.as_str());
-                    let column = columns.entry(key).or_insert_with(|| {
+                    if !columns.contains_key(&key) {
                         let of_field = field.name.rsplit_once('.').map_or(field.name.as_str(), |(_, member)| member);
                         let name = format!("{}->{of_field}", member(&pointer.name, self.name));
-                        Column::new(FeatureKind::Secondary, &name, objects.len())
-                    });
+                        if columns.len() == MOST_FEATURES || only.is_some_and(|only| only != name) {
+                            continue;
+                        }
+                        columns.insert(key, Column::new(FeatureKind::Secondary, &name, objects.len()));
+                    }
+                    let Some(column) = columns.get_mut(&key) else { continue };
                     column.values[at] = field.value(place).unwrap_or(f64::NAN);
                     column.changed += usize::from(field.is_changed(place));
                 }
@@ -545,7 +607,10 @@ impl OfType<'_> {
 fn feature(column: &Column, all: &CrossValidation, at: usize) -> Feature {
     let known = column.known();
     let values = || column.values.iter().copied().filter(|value| !value.is_nan());
-    let permutation = &all.permutation_importances[at];
+    // Repeats of one fold are of one forest: their mean is the fold's.
+    let by_fold = all.permutation_importances[at].values.chunks(COMPARED_TIMES);
+    let by_fold = by_fold.map(|repeats| repeats.iter().sum::<f64>() / repeats.len() as f64).collect();
+    let permutation = Spread { values: by_fold };
     Feature {
         kind: column.kind,
         name: column.name.clone(),
@@ -554,8 +619,7 @@ fn feature(column: &Column, all: &CrossValidation, at: usize) -> Feature {
         permutation_error: permutation.standard_error_of_folds(),
         known: known as f64 / column.values.len().max(1) as f64,
         changed: column.changed as f64 / known.max(1) as f64,
-        range: values()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (value.min(least), value.max(most))),
+        range: column.range(),
         is_integer: values().all(|value| value.fract() == 0.0),
     }
 }
@@ -591,7 +655,7 @@ mod tests {
         let objects: Vec<Object> = (0..OBJECTS).map(object).collect();
         let fields = Fields {
             places: (0..OBJECTS).collect(),
-            copied: vec![copied],
+            copied: vec![((copied * 1000.0) as u64, 1000)],
             fields: vec![Field::of_integers("node.x", x, is_changed)],
         };
         let origins = [ObjectOrigin { type_name: "node".to_owned(), ..ObjectOrigin::default() }];
@@ -619,6 +683,8 @@ mod tests {
     #[test]
     fn where_nothing_is_saved_there_is_no_hint() {
         let x = drawn(1);
+        let allocated = LayoutVerdict::Reorder { to: Arrangement::Allocated, saved: 0.2, saved_of_allocated: 0.0 };
+        assert_eq!(learned(x.clone(), &x, (false, 0.0), allocated).verdict, Verdict::NothingToGain);
         assert_eq!(learned(x.clone(), &x, (false, 0.0), LayoutVerdict::Leave).verdict, Verdict::NothingToGain);
     }
 

@@ -36,6 +36,11 @@ impl GraphBuilder {
         Self { window, last: Vec::new(), nodes: 0, waiting: Vec::new(), edges: Vec::new() }
     }
 
+    /// The same of a graph that has at least so many nodes, accessed or not.
+    pub fn with_nodes(window: usize, nodes: u32) -> Self {
+        Self { nodes, ..Self::new(window) }
+    }
+
     /// An access by a thread, from 0, to an object, from 0.
     #[inline]
     pub fn access(&mut self, thread: u32, object: u32) {
@@ -106,7 +111,7 @@ impl GraphBuilder {
 }
 
 /// An undirected graph with weights and without loops: the neighbours of each node, one node's behind the other's.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     /// Where each node's neighbours begin, and where the last one's end.
     begins: Vec<usize>,
@@ -182,8 +187,8 @@ impl Graph {
         if nodes.len() == self.nodes() as usize {
             return Cow::Borrowed(self);
         }
-        let mut part = Self { begins: Vec::with_capacity(nodes.len() + 1), ..Self::default() };
-        part.begins.push(0);
+        debug_assert!(nodes.is_sorted(), "nodes of a part ascend");
+        let mut part = Self::new(0, std::iter::empty());
         for &node in nodes {
             for (other, weight) in self.neighbours(node) {
                 if let Ok(place) = nodes.binary_search(&other) {
@@ -201,7 +206,7 @@ impl Graph {
         let count = communities.iter().map(|&community| community as usize + 1).max().unwrap_or(0);
         let mut members: Vec<u32> = (0..self.nodes()).collect();
         members.sort_by_key(|&node| communities[node as usize]);
-        let mut between = Self { begins: vec![0; count + 1], ..Self::default() };
+        let mut between = Self::new(count as u32, std::iter::empty());
         // To each other community, and which there are.
         let (mut weights, mut near) = (vec![0_u64; count], Vec::new());
         for members in members.chunk_by(|&a, &b| communities[a as usize] == communities[b as usize]) {

@@ -22,7 +22,7 @@ pub struct Hierarchical {
     pub inexact: u64,
 }
 
-/// Edges that all Fiedler vectors of a level may go along, in all steps: a minute at most.
+/// Edges that all Fiedler vectors of a level may go along, in all steps: about a minute, but for the least steps of larger graphs.
 const MOST_EDGES: usize = 1 << 33;
 /// Steps of each: fewer would leave any group where it began; more none needs.
 const STEPS: std::ops::RangeInclusive<usize> = 30..=20_000;

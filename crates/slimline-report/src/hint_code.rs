@@ -4,52 +4,97 @@ use slimline_analyze::object_learning::{Feature, LearnedType};
 
 /// Bytes of a bucket where nothing is said: objects of one hint fill at least one.
 const BUCKET_BYTES: f64 = 4096.0;
+/// So the greatest value is in the last cell, not behind it, whatever six digits round.
+const ABOVE_ONE: f64 = 1.00001;
 /// Arenas of a dimension at most.
 const MOST_CELLS: f64 = 4096.0;
 
-/// C, or Rust where the file is of that: a context whose arenas each have about a bucket of this run's objects, and a call that
-/// allocates one by its features.
-pub(crate) fn hint_code(of: &LearnedType, features: &[Feature], file: &str) -> String {
-    let is_rust = file.ends_with(".rs");
+/// The language of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    C,
+    CPlusPlus,
+    Rust,
+}
+
+impl Language {
+    fn of(file: &str) -> Self {
+        match file.rsplit_once('.').map_or("", |(_, extension)| extension) {
+            "rs" => Self::Rust,
+            "c" | "h" => Self::C,
+            _ => Self::CPlusPlus,
+        }
+    }
+}
+
+/// A context whose arenas each have about a bucket of this run's objects, and a call that allocates one by its features, in the language of
+/// the file. None where a feature has no name.
+pub(crate) fn hint_code(of: &LearnedType, features: &[Feature], file: &str) -> Option<String> {
+    if features
+        .iter()
+        .any(|feature| feature.name.starts_with('+') || feature.name.contains("->+") || feature.name.contains(' '))
+    {
+        return None;
+    }
+    let language = Language::of(file);
     let type_name = if of.type_name.is_empty() { "object" } else { &of.type_name };
     let name = identifier(type_name);
     let arenas = (of.objects as f64 * of.bytes / BUCKET_BYTES).max(2.0);
     let cells = arenas.powf(1.0 / features.len() as f64).ceil().clamp(2.0, MOST_CELLS);
     let sizes = vec![format!("{cells}"); features.len()].join(", ");
-    let binned: Vec<String> = features.iter().map(|feature| bin(feature, cells, is_rust)).collect();
+    let binned: Vec<String> = features.iter().map(|feature| bin(feature, cells, language)).collect();
     let binned = binned.join(", ");
     let said = features.iter().map(|feature| format!("{}: {}", feature.name, range(feature))).collect::<Vec<_>>();
     let said = format!("// In this run {}.", said.join(", "));
-    match is_rust {
-        true => format!(
-            "{said}\nlet {name}_context = slimline_tidy::Context::new(&[{sizes}])?;\nlet {name}_pool = slimline_tidy::Pool::new(&{name}_context);\nlet object = {name}_pool.alloc(object, &[{binned}])?;"
+    let count = features.len();
+    let cast = match language {
+        Language::CPlusPlus => format!("({type_name} *)"),
+        Language::C | Language::Rust => String::new(),
+    };
+    Some(match language {
+        Language::Rust => format!(
+            "{said}\nlet {name}_context = slimline_tidy::Context::new(&[{sizes}])?;\n\
+            let {name}_pool = slimline_tidy::Pool::new(&{name}_context);\n\
+            let object = {name}_pool.alloc(object, &[{binned}])?;"
         ),
-        false => format!(
-            "{said}\nstruct tidy_context *{name}_context = tidy_create({}, (const size_t[]){{{sizes}}});\nobject = tidy_alloc({name}_context, sizeof *object,\n                    (const size_t[]){{{binned}}});",
-            features.len()
+        Language::C | Language::CPlusPlus => format!(
+            "{said}\nconst size_t {name}_sizes[] = {{{sizes}}};\n\
+            struct tidy_context *{name}_context = tidy_create({count}, {name}_sizes);\n\
+            const size_t hint[] = {{{binned}}};\n\
+            object = {cast}tidy_alloc({name}_context, sizeof *object, hint);"
         ),
-    }
+    })
 }
 
 /// The cell of a feature's value: its range in as many parts.
-fn bin(feature: &Feature, cells: f64, is_rust: bool) -> String {
+fn bin(feature: &Feature, cells: f64, language: Language) -> String {
     let (least, most) = feature.range;
     let name = &feature.name;
-    let span = if feature.is_integer { most - least + 1.0 } else { most - least };
-    if !(span.is_finite() && span > 0.0) {
-        return name.clone();
-    }
-    let offset = match least {
-        0.0 => name.clone(),
-        least if least < 0.0 => format!("({name} + {})", number(-least)),
-        least => format!("({name} - {})", number(least)),
+    let span = if feature.is_integer { most - least + 1.0 } else { (most - least) * ABOVE_ONE };
+    let literal = |value| literal(value, language == Language::Rust && !feature.is_integer);
+    let value = if span.is_finite() && span > 0.0 {
+        let offset = match least {
+            0.0 => name.clone(),
+            // Rounded, it may be a little above: then the least value would be below 0.
+            _ if !feature.is_integer => format!("({name} - {} + {})", literal(least), literal(span / 1e6)),
+            least if least < 0.0 => format!("({name} + {})", literal(-least)),
+            least => format!("({name} - {})", literal(least)),
+        };
+        match (feature.is_integer, span <= cells) {
+            (true, true) => offset,
+            (true, false) => format!("{offset} / {}", literal((span / cells).ceil())),
+            (false, _) => format!("{offset} * {}", literal(cells / span)),
+        }
+    } else {
+        name.clone()
     };
-    let value = match (feature.is_integer, span <= cells) {
-        (true, true) => offset,
-        (true, false) => format!("{offset} / {}", number((span / cells).ceil())),
-        (false, _) => format!("{offset} * {}", number(cells / span)),
-    };
-    if is_rust { format!("({value}) as usize") } else { format!("(size_t)({value})") }
+    if language == Language::Rust { format!("({value}) as usize") } else { format!("(size_t)({value})") }
+}
+
+/// A number in a program.
+fn literal(value: f64, is_float_of_rust: bool) -> String {
+    let number = number(value);
+    if is_float_of_rust && !number.contains(['.', 'e']) { format!("{number}.0") } else { number }
 }
 
 fn range(feature: &Feature) -> String {
@@ -96,11 +141,14 @@ mod tests {
 
     #[test]
     fn a_value_is_in_the_cell_of_its_part_of_the_range() {
-        let bin = |range, is_integer| bin(&feature("x", range, is_integer), 64.0, false);
+        let of = |range, is_integer, language| bin(&feature("x", range, is_integer), 64.0, language);
+        let bin = |range, is_integer| of(range, is_integer, Language::C);
         assert_eq!(bin((0.0, 6399.0), true), "(size_t)(x / 100)");
         assert_eq!(bin((10.0, 60.0), true), "(size_t)((x - 10))");
-        assert_eq!(bin((-1.0, 1.0), false), "(size_t)((x + 1) * 32)");
-        assert_eq!(bin((5.0, 5.0), false), "x");
+        assert_eq!(bin((0.0, 2.0), false), "(size_t)(x * 31.9997)");
+        assert_eq!(bin((-1.0, 1.0), false), "(size_t)((x - -1 + 0.00000200002) * 31.9997)");
+        assert_eq!(of((-1.0, 1.0), false, Language::Rust), "((x - -1.0 + 0.00000200002) * 31.9997) as usize");
+        assert_eq!(bin((5.0, f64::INFINITY), false), "(size_t)(x)");
     }
 
     #[test]

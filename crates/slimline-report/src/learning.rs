@@ -66,7 +66,7 @@ pub struct TypeRow {
     pub trees: usize,
     /// Of all features.
     pub accuracy: AccuracyRow,
-    /// Of those but the place.
+    /// Of those but the place, by 50 trees, as are all that follow.
     pub accuracy_of_fields: AccuracyRow,
     /// Of the place alone.
     pub accuracy_of_place: AccuracyRow,
@@ -78,11 +78,12 @@ pub struct TypeRow {
     pub accuracy_of_shuffled: f64,
     /// The most important first.
     pub features: Vec<FeatureRow>,
-    /// `hint`, `already_so`, `nothing_to_gain`, `changes_later`, `moved_about` or `no_feature`.
+    /// `hint`, `order_array`, `already_so`, `nothing_to_gain`, `changes_later`, `moved_about`,
+    /// `no_fields` or `no_feature`.
     pub verdict: &'static str,
     /// The features that it names.
     pub verdict_features: Vec<String>,
-    /// Of `hint`: how to tell the allocator.
+    /// Of `hint`: how to tell the allocator, where fields have names.
     pub code: Option<String>,
 }
 
@@ -160,14 +161,16 @@ fn type_row(of: &LearnedType, origins: &[ObjectOrigin]) -> TypeRow {
     let accuracy = |of: &Accuracy| AccuracyRow { mean: of.mean, standard_error: of.error, among_five: of.among_five };
     let (verdict, verdict_features) = match &of.verdict {
         Verdict::Hint(features) => ("hint", features.iter().map(|feature| feature.name.clone()).collect()),
+        Verdict::OrderArray(features) => ("order_array", features.iter().map(|feature| feature.name.clone()).collect()),
         Verdict::AlreadySo(feature) => ("already_so", vec![feature.name.clone()]),
         Verdict::NothingToGain => ("nothing_to_gain", Vec::new()),
         Verdict::ChangesLater(features) => ("changes_later", features.clone()),
         Verdict::MovedAbout(_) => ("moved_about", Vec::new()),
+        Verdict::NoFields => ("no_fields", Vec::new()),
         Verdict::NoFeature => ("no_feature", Vec::new()),
     };
     let code = match &of.verdict {
-        Verdict::Hint(features) => Some(hint_code(of, features, &place.file)),
+        Verdict::Hint(features) => hint_code(of, features, &place.file),
         _ => None,
     };
     TypeRow {

@@ -14,6 +14,7 @@ mod imported;
 pub mod layout;
 pub mod learning;
 mod no_samples;
+pub mod object_graph;
 pub mod placement;
 pub mod reuse;
 #[cfg(test)]

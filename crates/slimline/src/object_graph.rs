@@ -128,7 +128,8 @@ impl ObjectTrace {
 
     /// The graph of some of its objects only.
     pub(crate) fn graph_of(&self, is_wanted: Vec<bool>, window: u16) -> anyhow::Result<Graph> {
-        let mut building = Building { is_wanted: Some(is_wanted), ..Building::new(window) };
+        let graph = GraphBuilder::with_nodes(window.into(), is_wanted.len() as u32);
+        let mut building = Building { graph, is_wanted: Some(is_wanted), ..Building::new(window) };
         self.read(&mut Decoder::new(), &mut building)?;
         Ok(building.graph.finish())
     }

@@ -459,6 +459,13 @@ impl Elements {
         Members { named: named.collect(), bytes }
     }
 
+    /// The one member that lies in so many bytes of an element from an offset on; none where it is none, or several.
+    pub(super) fn member_at(&self, id: ElementId, offset_bytes: u32, bytes: u32) -> Option<String> {
+        let leaf = *self.get(id).leaf_of.get(offset_bytes as usize)?;
+        let mut named = self.members(id, self.bytes_of(id, leaf, bytes)?).named;
+        if named.len() == 1 { named.pop().map(|(name, _)| name) } else { None }
+    }
+
     /// The structures that a leaf or a span of an element is in: the element, and whose member a leaf is.
     pub(super) fn names_around(&self, id: ElementId, leaf: LeafId) -> Vec<&str> {
         if id == NO_ELEMENT || leaf == NO_LEAF {

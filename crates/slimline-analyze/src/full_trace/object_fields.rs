@@ -18,6 +18,7 @@ use slimline_trace::stream::record::ValueKind;
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::findings::field;
+use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
 
 /// Fields of the objects that one line allocates: buffers that anything is put into have no more.
@@ -60,6 +61,9 @@ pub struct Field {
     states: Vec<u8>,
     /// Of a field that ever pointed to an object.
     pointed: Vec<Pointed>,
+    /// How often what it holds was looked up, and was the address of an object.
+    looked_up: u64,
+    found: u64,
 }
 
 impl Field {
@@ -67,8 +71,10 @@ impl Field {
     #[cfg(test)]
     pub(crate) fn of_integers(name: &str, values: Vec<u64>, is_changed: bool) -> Self {
         let states = vec![if is_changed { STORED | LOADED | CHANGED } else { STORED | LOADED }; values.len()];
-        let (name, kind) = (name.to_owned(), ValueKind::Unsigned);
-        Self { origin: 0, offset: 0, bytes: 8, kind, name, site: 0, values, states, pointed: Vec::new() }
+        let (name, kind, pointed) = (name.to_owned(), ValueKind::Unsigned, Vec::new());
+        let (origin, offset, bytes) = (0, 0, 8);
+        let (site, looked_up, found) = Default::default();
+        Self { origin, offset, bytes, kind, name, site, values, states, pointed, looked_up, found }
     }
 
     /// What it holds in an object, by its place; none where nobody accessed it.
@@ -90,9 +96,14 @@ impl Field {
         self.pointed.get(place as usize).copied().filter(|pointed| *pointed != Pointed::NOTHING)
     }
 
-    /// Whether it is a pointer: to objects, or by its type.
+    /// Whether it is a pointer: by its type, or as most of what it holds that is no small number is the address of an object.
     pub fn is_pointer(&self) -> bool {
-        self.kind == ValueKind::Pointer || !self.pointed.is_empty()
+        self.kind == ValueKind::Pointer || self.found > 0 && 2 * self.found >= self.looked_up
+    }
+
+    /// In how many objects it was accessed.
+    pub fn known(&self) -> usize {
+        self.states.iter().filter(|state| **state & (STORED | LOADED) != 0).count()
     }
 }
 
@@ -174,8 +185,21 @@ impl ObjectFields {
                 }
                 of.fields += 1;
                 let number = self.fields.len() as u32;
-                let (name, values, states, pointed) = Default::default();
-                self.fields.push(Field { origin, offset, bytes, kind, name, site: id.0, values, states, pointed });
+                let ((name, values, states, pointed), (looked_up, found)) = Default::default();
+                let site = id.0;
+                self.fields.push(Field {
+                    origin,
+                    offset,
+                    bytes,
+                    kind,
+                    name,
+                    site,
+                    values,
+                    states,
+                    pointed,
+                    looked_up,
+                    found,
+                });
                 self.by_place.insert((origin, offset, bytes), number);
                 number
             }
@@ -204,13 +228,12 @@ impl ObjectFields {
             _ => {}
         }
         let is_known = field.pointed.get(place).is_some_and(|pointed| *pointed != Pointed::NOTHING);
-        // A word that is no small number may be a pointer, whatever its type.
-        if !is_known
-            && bytes == 8
-            && kind != ValueKind::Float
-            && value > u64::from(u16::MAX)
-            && let Some(pointed) = follow(value)
-        {
+        // A word that is no small number may be a pointer where its type does not say that it is none.
+        let may_point = bytes == 8 && !matches!(kind, ValueKind::Float | ValueKind::Signed);
+        if !is_known && may_point && value > u64::from(u16::MAX) {
+            field.looked_up += 1;
+            let Some(pointed) = follow(value) else { return };
+            field.found += 1;
             if field.pointed.len() <= place {
                 field.pointed.resize(place + 1, Pointed::NOTHING);
             }
@@ -218,14 +241,19 @@ impl ObjectFields {
         }
     }
 
-    pub(super) fn finish(mut self, program: &Program) -> Fields {
+    /// With names: as the instruction has it that accessed a field first, or as what is allocated is declared.
+    pub(super) fn finish(mut self, program: &Program, blocks: &Blocks) -> Fields {
         for of in &mut self.fields {
             let (module, site) = program.site(SiteId(of.site));
-            let name = field(module, site);
-            of.name = if name.is_empty() { format!("+{}", of.offset) } else { name };
+            let elements = blocks.elements();
+            let declared = || {
+                let allocated = elements.named(blocks.site_of(of.origin)).element;
+                elements.member_at(allocated, of.offset, of.bytes).unwrap_or_else(|| format!("+{}", of.offset))
+            };
+            of.name = if site.field.is_none() { declared() } else { field(module, site) };
         }
         tell_elements_apart(&mut self.fields);
-        let copied = |of: &OfOrigin| of.copied as f64 / of.accesses.max(1) as f64;
+        let copied = |of: &OfOrigin| (of.copied, of.accesses);
         Fields { places: self.places, copied: self.origins.iter().map(copied).collect(), fields: self.fields }
     }
 }
@@ -239,17 +267,18 @@ impl Fields {
     }
 }
 
-/// Gives elements of an array that is a member their places: `points[]` at three offsets are `points[0]` to `points[2]`.
+/// Gives elements of an array that is a member their places: `points[]` at three offsets are `points[0]` to `points[2]`. One that nobody
+/// accessed has none.
 fn tell_elements_apart(fields: &mut [Field]) {
-    let mut first: FxHashMap<(u32, u32, String), u32> = FxHashMap::default();
     let key = |of: &Field| (of.origin, of.bytes, of.name.clone());
+    let mut offsets: FxHashMap<(u32, u32, String), Vec<u32>> = FxHashMap::default();
     for of in fields.iter().filter(|of| of.name.contains("[]")) {
-        let least = first.entry(key(of)).or_insert(of.offset);
-        *least = of.offset.min(*least);
+        offsets.entry(key(of)).or_default().push(of.offset);
     }
+    offsets.values_mut().for_each(|all| all.sort_unstable());
     for of in fields {
-        if let Some(least) = first.get(&key(of)) {
-            of.name = of.name.replacen("[]", &format!("[{}]", (of.offset - least) / of.bytes.max(1)), 1);
+        if let Some(place) = offsets.get(&key(of)).and_then(|all| all.binary_search(&of.offset).ok()) {
+            of.name = of.name.replacen("[]", &format!("[{place}]"), 1);
         }
     }
 }
@@ -259,8 +288,8 @@ fn tell_elements_apart(fields: &mut [Field]) {
 pub struct Fields {
     /// By object: its place among those of its origin.
     pub places: Vec<u32>,
-    /// By origin: share of the accesses to its objects that copies made.
-    pub copied: Vec<f64>,
+    /// By origin: accesses to its objects that copies made, and all of them.
+    pub copied: Vec<(u64, u64)>,
     /// Fields; those of one origin in the order in which each was accessed first.
     pub fields: Vec<Field>,
 }

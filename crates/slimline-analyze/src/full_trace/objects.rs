@@ -292,7 +292,7 @@ impl ObjectAccesses {
 
     /// The same, and what their fields hold if that was asked for.
     pub fn into_objects_with_fields(self, program: &Program) -> (Vec<Object>, Fields) {
-        let fields = self.found.fields.map(|fields| fields.finish(program)).unwrap_or_default();
+        let fields = self.found.fields.map(|fields| fields.finish(program, &self.blocks)).unwrap_or_default();
         (self.found.objects, fields)
     }
 

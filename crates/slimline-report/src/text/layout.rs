@@ -9,7 +9,7 @@ use super::full_trace::more;
 use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
-use super::{HEADING, shorten_end};
+use super::{HEADING, fold, shorten_end};
 use crate::layout::LayoutReport;
 
 /// What an order is called for people.
@@ -110,7 +110,7 @@ fn orders(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
         rows.push(cells);
     }
     rows.write(out, 2)?;
-    writeln!(out, "  distance: places from one object to the one that is accessed next, on average; 1 is side by side")
+    writeln!(out, "  distance: places from one object to a near one, on average; 1 is side by side")
 }
 
 fn name(order: &str) -> &str {
@@ -123,28 +123,34 @@ fn verdict(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
         (report.verdict.order, report.verdict.saved, report.verdict.saved_of_allocated)
     else {
         let least = percent(WORTH_IT);
-        return writeln!(out, "No order saves {least} of the cycles or more: leave objects where they are");
+        let leave = format!(
+            "No order saves {least} of the cycles, or more than that of allocation does: leave objects where they are"
+        );
+        return fold(out, &leave, 0, 0);
     };
     let saved = percent(saved);
     if order == Arrangement::Allocated.name() {
-        return writeln!(
-            out,
-            "Objects that reuse no memory would save {saved} of the cycles, whatever their order: allocate them from memory of their own"
+        let reusing = format!(
+            "Objects in the order of allocation that reuse no memory would save {saved} of the cycles; no other order saves more"
         );
+        return fold(out, &reusing, 0, 0);
     }
-    write!(out, "Objects in the {} order would save {saved} of the cycles", name(order))?;
-    writeln!(out, ", {} of those in the order of allocation", percent(of_allocated))?;
+    let mut words = format!(
+        "Objects in the {} order would save {saved} of the cycles, {} of those in the order of allocation.",
+        name(order),
+        percent(of_allocated)
+    );
     if order != Arrangement::Random.name() {
-        writeln!(out, "An upper bound: the order is made of the run that it is judged by")?;
+        words.push_str(" An upper bound for other runs: the order is made of the one that it is judged by.");
     }
     let hierarchical = Arrangement::Hierarchical.name();
-    match report.order(hierarchical) {
-        Some(row) if order != hierarchical => {
-            let ratio = row.cycles_ratio;
-            writeln!(out, "--order writes the hierarchical one, which takes {ratio:.3} of the original cycles")
-        }
-        _ => Ok(()),
+    if let Some(row) = report.order(hierarchical).filter(|_| order != hierarchical) {
+        words += &format!(
+            " --order writes the hierarchical one, which takes {:.3} of the original cycles.",
+            row.cycles_ratio
+        );
     }
+    fold(out, &words, 0, 0)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use slimline_analyze::object_learning::COMPARED_TREES;
 use slimline_trace::escape::plain;
 
 use super::full_trace::more;
@@ -22,12 +23,13 @@ const NAME_COLUMNS: usize = 28;
 /// As `out`.
 pub fn learning(out: &mut impl Write, report: &LearningReport, most: usize) -> fmt::Result {
     access_trace(out, &report.trace)?;
-    write!(out, "{}, window {}, seed {}", plural(report.objects, "object"), report.window, report.seed)?;
+    let mut head = format!("{}, window {}, seed {}", plural(report.objects, "object"), report.window, report.seed);
     let levels = report.levels.iter().map(|level| communities(level.communities)).collect::<Vec<_>>();
     if levels.is_empty() {
-        return writeln!(out, ": no two belong together more than chance lets expect, so there is nothing to learn");
+        head.push_str(": no two belong together more than chance lets expect, so there is nothing to learn");
+        return fold(out, &head, 0, 0);
     }
-    writeln!(out, ", levels of {}", levels.join(", "))?;
+    fold(out, &format!("{head}, levels of {}", levels.join(", ")), 0, 0)?;
     if report.of_three_types {
         fold(
             out,
@@ -38,7 +40,7 @@ pub fn learning(out: &mut impl Write, report: &LearningReport, most: usize) -> f
     }
     if !report.has_values {
         let no_values = "The trace does not tell what is loaded and stored, so no fields are known: compile with slimline cc \
-            --slimline-values.";
+            --slimline-values, or trace --collector translate --values.";
         fold(out, no_values, 0, 0)?;
     }
     if report.types.is_empty() {
@@ -55,21 +57,17 @@ fn learned_type(out: &mut impl Write, report: &LearningReport, row: &TypeRow, mo
         _ => String::new(),
     };
     let name = shorten_end(&name, NAME_COLUMNS);
-    write!(
-        out,
-        "\n{HEADING}{name}{HEADING:#}{place}: {} of {:.0} bytes",
-        plural(row.objects, "object"),
-        row.mean_bytes
-    )?;
-    match row.learned < row.objects {
-        true => writeln!(out, "; {} of them, of communities that are drawn, are learned from", count(row.learned))?,
-        false => writeln!(out)?,
+    let objects = plural(row.objects, "object");
+    writeln!(out, "\n{HEADING}{name}{HEADING:#}{place}: {objects} of {:.0} bytes", row.mean_bytes)?;
+    let mut how = format!("level {}: {}", row.level, communities(row.communities));
+    if row.learned < row.objects {
+        how += &format!(" that were drawn, {} of their objects", count(row.learned));
     }
-    write!(out, "  level {}: {}", row.level, communities(row.communities))?;
     if row.alone > 0 {
-        write!(out, ", {} of one object, which none can learn", count(row.alone))?;
+        how += &format!("; {} of one object, which none can learn", count(row.alone));
     }
-    writeln!(out, "; forests of {} trees, 5 folds", row.trees)?;
+    how += &format!("; 5 folds; all features by {} trees, others by {COMPARED_TREES}", row.trees);
+    fold(out, &how, 2, 2)?;
     let columns = [
         Column::Text("community said right by"),
         Column::Number("first"),
@@ -119,19 +117,122 @@ fn features(out: &mut impl Write, row: &TypeRow, most: usize) -> fmt::Result {
 
 fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt::Result {
     let names = row.verdict_features.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
-    let saved = report.layout.saved.map_or_else(String::new, |saved| {
+    let saved = report.layout.saved_of_allocated.map_or_else(String::new, |saved| {
         format!(" The best order would save {} of the cycles on {}.", percent(saved), plain(&report.machine))
     });
     let words = match row.verdict {
         "hint" => format!("Allocate by {names}: it says who is accessed together.{saved}"),
+        "order_array" => format!("Order the array, or what it is read from, by {names} (slimline layout --order-by): it says who is accessed together.{saved}"),
         "already_so" => format!("Already laid out so: {names} says who is accessed together as well as fields do."),
         "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {}.", plain(&report.machine)),
         "changes_later" => format!("Only {names} says who is accessed together, and that changes after the object was made: grouping by it takes moving objects when it does."),
         "moved_about" => "Objects are copied about rather than used where they are: hints would not last; keep pointers to them instead.".to_owned(),
+        "no_fields" => "What objects hold is not known, and where they lie does not say who is accessed together.".to_owned(),
         _ => "No feature says who is accessed together: it takes another data structure, or accesses in another order.".to_owned(),
     };
     fold(out, &words, 2, 2)?;
     let Some(code) = &row.code else { return Ok(()) };
     writeln!(out)?;
     code.lines().try_for_each(|line| writeln!(out, "    {}", plain(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_analyze::full_trace::objects::ObjectOrigin;
+    use slimline_analyze::object_layout::{Arrangement, Verdict as LayoutVerdict};
+    use slimline_analyze::object_learning::{Accuracy, Feature, FeatureKind, LearnedType, Verdict};
+
+    use super::super::a_run;
+    use super::*;
+    use crate::layout::{LevelRow, VerdictRow};
+    use crate::learning::LearningFacts;
+
+    fn feature(kind: FeatureKind, name: &str, gini: f64, permutation: f64) -> Feature {
+        let (permutation_error, known, changed, range) = (0.004, 1.0, 0.0, (0.0, 1000.0));
+        let (name, is_integer) = (name.to_owned(), true);
+        Feature { kind, name, gini, permutation, permutation_error, known, changed, range, is_integer }
+    }
+
+    fn learned(verdict: Verdict) -> LearnedType {
+        let accuracy = |mean, error, among_five| Accuracy { mean, error, among_five };
+        LearnedType {
+            type_name: "edge".to_owned(),
+            origins: vec![0],
+            objects: 32_000,
+            learned: 5000,
+            bytes: 24.0,
+            level: 2,
+            communities: 40,
+            alone: 3,
+            trees: 400,
+            accuracy: accuracy(0.923, 0.004, 0.983),
+            of_fields: accuracy(0.912, 0.005, 0.985),
+            of_place: accuracy(0.031, 0.005, 0.156),
+            baseline: accuracy(0.031, 0.0, 0.155),
+            is_place_as_good: false,
+            compared: accuracy(0.92, 0.004, 0.98),
+            is_of_arrays: false,
+            shuffled: 0.039,
+            features: vec![
+                feature(FeatureKind::Primary, "source", 0.6, 0.528),
+                Feature { changed: 0.999, ..feature(FeatureKind::Primary, "weight", 0.3, 0.1) },
+                feature(FeatureKind::Place, "address", 0.1, 0.0),
+            ],
+            verdict,
+        }
+    }
+
+    fn report(learned: &[LearnedType], has_values: bool) -> LearningReport {
+        let mut edge = ObjectOrigin { type_name: "edge".to_owned(), ..ObjectOrigin::default() };
+        (edge.allocated_at.file, edge.allocated_at.line) = ("/src/rank.cpp".to_owned(), 51);
+        let level = |communities| LevelRow { communities, modularity: 0.5 };
+        let facts = LearningFacts {
+            objects: 67_702,
+            has_values,
+            of_three_types: !has_values,
+            window: 2,
+            seed: 1,
+            levels: if learned.is_empty() { Vec::new() } else { vec![level(9859), level(229)] },
+            machine: "small".to_owned(),
+        };
+        let to = Arrangement::Hierarchical;
+        let layout = VerdictRow::of(LayoutVerdict::Reorder { to, saved: 0.21, saved_of_allocated: 0.2 });
+        LearningReport::new(a_run::trace(), facts, layout, (learned, &[edge]))
+    }
+
+    fn written(report: &LearningReport) -> String {
+        let mut out = String::new();
+        learning(&mut out, report, 2).unwrap();
+        a_run::unstyled(&out)
+    }
+
+    #[test]
+    fn a_small_report() {
+        let hint = Verdict::Hint(vec![feature(FeatureKind::Primary, "source", 0.6, 0.528)]);
+        insta::assert_snapshot!(written(&report(&[learned(hint)], true)));
+    }
+
+    #[test]
+    fn each_verdict_is_in_words() {
+        let place = feature(FeatureKind::Place, "address", 0.1, 0.5);
+        let verdicts = [
+            Verdict::OrderArray(vec![feature(FeatureKind::Primary, "x", 0.1, 0.5)]),
+            Verdict::AlreadySo(place),
+            Verdict::NothingToGain,
+            Verdict::ChangesLater(vec!["weight".to_owned()]),
+            Verdict::MovedAbout(0.5),
+            Verdict::NoFields,
+            Verdict::NoFeature,
+        ];
+        let words = verdicts.map(|verdict| {
+            let text = written(&report(&[learned(verdict)], false));
+            text.rsplit("(--rows)\n").next().unwrap_or_default().to_owned()
+        });
+        insta::assert_snapshot!(words.concat());
+    }
+
+    #[test]
+    fn without_communities_there_is_nothing_to_learn() {
+        assert!(written(&report(&[], true)).replace('\n', " ").ends_with("so there is nothing to learn "));
+    }
 }

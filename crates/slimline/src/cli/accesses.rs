@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use slimline_analyze::object_learning::LEAST_OBJECTS;
 use slimline_collect::ColumnMap;
 
 use super::{CollectorOptions, Format, rows};
@@ -115,9 +116,10 @@ pub(crate) struct Place {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline layout run.trace\n  \
         slimline layout run.trace --window 4 --machine big.toml --order order.csv\n  \
+        slimline layout run.trace --graph objects.dot && sfdp -Tsvg objects.dot > objects.svg\n  \
         slimline layout run.trace --order-by node.id --order ids     # elements of arrays are objects, too\n  \
         slimline layout run.trace --format json | jq '.orders[] | {order, caches}'\n\n\
-        Objects are blocks of the heap, from when each is allocated until it is freed. Two are neighbours of the access graph where one \
+        Objects are blocks of the heap, from when each is allocated until it is freed; with --order-by elements of arrays of structures, too. Two are neighbours of the access graph where one \
         thread accesses one and then, within the window, the other; accesses to anything but objects do not count. Communities of the graph (Louvain) lie side by \
         side, and within them objects in the order of their Fiedler vector. Every order is replayed: the trace goes through \
         the machine with all objects where that order puts them, as an allocator that never reuses memory would; \
@@ -142,6 +144,12 @@ pub(crate) struct Layout {
     /// Write this field's value of each object instead, a line each: to order an input file by
     #[arg(long, value_name = "FIELD", requires = "order")]
     pub(crate) order_by: Option<String>,
+    /// Draw the access graph of the objects of most weight: FILE.dot for Graphviz, FILE.graphml for others
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph: Option<PathBuf>,
+    /// Most objects of it
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "graph", value_parser = rows)]
+    pub(crate) graph_objects: usize,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -176,7 +184,7 @@ pub(crate) struct Learn {
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [100, 200, 400, 500], value_parser = trees)]
     pub(crate) trees: Vec<usize>,
     /// Objects of a type that are learned from at most; where there are more, communities are drawn
-    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = rows)]
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = objects)]
     pub(crate) most_objects: usize,
     /// On which it is tried whether an order saves anything (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
@@ -187,6 +195,12 @@ pub(crate) struct Learn {
     /// Most features of a type
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = rows)]
     pub(crate) rows: usize,
+}
+
+/// A number of objects that something can be learned from.
+fn objects(text: &str) -> Result<usize, String> {
+    let objects = text.parse().ok().filter(|objects| *objects >= LEAST_OBJECTS);
+    objects.ok_or_else(|| format!("not a number from {LEAST_OBJECTS} on"))
 }
 
 /// A number of trees.

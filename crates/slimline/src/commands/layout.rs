@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use slimline_analyze::full_trace::object_fields::Field;
 use slimline_report::layout::{GraphFacts, LayoutReport, write_order};
+use slimline_report::object_graph::DrawnGraph;
 use slimline_report::text;
 use slimline_simulate::simulation::Options;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     // What is wrong with it is told before anything is read.
     simulation(&machine, &options.machine, &Options::default())?;
+    let drawing = options.graph.as_deref().map(drawing).transpose()?;
     let (trace, missing) = ObjectTrace::open(&options.trace, options.order_by.is_some())?;
     let (found, graph) = trace.objects(&options.trace, options.window, missing)?;
     let graph = ObjectGraph::of(graph, options.seed);
@@ -41,6 +43,13 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         }
         (None, _) => {}
     }
+    if let (Some(path), Some(drawing)) = (&options.graph, drawing) {
+        let drawn = DrawnGraph::of((objects, origins), (edges, &hierarchical.levels), options.graph_objects);
+        write_whole(path, |out| match drawing {
+            Drawing::Dot => drawn.write_dot(out),
+            Drawing::GraphMl => drawn.write_graphml(out),
+        })?;
+    }
     let replayed = trace.replay(&all, (&machine, &options.machine))?;
     let facts = GraphFacts {
         window: options.window,
@@ -56,14 +65,35 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// How a graph is written.
+#[derive(Clone, Copy)]
+enum Drawing {
+    Dot,
+    GraphMl,
+}
+
+/// By the file's name.
+fn drawing(path: &Path) -> anyhow::Result<Drawing> {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("dot" | "gv") => Ok(Drawing::Dot),
+        Some("graphml") => Ok(Drawing::GraphMl),
+        _ => bail!("--graph {}: the name says how to write it, .dot or .graphml", path.display()),
+    }
+}
+
 /// What a field holds in each object that has it, in an order of objects.
 fn in_order(found: &Objects, order: &[u32], name: &str) -> anyhow::Result<Vec<f64>> {
-    let fields: HashMap<u32, &Field> = found.fields.named(name).map(|field| (field.origin, field)).collect();
+    // Where one line's objects have several of the name, the one that most of them have.
+    let mut named: Vec<&Field> = found.fields.named(name).collect();
+    named.sort_by_key(|field| field.known());
+    let fields: HashMap<u32, &Field> = named.into_iter().map(|field| (field.origin, field)).collect();
     if fields.is_empty() {
         let known: BTreeSet<&str> = found.fields.fields.iter().map(|field| field.name.as_str()).collect();
         let known: Vec<&str> = known.into_iter().take(FIELDS_NAMED).collect();
         match known.is_empty() {
-            true => bail!("--order-by {name}: the trace tells no values (compile with slimline cc --slimline-values)"),
+            true => bail!(
+                "--order-by {name}: the trace tells no values (compile with slimline cc --slimline-values, or trace --collector translate --values)"
+            ),
             false => bail!("--order-by {name}: no object has such a field; there are {}", known.join(", ")),
         }
     }

@@ -61,6 +61,14 @@ fn a_list_is_put_in_its_order() {
         csv.starts_with("place,process,allocation,address,bytes,type,function,file,line,community_1"),
         "{csv:.200}"
     );
+    let drawn = ["layout", "run.trace", "--machine", "pena-sp", "--graph-objects", "30", "--graph"];
+    for (file, nodes) in [("graph.dot", "[label="), ("graph.graphml", "<node ")] {
+        slimline(directory.path(), &[&drawn[..], &[file]].concat());
+        let text = fs::read_to_string(directory.path().join(file)).unwrap();
+        assert_eq!(text.matches(nodes).count(), 30, "{text}");
+    }
+    let said = failed(directory.path(), &[&drawn[..], &["graph.png"]].concat());
+    assert!(said.contains("--graph graph.png: the name says how to write it"), "{said}");
     // The same in every run.
     let again = json(directory.path(), &["layout", "run.trace", "--machine", "pena-sp"]);
     assert_eq!(report, again);

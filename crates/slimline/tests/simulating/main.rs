@@ -3,6 +3,7 @@
 mod exported;
 mod histogram;
 mod layout;
+mod learn;
 mod live;
 mod papers;
 mod place;

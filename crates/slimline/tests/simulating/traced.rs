@@ -66,13 +66,22 @@ pub(crate) fn traced(source: &str) -> tempfile::TempDir {
     traced_with(source, &[])
 }
 
+/// The same of a program that tells what it loads and stores.
+pub(crate) fn traced_with_values(source: &str) -> tempfile::TempDir {
+    compiled_and_traced(source, &["--slimline-values"], &[])
+}
+
 /// The same of a program that takes arguments.
 pub(crate) fn traced_with(source: &str, arguments: &[&str]) -> tempfile::TempDir {
+    compiled_and_traced(source, &[], arguments)
+}
+
+fn compiled_and_traced(source: &str, options: &[&str], arguments: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let (file, program) = (directory.path().join("program.c"), directory.path().join("program"));
     fs::write(&file, source).unwrap();
     fs::write(directory.path().join("truth.h"), include_str!("../../../../programs/c/truth.h")).unwrap();
-    let mut all: Vec<OsString> = SCALAR.iter().map(OsString::from).collect();
+    let mut all: Vec<OsString> = options.iter().chain(&SCALAR).map(OsString::from).collect();
     all.extend(["-o".into(), program.into(), file.into()]);
     assert_eq!(compile(Language::C, &all, slimline_collect::RUNTIME, OwnAllocators::default()).unwrap(), 0);
     let trace = ["trace", "-o", "run.trace", "--", "./program"];
@@ -114,6 +123,18 @@ pub(crate) fn named<'a>(rows: &'a Value, name: &str) -> &'a Value {
 
 fn misses(row: &Value) -> Vec<u64> {
     row["caches"].as_array().unwrap().iter().map(|cache| cache["misses"].as_u64().unwrap()).collect()
+}
+
+/// Taking a number out of a vector was told as an argument that nobody traces.
+#[test]
+fn numbers_of_vectors_are_traced() {
+    let directory = traced(
+        "typedef double pair __attribute__((vector_size(16)));\npair pairs[8];\nint main(int count, char **arguments) {\n\
+        double sum = 0;\n for (int i = 0; i < 8; i++) { pair at = pairs[i] * count; sum += at[0] - at[count & 1]; }\n\
+        return sum > 1 || !arguments;\n}",
+    );
+    let text = slimline(directory.path(), &["trace", "--replay", "run.trace"]);
+    assert!(text.contains("8 loads") && !text.contains("Missing"), "{text}");
 }
 
 #[test]
