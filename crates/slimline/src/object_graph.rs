@@ -110,6 +110,10 @@ impl ObjectTrace {
         missing_of_it.extend(missing(&self.recording, (self.program(), &decoder), unknown));
         let (origins, threads) = (found.origins(self.program()), found.threads());
         let (objects, fields) = found.into_objects_with_fields(self.program());
+        if objects.is_empty() && building.accesses > 0 {
+            let (file, accesses) = (directory.display(), building.accesses);
+            bail!("{file}: none of its {accesses} accesses is to a block of the heap whose allocation was traced");
+        }
         if objects.is_empty() {
             let why = why_nothing(&self.recording, "none is to a block of the heap whose allocation was traced");
             bail!("{}: {why}", directory.display());
@@ -176,6 +180,8 @@ impl ObjectTrace {
 /// Takes the objects of accesses in.
 struct Building {
     graph: GraphBuilder,
+    /// All accesses, wherever they go.
+    accesses: u64,
     /// Objects as each was accessed first.
     first_accesses: Vec<u32>,
     /// By object.
@@ -188,6 +194,7 @@ impl Building {
     fn new(window: u16) -> Self {
         Self {
             graph: GraphBuilder::new(window.into()),
+            accesses: 0,
             first_accesses: Vec::new(),
             is_known: Vec::new(),
             is_wanted: None,
@@ -197,6 +204,7 @@ impl Building {
 
 impl Consumer for Building {
     fn take(&mut self, accesses: &[Access]) {
+        self.accesses += accesses.len() as u64;
         for access in accesses.iter().filter(|access| access.key != NO_OBJECT) {
             if self.is_wanted.as_ref().is_some_and(|wanted| !wanted[access.key as usize]) {
                 continue;

@@ -81,7 +81,7 @@ fn a_list_is_put_in_its_order() {
 fn what_has_no_objects_is_told() {
     let directory = traced("int cells[64];\nint main(void) { for (int i = 0; i < 64; i++) cells[i] = i; return 0; }");
     let said = failed(directory.path(), &["layout", "run.trace"]);
-    assert!(said.contains("none is to a block of the heap"), "{said}");
+    assert!(said.contains("run.trace: none of its 64 accesses is to a block of the heap"), "{said}");
     let directory = traced(LIST);
     let said = failed(directory.path(), &["layout", "run.trace", "--order", "none/order.csv"]);
     assert!(said.starts_with("slimline: none/order.csv: No such file"), "{said}");
