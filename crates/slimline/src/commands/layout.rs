@@ -17,6 +17,7 @@ use super::{ReportPlace, show};
 use crate::cli;
 use crate::machines::{machine, simulation};
 use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
+use crate::say;
 
 /// Fields that are named where there is none of the name that is asked for.
 const FIELDS_NAMED: usize = 20;
@@ -37,6 +38,10 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         (Some(path), Some(field)) => {
             let values = in_order(&found, &hierarchical.order, field)?;
             write_whole(path, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
+            if values.len() < objects.len() {
+                let (file, written, all) = (path.display(), values.len(), objects.len());
+                say(format_args!("slimline: {file}: {written} of {all} objects were seen to hold {field}"));
+            }
         }
         (Some(path), None) => {
             write_whole(path, |out| write_order(out, (objects, origins), &hierarchical.order, &hierarchical.levels))?;

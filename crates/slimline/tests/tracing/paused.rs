@@ -98,7 +98,7 @@ fn blocks_from_between_windows_are_known() {
     const SOURCE: &str = r#"
 #include <pthread.h>
 #include <stdlib.h>
-enum { THREADS = 3, BLOCKS = 20000 };
+enum { THREADS = 3, BLOCKS = 200000 };
 __attribute__((noinline)) static long use(volatile long *block) { long sum = 0; for (int i = 0; i < 50; i++) sum += block[i % 4]; return sum; }
 static void *work(void *unused) {
     long sum = 0;
@@ -119,7 +119,7 @@ int main(void) {
     let blocks: u64 = heap.iter().map(|group| number(&group["blocks"])).sum();
     assert!(number(&report["windows"]) >= 2, "{}", report["windows"]);
     // Whatever was traced.
-    assert_eq!(blocks, 60_000);
+    assert_eq!(blocks, 600_000);
     let (all, of_heap) = (number(&report["total"]["loads"]), number(&report["heap_total"]["loads"]));
     assert!(all > 0 && of_heap * 100 >= all * 99, "{of_heap} of {all}");
 }
