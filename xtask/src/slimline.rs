@@ -167,8 +167,8 @@ impl Slimline {
 
     /// `slimline` with this task, of a trace on disk.
     pub(crate) fn analysis(&self, task: &str, trace: &Path, options: &[&str]) -> Command {
-        let mut analysis = Command::new(&self.executable);
-        analysis.arg(task).arg(trace).args(options);
+        let mut analysis = self.command(task);
+        analysis.arg(trace).args(options);
         analysis
     }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use slimline_layout::graph::Graph;
 use slimline_layout::order::{Hierarchical, arrangement_cost, breadth_first, random};
+use slimline_simulate::relocated::Steps;
+use slimline_simulate::simulation::Outcome;
 
 use crate::full_trace::objects::Object;
 
@@ -69,7 +71,7 @@ pub struct Arranged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
-/// All arrangements of these objects, by the graph of accesses to them, the order in which each was accessed first, and the
+/// These objects in the arrangements that are wanted, by the graph of accesses to them, the order in which each was accessed first, and the
 /// hierarchical one.
 ///
 /// # Errors
@@ -78,9 +80,9 @@ pub fn arrangements(
     objects: &[Object],
     graph: &Graph,
     (first_accesses, hierarchical): (&[u32], &Hierarchical),
-    seed: u64,
+    (wanted, seed): (&[Arrangement], u64),
 ) -> Result<Vec<Arranged>, TooLarge> {
-    let arranged = |arrangement| {
+    let arranged = |&arrangement| {
         let order = match arrangement {
             Arrangement::Original => by_address(objects),
             Arrangement::Allocated => {
@@ -102,7 +104,7 @@ pub fn arrangements(
         };
         Ok(Arranged { arrangement, cost: arrangement_cost(graph, &order), moves })
     };
-    Arrangement::ALL.into_iter().map(arranged).collect()
+    wanted.iter().map(arranged).collect()
 }
 
 /// Those that were at one address as they were allocated.
@@ -181,9 +183,19 @@ pub enum Verdict {
     },
 }
 
+/// What a machine made of a trace with objects so.
+pub type Replayed<'a> = (&'a Arranged, Outcome, Steps);
+
+/// By what a machine made of the arrangements.
+pub fn verdict(replayed: &[Replayed<'_>]) -> Verdict {
+    let cycles: Vec<_> =
+        replayed.iter().map(|(arranged, outcome, _)| (arranged.arrangement, outcome.total().cycles)).collect();
+    by_cycles(&cycles)
+}
+
 /// By the cycles that each arrangement takes. None but the original one reuses memory; so an order that saves no more than that of
 /// allocation does saves it by that, and not by its order.
-pub fn verdict(cycles: &[(Arrangement, u64)]) -> Verdict {
+fn by_cycles(cycles: &[(Arrangement, u64)]) -> Verdict {
     let of = |wanted| cycles.iter().find(|(arrangement, _)| *arrangement == wanted).copied();
     let (Some((_, original)), Some(allocated)) = (of(Arrangement::Original), of(Arrangement::Allocated)) else {
         return Verdict::NoNeighbours;
@@ -213,7 +225,7 @@ mod tests {
         let objects = [object(0x500, 24, 2), object(0x100, 40, 3), object(0x100, 8, 1)];
         let graph = Graph::new(3, [(0, 1, 5), (1, 2, 1)].into_iter());
         let hierarchical = Hierarchical::of(&graph, 1);
-        let all = arrangements(&objects, &graph, (&[1, 2, 0], &hierarchical), 1).unwrap();
+        let all = arrangements(&objects, &graph, (&[1, 2, 0], &hierarchical), (&Arrangement::ALL, 1)).unwrap();
         let of = |arrangement| all.iter().find(|arranged| arranged.arrangement == arrangement).unwrap();
         let at =
             |arranged: &Arranged, object: usize| objects[object].start.wrapping_add(arranged.moves[object]) - PLACE;
@@ -259,7 +271,7 @@ mod tests {
         let objects = [of(0x118, 1), of(0x100, 0), object(0x900, 8, 8)];
         let graph = Graph::new(3, [(0, 1, 1)].into_iter());
         let hierarchical = Hierarchical::of(&graph, 1);
-        let all = arrangements(&objects, &graph, (&[0, 1, 2], &hierarchical), 1).unwrap();
+        let all = arrangements(&objects, &graph, (&[0, 1, 2], &hierarchical), (&Arrangement::ALL, 1)).unwrap();
         let allocated = all.iter().find(|of| of.arrangement == Arrangement::Allocated).unwrap();
         let at = |object: usize| objects[object].start.wrapping_add(allocated.moves[object]) - PLACE;
         assert_eq!([at(1), at(0), at(2)], [16, 40, 64]);
@@ -269,7 +281,7 @@ mod tests {
     fn an_order_must_save_more_than_what_reuses_nothing() {
         use Arrangement::*;
         let of = |allocated, hierarchical| {
-            verdict(&[(Original, 1000), (Allocated, allocated), (Hierarchical, hierarchical)])
+            by_cycles(&[(Original, 1000), (Allocated, allocated), (Hierarchical, hierarchical)])
         };
         let expected = Verdict::Reorder { to: Hierarchical, saved: 0.25, saved_of_allocated: 0.5 };
         assert_eq!(of(1500, 750), expected);
@@ -277,6 +289,6 @@ mod tests {
         let allocated = Verdict::Reorder { to: Allocated, saved: 0.25, saved_of_allocated: 0.0 };
         assert_eq!((of(750, 740), of(750, 800)), (allocated, allocated));
         assert_eq!(of(1000, 1200), Verdict::Leave);
-        assert_eq!(verdict(&[(Original, 1000)]), Verdict::NoNeighbours);
+        assert_eq!(by_cycles(&[(Original, 1000)]), Verdict::NoNeighbours);
     }
 }

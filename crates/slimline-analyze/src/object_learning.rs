@@ -15,16 +15,20 @@
 //! learned where forests are best, by how much of what guessing leaves wrong they get right (Cohen's κ, with the most frequent community as
 //! the guess); levels of few communities say nothing of who is near and are left out.
 
+mod features;
+
 use std::collections::BTreeMap;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use slimline_layout::graph::Graph;
 use slimline_learn::cross_validation::{CrossValidation, Options as ForestOptions, cross_validate};
 use slimline_learn::forest;
 use slimline_learn::samples::Samples;
 use slimline_learn::spread::Spread;
 
-use crate::full_trace::object_fields::{Field, Fields, Pointed};
+pub use self::features::FeatureKind;
+use self::features::{Column, KnownFields};
+use crate::full_trace::object_fields::Fields;
 use crate::full_trace::objects::{Object, ObjectOrigin};
 use crate::object_layout::{Verdict as LayoutVerdict, WORTH_IT};
 
@@ -34,8 +38,6 @@ pub const LEAST_OBJECTS: usize = 100;
 const LEAST_COMMUNITIES: usize = 12;
 /// Communities that are drawn at least, where there are as many.
 const DRAWN_COMMUNITIES: usize = 32;
-/// Features of a type: own fields first, then those that most objects have.
-const MOST_FEATURES: usize = 120;
 /// Objects and trees, by which a level is chosen.
 const TRIED_OBJECTS: usize = 3000;
 const TRIED_TREES: usize = 30;
@@ -63,19 +65,6 @@ pub struct Options {
     pub trees: Vec<usize>,
     /// Objects of a type at most; where there are more, communities are drawn.
     pub most_objects: usize,
-}
-
-/// What a feature is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FeatureKind {
-    /// A field of the object.
-    Primary,
-    /// A field of an object that it points to.
-    Secondary,
-    /// Where it lies: address, number of its allocation, index in its array.
-    Place,
-    /// Its size, or the line that allocates it.
-    Kind,
 }
 
 /// A feature, and what it is worth.
@@ -299,6 +288,13 @@ struct OfType<'a> {
     objects: Vec<u32>,
 }
 
+/// Objects that are learned from, their features and communities.
+struct Drawn {
+    objects: Vec<u32>,
+    columns: Vec<Column>,
+    labels: Vec<u32>,
+}
+
 /// All types, that of most objects first.
 fn of_types<'a>(objects: &[Object], origins: &'a [ObjectOrigin], graph: &Graph) -> Vec<OfType<'a>> {
     let mut found: BTreeMap<TypeKey<'a>, OfType<'a>> = BTreeMap::new();
@@ -318,80 +314,6 @@ fn of_types<'a>(objects: &[Object], origins: &'a [ObjectOrigin], graph: &Graph) 
     types
 }
 
-/// Fields, and whose they are.
-struct KnownFields<'a> {
-    objects: &'a [Object],
-    fields: &'a Fields,
-    /// By origin, offset and bytes.
-    by_place: FxHashMap<(u32, u32, u32), &'a Field>,
-    by_origin: FxHashMap<u32, Vec<&'a Field>>,
-    /// Objects that any points to could be.
-    numbers: FxHashMap<(u32, Pointed), u32>,
-}
-
-impl<'a> KnownFields<'a> {
-    fn of(objects: &'a [Object], fields: &'a Fields) -> Self {
-        let (mut by_place, mut by_origin) = (FxHashMap::default(), FxHashMap::<u32, Vec<&Field>>::default());
-        for field in &fields.fields {
-            by_place.insert((field.origin, field.offset, field.bytes), field);
-            by_origin.entry(field.origin).or_default().push(field);
-        }
-        let has_pointers = fields.fields.iter().any(Field::is_pointer);
-        let number = |(number, object): (u32, &Object)| ((object.process, object.pointed()), number);
-        let numbers = if has_pointers { (0..).zip(objects).map(number).collect() } else { FxHashMap::default() };
-        Self { objects, fields, by_place, by_origin, numbers }
-    }
-
-    fn of_origin(&self, origin: u32) -> impl Iterator<Item = &'a Field> + '_ {
-        self.by_origin.get(&origin).into_iter().flatten().copied()
-    }
-
-    fn place(&self, object: u32) -> u32 {
-        self.fields.places.get(object as usize).copied().unwrap_or(u32::MAX)
-    }
-
-    /// The object that a field of an object points to.
-    fn pointed(&self, field: &Field, object: u32) -> Option<u32> {
-        let pointed = field.pointed(self.place(object))?;
-        self.numbers.get(&(self.objects[object as usize].process, pointed)).copied()
-    }
-}
-
-/// A feature's values, by object.
-struct Column {
-    kind: FeatureKind,
-    name: String,
-    values: Vec<f64>,
-    changed: usize,
-}
-
-impl Column {
-    fn new(kind: FeatureKind, name: &str, count: usize) -> Self {
-        Self { kind, name: name.to_owned(), values: vec![f64::NAN; count], changed: 0 }
-    }
-
-    fn known(&self) -> usize {
-        self.values.iter().filter(|value| !value.is_nan()).count()
-    }
-
-    /// Least and greatest.
-    fn range(&self) -> (f64, f64) {
-        let known = self.values.iter().copied().filter(|value| !value.is_nan());
-        known.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (value.min(least), value.max(most)))
-    }
-
-    fn is_constant(&self) -> bool {
-        let mut known = self.values.iter().filter(|value| !value.is_nan());
-        let first = known.next();
-        known.all(|value| Some(value) == first) && self.known() == self.values.len() || first.is_none()
-    }
-}
-
-/// Its member without the structure.
-fn member<'a>(name: &'a str, type_name: &str) -> &'a str {
-    name.strip_prefix(type_name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
-}
-
 impl OfType<'_> {
     fn learn(
         &self,
@@ -401,9 +323,7 @@ impl OfType<'_> {
         options: &Options,
     ) -> Option<LearnedType> {
         let level = self.best_level(known, levels, options.seed)?;
-        let objects = self.drawn(&levels[level], options.most_objects, options.seed);
-        let columns = self.columns(known, &objects);
-        let labels: Vec<u32> = objects.iter().map(|object| levels[level][*object as usize]).collect();
+        let Drawn { objects, columns, labels } = self.drawn(known, &levels[level], options.most_objects, options.seed);
         let forests = |among: &dyn Fn(FeatureKind) -> bool, larger: &[usize]| -> Option<CrossValidation> {
             let columns =
                 columns.iter().filter(|column| among(column.kind)).map(|column| column.values.clone()).collect();
@@ -479,7 +399,7 @@ impl OfType<'_> {
 
     /// So many of its objects at most. Where there are more, communities are drawn, and of large ones some of their objects: of one that
     /// only a few are drawn of nothing can be learned.
-    fn drawn(&self, communities: &[u32], most: usize, seed: u64) -> Vec<u32> {
+    fn drawn_objects(&self, communities: &[u32], most: usize, seed: u64) -> Vec<u32> {
         if self.objects.len() <= most {
             return self.objects.clone();
         }
@@ -496,6 +416,14 @@ impl OfType<'_> {
         drawn
     }
 
+    /// The same, with what is learned from.
+    fn drawn(&self, known: &KnownFields<'_>, communities: &[u32], most: usize, seed: u64) -> Drawn {
+        let objects = self.drawn_objects(communities, most, seed);
+        let columns = self.columns(known, &objects);
+        let labels = objects.iter().map(|object| communities[*object as usize]).collect();
+        Drawn { objects, columns, labels }
+    }
+
     /// The level whose communities are said best.
     fn best_level(&self, known: &KnownFields<'_>, levels: &[Vec<u32>], seed: u64) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
@@ -504,9 +432,8 @@ impl OfType<'_> {
             if different.len() < LEAST_COMMUNITIES {
                 break;
             }
-            let objects = self.drawn(communities, TRIED_OBJECTS, seed);
-            let values = self.columns(known, &objects).into_iter().map(|column| column.values).collect();
-            let labels: Vec<u32> = objects.iter().map(|object| communities[*object as usize]).collect();
+            let Drawn { columns, labels, .. } = self.drawn(known, communities, TRIED_OBJECTS, seed);
+            let values = columns.into_iter().map(|column| column.values).collect();
             let Ok(samples) = Samples::new(values, &labels) else { continue };
             let forest = forest::Options { seed, ..forest::Options::default() };
             let tree_counts = vec![TRIED_TREES];
@@ -520,87 +447,6 @@ impl OfType<'_> {
             }
         }
         best.map(|(_, level)| level)
-    }
-
-    /// All features that tell any of these objects from others.
-    fn columns(&self, known: &KnownFields<'_>, objects: &[u32]) -> Vec<Column> {
-        let mut columns = self.primary(known, objects, None);
-        columns.extend(self.secondary(known, objects, None));
-        columns.sort_by_key(|column| (column.kind, std::cmp::Reverse(column.known())));
-        columns.truncate(MOST_FEATURES);
-        let of = |kind, name, value: &dyn Fn(&Object) -> Option<f64>| {
-            let mut column = Column::new(kind, name, objects.len());
-            for (cell, object) in column.values.iter_mut().zip(objects) {
-                *cell = value(&known.objects[*object as usize]).unwrap_or(f64::NAN);
-            }
-            column
-        };
-        columns.extend([
-            of(FeatureKind::Place, "address", &|object| Some(object.start as f64)),
-            of(FeatureKind::Place, "number of allocation", &|object| Some(object.sequence.into())),
-            of(FeatureKind::Place, "index in its array", &|object| object.index.map(f64::from)),
-            of(FeatureKind::Kind, "size", &|object| Some(object.bytes as f64)),
-            of(FeatureKind::Kind, "line that allocates it", &|object| Some(object.origin.into())),
-        ]);
-        columns.retain(|column| !column.is_constant());
-        columns
-    }
-
-    /// Fields that no line's objects have pointers in; of a name only where one is asked for.
-    fn primary(&self, known: &KnownFields<'_>, objects: &[u32], only: Option<&str>) -> Vec<Column> {
-        let mut columns: BTreeMap<(u32, u32), Column> = BTreeMap::new();
-        let own = || self.origins.iter().flat_map(|origin| known.of_origin(*origin));
-        let pointers: FxHashSet<(u32, u32)> =
-            own().filter(|field| field.is_pointer()).map(|field| (field.offset, field.bytes)).collect();
-        let mut names: FxHashMap<&str, (u32, u32)> = FxHashMap::default();
-        for field in own().filter(|field| !pointers.contains(&(field.offset, field.bytes))) {
-            let (name, key) = (member(&field.name, self.name), (field.offset, field.bytes));
-            // Two fields that are stored at once are called by the first, and are as wide as both.
-            let name = match *names.entry(name).or_insert(key) == key {
-                true => name.to_owned(),
-                false => format!("{name}, {} bytes at {}", field.bytes, field.offset),
-            };
-            if only.is_none_or(|only| only == name) {
-                columns.entry(key).or_insert_with(|| Column::new(FeatureKind::Primary, &name, objects.len()));
-            }
-        }
-        for (&(offset, bytes), column) in &mut columns {
-            for (at, &object) in objects.iter().enumerate() {
-                let origin = known.objects[object as usize].origin;
-                let Some(field) = known.by_place.get(&(origin, offset, bytes)) else { continue };
-                let place = known.place(object);
-                column.values[at] = field.value(place).unwrap_or(f64::NAN);
-                column.changed += usize::from(field.is_changed(place));
-            }
-        }
-        columns.into_values().collect()
-    }
-
-    /// Fields of what fields point to, as many as may be features; of a name only where one is asked for.
-    fn secondary(&self, known: &KnownFields<'_>, objects: &[u32], only: Option<&str>) -> Vec<Column> {
-        let mut columns: BTreeMap<(u32, u32, u32, &str), Column> = BTreeMap::new();
-        for (at, &object) in objects.iter().enumerate() {
-            let origin = known.objects[object as usize].origin;
-            for pointer in known.of_origin(origin).filter(|field| field.is_pointer()) {
-                let Some(other) = known.pointed(pointer, object) else { continue };
-                let place = known.place(other);
-                for field in known.of_origin(known.objects[other as usize].origin).filter(|field| !field.is_pointer()) {
-                    let key = (pointer.offset, field.offset, field.bytes, field.name.as_str());
-                    if !columns.contains_key(&key) {
-                        let of_field = field.name.rsplit_once('.').map_or(field.name.as_str(), |(_, member)| member);
-                        let name = format!("{}->{of_field}", member(&pointer.name, self.name));
-                        if columns.len() == MOST_FEATURES || only.is_some_and(|only| only != name) {
-                            continue;
-                        }
-                        columns.insert(key, Column::new(FeatureKind::Secondary, &name, objects.len()));
-                    }
-                    let Some(column) = columns.get_mut(&key) else { continue };
-                    column.values[at] = field.value(place).unwrap_or(f64::NAN);
-                    column.changed += usize::from(field.is_changed(place));
-                }
-            }
-        }
-        columns.into_values().collect()
     }
 }
 
@@ -627,6 +473,7 @@ fn feature(column: &Column, all: &CrossValidation, at: usize) -> Feature {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::full_trace::object_fields::Field;
     use crate::object_layout::Arrangement;
 
     const OBJECTS: u32 = 600;
@@ -717,10 +564,5 @@ mod tests {
         assert_eq!(of.verdict, Verdict::NoFeature);
         let x = of.features.iter().find(|feature| feature.name == "x").unwrap();
         assert!(x.gini > 0.2 && x.permutation.abs() < 0.05, "{x:?}");
-    }
-
-    #[test]
-    fn fields_of_what_is_pointed_to_have_names() {
-        assert_eq!((member("node.x", "node"), member("base.x", "node"), member("+8", "")), ("x", "base.x", "+8"));
     }
 }

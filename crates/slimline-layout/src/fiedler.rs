@@ -77,7 +77,7 @@ impl Fiedler {
         loop {
             let (found, left) = laplacian.judged(&at);
             if found.has_converged() || step == most_steps {
-                return found;
+                return Self { vector: at.vector, ..found };
             }
             step += 1;
             let mut basis = vec![at];
@@ -91,7 +91,7 @@ impl Fiedler {
                 }
             }
             if basis.len() == 1 {
-                return found;
+                return Self { vector: basis.swap_remove(0).vector, ..found };
             }
             let of = |a: &Multiplied| basis.iter().map(|b| dot(&a.vector, &b.product)).collect();
             let (_, shares) = smallest(basis.iter().map(of).collect());
@@ -106,10 +106,7 @@ impl Fiedler {
                 at = laplacian.multiplied(at.vector);
             }
             at.normalize();
-            before = Some(sum).filter(|sum| dot(&sum.vector, &sum.vector) > 0.0).map(|mut sum| {
-                sum.normalize();
-                sum
-            });
+            before = sum.normalize().then_some(sum);
         }
     }
 
@@ -141,7 +138,7 @@ impl<'a> Laplacian<'a> {
         Multiplied { vector, product }
     }
 
-    /// How good a vector is, and what is left of its product.
+    /// How good a vector is, which is not copied for that, and what is left of its product.
     fn judged(&self, at: &Multiplied) -> (Fiedler, Vec<f64>) {
         let value = dot(&at.vector, &at.product);
         let mut left = at.product.clone();
@@ -149,7 +146,7 @@ impl<'a> Laplacian<'a> {
         let by = |length: f64| length.sqrt() / value.abs().max(f64::MIN_POSITIVE);
         let terms = at.vector.iter().zip(&self.degrees).map(|(value, degree)| (value * degree).powi(2));
         let rounding = 4.0 * f64::EPSILON * by(terms.sum());
-        let found = Fiedler { vector: at.vector.clone(), value, residual: by(dot(&left, &left)), rounding };
+        let found = Fiedler { vector: Vec::new(), value, residual: by(dot(&left, &left)), rounding };
         (found, left)
     }
 

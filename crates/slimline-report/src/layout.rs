@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
-use slimline_analyze::object_layout::{Arranged, Arrangement, Verdict, reusing, verdict};
+use slimline_analyze::object_layout::{Replayed, Verdict, reusing, verdict};
 use slimline_simulate::machine::Holds;
-use slimline_simulate::relocated::Steps;
 use slimline_simulate::simulation::Outcome;
 
 use crate::full_trace::known;
@@ -159,11 +158,9 @@ impl LayoutReport {
         trace: AccessTrace,
         (objects, origins): (&[Object], &[ObjectOrigin]),
         facts: GraphFacts,
-        replayed: &[(&Arranged, Outcome, Steps)],
+        replayed: &[Replayed<'_>],
     ) -> Self {
         let (_, original, steps) = &replayed[0];
-        let cycles: Vec<(Arrangement, u64)> =
-            replayed.iter().map(|(arranged, outcome, _)| (arranged.arrangement, outcome.total().cycles)).collect();
         Self {
             schema: LAYOUT_SCHEMA,
             trace,
@@ -180,7 +177,7 @@ impl LayoutReport {
             types: types(objects, origins),
             machine: original.machine().name.clone(),
             orders: replayed.iter().map(|of| order(of, original, facts.weight)).collect(),
-            verdict: VerdictRow::of(verdict(&cycles)),
+            verdict: VerdictRow::of(verdict(replayed)),
         }
     }
 
@@ -195,7 +192,7 @@ impl LayoutReport {
     }
 }
 
-fn order((arranged, outcome, steps): &(&Arranged, Outcome, Steps), original: &Outcome, weight: u64) -> OrderRow {
+fn order((arranged, outcome, steps): &Replayed<'_>, original: &Outcome, weight: u64) -> OrderRow {
     let (total, before) = (outcome.total(), original.total());
     let machine = outcome.machine();
     let row = |name: &str, misses: u64, before: u64| MissRow {

@@ -19,20 +19,9 @@ pub struct LearningReport {
     pub schema: u32,
     /// What was read.
     pub trace: AccessTrace,
-    /// Objects that were accessed.
-    pub objects: u64,
-    /// Whether the trace tells what fields hold.
-    pub has_values: bool,
-    /// Whether the graph is of accesses to the three types of most objects only, as of all types nothing was found.
-    pub of_three_types: bool,
-    /// Two accesses are near with fewer than so many from the one to the other.
-    pub window: u16,
-    /// What was drawn was drawn by it.
-    pub seed: u64,
-    /// Communities, the finest level first.
-    pub levels: Vec<LevelRow>,
-    /// The simulated machine.
-    pub machine: String,
+    /// What is told of all types together.
+    #[serde(flatten)]
+    pub facts: LearningFacts,
     /// Whether an order of objects would save anything on it.
     pub layout: VerdictRow,
     /// Types, that of most objects first; of blocks without a type only where none has one.
@@ -118,21 +107,21 @@ pub struct FeatureRow {
 }
 
 /// What is told of all types together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct LearningFacts {
-    /// As in the report.
+    /// Objects that were accessed.
     pub objects: u64,
-    /// As in the report.
+    /// Whether the trace tells what fields hold.
     pub has_values: bool,
-    /// As in the report.
+    /// Whether the graph is of accesses to the three types of most objects only, as of all types nothing was found.
     pub of_three_types: bool,
-    /// As in the report.
+    /// Two accesses are near with fewer than so many from the one to the other.
     pub window: u16,
-    /// As in the report.
+    /// What was drawn was drawn by it.
     pub seed: u64,
-    /// As in the report.
+    /// Communities, the finest level first.
     pub levels: Vec<LevelRow>,
-    /// As in the report.
+    /// The simulated machine.
     pub machine: String,
 }
 
@@ -144,10 +133,8 @@ impl LearningReport {
         layout: VerdictRow,
         (learned, origins): (&[LearnedType], &[ObjectOrigin]),
     ) -> Self {
-        let LearningFacts { objects, has_values, of_three_types, window, seed, levels, machine } = facts;
         let types = learned.iter().map(|of| type_row(of, origins)).collect();
-        let schema = LEARNING_SCHEMA;
-        Self { schema, trace, objects, has_values, of_three_types, window, seed, levels, machine, layout, types }
+        Self { schema: LEARNING_SCHEMA, trace, facts, layout, types }
     }
 
     /// As JSON, indented, with a line end.

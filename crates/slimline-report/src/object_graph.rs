@@ -7,6 +7,8 @@ use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_layout::graph::Graph;
 use slimline_trace::escape::dot as escape;
 
+use crate::svg::escaped;
+
 /// Colours of communities, in turn: Graphviz's scheme `set312`, by number.
 const COLOURS: u32 = 12;
 
@@ -106,12 +108,6 @@ impl<'a> DrawnGraph<'a> {
         }
         writeln!(out, "  </graph>\n</graphml>")
     }
-}
-
-fn escaped(text: &str) -> String {
-    let is_allowed = |of: &char| !of.is_control();
-    let text: String = text.chars().filter(is_allowed).collect();
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

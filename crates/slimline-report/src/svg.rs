@@ -96,7 +96,7 @@ fn text(out: &mut impl Write, x: usize, y: usize, attributes: &str, content: &st
 }
 
 /// As XML's text.
-fn escaped(content: &str) -> String {
+pub(crate) fn escaped(content: &str) -> String {
     plain(content).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

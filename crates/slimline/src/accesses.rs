@@ -23,7 +23,6 @@ use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
 use slimline_trace::session::End;
 use slimline_trace::stream::decode::{Decoder, Program};
-use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{StreamKey, in_order};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
@@ -32,7 +31,7 @@ use slimline_trace::stream::recording::Recording;
 pub(crate) use self::exported::{ACCESSES, KEYS};
 use crate::cli::AccessInput;
 use crate::collectors::check_unasked;
-use crate::tracing::{add_object, not_recorded, undecoded, unordered, why_nothing};
+use crate::tracing::{not_recorded, program_of, undecoded, unordered, why_nothing};
 use crate::{is_broken_pipe, say};
 
 /// What was read.
@@ -131,10 +130,8 @@ fn recorded(
         homes: recording.info().homes.clone(),
         ..AccessTrace::default()
     };
-    let mut program = GrowingProgram::default();
-    for object in recording.objects() {
-        trace.missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
-    }
+    let (program, missing_code) = program_of(&recording);
+    trace.missing.extend(missing_code);
     let program = program.program();
     let mut decoder = Decoder::new();
     // Whose data it is needs the order of causes; which lines threads take from each other, that of time.

@@ -10,7 +10,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
 
 pub(crate) use self::accesses::{
-    AccessInput, Histogram, Layout, Learn, PictureFormat, Place, Reuse, Share, Simulate, TableFormat, TraceFormat,
+    AccessInput, Histogram, Layout, Learn, ObjectInput, PictureFormat, Place, Reuse, Share, Simulate, TableFormat,
+    TraceFormat,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
 

@@ -29,6 +29,13 @@ pub(crate) fn machine(name: &str) -> anyhow::Result<Machine> {
     Machine::parse(&text).with_context(|| name.to_owned())
 }
 
+/// The same if it can be simulated, which is so known before anything is read.
+pub(crate) fn simulated_machine(name: &str) -> anyhow::Result<Machine> {
+    let machine = machine(name)?;
+    simulation(&machine, name, &Options::default())?;
+    Ok(machine)
+}
+
 /// Its simulation; `name` is what the command line calls it.
 pub(crate) fn simulation(machine: &Machine, name: &str, options: &Options) -> anyhow::Result<Simulation> {
     Simulation::new(machine, options).with_context(|| format!("--machine {name}"))

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::object_fields::Fields;
 use slimline_analyze::full_trace::objects::{NO_OBJECT, Object, ObjectAccesses, ObjectOrigin};
-use slimline_analyze::object_layout::{Arranged, arrangements};
+use slimline_analyze::object_layout::{Arranged, Arrangement, Replayed, arrangements};
 use slimline_layout::graph::{Graph, GraphBuilder};
 use slimline_layout::louvain::modularity;
 use slimline_layout::order::Hierarchical;
@@ -15,8 +15,8 @@ use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::interleave::Interleaver;
 use slimline_simulate::machine::Machine;
-use slimline_simulate::relocated::{Relocated, Steps};
-use slimline_simulate::simulation::{Options, Outcome, Simulation};
+use slimline_simulate::relocated::Relocated;
+use slimline_simulate::simulation::{Options, Simulation};
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::order::in_order;
@@ -24,7 +24,7 @@ use slimline_trace::stream::recording::Recording;
 
 use crate::accesses::missing;
 use crate::machines::simulation;
-use crate::tracing::{add_object, unordered, why_nothing};
+use crate::tracing::{program_of, unordered, why_nothing};
 
 /// A recorded trace, and what it is read by.
 pub(crate) struct ObjectTrace {
@@ -65,30 +65,27 @@ impl ObjectGraph {
         self.hierarchical.levels.iter().map(level).collect()
     }
 
-    /// All orders of the objects; without edges only the original, than which none is better.
-    pub(crate) fn arrangements(&self, of: &Objects, seed: u64) -> anyhow::Result<Vec<Arranged>> {
-        let all = arrangements(&of.objects, &self.graph, (&of.first_accesses, &self.hierarchical), seed);
-        let Ok(mut all) = all else {
-            bail!(
+    /// Objects in the orders that are wanted; without edges only in the original one, which comes first and than which none is better.
+    pub(crate) fn arrangements(
+        &self,
+        of: &Objects,
+        (wanted, seed): (&[Arrangement], u64),
+    ) -> anyhow::Result<Vec<Arranged>> {
+        let wanted = if self.graph.edge_count() == 0 { &[Arrangement::Original] } else { wanted };
+        let all = arrangements(&of.objects, &self.graph, (&of.first_accesses, &self.hierarchical), (wanted, seed));
+        all.ok().with_context(|| {
+            format!(
                 "{}: blocks of the heap are larger than the memory of a process: the trace is damaged",
                 of.trace.file
-            );
-        };
-        if self.graph.edge_count() == 0 {
-            all.truncate(1);
-        }
-        Ok(all)
+            )
+        })
     }
 }
 
 impl ObjectTrace {
     pub(crate) fn open(directory: &Path, with_fields: bool) -> anyhow::Result<(Self, Vec<String>)> {
         let recording = Recording::open(directory)?;
-        let mut program = GrowingProgram::default();
-        let mut missing = Vec::new();
-        for object in recording.objects() {
-            missing.extend(add_object(&mut program, &object.path, Ok(&object.section)).err());
-        }
+        let (program, missing) = program_of(&recording);
         Ok((Self { recording, program, with_fields }, missing))
     }
 
@@ -143,7 +140,7 @@ impl ObjectTrace {
         &self,
         all: &'a [Arranged],
         (machine, name): (&Machine, &str),
-    ) -> anyhow::Result<Vec<(&'a Arranged, Outcome, Steps)>> {
+    ) -> anyhow::Result<Vec<Replayed<'a>>> {
         let replaying = |moves| Ok(Relocated::new(simulation(machine, name, &Options::default())?, moves));
         let mut replaying: Vec<Relocated<'_, Simulation>> =
             all.iter().map(|arranged| replaying(&arranged.moves)).collect::<anyhow::Result<_>>()?;

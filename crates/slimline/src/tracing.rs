@@ -18,7 +18,7 @@ use slimline_trace::stream::decode::{Decoder, Undecoded};
 use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::order::{Piece, in_order};
 use slimline_trace::stream::recording::{
-    Lacking, ProcessInfo, RecordedTotals, Recording, RecordingError, RecordingWriter,
+    Lacking, ProcessInfo, RecordedObject, RecordedTotals, Recording, RecordingError, RecordingWriter,
 };
 
 pub(crate) use self::analyst::Parts;
@@ -357,6 +357,14 @@ pub(crate) fn add_object(program: &mut GrowingProgram, path: &str, section: Resu
         Ok(false) => Err(missing("its site table could not be read")),
         Err(error) => Err(missing(&error.to_string())),
     }
+}
+
+/// The code of a recording, and what of it is missing, in words.
+pub(crate) fn program_of(recording: &Recording) -> (GrowingProgram, Vec<String>) {
+    let mut program = GrowingProgram::default();
+    let added = |object: &RecordedObject| add_object(&mut program, &object.path, Ok(&object.section)).err();
+    let missing = recording.objects().iter().filter_map(added).collect();
+    (program, missing)
 }
 
 fn info_of(process: Process) -> ProcessInfo {

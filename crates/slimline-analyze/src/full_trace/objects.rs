@@ -97,6 +97,37 @@ struct InBlock {
     index: Option<u32>,
 }
 
+/// What is at an address that is in a block of this number, or in a gap: by which groups are static variables, and whether elements of
+/// arrays are objects.
+fn place(
+    (is_static, has_elements): (&[bool], bool),
+    memory: &Memory<'_>,
+    number: BlockNumber,
+    address: u64,
+) -> InBlock {
+    let Block { start, end, group, content } = memory.live.block(number);
+    let whole = Addresses { from: start, bytes: end - start };
+    let nothing = InBlock { object: None, addresses: Addresses::ALL, group, index: None };
+    // One whose group began in this batch is no static variable: those are told beforehand.
+    let is_static = is_static.get(group as usize).copied().unwrap_or(false);
+    if group == NO_GROUP || is_static {
+        return nothing;
+    }
+    let sequence = memory.live.born(number);
+    let array = has_elements.then(|| memory.elements.array(content)).flatten();
+    let Some((skipped, bytes)) = array else {
+        return InBlock { object: Some(Pointed { sequence, index: 0 }), addresses: whole, group, index: None };
+    };
+    let begins = start + u64::from(skipped);
+    let index = address.checked_sub(begins).map(|offset| offset / u64::from(bytes));
+    // Before its first element is what the allocator, or C++, keeps there.
+    let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else {
+        return InBlock { addresses: Addresses { from: start, bytes: skipped.into() }, ..nothing };
+    };
+    let addresses = Addresses { from: begins + u64::from(index) * u64::from(bytes), bytes: bytes.into() };
+    InBlock { object: Some(Pointed { sequence, index }), addresses, group, index: Some(index) }
+}
+
 impl Found {
     fn make_room(&mut self, program: &Program, blocks: &Blocks, process: u32) {
         if self.process != process {
@@ -119,36 +150,11 @@ impl Found {
         }
         let number = memory.live.find(address);
         let mut reach = memory.live.reach(number);
-        let found = self.place(memory, number, address);
+        let found = place((&self.is_static, self.fields.is_some()), memory, number, address);
         reach.addresses = reach.addresses.of_both(found.addresses);
         let object = self.number(memory.process, &found);
         self.recent[site as usize] = (reach, object);
         (reach, object)
-    }
-
-    /// What is at an address that is in a block of this number, or in a gap.
-    fn place(&self, memory: &Memory<'_>, number: BlockNumber, address: u64) -> InBlock {
-        let Block { start, end, group, content } = memory.live.block(number);
-        let whole = Addresses { from: start, bytes: end - start };
-        let nothing = InBlock { object: None, addresses: Addresses::ALL, group, index: None };
-        // One whose group began in this batch is no static variable: those are told beforehand.
-        let is_static = self.is_static.get(group as usize).copied().unwrap_or(false);
-        if group == NO_GROUP || is_static {
-            return nothing;
-        }
-        let sequence = memory.live.born(number);
-        let array = self.fields.as_ref().and_then(|_| memory.elements.array(content));
-        let Some((skipped, bytes)) = array else {
-            return InBlock { object: Some(Pointed { sequence, index: 0 }), addresses: whole, group, index: None };
-        };
-        let begins = start + u64::from(skipped);
-        let index = address.checked_sub(begins).map(|offset| offset / u64::from(bytes));
-        // Before its first element is what the allocator, or C++, keeps there.
-        let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else {
-            return InBlock { addresses: Addresses { from: start, bytes: skipped.into() }, ..nothing };
-        };
-        let addresses = Addresses { from: begins + u64::from(index) * u64::from(bytes), bytes: bytes.into() };
-        InBlock { object: Some(Pointed { sequence, index }), addresses, group, index: Some(index) }
     }
 
     fn number(&mut self, process: u32, found: &InBlock) -> u32 {
@@ -173,18 +179,17 @@ impl Found {
         (id, site): (SiteId, &Site),
         own: &[u64],
     ) {
-        let Some(mut fields) = self.fields.take() else { return };
-        let Object { origin, start, .. } = self.objects[object as usize];
+        let Self { fields: Some(fields), objects, is_static, .. } = self else { return };
+        let Object { origin, start, .. } = objects[object as usize];
         fields.access(origin, site.kind);
         // The last of its words.
         if let (Some(_), Ok(offset), Some(&value)) = (site.value, u32::try_from(address - start), own.last()) {
             let mut follow = |address| {
                 let number = memory.live.find(address);
-                self.place(memory, number, address).object
+                place((is_static, true), memory, number, address).object
             };
             fields.value((object, origin), offset, (id, site), value, &mut follow);
         }
-        self.fields = Some(fields);
     }
 }
 

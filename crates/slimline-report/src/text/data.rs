@@ -7,7 +7,7 @@ use slimline_trace::escape::plain;
 
 use super::number::{RANGE, bytes, confidence, count, percent, plural, range};
 use super::table::{Column, Rows, shorten, shorten_end, shorten_path};
-use super::{Limits, fold, heading, more, served};
+use super::{Limits, file_name, fold, heading, more, served};
 use crate::view::{Field, Group, Loop, LoopGroup, Place, Quality, Report, Sharing};
 
 /// Share from which it is told what of the time a table is not about.
@@ -168,11 +168,6 @@ pub(super) fn callers(out: &mut impl Write, report: &Report, limits: Limits) -> 
         }
     }
     Ok(())
-}
-
-/// The file without its directories: enough beside a function or a structure.
-fn file_name(path: &str) -> String {
-    plain(path.rsplit('/').next().unwrap_or(path))
 }
 
 /// For each structure that matters: its element, fields, affinities and clusters.

@@ -9,7 +9,7 @@ use super::full_trace::more;
 use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
-use super::{HEADING, fold, shorten_end};
+use super::{HEADING, file_name, fold, shorten_end};
 use crate::layout::LayoutReport;
 
 /// What an order is called for people.
@@ -74,7 +74,7 @@ fn types(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::Resul
     ];
     let mut rows = Rows::new(&columns, false);
     for row in report.types.iter().take(most) {
-        let file = row.file.as_deref().map(|file| plain(file.rsplit('/').next().unwrap_or(file)));
+        let file = row.file.as_deref().map(file_name);
         let place = match (file, row.line) {
             (Some(file), Some(line)) => format!("{file}:{line}"),
             _ => row.function.as_deref().map(plain).unwrap_or_default(),
@@ -189,7 +189,7 @@ mod tests {
         let graph = graph.finish();
         let hierarchical = Hierarchical::of(&graph, 1);
         let first: Vec<u32> = (0..64).collect();
-        let all = arrangements(&objects, &graph, (&first, &hierarchical), 1).unwrap();
+        let all = arrangements(&objects, &graph, (&first, &hierarchical), (&Arrangement::ALL, 1)).unwrap();
         let access = |&key: &u32| {
             let address = objects[key as usize].start + 8;
             Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load }

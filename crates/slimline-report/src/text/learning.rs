@@ -10,7 +10,7 @@ use super::layout::communities;
 use super::number::{count, percent, plural};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
-use super::{HEADING, fold, shorten_end};
+use super::{HEADING, file_name, fold, shorten_end};
 use crate::learning::{AccuracyRow, LearningReport, TypeRow};
 
 /// Columns of the longest bar, and of names.
@@ -23,14 +23,19 @@ const NAME_COLUMNS: usize = 28;
 /// As `out`.
 pub fn learning(out: &mut impl Write, report: &LearningReport, most: usize) -> fmt::Result {
     access_trace(out, &report.trace)?;
-    let mut head = format!("{}, window {}, seed {}", plural(report.objects, "object"), report.window, report.seed);
-    let levels = report.levels.iter().map(|level| communities(level.communities)).collect::<Vec<_>>();
+    let mut head = format!(
+        "{}, window {}, seed {}",
+        plural(report.facts.objects, "object"),
+        report.facts.window,
+        report.facts.seed
+    );
+    let levels = report.facts.levels.iter().map(|level| communities(level.communities)).collect::<Vec<_>>();
     if levels.is_empty() {
         head.push_str(": no two belong together more than chance lets expect, so there is nothing to learn");
         return fold(out, &head, 0, 0);
     }
     fold(out, &format!("{head}, levels of {}", levels.join(", ")), 0, 0)?;
-    if report.of_three_types {
+    if report.facts.of_three_types {
         fold(
             out,
             "Of all types nothing was found: this is of accesses to the three types of most objects only.",
@@ -38,7 +43,7 @@ pub fn learning(out: &mut impl Write, report: &LearningReport, most: usize) -> f
             0,
         )?;
     }
-    if !report.has_values {
+    if !report.facts.has_values {
         let no_values = "The trace does not tell what is loaded and stored, so no fields are known: compile with slimline cc \
             --slimline-values, or trace --collector translate --values.";
         fold(out, no_values, 0, 0)?;
@@ -51,7 +56,7 @@ pub fn learning(out: &mut impl Write, report: &LearningReport, most: usize) -> f
 
 fn learned_type(out: &mut impl Write, report: &LearningReport, row: &TypeRow, most: usize) -> fmt::Result {
     let name = row.type_name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
-    let file = row.file.as_deref().map(|file| plain(file.rsplit('/').next().unwrap_or(file)));
+    let file = row.file.as_deref().map(file_name);
     let place = match (file, row.line) {
         (Some(file), Some(line)) => format!(", {file}:{line}"),
         _ => String::new(),
@@ -118,13 +123,13 @@ fn features(out: &mut impl Write, row: &TypeRow, most: usize) -> fmt::Result {
 fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt::Result {
     let names = row.verdict_features.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
     let saved = report.layout.saved_of_allocated.map_or_else(String::new, |saved| {
-        format!(" The best order would save {} of the cycles on {}.", percent(saved), plain(&report.machine))
+        format!(" The best order would save {} of the cycles on {}.", percent(saved), plain(&report.facts.machine))
     });
     let words = match row.verdict {
         "hint" => format!("Allocate by {names}: it says who is accessed together.{saved}"),
         "order_array" => format!("Order the array, or what it is read from, by {names} (slimline layout --order-by): it says who is accessed together.{saved}"),
         "already_so" => format!("Already laid out so: {names} says who is accessed together as well as fields do."),
-        "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {}.", plain(&report.machine)),
+        "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {}.", plain(&report.facts.machine)),
         "changes_later" => format!("Only {names} says who is accessed together, and that changes after the object was made: grouping by it takes moving objects when it does."),
         "moved_about" => "Objects are copied about rather than used where they are: hints would not last; keep pointers to them instead.".to_owned(),
         "no_fields" => "What objects hold is not known, and where they lie does not say who is accessed together.".to_owned(),

@@ -189,6 +189,11 @@ fn heading(out: &mut impl Write, text: impl Display) -> fmt::Result {
     writeln!(out, "\n{HEADING}{text}{HEADING:#}")
 }
 
+/// The file without its directories: enough beside a function or a structure.
+fn file_name(path: &str) -> String {
+    plain(path.rsplit('/').next().unwrap_or(path))
+}
+
 /// Text folded at word ends: the first line behind `first` blanks, the others behind `indent`. A word that is longer
 /// than a line is cut where the line ends.
 pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize) -> fmt::Result {

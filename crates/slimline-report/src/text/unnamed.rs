@@ -1,8 +1,7 @@
 //! What has no name, and why: code without lines, and data without a name. The one may use data that is known, and the
 //! other be used by code that is.
 
-use slimline_trace::escape::plain;
-
+use super::file_name;
 use super::number::percent;
 use crate::view::Unnamed;
 
@@ -61,7 +60,7 @@ fn sum(rows: &[Unnamed], reasons: &[(&str, &str)]) -> Option<(String, String)> {
 fn listed(modules: &[&str]) -> String {
     let mut names: Vec<String> = Vec::new();
     for path in modules {
-        let name = plain(path.rsplit('/').next().unwrap_or_default());
+        let name = file_name(path);
         if !names.contains(&name) {
             names.push(name);
         }

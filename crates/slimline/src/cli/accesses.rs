@@ -111,6 +111,20 @@ pub(crate) struct Place {
     pub(crate) rows: usize,
 }
 
+/// A recorded trace, and which of its objects are near each other.
+#[derive(Debug, Args)]
+pub(crate) struct ObjectInput {
+    /// Directory that `slimline trace -o` wrote
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// Two accesses to objects are near with fewer than so many from the one to the other
+    #[arg(long, value_name = "ACCESSES", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub(crate) window: u16,
+    /// What is drawn by chance is drawn by this
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
 /// Tell in which order objects of the heap should lie, by who is accessed next to whom, and what that would save.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -126,15 +140,8 @@ pub(crate) struct Place {
         only the original one reuses it as the program did, and only it keeps alignments beyond 16 bytes. Orders are made of the run that \
         they are judged by: what is saved is an upper bound for other inputs.")]
 pub(crate) struct Layout {
-    /// Directory that `slimline trace -o` wrote
-    #[arg(value_name = "TRACE")]
-    pub(crate) trace: PathBuf,
-    /// Two accesses to objects are near with fewer than so many from the one to the other
-    #[arg(long, value_name = "ACCESSES", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
-    pub(crate) window: u16,
-    /// What is drawn by chance is drawn by this
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) input: ObjectInput,
     /// Whose misses (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
@@ -171,15 +178,8 @@ pub(crate) struct Layout {
         feature's values are exchanged among objects. Where fields say it and the place does not, the code for slimline-tidy is printed \
         (docs/tidy.md).")]
 pub(crate) struct Learn {
-    /// Directory that `slimline trace -o` wrote
-    #[arg(value_name = "TRACE")]
-    pub(crate) trace: PathBuf,
-    /// Two accesses to objects are near with fewer than so many from the one to the other
-    #[arg(long, value_name = "ACCESSES", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
-    pub(crate) window: u16,
-    /// What is drawn by chance is drawn by this
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) input: ObjectInput,
     /// Trees of forests, of which the best is told
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [100, 200, 400, 500], value_parser = trees)]
     pub(crate) trees: Vec<usize>,

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use slimline_analyze::full_trace::object_fields::Field;
+use slimline_analyze::object_layout::Arrangement;
 use slimline_report::layout::{GraphFacts, LayoutReport, write_order};
 use slimline_report::object_graph::DrawnGraph;
 use slimline_report::text;
-use slimline_simulate::simulation::Options;
 
 use super::{ReportPlace, show};
 use crate::cli;
-use crate::machines::{machine, simulation};
+use crate::machines::simulated_machine;
 use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
 use crate::say;
 
@@ -24,14 +24,13 @@ const FIELDS_NAMED: usize = 20;
 
 /// Makes the access graph in one pass of a trace, and replays it with objects in each order in a second one.
 pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
-    let machine = machine(&options.machine)?;
-    // What is wrong with it is told before anything is read.
-    simulation(&machine, &options.machine, &Options::default())?;
+    let machine = simulated_machine(&options.machine)?;
     let drawing = options.graph.as_deref().map(drawing).transpose()?;
-    let (trace, missing) = ObjectTrace::open(&options.trace, options.order_by.is_some())?;
-    let (found, graph) = trace.objects(&options.trace, options.window, missing)?;
-    let graph = ObjectGraph::of(graph, options.seed);
-    let all = graph.arrangements(&found, options.seed)?;
+    let cli::ObjectInput { trace: directory, window, seed } = &options.input;
+    let (trace, missing) = ObjectTrace::open(directory, options.order_by.is_some())?;
+    let (found, graph) = trace.objects(directory, *window, missing)?;
+    let graph = ObjectGraph::of(graph, *seed);
+    let all = graph.arrangements(&found, (&Arrangement::ALL, *seed))?;
     let ObjectGraph { graph: edges, hierarchical } = &graph;
     let (objects, origins) = (found.objects.as_slice(), found.origins.as_slice());
     match (&options.order, &options.order_by) {
@@ -57,8 +56,8 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     }
     let replayed = trace.replay(&all, (&machine, &options.machine))?;
     let facts = GraphFacts {
-        window: options.window,
-        seed: options.seed,
+        window: *window,
+        seed: *seed,
         edges: edges.edge_count() as u64,
         weight: edges.weight(),
         levels: graph.levels(),

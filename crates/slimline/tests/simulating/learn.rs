@@ -54,6 +54,33 @@ int main(void) {
 }
 "#;
 
+/// Items that each point to an element of an array, which says where they are in the row that is walked.
+const ELEMENTS: &str = r#"
+#include <stdlib.h>
+struct cell { double x; long visits; };
+struct item { struct cell *cell; long value; };
+enum { N = 600 };
+static unsigned state = 1;
+static unsigned drawn(unsigned end) { return state = state * 1664525u + 1013904223u, (state >> 8) % end; }
+int main(void) {
+    static struct item *items[N];
+    static int order[N];
+    struct cell *cells = malloc(N * sizeof *cells);
+    for (int i = 0; i < N; i++) order[i] = i, cells[i].x = i * 0.5, cells[i].visits = 0;
+    for (int i = N - 1; i > 0; i--) {
+        int j = drawn(i + 1), moved = order[i];
+        order[i] = order[j], order[j] = moved;
+    }
+    for (int i = 0; i < N; i++) items[order[i]] = calloc(1, sizeof **items);
+    for (int i = 0; i < N; i++) items[i]->cell = &cells[i];
+    double sum = 0;
+    for (int round = 0; round < 200; round++)
+        for (int at = drawn(N), step = 0; step < 60 && at > 0; step++, at -= 1 + drawn(2))
+            sum += items[at]->cell->x, items[at]->value++;
+    return sum == 0;
+}
+"#;
+
 /// An array of structures that is gone through, as is.
 const ARRAY: &str = r#"
 #include <stdlib.h>
@@ -140,6 +167,16 @@ fn a_field_that_says_who_is_near_is_a_hint() {
     assert!(text.lines().filter(|line| !line.starts_with("    ")).all(|line| line.chars().count() <= 100), "{text}");
     // The same in every run.
     assert_eq!(report, learned(directory.path()));
+}
+
+#[test]
+fn pointers_are_followed_to_elements_of_arrays() {
+    let directory = traced_with_values(ELEMENTS);
+    let report = learned(directory.path());
+    let item = of_type(&report, "item");
+    let told = item["features"].as_array().unwrap().iter().find(|feature| feature["name"] == "cell->x");
+    let told = told.unwrap_or_else(|| panic!("all of them one cell's: {item}"));
+    assert!(told["kind"] == "secondary" && told["known"].as_f64().unwrap() > 0.99, "{item}");
 }
 
 #[test]
