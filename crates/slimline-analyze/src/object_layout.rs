@@ -1,5 +1,7 @@
 //! In which order objects of the heap could lie, how far each would have to move, and whether that is worth it.
 
+mod arenas;
+
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -8,6 +10,7 @@ use slimline_layout::order::{Hierarchical, arrangement_cost, breadth_first, rand
 use slimline_simulate::relocated::Steps;
 use slimline_simulate::simulation::Outcome;
 
+pub use self::arenas::{BUCKET_BYTES, in_arenas};
 use crate::full_trace::objects::Object;
 
 /// Where objects of each process are put: no program's own memory is there, and all of it up to the next process's addresses is free.
@@ -85,14 +88,7 @@ pub fn arrangements(
     let arranged = |&arrangement| {
         let order = match arrangement {
             Arrangement::Original => by_address(objects),
-            Arrangement::Allocated => {
-                let mut order: Vec<u32> = (0..objects.len() as u32).collect();
-                order.sort_unstable_by_key(|&object| {
-                    let Object { process, sequence, index, .. } = objects[object as usize];
-                    (process, sequence, index)
-                });
-                order
-            }
+            Arrangement::Allocated => in_order_of_allocation(objects),
             Arrangement::FirstAccess => first_accesses.to_vec(),
             Arrangement::BreadthFirst => breadth_first(graph, first_accesses),
             Arrangement::Random => random(graph.nodes(), seed),
@@ -105,6 +101,15 @@ pub fn arrangements(
         Ok(Arranged { arrangement, cost: arrangement_cost(graph, &order), moves })
     };
     wanted.iter().map(arranged).collect()
+}
+
+fn in_order_of_allocation(objects: &[Object]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..objects.len() as u32).collect();
+    order.sort_unstable_by_key(|&object| {
+        let Object { process, sequence, index, .. } = objects[object as usize];
+        (process, sequence, index)
+    });
+    order
 }
 
 /// Those that were at one address as they were allocated.
@@ -143,26 +148,44 @@ pub fn reusing(objects: &[Object]) -> u64 {
 
 /// How far each moves if those of a process lie one behind the other, as an allocator would put them that never reuses memory.
 fn moves(objects: &[Object], order: &[u32]) -> Result<Vec<u64>, TooLarge> {
-    let mut moves = vec![0; objects.len()];
-    let mut taken: FxHashMap<u32, u64> = FxHashMap::default();
-    for &object in order {
-        let Object { process, start, bytes, index, .. } = objects[object as usize];
-        let taken = taken.entry(process).or_default();
-        if index.is_some() {
-            // An element of an array is side by side with the next one.
-            moves[object as usize] = (PLACE + *taken + ALIGNMENT).wrapping_sub(start);
-            *taken = taken.saturating_add(bytes);
-        } else {
-            *taken = taken.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
-            moves[object as usize] = (PLACE + ALIGNMENT).wrapping_add(*taken).wrapping_sub(start);
-            let bytes = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
-            *taken = taken.saturating_add(bytes.max(LEAST_BYTES));
-        }
-        if *taken > MOST_BYTES - ALIGNMENT {
-            return Err(TooLarge);
-        }
+    let (mut placing, mut moves) = (Placing::default(), vec![0; objects.len()]);
+    for &number in order {
+        let object = &objects[number as usize];
+        moves[number as usize] = placing.place(object)?.wrapping_sub(object.start);
     }
     Ok(moves)
+}
+
+/// Memory that each process's objects have taken so far.
+#[derive(Debug, Default)]
+struct Placing {
+    /// By process: bytes from [`PLACE`] on.
+    taken: FxHashMap<u32, u64>,
+}
+
+impl Placing {
+    /// Where the next object goes.
+    fn place(&mut self, object: &Object) -> Result<u64, TooLarge> {
+        let &Object { process, bytes, index, .. } = object;
+        if index.is_some() {
+            // An element of an array is side by side with the next one.
+            return self.take(process, 1, bytes);
+        }
+        let with_header = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+        self.take(process, ALIGNMENT, with_header.max(LEAST_BYTES))
+    }
+
+    /// Where so many bytes go that are aligned to as many.
+    fn aligned(&mut self, process: u32, bytes: u64) -> Result<u64, TooLarge> {
+        self.take(process, bytes, bytes)
+    }
+
+    fn take(&mut self, process: u32, alignment: u64, bytes: u64) -> Result<u64, TooLarge> {
+        let taken = self.taken.entry(process).or_insert(ALIGNMENT);
+        let place = taken.next_multiple_of(alignment);
+        *taken = place.saturating_add(bytes);
+        if *taken > MOST_BYTES { Err(TooLarge) } else { Ok(PLACE + place) }
+    }
 }
 
 /// Whether objects should lie otherwise.

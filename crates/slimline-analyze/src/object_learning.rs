@@ -16,6 +16,7 @@
 //! the guess); levels of few communities say nothing of who is near and are left out.
 
 mod features;
+mod hints;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +29,7 @@ use slimline_learn::spread::Spread;
 
 pub use self::features::FeatureKind;
 use self::features::{Column, KnownFields};
+pub use self::hints::{Cell, Hint, Scale};
 use crate::full_trace::object_fields::Fields;
 use crate::full_trace::objects::{Object, ObjectOrigin};
 use crate::object_layout::{Verdict as LayoutVerdict, WORTH_IT};
@@ -111,9 +113,11 @@ impl Accuracy {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Tell the allocator these features.
-    Hint(Vec<Feature>),
+    Hint(Hint),
     /// Objects are elements of arrays: order those by these features, or what they are read from.
-    OrderArray(Vec<Feature>),
+    OrderArray(Hint),
+    /// These features say it and another order saves cycles, but objects that lie by them do not.
+    HintSavesNothing(Hint),
     /// The place says it as well: objects lie so already.
     AlreadySo(Feature),
     /// Features say it, but no order of objects saves anything on this machine.
@@ -169,6 +173,10 @@ pub struct LearnedType {
     pub features: Vec<Feature>,
     /// What is to be done.
     pub verdict: Verdict,
+    /// Where features are to be told: each object that has them, and its arena.
+    pub arenas: Vec<(u32, u64)>,
+    /// Share of the cycles in the order of allocation that is saved where objects lie in those, once that is known.
+    pub hint_saves: Option<f64>,
 }
 
 /// Learns of each type with enough objects, that of most of them first; of blocks without a type only where none has one. `levels` are communities as
@@ -220,6 +228,18 @@ impl LearnedType {
         least > self.baseline.mean.max(self.shuffled) && self.kappa(accuracy) >= LEAST_KAPPA
     }
 
+    /// Its objects were replayed in [`Self::arenas`], which saved this share of the cycles: advice that does not save any is none.
+    pub fn replayed(&mut self, saved: f64) {
+        self.hint_saves = Some(saved);
+        if saved >= WORTH_IT {
+            return;
+        }
+        self.verdict = match std::mem::replace(&mut self.verdict, Verdict::NoFeature) {
+            Verdict::Hint(hint) | Verdict::OrderArray(hint) => Verdict::HintSavesNothing(hint),
+            verdict => verdict,
+        };
+    }
+
     fn judge(&self, copied: f64, layout: LayoutVerdict) -> Verdict {
         if copied >= MOST_COPIED {
             return Verdict::MovedAbout(copied);
@@ -260,11 +280,12 @@ impl LearnedType {
             early.retain(|feature| feature.kind != FeatureKind::Secondary);
         }
         let early: Vec<Feature> = early.into_iter().take(MOST_HINTS).cloned().collect();
+        let hint = |features| Hint::new(features, self.objects, self.bytes);
         match (early.is_empty(), late.is_empty()) {
             (true, true) => Verdict::NoFeature,
             (true, false) => Verdict::ChangesLater(late.into_iter().map(|feature| feature.name.clone()).collect()),
-            _ if self.is_of_arrays => Verdict::OrderArray(early),
-            _ => Verdict::Hint(early),
+            _ if self.is_of_arrays => Verdict::OrderArray(hint(early)),
+            _ => Verdict::Hint(hint(early)),
         }
     }
 }
@@ -377,24 +398,33 @@ impl OfType<'_> {
             shuffled: all.shuffled.accuracy.greatest(),
             features,
             verdict: Verdict::NoFeature,
+            arenas: Vec::new(),
+            hint_saves: None,
         };
         let copied = self.origins.iter().filter_map(|origin| known.fields.copied.get(*origin as usize));
         let (copied, accesses) = copied.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         learned.verdict = learned.judge(copied as f64 / accesses.max(1) as f64, layout);
-        if let Verdict::Hint(hints) | Verdict::OrderArray(hints) = &mut learned.verdict {
-            // Of all objects, as it is all that are to be allocated by them.
-            hints.iter_mut().for_each(|hint| hint.range = self.range(known, hint));
+        if let Verdict::Hint(hint) | Verdict::OrderArray(hint) = &mut learned.verdict {
+            learned.arenas = self.arenas(known, hint);
         }
         Some(learned)
     }
 
-    /// Least and greatest value of a field in all objects.
-    fn range(&self, known: &KnownFields<'_>, of: &Feature) -> (f64, f64) {
-        let columns = match of.kind {
-            FeatureKind::Secondary => self.secondary(known, &self.objects, Some(&of.name)),
-            _ => self.primary(known, &self.objects, Some(&of.name)),
-        };
-        columns.first().map_or(of.range, Column::range)
+    /// The arena of each object that has one. Ranges of features become those of all objects, as it is all that are to be allocated so.
+    fn arenas(&self, known: &KnownFields<'_>, hint: &mut Hint) -> Vec<(u32, u64)> {
+        let mut columns = Vec::with_capacity(hint.features.len());
+        for feature in &mut hint.features {
+            let of_name = match feature.kind {
+                FeatureKind::Secondary => self.secondary(known, &self.objects, Some(&feature.name)),
+                _ => self.primary(known, &self.objects, Some(&feature.name)),
+            };
+            let Some(column) = of_name.into_iter().next() else { return Vec::new() };
+            feature.range = column.range();
+            columns.push(column);
+        }
+        let arena = |at: usize| hint.arena(columns.iter().map(|column| column.values[at]));
+        let arenas = self.objects.iter().enumerate().filter_map(|(at, object)| Some((*object, arena(at)?)));
+        arenas.collect()
     }
 
     /// So many of its objects at most. Where there are more, communities are drawn, and of large ones some of their objects: of one that
@@ -522,9 +552,24 @@ mod tests {
         assert!(of.accuracy.mean > 0.4 && of.of_fields.mean > 0.9 && of.of_place.mean < 0.2, "{of:?}");
         assert!(of.baseline.mean < 0.1 && of.shuffled < 0.15, "{of:?}");
         assert!((of.features.iter().map(|feature| feature.gini).sum::<f64>() - 1.0).abs() < 1e-9);
-        let Verdict::Hint(hints) = &of.verdict else { panic!("{of:?}") };
-        assert_eq!(hints.iter().map(|feature| feature.name.as_str()).collect::<Vec<_>>(), ["x"]);
-        assert_eq!((hints[0].range, hints[0].is_integer, hints[0].known), ((0.0, 599.0), true, 1.0));
+        let Verdict::Hint(hint) = &of.verdict else { panic!("{of:?}") };
+        let features = &hint.features;
+        assert_eq!(features.iter().map(|feature| feature.name.as_str()).collect::<Vec<_>>(), ["x"]);
+        assert_eq!((features[0].range, features[0].is_integer, features[0].known), ((0.0, 599.0), true, 1.0));
+        // 600 objects of 24 bytes fill 3.5 buckets.
+        assert_eq!(hint.cells, 4);
+        assert_eq!(of.arenas.len(), 600);
+        assert!(of.arenas.iter().all(|(object, arena)| *arena == x[*object as usize] / 150), "{of:?}");
+    }
+
+    #[test]
+    fn a_hint_that_saves_nothing_is_none() {
+        let x = drawn(1);
+        let mut of = learned(x.clone(), &x, (false, 0.0), SAVES);
+        of.replayed(0.5);
+        assert!(matches!(of.verdict, Verdict::Hint(_)));
+        of.replayed(0.0);
+        assert!(matches!(&of.verdict, Verdict::HintSavesNothing(hint) if hint.features.len() == 1), "{of:?}");
     }
 
     #[test]

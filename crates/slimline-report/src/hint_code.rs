@@ -1,13 +1,9 @@
 //! How a program tells `slimline-tidy` what was learned.
 
-use slimline_analyze::object_learning::{Feature, LearnedType};
+use slimline_analyze::object_learning::{Feature, Hint, LearnedType, Scale};
 
-/// Bytes of a bucket where nothing is said: objects of one hint fill at least one.
-const BUCKET_BYTES: f64 = 4096.0;
-/// So the greatest value is in the last cell, not behind it, whatever six digits round.
-const ABOVE_ONE: f64 = 1.00001;
-/// Arenas of a dimension at most.
-const MOST_CELLS: f64 = 4096.0;
+/// Columns of a line, as it stands indented in a report.
+const CODE_COLUMNS: usize = 96;
 
 /// The language of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +25,8 @@ impl Language {
 
 /// A context whose arenas each have about a bucket of this run's objects, and a call that allocates one by its features, in the language of
 /// the file. None where a feature has no name.
-pub(crate) fn hint_code(of: &LearnedType, features: &[Feature], file: &str) -> Option<String> {
+pub(crate) fn hint_code(of: &LearnedType, hint: &Hint, file: &str) -> Option<String> {
+    let features = &hint.features;
     if features
         .iter()
         .any(|feature| feature.name.starts_with('+') || feature.name.contains("->+") || feature.name.contains(' '))
@@ -39,11 +36,8 @@ pub(crate) fn hint_code(of: &LearnedType, features: &[Feature], file: &str) -> O
     let language = Language::of(file);
     let type_name = if of.type_name.is_empty() { "object" } else { &of.type_name };
     let name = identifier(type_name);
-    let arenas = (of.objects as f64 * of.bytes / BUCKET_BYTES).max(2.0);
-    let cells = arenas.powf(1.0 / features.len() as f64).ceil().clamp(2.0, MOST_CELLS);
-    let sizes = vec![format!("{cells}"); features.len()].join(", ");
-    let binned: Vec<String> = features.iter().map(|feature| bin(feature, cells, language)).collect();
-    let binned = binned.join(", ");
+    let sizes = vec![hint.cells.to_string(); features.len()].join(", ");
+    let binned: Vec<String> = features.iter().map(|feature| cell(hint, feature, language)).collect();
     let said = features.iter().map(|feature| format!("{}: {}", feature.name, range(feature))).collect::<Vec<_>>();
     let said = format!("// In this run {}.", said.join(", "));
     let count = features.len();
@@ -52,41 +46,56 @@ pub(crate) fn hint_code(of: &LearnedType, features: &[Feature], file: &str) -> O
         Language::C | Language::Rust => String::new(),
     };
     Some(match language {
-        Language::Rust => format!(
-            "{said}\nlet {name}_context = slimline_tidy::Context::new(&[{sizes}])?;\n\
-            let {name}_pool = slimline_tidy::Pool::new(&{name}_context);\n\
-            let object = {name}_pool.alloc(object, &[{binned}])?;"
-        ),
-        Language::C | Language::CPlusPlus => format!(
-            "{said}\nconst size_t {name}_sizes[] = {{{sizes}}};\n\
-            struct tidy_context *{name}_context = tidy_create({count}, {name}_sizes);\n\
-            const size_t hint[] = {{{binned}}};\n\
-            object = {cast}tidy_alloc({name}_context, sizeof *object, hint);"
-        ),
+        Language::Rust => {
+            let hint = listed(&format!("let object = {name}_pool.alloc(object, &["), &binned, "])?;");
+            format!(
+                "{said}\nlet {name}_context = slimline_tidy::Context::new(&[{sizes}])?;\n\
+                let {name}_pool = slimline_tidy::Pool::new(&{name}_context);\n{hint}"
+            )
+        }
+        Language::C | Language::CPlusPlus => {
+            let hint = listed("const size_t hint[] = {", &binned, "};");
+            let call = format!("tidy_alloc({name}_context, sizeof *object, hint);");
+            let made = wrapped(&format!("object = {cast}"), &call);
+            format!(
+                "{said}\nconst size_t {name}_sizes[] = {{{sizes}}};\n\
+                struct tidy_context *{name}_context = tidy_create({count}, {name}_sizes);\n{hint}\n{made}"
+            )
+        }
     })
 }
 
-/// The cell of a feature's value: its range in as many parts.
-fn bin(feature: &Feature, cells: f64, language: Language) -> String {
-    let (least, most) = feature.range;
+/// On one line, or each on its own.
+fn listed(before: &str, items: &[String], after: &str) -> String {
+    let line = format!("{before}{}{after}", items.join(", "));
+    if line.chars().count() <= CODE_COLUMNS {
+        return line;
+    }
+    let items: String = items.iter().map(|item| format!("    {item},\n")).collect();
+    format!("{before}\n{items}{after}")
+}
+
+/// On one line, or on two.
+fn wrapped(before: &str, after: &str) -> String {
+    let line = format!("{before}{after}");
+    if line.chars().count() <= CODE_COLUMNS { line } else { format!("{}\n    {after}", before.trim_end()) }
+}
+
+/// The number of the cell that a feature's value is in.
+fn cell(hint: &Hint, feature: &Feature, language: Language) -> String {
+    let cell = hint.cell(feature);
     let name = &feature.name;
-    let span = if feature.is_integer { most - least + 1.0 } else { (most - least) * ABOVE_ONE };
     let literal = |value| literal(value, language == Language::Rust && !feature.is_integer);
-    let value = if span.is_finite() && span > 0.0 {
-        let offset = match least {
-            0.0 => name.clone(),
-            // Rounded, it may be a little above: then the least value would be below 0.
-            _ if !feature.is_integer => format!("({name} - {} + {})", literal(least), literal(span / 1e6)),
-            least if least < 0.0 => format!("({name} + {})", literal(-least)),
-            least => format!("({name} - {})", literal(least)),
-        };
-        match (feature.is_integer, span <= cells) {
-            (true, true) => offset,
-            (true, false) => format!("{offset} / {}", literal((span / cells).ceil())),
-            (false, _) => format!("{offset} * {}", literal(cells / span)),
-        }
-    } else {
-        name.clone()
+    let from_least = match cell.subtracted {
+        0.0 => name.clone(),
+        least if cell.added > 0.0 => format!("({name} - {} + {})", literal(least), literal(cell.added)),
+        least if least < 0.0 => format!("({name} + {})", literal(-least)),
+        least => format!("({name} - {})", literal(least)),
+    };
+    let value = match cell.scale {
+        Scale::One => from_least,
+        Scale::DividedBy(by) => format!("{from_least} / {}", literal(by)),
+        Scale::Times(by) => format!("{from_least} * {}", literal(by)),
     };
     if language == Language::Rust { format!("({value}) as usize") } else { format!("(size_t)({value})") }
 }
@@ -141,7 +150,10 @@ mod tests {
 
     #[test]
     fn a_value_is_in_the_cell_of_its_part_of_the_range() {
-        let of = |range, is_integer, language| bin(&feature("x", range, is_integer), 64.0, language);
+        let of = |range, is_integer, language| {
+            let hint = Hint { features: vec![feature("x", range, is_integer)], cells: 64 };
+            cell(&hint, &hint.features[0], language)
+        };
         let bin = |range, is_integer| of(range, is_integer, Language::C);
         assert_eq!(bin((0.0, 6399.0), true), "(size_t)(x / 100)");
         assert_eq!(bin((10.0, 60.0), true), "(size_t)((x - 10))");
@@ -149,6 +161,14 @@ mod tests {
         assert_eq!(bin((-1.0, 1.0), false), "(size_t)((x - -1 + 0.00000200002) * 31.9997)");
         assert_eq!(of((-1.0, 1.0), false, Language::Rust), "((x - -1.0 + 0.00000200002) * 31.9997) as usize");
         assert_eq!(bin((5.0, f64::INFINITY), false), "(size_t)(x)");
+    }
+
+    #[test]
+    fn long_lines_are_broken() {
+        let items = ["a".repeat(50), "b".repeat(50)];
+        assert_eq!(listed("x = {", &items, "};"), format!("x = {{\n    {},\n    {},\n}};", items[0], items[1]));
+        assert_eq!(listed("x = {", &items[..1], "};"), format!("x = {{{}}};", items[0]));
+        assert_eq!(wrapped("object = ", &items.concat()), format!("object =\n    {}", items.concat()));
     }
 
     #[test]

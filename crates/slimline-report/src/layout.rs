@@ -31,6 +31,8 @@ pub struct LayoutReport {
     pub object_accesses: u64,
     /// All accesses, wherever they go.
     pub accesses: u64,
+    /// Those to memory among objects that none of them has, as allocators keep their lists in: no machine is told of these.
+    pub beside_accesses: u64,
     /// Edges of the access graph.
     pub edges: u64,
     /// Two accesses are near with fewer than so many from the one to the other.
@@ -169,6 +171,7 @@ impl LayoutReport {
             reusing: reusing(objects),
             object_accesses: steps.accesses,
             accesses: steps.all,
+            beside_accesses: steps.beside,
             edges: facts.edges,
             window: facts.window,
             seed: facts.seed,

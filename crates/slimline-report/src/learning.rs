@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use slimline_analyze::full_trace::objects::ObjectOrigin;
-use slimline_analyze::object_learning::{Accuracy, Feature, FeatureKind, LearnedType, Verdict};
+use slimline_analyze::object_learning::{Accuracy, Feature, FeatureKind, Hint, LearnedType, Verdict};
 
 use crate::full_trace::known;
 use crate::hint_code::hint_code;
@@ -67,11 +67,13 @@ pub struct TypeRow {
     pub accuracy_of_shuffled: f64,
     /// The most important first.
     pub features: Vec<FeatureRow>,
-    /// `hint`, `order_array`, `already_so`, `nothing_to_gain`, `changes_later`, `moved_about`,
+    /// `hint`, `order_array`, `hint_saves_nothing`, `already_so`, `nothing_to_gain`, `changes_later`, `moved_about`,
     /// `no_fields` or `no_feature`.
     pub verdict: &'static str,
     /// The features that it names.
     pub verdict_features: Vec<String>,
+    /// Of these: share of the cycles in the order of allocation that is saved where objects lie by those features.
+    pub hint_saves: Option<f64>,
     /// Of `hint`: how to tell the allocator, where fields have names.
     pub code: Option<String>,
 }
@@ -146,9 +148,11 @@ impl LearningReport {
 fn type_row(of: &LearnedType, origins: &[ObjectOrigin]) -> TypeRow {
     let place = &origins[of.origins[0] as usize].allocated_at;
     let accuracy = |of: &Accuracy| AccuracyRow { mean: of.mean, standard_error: of.error, among_five: of.among_five };
+    let named = |hint: &Hint| hint.features.iter().map(|feature| feature.name.clone()).collect();
     let (verdict, verdict_features) = match &of.verdict {
-        Verdict::Hint(features) => ("hint", features.iter().map(|feature| feature.name.clone()).collect()),
-        Verdict::OrderArray(features) => ("order_array", features.iter().map(|feature| feature.name.clone()).collect()),
+        Verdict::Hint(hint) => ("hint", named(hint)),
+        Verdict::OrderArray(hint) => ("order_array", named(hint)),
+        Verdict::HintSavesNothing(hint) => ("hint_saves_nothing", named(hint)),
         Verdict::AlreadySo(feature) => ("already_so", vec![feature.name.clone()]),
         Verdict::NothingToGain => ("nothing_to_gain", Vec::new()),
         Verdict::ChangesLater(features) => ("changes_later", features.clone()),
@@ -157,7 +161,7 @@ fn type_row(of: &LearnedType, origins: &[ObjectOrigin]) -> TypeRow {
         Verdict::NoFeature => ("no_feature", Vec::new()),
     };
     let code = match &of.verdict {
-        Verdict::Hint(features) => hint_code(of, features, &place.file),
+        Verdict::Hint(hint) => hint_code(of, hint, &place.file),
         _ => None,
     };
     TypeRow {
@@ -181,6 +185,7 @@ fn type_row(of: &LearnedType, origins: &[ObjectOrigin]) -> TypeRow {
         features: of.features.iter().map(feature_row).collect(),
         verdict,
         verdict_features,
+        hint_saves: of.hint_saves,
         code,
     }
 }

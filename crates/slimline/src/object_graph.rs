@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{anyhow, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::object_fields::Fields;
-use slimline_analyze::full_trace::objects::{NO_OBJECT, Object, ObjectAccesses, ObjectOrigin};
-use slimline_analyze::object_layout::{Arranged, Arrangement, Replayed, arrangements};
+use slimline_analyze::full_trace::objects::{Object, ObjectAccesses, ObjectOrigin};
+use slimline_analyze::object_layout::{Arranged, Arrangement, Replayed, TooLarge, arrangements, in_arenas};
 use slimline_layout::graph::{Graph, GraphBuilder};
 use slimline_layout::louvain::modularity;
 use slimline_layout::order::Hierarchical;
@@ -15,8 +15,8 @@ use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::interleave::Interleaver;
 use slimline_simulate::machine::Machine;
-use slimline_simulate::relocated::Relocated;
-use slimline_simulate::simulation::{Options, Simulation};
+use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT, Relocated, Steps};
+use slimline_simulate::simulation::{Options, Outcome, Simulation};
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::order::in_order;
@@ -73,11 +73,20 @@ impl ObjectGraph {
     ) -> anyhow::Result<Vec<Arranged>> {
         let wanted = if self.graph.edge_count() == 0 { &[Arrangement::Original] } else { wanted };
         let all = arrangements(&of.objects, &self.graph, (&of.first_accesses, &self.hierarchical), (wanted, seed));
-        all.ok().with_context(|| {
-            format!(
-                "{}: blocks of the heap are larger than the memory of a process: the trace is damaged",
-                of.trace.file
-            )
+        of.that_fit(all)
+    }
+}
+
+impl Objects {
+    /// How far each moves into the arena that it has.
+    pub(crate) fn in_arenas(&self, arenas: &[(u32, u64)]) -> anyhow::Result<Vec<u64>> {
+        self.that_fit(in_arenas(&self.objects, arenas))
+    }
+
+    fn that_fit<T>(&self, arranged: Result<T, TooLarge>) -> anyhow::Result<T> {
+        arranged.map_err(|TooLarge| {
+            let file = &self.trace.file;
+            anyhow!("{file}: blocks of the heap are larger than the memory of a process: the trace is damaged")
         })
     }
 }
@@ -139,17 +148,29 @@ impl ObjectTrace {
     pub(crate) fn replay<'a>(
         &self,
         all: &'a [Arranged],
-        (machine, name): (&Machine, &str),
+        machine: (&Machine, &str),
     ) -> anyhow::Result<Vec<Replayed<'a>>> {
-        let replaying = |moves| Ok(Relocated::new(simulation(machine, name, &Options::default())?, moves));
-        let mut replaying: Vec<Relocated<'_, Simulation>> =
-            all.iter().map(|arranged| replaying(&arranged.moves)).collect::<anyhow::Result<_>>()?;
+        let moves: Vec<&[u64]> = all.iter().map(|arranged| arranged.moves.as_slice()).collect();
+        let replayed = all.iter().zip(self.replay_moved(&moves, machine)?);
+        Ok(replayed.map(|(arranged, (outcome, steps))| (arranged, outcome, steps)).collect())
+    }
+
+    /// And with each object moved so far, for each of these.
+    pub(crate) fn replay_moved(
+        &self,
+        all: &[&[u64]],
+        (machine, name): (&Machine, &str),
+    ) -> anyhow::Result<Vec<(Outcome, Steps)>> {
+        let mut replaying: Vec<Relocated<'_, Simulation>> = Vec::with_capacity(all.len());
+        for moves in all {
+            replaying.push(Relocated::new(simulation(machine, name, &Options::default())?, moves));
+        }
         self.read(&mut Decoder::new(), &mut replaying)?;
-        let replayed = all.iter().zip(replaying).map(|(arranged, relocated)| {
+        let outcomes = replaying.into_iter().map(|relocated| {
             let (simulation, steps) = relocated.finish();
-            (arranged, simulation.finish(), steps)
+            (simulation.finish(), steps)
         });
-        Ok(replayed.collect())
+        Ok(outcomes.collect())
     }
 
     /// Reads the trace once, and hands its accesses on in one order; what of the order is not sure, in words.
@@ -202,7 +223,7 @@ impl Building {
 impl Consumer for Building {
     fn take(&mut self, accesses: &[Access]) {
         self.accesses += accesses.len() as u64;
-        for access in accesses.iter().filter(|access| access.key != NO_OBJECT) {
+        for access in accesses.iter().filter(|access| ![NO_OBJECT, BESIDE_OBJECTS].contains(&access.key)) {
             if self.is_wanted.as_ref().is_some_and(|wanted| !wanted[access.key as usize]) {
                 continue;
             }

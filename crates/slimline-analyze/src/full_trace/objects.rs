@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
+use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT};
 use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::sites::{Site, SiteKind};
@@ -21,9 +22,6 @@ use super::plans::{Plans, plain_kind};
 use super::spots::{Column, Memory};
 use super::unseen::Unseen;
 use super::walk::{Accessing, go_through};
-
-/// In the place of an object's number: what is accessed is on no heap, or in no block that is known.
-pub const NO_OBJECT: u32 = u32::MAX;
 
 /// An object that was accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +56,8 @@ pub struct ObjectOrigin {
     pub type_name: String,
 }
 
-/// Makes accesses of records, in the order in which they come: the key of each is the number of its object, or [`NO_OBJECT`].
+/// Makes accesses of records, in the order in which they come: the key of each is the number of its object, [`NO_OBJECT`] where it is on
+/// no heap, or in no block that is known, and [`BESIDE_OBJECTS`] where it is among blocks of the heap.
 #[derive(Debug, Default)]
 pub struct ObjectAccesses {
     blocks: Blocks,
@@ -88,7 +87,7 @@ struct Found {
 /// What is at an address.
 #[derive(Clone, Copy, Debug)]
 struct InBlock {
-    /// None in no block of the heap.
+    /// None in no block of the heap, or before the elements of an array.
     object: Option<Pointed>,
     /// Those of the object; else some that are none's.
     addresses: Addresses,
@@ -152,7 +151,12 @@ impl Found {
         let mut reach = memory.live.reach(number);
         let found = place((&self.is_static, self.fields.is_some()), memory, number, address);
         reach.addresses = reach.addresses.of_both(found.addresses);
-        let object = self.number(memory.process, &found);
+        let object = match self.number(memory.process, &found) {
+            NO_OBJECT if memory.live.block(number).group == NO_GROUP && memory.live.is_beside_blocks(address) => {
+                BESIDE_OBJECTS
+            }
+            object => object,
+        };
         self.recent[site as usize] = (reach, object);
         (reach, object)
     }
@@ -237,7 +241,7 @@ impl Accessing for Finding<'_> {
             let mut left = bytes;
             while left > 0 {
                 let (_, key) = self.found.at(memory, id.0, address);
-                if self.found.fields.is_some() && key != NO_OBJECT {
+                if self.found.fields.is_some() && ![NO_OBJECT, BESIDE_OBJECTS].contains(&key) {
                     self.found.take_in(memory, key, address, (id, site), own);
                 }
                 let bytes = left.min(MOST_ACCESS_BYTES);
@@ -366,11 +370,11 @@ mod tests {
                 (0, 2, vec![0x1008, 0x2004]),
                 // Another process has the same addresses.
                 (1, 0, vec![0x1000, 8]),
-                (1, 2, vec![0x1000, 0x2000]),
+                (1, 2, vec![0x1000, 0x20_0000]),
             ],
         );
         let keys: Vec<u32> = accesses.iter().map(|access| access.key).collect();
-        assert_eq!(keys, [0, 1, 0, NO_OBJECT, 2, 0, 3, NO_OBJECT]);
+        assert_eq!(keys, [0, 1, 0, BESIDE_OBJECTS, 2, 0, 3, NO_OBJECT]);
         let object =
             |process, start, bytes, sequence| Object { process, start, bytes, sequence, origin: 0, index: None };
         let expected =
@@ -403,7 +407,7 @@ mod tests {
         let program = program_of(&[&[Site::new(SiteKind::Allocate, 0)], &[Site::new(SiteKind::Load, 8)]]);
         let mut made = ObjectAccesses::new();
         let blocks = [(0, vec![0x1000, 16]), (0, vec![0x1010, 16])];
-        let loads = [0x1000, 0x1008, 0x1010, 0x1018, 0x1000, 0x5000].map(|at| (1, vec![at]));
+        let loads = [0x1000, 0x1008, 0x1010, 0x1018, 0x1000, 0x50_0000].map(|at| (1, vec![at]));
         let (words, visits) = visits_of(&program, &[&blocks[..], &loads[..]].concat());
         let batch = TraceBatch { visits: &visits, words: &words, ..TraceBatch::default() };
         let mut accesses = Vec::new();

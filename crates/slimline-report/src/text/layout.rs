@@ -38,6 +38,10 @@ pub fn layout(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::
         plural(report.objects, "object"),
         bytes(report.object_bytes)
     )?;
+    if report.beside_accesses > 0 {
+        let beside = plural_of(report.beside_accesses, "access", "accesses");
+        writeln!(out, "{beside} to memory among them that is none's (the allocator's own) are left out of orders")?;
+    }
     if report.reusing > 0 {
         writeln!(out, "{} had memory that others had had before", plural(report.reusing, "object"))?;
     }

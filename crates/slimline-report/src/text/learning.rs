@@ -122,14 +122,21 @@ fn features(out: &mut impl Write, row: &TypeRow, most: usize) -> fmt::Result {
 
 fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt::Result {
     let names = row.verdict_features.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
-    let saved = report.layout.saved_of_allocated.map_or_else(String::new, |saved| {
-        format!(" The best order would save {} of the cycles on {}.", percent(saved), plain(&report.facts.machine))
-    });
+    let machine = plain(&report.facts.machine);
+    let saved = match (row.hint_saves, report.layout.saved_of_allocated) {
+        (Some(saved), Some(best)) => format!(
+            " Replayed so, {} of the cycles in the order of allocation are saved on {machine}; by the best order {}.",
+            percent(saved),
+            percent(best)
+        ),
+        _ => String::new(),
+    };
     let words = match row.verdict {
         "hint" => format!("Allocate by {names}: it says who is accessed together.{saved}"),
         "order_array" => format!("Order the array, or what it is read from, by {names} (slimline layout --order-by): it says who is accessed together.{saved}"),
+        "hint_saves_nothing" => format!("{names} says who is accessed together, but it saves nothing to allocate by it.{saved}"),
         "already_so" => format!("Already laid out so: {names} says who is accessed together as well as fields do."),
-        "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {}.", plain(&report.facts.machine)),
+        "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {machine}."),
         "changes_later" => format!("Only {names} says who is accessed together, and that changes after the object was made: grouping by it takes moving objects when it does."),
         "moved_about" => "Objects are copied about rather than used where they are: hints would not last; keep pointers to them instead.".to_owned(),
         "no_fields" => "What objects hold is not known, and where they lie does not say who is accessed together.".to_owned(),
@@ -145,7 +152,7 @@ fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt:
 mod tests {
     use slimline_analyze::full_trace::objects::ObjectOrigin;
     use slimline_analyze::object_layout::{Arrangement, Verdict as LayoutVerdict};
-    use slimline_analyze::object_learning::{Accuracy, Feature, FeatureKind, LearnedType, Verdict};
+    use slimline_analyze::object_learning::{Accuracy, Feature, FeatureKind, Hint, LearnedType, Verdict};
 
     use super::super::a_run;
     use super::*;
@@ -156,6 +163,10 @@ mod tests {
         let (permutation_error, known, changed, range) = (0.004, 1.0, 0.0, (0.0, 1000.0));
         let (name, is_integer) = (name.to_owned(), true);
         Feature { kind, name, gini, permutation, permutation_error, known, changed, range, is_integer }
+    }
+
+    fn hint(name: &str, permutation: f64) -> Hint {
+        Hint { features: vec![feature(FeatureKind::Primary, name, 0.6, permutation)], cells: 188 }
     }
 
     fn learned(verdict: Verdict) -> LearnedType {
@@ -184,6 +195,8 @@ mod tests {
                 feature(FeatureKind::Place, "address", 0.1, 0.0),
             ],
             verdict,
+            arenas: Vec::new(),
+            hint_saves: Some(0.15),
         }
     }
 
@@ -213,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_small_report() {
-        let hint = Verdict::Hint(vec![feature(FeatureKind::Primary, "source", 0.6, 0.528)]);
+        let hint = Verdict::Hint(hint("source", 0.528));
         insta::assert_snapshot!(written(&report(&[learned(hint)], true)));
     }
 
@@ -221,7 +234,8 @@ mod tests {
     fn each_verdict_is_in_words() {
         let place = feature(FeatureKind::Place, "address", 0.1, 0.5);
         let verdicts = [
-            Verdict::OrderArray(vec![feature(FeatureKind::Primary, "x", 0.1, 0.5)]),
+            Verdict::OrderArray(hint("x", 0.5)),
+            Verdict::HintSavesNothing(hint("x", 0.5)),
             Verdict::AlreadySo(place),
             Verdict::NothingToGain,
             Verdict::ChangesLater(vec!["weight".to_owned()]),

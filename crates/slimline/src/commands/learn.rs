@@ -1,16 +1,19 @@
 //! `slimline learn`
 
 use slimline_analyze::object_layout::{Arrangement, verdict};
-use slimline_analyze::object_learning::{Options as LearningOptions, is_anything_found, learn, of_most_allocated};
+use slimline_analyze::object_learning::{
+    LearnedType, Options as LearningOptions, is_anything_found, learn, of_most_allocated,
+};
 use slimline_layout::graph::Graph;
 use slimline_report::layout::VerdictRow;
 use slimline_report::learning::{LearningFacts, LearningReport};
 use slimline_report::text;
+use slimline_simulate::machine::Machine;
 
 use super::{ReportPlace, show};
 use crate::cli;
 use crate::machines::simulated_machine;
-use crate::object_graph::{ObjectGraph, ObjectTrace};
+use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
 
 /// Types that are looked at alone where of all nothing is found.
 const MOST_ALLOCATED: usize = 3;
@@ -28,10 +31,13 @@ pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
     let learn_of = |graph: Graph| -> anyhow::Result<_> {
         let graph = ObjectGraph::of(graph, seed);
         let all = graph.arrangements(&found, (&WORTH_TRYING, seed))?;
-        let layout = verdict(&trace.replay(&all, (&machine, &options.machine))?);
+        let replayed = trace.replay(&all, (&machine, &options.machine))?;
+        let layout = verdict(&replayed);
+        let allocated = replayed.iter().find(|(of, ..)| of.arrangement == Arrangement::Allocated);
+        let allocated = allocated.map_or(0, |(_, outcome, _)| outcome.total().cycles);
         let of = (found.objects.as_slice(), found.origins.as_slice(), &found.fields);
         let learned = learn(of, (&graph.graph, &graph.hierarchical.levels), layout, &learning);
-        Ok((graph, layout, learned))
+        Ok((graph, (layout, allocated), learned))
     };
     let mut all = learn_of(graph)?;
     let is_wanted = of_most_allocated(&found.objects, &found.origins, MOST_ALLOCATED);
@@ -40,7 +46,8 @@ pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
     if of_three_types {
         all = learn_of(trace.graph_of(is_wanted, window)?)?;
     }
-    let (graph, layout, learned) = all;
+    let (graph, (layout, allocated), mut learned) = all;
+    replay_hints(&trace, &found, ((&machine, &options.machine), allocated), &mut learned)?;
     let facts = LearningFacts {
         objects: found.objects.len() as u64,
         has_values: !found.fields.fields.is_empty(),
@@ -54,4 +61,23 @@ pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
     let text = |out: &mut String| text::learning(out, &report, options.rows);
     show(options.format, ReportPlace::Output, || report.json(), text)?;
     Ok(0)
+}
+
+/// Replays objects that lie by what was learned, where they took so many cycles in the order of allocation: advice is only what saves some.
+fn replay_hints(
+    trace: &ObjectTrace,
+    found: &Objects,
+    (machine, allocated): ((&Machine, &str), u64),
+    learned: &mut [LearnedType],
+) -> anyhow::Result<()> {
+    let mut hinted: Vec<&mut LearnedType> = learned.iter_mut().filter(|of| !of.arenas.is_empty()).collect();
+    if hinted.is_empty() {
+        return Ok(());
+    }
+    let moves = hinted.iter().map(|of| found.in_arenas(&of.arenas)).collect::<anyhow::Result<Vec<_>>>()?;
+    let moves: Vec<&[u64]> = moves.iter().map(Vec::as_slice).collect();
+    for (of, (outcome, _)) in hinted.iter_mut().zip(trace.replay_moved(&moves, machine)?) {
+        of.replayed(1.0 - outcome.total().cycles as f64 / allocated.max(1) as f64);
+    }
+    Ok(())
 }

@@ -160,6 +160,8 @@ fn a_field_that_says_who_is_near_is_a_hint() {
     let accuracy = |of: &str| point[of]["mean"].as_f64().unwrap();
     assert!(accuracy("accuracy_of_fields") > 0.8 && accuracy("accuracy_of_place") < 0.3, "{point}");
     assert!(point["code"].as_str().unwrap().contains("tidy_create(1,"), "{point}");
+    let saves = (point["hint_saves"].as_f64().unwrap(), report["layout"]["saved_of_allocated"].as_f64().unwrap());
+    assert!(saves.0 > 0.1 && saves.0 < 1.2 * saves.1, "{saves:?}");
     let visits = point["features"].as_array().unwrap().iter().find(|feature| feature["name"] == "visits");
     assert!(visits.is_none(), "all are 0 as they are loaded first: {point}");
     let text = slimline(directory.path(), &["learn", "run.trace", "--machine", "small.toml", "--trees", "60"]);

@@ -19,6 +19,8 @@ const CROWD: u32 = 1 << 31;
 /// Grains of a page of the table.
 const PAGE_GRAINS: usize = 4096;
 const PAGE_BYTES: u64 = GRAIN_BYTES * PAGE_GRAINS as u64;
+/// What glibc's malloc keeps before a block.
+const HEADER_BYTES: u64 = 16;
 /// Larger blocks are in the tree.
 pub(super) const LARGE_BYTES: u64 = 1 << 18;
 /// Gaps that are known at a time: 256 MiB of stacks and variables. Addresses that nobody has must not fill our memory.
@@ -124,6 +126,8 @@ pub(in crate::full_trace) struct LiveBlocks {
     pages: FxHashMap<u64, Page>,
     /// Of pages with small blocks: the number of the block in each grain, or its [`CROWD`].
     grains: Vec<Box<[u32; PAGE_GRAINS]>>,
+    /// Of each of these, the lowest address at which it ever had a block that can be freed.
+    heap_from: Vec<u64>,
     /// Blocks that share a grain, none of which has a byte of another one. No grain has an empty one.
     crowds: Vec<Vec<BlockNumber>>,
     free_crowds: Vec<u32>,
@@ -145,6 +149,7 @@ impl Default for LiveBlocks {
             free: FxHashMap::default(),
             pages: FxHashMap::default(),
             grains: Vec::new(),
+            heap_from: Vec::new(),
             crowds: Vec::new(),
             free_crowds: Vec::new(),
             gaps: Vec::new(),
@@ -313,6 +318,25 @@ impl LiveBlocks {
     /// Adds a block. What lies there already stays, below or above it.
     pub(in crate::full_trace) fn insert(&mut self, block: Block) {
         self.add(block);
+        if block.end - block.start > LARGE_BYTES {
+            return;
+        }
+        for page in block.start / PAGE_BYTES..=block.end / PAGE_BYTES {
+            if let Some(Page::Grains(index)) = self.pages.get(&page) {
+                let from = &mut self.heap_from[*index as usize];
+                *from = block.start.min(*from);
+            }
+        }
+    }
+
+    /// Whether an address is beside small blocks that can be freed, or in one that was: where an allocator keeps what it
+    /// knows of them. Not in one that lives.
+    pub(in crate::full_trace) fn is_beside_blocks(&self, address: u64) -> bool {
+        match self.pages.get(&(address / PAGE_BYTES)) {
+            // Below the first one there may be static variables.
+            Some(Page::Grains(index)) => address.saturating_add(HEADER_BYTES) >= self.heap_from[*index as usize],
+            _ => false,
+        }
     }
 
     fn add(&mut self, block: Block) -> BlockNumber {
@@ -430,6 +454,7 @@ impl LiveBlocks {
             None => {}
         }
         self.grains.push(Box::new([0; PAGE_GRAINS]));
+        self.heap_from.push(u64::MAX);
         self.pages.insert(page, Page::Grains(self.grains.len() as u32 - 1));
         self.grains.len() - 1
     }
@@ -650,6 +675,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_beside_blocks_is_the_allocators() {
+        let mut live = LiveBlocks::default();
+        let block = |start: u64, bytes, group| Block { start, end: start + bytes, group, content: Content::default() };
+        live.insert_lasting(block(0x1_0000, 8, 1));
+        live.insert(block(0x1_8010, 32, 2));
+        live.insert(block(0x40_0000, LARGE_BYTES + 1, 2));
+        live.find(0x9_0000);
+        let beside = |live: &LiveBlocks| {
+            [0x1_7ff8, 0x1_8000, 0x1_8030, 0x1_ffff, 0x2_0000, 0x9_0000, 0x40_0000].map(|at| live.is_beside_blocks(at))
+        };
+        assert_eq!(beside(&live), [false, true, true, true, false, false, false]);
+        live.remove(0x1_8010);
+        // Ends on the next page.
+        live.insert(block(0x1_fff0, 16, 2));
+        assert_eq!(beside(&live), [false, true, true, true, false, false, false]);
+        live.insert(block(0x1_fff8, 16, 2));
+        assert_eq!(beside(&live), [false, true, true, true, true, false, false]);
     }
 
     #[test]

@@ -286,3 +286,41 @@ fn a_machine_like_cachegrinds_misses_as_cachegrind_does() {
     assert_eq!(cache("D1"), told("D1  misses:")[..]);
     assert_eq!(cache("LL"), told("LLd misses:")[..]);
 }
+
+/// Made, gone through in that order, and freed; the allocator's own accesses are to headers between them and to what is free.
+const LIST: &str = r#"
+#include <stdlib.h>
+struct node { struct node *next; long value; };
+int main(void) {
+    struct node *head = 0, **end = &head;
+    for (int i = 0; i < 3000; i++, end = &(*end)->next) (*end = malloc(sizeof **end))->value = i, (*end)->next = 0;
+    long sum = 0;
+    for (int i = 0; i < 5; i++) for (struct node *at = head; at; at = at->next) sum += at->value;
+    for (struct node *at = head, *next; at; at = next) next = at->next, free(at);
+    return sum != 5 * 2999L * 1500;
+}
+"#;
+
+#[test]
+fn what_the_allocator_does_itself_speaks_against_no_order() {
+    let scratch = TempDir::new().unwrap();
+    let (source, program, trace) =
+        (scratch.path().join("list.c"), scratch.path().join("list"), scratch.path().join("trace"));
+    fs::write(&source, LIST).unwrap();
+    let status = Command::new("gcc").args(["-O2", "-g", "-o"]).arg(&program).arg(&source).status();
+    assert!(status.unwrap().success());
+    let mut tracing = slimline();
+    tracing.args(["trace", "--collector", "translate", "-o"]).arg(&trace).arg("--").arg(&program);
+    assert_eq!(tracing.output().unwrap().status.code(), Some(0));
+    let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/hinted/small.toml");
+    let layout =
+        slimline().args(["layout", "--format", "json", "--machine"]).arg(machine).arg(&trace).output().unwrap();
+    let layout: Value = serde_json::from_slice(&layout.stdout).unwrap_or_else(|_| panic!("{}", text(&layout.stderr)));
+    // Two headers each, at least, as they are made and freed.
+    assert!(layout["beside_accesses"].as_u64().unwrap() >= 6000, "{layout}");
+    let orders = layout["orders"].as_array().unwrap();
+    let allocated = orders.iter().find(|row| row["order"] == "allocated").unwrap();
+    // They lie so.
+    let ratio = allocated["cycles_ratio"].as_f64().unwrap();
+    assert!((0.98..1.02).contains(&ratio), "{layout}");
+}
