@@ -1,6 +1,7 @@
 //! In which order objects of the heap could lie, how far each would have to move, and whether that is worth it.
 
 mod arenas;
+mod other_run;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use slimline_simulate::relocated::Steps;
 use slimline_simulate::simulation::Outcome;
 
 pub use self::arenas::{BUCKET_BYTES, in_arenas};
+pub use self::other_run::{Held, OtherRun};
 use crate::full_trace::objects::Object;
 
 /// Where objects of each process are put: no program's own memory is there, and all of it up to the next process's addresses is free.
@@ -39,10 +41,12 @@ pub enum Arrangement {
     Random,
     /// By communities of the access graph, and their Fiedler vectors.
     Hierarchical,
+    /// As the same objects lie in the hierarchical order of another run.
+    OtherRun,
 }
 
 impl Arrangement {
-    /// All of them.
+    /// All that one run makes.
     pub const ALL: [Self; 6] =
         [Self::Original, Self::Allocated, Self::FirstAccess, Self::BreadthFirst, Self::Random, Self::Hierarchical];
 
@@ -55,6 +59,7 @@ impl Arrangement {
             Self::BreadthFirst => "breadth_first",
             Self::Random => "random",
             Self::Hierarchical => "hierarchical",
+            Self::OtherRun => "other_run",
         }
     }
 }
@@ -74,17 +79,32 @@ pub struct Arranged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
-/// These objects in the arrangements that are wanted, by the graph of accesses to them, the order in which each was accessed first, and the
-/// hierarchical one.
+/// Of what orders are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Who is accessed next to whom.
+    pub graph: &'a Graph,
+    /// Objects as each was accessed first.
+    pub first_accesses: &'a [u32],
+    /// See there.
+    pub hierarchical: &'a Hierarchical,
+    /// The order of [`OtherRun::order`]; empty where that is not wanted.
+    pub other_run: &'a [u32],
+    /// What is drawn by chance is drawn by it.
+    pub seed: u64,
+}
+
+/// These objects in the arrangements that are wanted, where they move with so many bytes behind each that none has.
 ///
 /// # Errors
 /// If a process's objects are larger than all of its memory.
 pub fn arrangements(
     objects: &[Object],
-    graph: &Graph,
-    (first_accesses, hierarchical): (&[u32], &Hierarchical),
-    (wanted, seed): (&[Arrangement], u64),
+    known: Known<'_>,
+    wanted: &[Arrangement],
+    larger_by: u64,
 ) -> Result<Vec<Arranged>, TooLarge> {
+    let Known { graph, first_accesses, hierarchical, other_run, seed } = known;
     let arranged = |&arrangement| {
         let order = match arrangement {
             Arrangement::Original => by_address(objects),
@@ -93,10 +113,11 @@ pub fn arrangements(
             Arrangement::BreadthFirst => breadth_first(graph, first_accesses),
             Arrangement::Random => random(graph.nodes(), seed),
             Arrangement::Hierarchical => hierarchical.order.clone(),
+            Arrangement::OtherRun => other_run.to_vec(),
         };
         let moves = match arrangement {
             Arrangement::Original => Vec::new(),
-            _ => moves(objects, &order)?,
+            _ => moves(objects, &order, larger_by)?,
         };
         Ok(Arranged { arrangement, cost: arrangement_cost(graph, &order), moves })
     };
@@ -147,8 +168,8 @@ pub fn reusing(objects: &[Object]) -> u64 {
 }
 
 /// How far each moves if those of a process lie one behind the other, as an allocator would put them that never reuses memory.
-fn moves(objects: &[Object], order: &[u32]) -> Result<Vec<u64>, TooLarge> {
-    let (mut placing, mut moves) = (Placing::default(), vec![0; objects.len()]);
+fn moves(objects: &[Object], order: &[u32], larger_by: u64) -> Result<Vec<u64>, TooLarge> {
+    let (mut placing, mut moves) = (Placing { larger_by, ..Placing::default() }, vec![0; objects.len()]);
     for &number in order {
         let object = &objects[number as usize];
         moves[number as usize] = placing.place(object)?.wrapping_sub(object.start);
@@ -161,12 +182,15 @@ fn moves(objects: &[Object], order: &[u32]) -> Result<Vec<u64>, TooLarge> {
 struct Placing {
     /// By process: bytes from [`PLACE`] on.
     taken: FxHashMap<u32, u64>,
+    /// Bytes behind each object.
+    larger_by: u64,
 }
 
 impl Placing {
     /// Where the next object goes.
     fn place(&mut self, object: &Object) -> Result<u64, TooLarge> {
         let &Object { process, bytes, index, .. } = object;
+        let bytes = bytes.saturating_add(self.larger_by);
         if index.is_some() {
             // An element of an array is side by side with the next one.
             return self.take(process, 1, bytes);
@@ -239,7 +263,11 @@ mod tests {
     use super::*;
 
     fn object(start: u64, bytes: u64, sequence: u32) -> Object {
-        Object { process: 0, start, bytes, sequence, origin: 0, index: None }
+        Object { process: 0, start, bytes, sequence, ordinal: sequence, origin: 0, index: None }
+    }
+
+    fn known<'a>(graph: &'a Graph, first_accesses: &'a [u32], hierarchical: &'a Hierarchical) -> Known<'a> {
+        Known { graph, first_accesses, hierarchical, other_run: &[], seed: 1 }
     }
 
     #[test]
@@ -248,7 +276,7 @@ mod tests {
         let objects = [object(0x500, 24, 2), object(0x100, 40, 3), object(0x100, 8, 1)];
         let graph = Graph::new(3, [(0, 1, 5), (1, 2, 1)].into_iter());
         let hierarchical = Hierarchical::of(&graph, 1);
-        let all = arrangements(&objects, &graph, (&[1, 2, 0], &hierarchical), (&Arrangement::ALL, 1)).unwrap();
+        let all = arrangements(&objects, known(&graph, &[1, 2, 0], &hierarchical), &Arrangement::ALL, 0).unwrap();
         let of = |arrangement| all.iter().find(|arranged| arranged.arrangement == arrangement).unwrap();
         let at =
             |arranged: &Arranged, object: usize| objects[object].start.wrapping_add(arranged.moves[object]) - PLACE;
@@ -269,11 +297,14 @@ mod tests {
     fn each_process_has_memory_of_its_own() {
         let of = |process, bytes| Object { process, ..object(0x100, bytes, 1) };
         let objects = [of(0, 8), of(1, 8), of(0, 40)];
-        let places = moves(&objects, &[0, 1, 2]).unwrap().into_iter().map(|by| by.wrapping_add(0x100) - PLACE);
+        let places = moves(&objects, &[0, 1, 2], 0).unwrap().into_iter().map(|by| by.wrapping_add(0x100) - PLACE);
         assert_eq!(places.collect::<Vec<_>>(), [16, 16, 48]);
-        assert_eq!(moves(&[of(0, 1 << 46), of(1, 1 << 46)], &[0, 1]).map(|moves| moves.len()), Ok(2));
-        assert_eq!(moves(&[of(0, 1 << 46), of(0, 1 << 46)], &[0, 1]), Err(TooLarge));
-        assert_eq!(moves(&[of(0, u64::MAX)], &[0]), Err(TooLarge));
+        let larger = moves(&objects, &[0, 1, 2], 64).unwrap().into_iter().map(|by| by.wrapping_add(0x100) - PLACE);
+        // 72 bytes and a header.
+        assert_eq!(larger.collect::<Vec<_>>(), [16, 16, 96]);
+        assert_eq!(moves(&[of(0, 1 << 46), of(1, 1 << 46)], &[0, 1], 0).map(|moves| moves.len()), Ok(2));
+        assert_eq!(moves(&[of(0, 1 << 46), of(0, 1 << 46)], &[0, 1], 0), Err(TooLarge));
+        assert_eq!(moves(&[of(0, u64::MAX)], &[0], 0), Err(TooLarge));
     }
 
     #[test]
@@ -294,7 +325,7 @@ mod tests {
         let objects = [of(0x118, 1), of(0x100, 0), object(0x900, 8, 8)];
         let graph = Graph::new(3, [(0, 1, 1)].into_iter());
         let hierarchical = Hierarchical::of(&graph, 1);
-        let all = arrangements(&objects, &graph, (&[0, 1, 2], &hierarchical), (&Arrangement::ALL, 1)).unwrap();
+        let all = arrangements(&objects, known(&graph, &[0, 1, 2], &hierarchical), &Arrangement::ALL, 0).unwrap();
         let allocated = all.iter().find(|of| of.arrangement == Arrangement::Allocated).unwrap();
         let at = |object: usize| objects[object].start.wrapping_add(allocated.moves[object]) - PLACE;
         assert_eq!([at(1), at(0), at(2)], [16, 40, 64]);

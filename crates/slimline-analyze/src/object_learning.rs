@@ -526,6 +526,7 @@ mod tests {
             start: 0x1000 + 32 * u64::from(number),
             bytes: 24,
             sequence: number + 1,
+            ordinal: number + 1,
             origin: 0,
             index: None,
         };

@@ -73,7 +73,7 @@ pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{
     AddressFormat, AddressTraceError, ColumnMap, DrmemtraceError, DrmemtraceLosses, ImportError, ImportOptions,
-    ImportOutcome, Progress, TableAccess, TableLosses, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace,
+    ImportOutcome, TableAccess, TableLosses, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace,
     read_access_table, read_addresses, read_drmemtrace,
 };
 pub use machine::describe as describe_machine;

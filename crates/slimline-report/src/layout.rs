@@ -49,8 +49,32 @@ pub struct LayoutReport {
     pub machine: String,
     /// All orders; the first is the original. Without two objects that are accessed next to each other there is no other.
     pub orders: Vec<OrderRow>,
+    /// The other run of which one order is; none where none was asked for.
+    pub other_run: Option<OtherRunRow>,
+    /// The hierarchical order by that of allocation, were objects larger; the first as they are. None where that was not asked for.
+    pub larger: Vec<LargerRow>,
     /// Whether another order is better.
     pub verdict: VerdictRow,
+}
+
+/// What the hierarchical order is worth if objects are larger.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LargerRow {
+    /// By so many bytes each.
+    pub larger_by: u64,
+    /// Its cycles by those of the order of allocation.
+    pub cycles_ratio: f64,
+}
+
+/// Another run, of which an order was made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherRunRow {
+    /// Its trace.
+    pub trace: String,
+    /// Objects of this run that it has, too.
+    pub known: u64,
+    /// The field by which they are; else it is the line that allocates them, and the number of their allocation there.
+    pub by: Option<String>,
 }
 
 /// Whether another order is better.
@@ -109,7 +133,8 @@ pub struct TypeRow {
 /// An order, and what it comes to.
 #[derive(Clone, Debug, Serialize)]
 pub struct OrderRow {
-    /// `original`, `allocated`, `first_access`, `breadth_first`, `random` or `hierarchical`.
+    /// `original`, `allocated`, `first_access`, `breadth_first`, `random`, `hierarchical` or
+    /// `other_run`.
     pub order: &'static str,
     /// Mean distance in places from one end of an edge to the other, by weight; 1 is side by side. Objects that had the same memory one
     /// after the other have places of their own.
@@ -152,6 +177,10 @@ pub struct GraphFacts {
     pub levels: Vec<LevelRow>,
     /// As in the report.
     pub inexact: u64,
+    /// As in the report.
+    pub other_run: Option<OtherRunRow>,
+    /// As in the report.
+    pub larger: Vec<LargerRow>,
 }
 
 impl LayoutReport {
@@ -180,6 +209,8 @@ impl LayoutReport {
             types: types(objects, origins),
             machine: original.machine().name.clone(),
             orders: replayed.iter().map(|of| order(of, original, facts.weight)).collect(),
+            other_run: facts.other_run,
+            larger: facts.larger,
             verdict: VerdictRow::of(verdict(replayed)),
         }
     }

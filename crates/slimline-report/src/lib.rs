@@ -12,6 +12,7 @@ pub mod histogram;
 mod hooks;
 mod imported;
 pub mod layout;
+pub mod layout_picture;
 pub mod learning;
 mod no_samples;
 pub mod object_graph;

@@ -1,5 +1,7 @@
 //! A part of the graph of objects that are accessed next to each other, for programs that draw graphs.
 
+mod picture;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -7,6 +9,7 @@ use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_layout::graph::Graph;
 use slimline_trace::escape::dot as escape;
 
+pub use self::picture::MOST_DRAWN;
 use crate::svg::escaped;
 
 /// Colours of communities, in turn: Graphviz's scheme `set312`, by number.
@@ -117,7 +120,8 @@ mod tests {
     /// Two of three nodes, as the third has the least weight.
     #[test]
     fn the_heaviest_objects_are_drawn() {
-        let object = |sequence, index| Object { process: 0, start: 0, bytes: 24, sequence, origin: 0, index };
+        let object =
+            |sequence, index| Object { process: 0, start: 0, bytes: 24, sequence, ordinal: sequence, origin: 0, index };
         let objects = [object(1, None), object(2, Some(7)), object(3, None)];
         let origins = [ObjectOrigin { type_name: "list<\"a\">".to_owned(), ..ObjectOrigin::default() }];
         let graph = Graph::new(3, [(0, 1, 9), (1, 2, 3)].into_iter());

@@ -16,3 +16,4 @@ pub mod relocated;
 pub mod reuse;
 pub mod sharing;
 pub mod simulation;
+pub mod touched;

@@ -12,7 +12,7 @@ const UNMOVED: u32 = 0;
 const MOVED: u32 = 1;
 /// Sizes of what is counted: a line, a page.
 const LINE_BYTES: u64 = 64;
-const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// How often accesses to objects were not to the line or page of the one before by the same thread. Of objects that are where they
 /// were, too.

@@ -24,13 +24,14 @@ use slimline_simulate::interleave::Interleaver;
 use slimline_trace::session::End;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::is_a_thread_s;
-use slimline_trace::stream::order::{StreamKey, in_order};
+use slimline_trace::stream::order::StreamKey;
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
 use slimline_trace::stream::recording::Recording;
 
 pub(crate) use self::exported::{ACCESSES, KEYS};
 use crate::cli::AccessInput;
 use crate::collectors::check_unasked;
+use crate::progress::read_in_order;
 use crate::tracing::{not_recorded, program_of, undecoded, unordered, why_nothing};
 use crate::{is_broken_pipe, say};
 
@@ -136,12 +137,11 @@ fn recorded(
     let mut decoder = Decoder::new();
     // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
-    let mut pieces = recording.pieces(program, &mut decoder)?;
     let homes = RecordedHomes::of(&recording);
     let accesses_memory = |(_, stream): &&StreamKey| is_a_thread_s(*stream);
     let is_alone = recording.streams().iter().filter(accesses_memory).count() == 1;
     homes.begin(&mut interleaver);
-    in_order(&mut pieces, recording.streams(), |stream, piece, range| {
+    let stamps_back = read_in_order(&recording, (program, &mut decoder), |stream, piece, range| {
         if range.start == 0
             && let Some(told) = homes.of_chunk(stream, piece.sequence)
         {
@@ -163,7 +163,7 @@ fn recorded(
         }
     })?;
     let overlap = interleaver.finish();
-    trace.missing.extend(unordered(pieces.stamps_back()));
+    trace.missing.extend(unordered(stamps_back));
     let unknown = (accesses.unseen(), accesses.unknown_frees());
     trace.missing.extend(missing(&recording, (program, &decoder), unknown));
     let origins = accesses.origins(program);

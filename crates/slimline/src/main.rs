@@ -12,6 +12,7 @@ mod machines;
 mod made_tables;
 mod object_graph;
 mod pipeline;
+mod progress;
 mod tracing;
 
 use std::fmt::Display;

@@ -6,7 +6,7 @@ use anyhow::{anyhow, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::object_fields::Fields;
 use slimline_analyze::full_trace::objects::{Object, ObjectAccesses, ObjectOrigin};
-use slimline_analyze::object_layout::{Arranged, Arrangement, Replayed, TooLarge, arrangements, in_arenas};
+use slimline_analyze::object_layout::{Arranged, Arrangement, Known, Replayed, TooLarge, arrangements, in_arenas};
 use slimline_layout::graph::{Graph, GraphBuilder};
 use slimline_layout::louvain::modularity;
 use slimline_layout::order::Hierarchical;
@@ -19,11 +19,11 @@ use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT, Relocated, Steps};
 use slimline_simulate::simulation::{Options, Outcome, Simulation};
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::GrowingProgram;
-use slimline_trace::stream::order::in_order;
 use slimline_trace::stream::recording::Recording;
 
 use crate::accesses::missing;
 use crate::machines::simulation;
+use crate::progress::{Progress, read_in_order};
 use crate::tracing::{program_of, unordered, why_nothing};
 
 /// A recorded trace, and what it is read by.
@@ -53,6 +53,7 @@ pub(crate) struct ObjectGraph {
 
 impl ObjectGraph {
     pub(crate) fn of(graph: Graph, seed: u64) -> Self {
+        let _progress = Progress::of("grouping objects", 0);
         let hierarchical = Hierarchical::of(&graph, seed);
         Self { graph, hierarchical }
     }
@@ -65,15 +66,28 @@ impl ObjectGraph {
         self.hierarchical.levels.iter().map(level).collect()
     }
 
-    /// Objects in the orders that are wanted; without edges only in the original one, which comes first and than which none is better.
+    /// Objects in the orders that are wanted, and in that of another run where there is one; without edges only in the original one, which
+    /// comes first and than which none is better.
     pub(crate) fn arrangements(
         &self,
         of: &Objects,
-        (wanted, seed): (&[Arrangement], u64),
+        (other_run, seed): (&[u32], u64),
+        wanted: &[Arrangement],
     ) -> anyhow::Result<Vec<Arranged>> {
-        let wanted = if self.graph.edge_count() == 0 { &[Arrangement::Original] } else { wanted };
-        let all = arrangements(&of.objects, &self.graph, (&of.first_accesses, &self.hierarchical), (wanted, seed));
-        of.that_fit(all)
+        let _progress = Progress::of("ordering objects", 0);
+        let Self { graph, hierarchical } = self;
+        let known = Known { graph, first_accesses: &of.first_accesses, hierarchical, other_run, seed };
+        let mut wanted = if graph.edge_count() == 0 { vec![Arrangement::Original] } else { wanted.to_vec() };
+        wanted.extend((!other_run.is_empty()).then_some(Arrangement::OtherRun));
+        of.that_fit(arrangements(&of.objects, known, &wanted, 0))
+    }
+
+    /// The orders of allocation and of communities, with so many bytes behind each object.
+    pub(crate) fn of_larger(&self, of: &Objects, larger_by: u64) -> anyhow::Result<Vec<Arranged>> {
+        let Self { graph, hierarchical } = self;
+        let known = Known { graph, first_accesses: &of.first_accesses, hierarchical, other_run: &[], seed: 0 };
+        let wanted = [Arrangement::Allocated, Arrangement::Hierarchical];
+        of.that_fit(arrangements(&of.objects, known, &wanted, larger_by))
     }
 }
 
@@ -174,7 +188,7 @@ impl ObjectTrace {
     }
 
     /// Reads the trace once, and hands its accesses on in one order; what of the order is not sure, in words.
-    fn read(
+    pub(crate) fn read(
         &self,
         decoder: &mut Decoder,
         consumer: &mut dyn Consumer,
@@ -183,15 +197,14 @@ impl ObjectTrace {
         // Numbers of objects depend on which it is.
         let mut found = if self.with_fields { ObjectAccesses::with_fields() } else { ObjectAccesses::new() };
         let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
-        let mut pieces = self.recording.pieces(program, decoder)?;
-        in_order(&mut pieces, self.recording.streams(), |stream, piece, range| {
+        let stamps_back = read_in_order(&self.recording, (program, decoder), |stream, piece, range| {
             for (since, until, range) in piece.stretches(range) {
                 found.update(program, &TraceBatch::of(stream, piece, range), &mut stretch, &mut |_| {});
                 interleaver.stretch(stream, since, until, &mut stretch);
             }
         })?;
         interleaver.finish();
-        Ok((found, unordered(pieces.stamps_back())))
+        Ok((found, unordered(stamps_back)))
     }
 }
 

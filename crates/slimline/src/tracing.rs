@@ -16,13 +16,14 @@ use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Undecoded};
 use slimline_trace::stream::growing::GrowingProgram;
-use slimline_trace::stream::order::{Piece, in_order};
+use slimline_trace::stream::order::Piece;
 use slimline_trace::stream::recording::{
     Lacking, ProcessInfo, RecordedObject, RecordedTotals, Recording, RecordingError, RecordingWriter,
 };
 
 pub(crate) use self::analyst::Parts;
 use self::analyst::{Analyst, Analyzed, Work};
+use crate::progress::read_in_order;
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
@@ -117,11 +118,9 @@ impl Live {
         let Self { program, decoder, analyst, stamps_back, .. } = self;
         let program = program.program();
         let analyzed = analyst.finished();
-        let mut pieces = recording.pieces(program, decoder)?;
-        in_order(&mut pieces, recording.streams(), |stream, piece, range| {
+        *stamps_back += read_in_order(recording, (program, decoder), |stream, piece, range| {
             analyzed.update(program, &TraceBatch::of(stream, piece, range));
         })?;
-        *stamps_back += pieces.stamps_back();
         Ok(())
     }
 

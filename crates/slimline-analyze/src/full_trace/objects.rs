@@ -15,7 +15,7 @@ use super::TraceBatch;
 use super::attributed::{MOST_ACCESS_BYTES, address_space};
 use super::findings::{Place, allocated_at};
 use super::heap::blocks::Blocks;
-use super::heap::live_blocks::{Addresses, Block, BlockNumber, Group, NO_GROUP, Reach};
+use super::heap::live_blocks::{Addresses, Block, BlockNumber, Born, Group, NO_GROUP, Reach};
 use super::keyed::{Collected, Written};
 use super::object_fields::{Fields, ObjectFields, Pointed};
 use super::plans::{Plans, plain_kind};
@@ -34,6 +34,8 @@ pub struct Object {
     pub bytes: u64,
     /// How many blocks its process had allocated, itself among them.
     pub sequence: u32,
+    /// And how many of them at its line.
+    pub ordinal: u32,
     /// What allocates it, by its place in [`ObjectAccesses::origins`].
     pub origin: u32,
     /// Its place in the array that its block is; none of what is in none, or where nobody asked for fields.
@@ -89,6 +91,8 @@ struct Found {
 struct InBlock {
     /// None in no block of the heap, or before the elements of an array.
     object: Option<Pointed>,
+    /// How many blocks its line had allocated.
+    ordinal: u32,
     /// Those of the object; else some that are none's.
     addresses: Addresses,
     group: Group,
@@ -106,16 +110,16 @@ fn place(
 ) -> InBlock {
     let Block { start, end, group, content } = memory.live.block(number);
     let whole = Addresses { from: start, bytes: end - start };
-    let nothing = InBlock { object: None, addresses: Addresses::ALL, group, index: None };
+    let nothing = InBlock { object: None, ordinal: 0, addresses: Addresses::ALL, group, index: None };
     // One whose group began in this batch is no static variable: those are told beforehand.
     let is_static = is_static.get(group as usize).copied().unwrap_or(false);
     if group == NO_GROUP || is_static {
         return nothing;
     }
-    let sequence = memory.live.born(number);
+    let Born { sequence, ordinal } = memory.live.born(number);
     let array = has_elements.then(|| memory.elements.array(content)).flatten();
     let Some((skipped, bytes)) = array else {
-        return InBlock { object: Some(Pointed { sequence, index: 0 }), addresses: whole, group, index: None };
+        return InBlock { object: Some(Pointed { sequence, index: 0 }), ordinal, addresses: whole, group, index: None };
     };
     let begins = start + u64::from(skipped);
     let index = address.checked_sub(begins).map(|offset| offset / u64::from(bytes));
@@ -124,7 +128,7 @@ fn place(
         return InBlock { addresses: Addresses { from: start, bytes: skipped.into() }, ..nothing };
     };
     let addresses = Addresses { from: begins + u64::from(index) * u64::from(bytes), bytes: bytes.into() };
-    InBlock { object: Some(Pointed { sequence, index }), addresses, group, index: Some(index) }
+    InBlock { object: Some(Pointed { sequence, index }), ordinal, addresses, group, index: Some(index) }
 }
 
 impl Found {
@@ -162,11 +166,11 @@ impl Found {
     }
 
     fn number(&mut self, process: u32, found: &InBlock) -> u32 {
-        let InBlock { object: Some(pointed), addresses, group, index } = *found else { return NO_OBJECT };
+        let InBlock { object: Some(pointed), ordinal, addresses, group, index } = *found else { return NO_OBJECT };
         let (objects, fields) = (&mut self.objects, &mut self.fields);
         *self.numbers.entry((process, pointed)).or_insert_with(|| {
             let Addresses { from: start, bytes } = addresses;
-            objects.push(Object { process, start, bytes, sequence: pointed.sequence, origin: group, index });
+            objects.push(Object { process, start, bytes, sequence: pointed.sequence, ordinal, origin: group, index });
             if let Some(fields) = fields {
                 fields.add_object(group);
             }
@@ -375,8 +379,15 @@ mod tests {
         );
         let keys: Vec<u32> = accesses.iter().map(|access| access.key).collect();
         assert_eq!(keys, [0, 1, 0, BESIDE_OBJECTS, 2, 0, 3, NO_OBJECT]);
-        let object =
-            |process, start, bytes, sequence| Object { process, start, bytes, sequence, origin: 0, index: None };
+        let object = |process, start, bytes, sequence| Object {
+            process,
+            start,
+            bytes,
+            sequence,
+            ordinal: sequence,
+            origin: 0,
+            index: None,
+        };
         let expected =
             [object(0, 0x2000, 64, 2), object(0, 0x1000, 32, 1), object(0, 0x1000, 16, 3), object(1, 0x1000, 8, 1)];
         assert_eq!(made.origins(&program).len(), 1);

@@ -96,7 +96,7 @@ mod tests {
 
     fn object(process: u32, sequence: u32, bytes: u64, index: Option<u32>) -> Object {
         let start = 0x1000 + 64 * u64::from(sequence) + u64::from(index.unwrap_or(0)) * bytes;
-        Object { process, start, bytes, sequence, origin: 0, index }
+        Object { process, start, bytes, sequence, ordinal: sequence, origin: 0, index }
     }
 
     fn places(objects: &[Object], arenas: &[(u32, u64)]) -> Vec<u64> {

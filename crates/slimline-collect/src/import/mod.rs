@@ -41,15 +41,6 @@ pub struct ImportOptions {
     pub columns: Option<ColumnMap>,
 }
 
-/// How far an import has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes read of the file.
-    pub read_bytes: u64,
-    /// Samples found so far.
-    pub samples: u64,
-}
-
 /// A session that was made.
 #[derive(Debug)]
 pub struct ImportOutcome {
@@ -59,11 +50,12 @@ pub struct ImportOutcome {
     pub info: SessionInfo,
 }
 
-/// Makes a session of a file. What is in its place stays there until all of the file has been read.
+/// Makes a session of a file. What is in its place stays there until all of the file has been read. `progress` is told now and then
+/// how many bytes of the file were read so far.
 ///
 /// # Errors
 /// The file is not one that can be imported, has no samples, or the session can't be written.
-pub fn import(options: &ImportOptions, progress: &mut dyn FnMut(Progress)) -> Result<ImportOutcome, ImportError> {
+pub fn import(options: &ImportOptions, progress: &mut dyn FnMut(u64)) -> Result<ImportOutcome, ImportError> {
     let mut info = empty_info(&options.input);
     let session = SessionWriter::stage(&options.output, &info)?;
     let mut programs = Programs::new(session);
@@ -101,7 +93,7 @@ fn install(
 fn read(
     options: &ImportOptions,
     programs: &mut Programs,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Description, ImportError> {
     let path = &options.input;
     let is_pipe = path == Path::new("-");
@@ -125,11 +117,7 @@ fn read(
 /// What is read from its begin to its end.
 type Pipe = Box<dyn Read>;
 
-fn read_pipe(
-    pipe: Pipe,
-    programs: &mut Programs,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Description, ImportError> {
+fn read_pipe(pipe: Pipe, programs: &mut Programs, progress: &mut dyn FnMut(u64)) -> Result<Description, ImportError> {
     let pipe = BufReader::with_capacity(BUFFER_BYTES, pipe);
     perf_data::read(perf_data::Input::<File, _>::Pipe(pipe), programs, progress)
 }

@@ -13,13 +13,14 @@ use super::{HEADING, file_name, fold, shorten_end};
 use crate::layout::LayoutReport;
 
 /// What an order is called for people.
-const ORDERS: [(&str, &str); 6] = [
+const ORDERS: [(&str, &str); 7] = [
     ("original", "as it was"),
     ("allocated", "as allocated"),
     ("first_access", "by first access"),
     ("breadth_first", "breadth first"),
     ("random", "random"),
     ("hierarchical", "hierarchical"),
+    ("other_run", "other run's"),
 ];
 /// Where something was allocated.
 const PLACE_COLUMNS: usize = 40;
@@ -61,6 +62,7 @@ pub fn layout(out: &mut impl Write, report: &LayoutReport, most: usize) -> fmt::
         writeln!(out, "  {} of a level are ordered less exactly than they could be", plural(report.inexact, "group"))?;
     }
     orders(out, report)?;
+    larger(out, report)?;
     verdict(out, report)
 }
 
@@ -114,10 +116,38 @@ fn orders(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
         rows.push(cells);
     }
     rows.write(out, 2)?;
+    if let Some(other) = &report.other_run {
+        let words = format!(
+            "other run's: the hierarchical order of {}, of which {} of this one's {} are known again, {}",
+            plain(&other.trace),
+            count(other.known),
+            plural(report.objects, "object"),
+            other
+                .by
+                .as_deref()
+                .map_or_else(|| "by line and number of allocation".to_owned(), |by| format!("by {}", plain(by)))
+        );
+        fold(out, &words, 2, 2)?;
+    }
     writeln!(out, "  distance: places from one object to a near one, on average; 1 is side by side")
 }
 
-fn name(order: &str) -> &str {
+fn larger(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
+    if report.larger.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{HEADING}Larger objects{HEADING:#}: cycles of the hierarchical order by those of the order of allocation"
+    )?;
+    let mut rows = Rows::new(&[Column::Number("larger by"), Column::Number("cycles")], false);
+    for row in &report.larger {
+        rows.push(vec![bytes(row.larger_by), format!("{:.3}", row.cycles_ratio)]);
+    }
+    rows.write(out, 2)
+}
+
+pub(crate) fn name(order: &str) -> &str {
     ORDERS.iter().find(|(known, _)| *known == order).map_or(order, |(_, name)| name)
 }
 
@@ -160,7 +190,7 @@ fn verdict(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
-    use slimline_analyze::object_layout::{Arranged, arrangements};
+    use slimline_analyze::object_layout::{Arranged, Known, arrangements};
     use slimline_layout::graph::GraphBuilder;
     use slimline_layout::order::Hierarchical;
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
@@ -169,7 +199,7 @@ mod tests {
 
     use super::super::a_run;
     use super::*;
-    use crate::layout::{GraphFacts, LevelRow, write_order};
+    use crate::layout::{GraphFacts, LargerRow, LevelRow, write_order};
 
     /// 64 nodes of 24 bytes, every other one of which is accessed in turn, and then the others.
     #[test]
@@ -180,6 +210,7 @@ mod tests {
                 start: 0x1000 + 32 * u64::from(number % 2 * 32 + number / 2),
                 bytes: 24,
                 sequence: number + 1,
+                ordinal: number + 1,
                 origin: 1,
                 index: None,
             })
@@ -193,7 +224,9 @@ mod tests {
         let graph = graph.finish();
         let hierarchical = Hierarchical::of(&graph, 1);
         let first: Vec<u32> = (0..64).collect();
-        let all = arrangements(&objects, &graph, (&first, &hierarchical), (&Arrangement::ALL, 1)).unwrap();
+        let known =
+            Known { graph: &graph, first_accesses: &first, hierarchical: &hierarchical, other_run: &[], seed: 1 };
+        let all = arrangements(&objects, known, &Arrangement::ALL, 0).unwrap();
         let access = |&key: &u32| {
             let address = objects[key as usize].start + 8;
             Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load }
@@ -216,6 +249,8 @@ mod tests {
             weight: graph.weight(),
             levels: vec![LevelRow { communities: 8, modularity: 0.75 }],
             inexact: 0,
+            other_run: None,
+            larger: vec![LargerRow { larger_by: 64, cycles_ratio: 0.875 }],
         };
         let report = LayoutReport::new(a_run::trace(), (&objects, &origins), facts.clone(), &replayed);
         let mut out = String::new();

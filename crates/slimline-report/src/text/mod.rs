@@ -32,6 +32,7 @@ pub(crate) use self::data::line_range;
 pub use self::full_trace::trace;
 pub use self::histogram::histogram;
 pub use self::layout::layout;
+pub(crate) use self::layout::name as layout_name;
 pub use self::learning::learning;
 pub use self::placement::placement;
 pub use self::reuse::reuse;

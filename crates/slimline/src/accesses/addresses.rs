@@ -15,10 +15,12 @@ use slimline_simulate::interleave::Interleaver;
 use super::keys::Keys;
 use super::{Accesses, Ended, exported, must_be_there, table};
 use crate::cli::{AccessInput, TraceFormat};
+use crate::progress::Progress;
 
 /// Reads all accesses, and hands them on in one order; also of what `slimline export` made tables of.
 pub(super) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
     must_be_there(input)?;
+    let _progress = Progress::of(&format!("reading {}", input.trace().display()), 0);
     if input.callers {
         bail!("{}: tells no callers: --callers is for what slimline trace -o wrote", input.trace().display());
     }

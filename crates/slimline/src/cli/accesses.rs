@@ -130,7 +130,8 @@ pub(crate) struct ObjectInput {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline layout run.trace\n  \
         slimline layout run.trace --window 4 --machine big.toml --order order.csv\n  \
-        slimline layout run.trace --graph objects.dot && sfdp -Tsvg objects.dot > objects.svg\n  \
+        slimline layout second.trace --order-from first.trace     # trained on one, tried on another\n  \
+        slimline layout run.trace --graph objects.svg --picture pages.svg\n  \
         slimline layout run.trace --order-by node.id --order ids     # elements of arrays are objects, too\n  \
         slimline layout run.trace --format json | jq '.orders[] | {order, caches}'\n\n\
         Objects are blocks of the heap, from when each is allocated until it is freed; with --order-by elements of arrays of structures, too. Two are neighbours of the access graph where one \
@@ -148,13 +149,23 @@ pub(crate) struct Layout {
     /// Write the hierarchical order to this file: CSV, an object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) order: Option<PathBuf>,
-    /// Write this field's value of each object instead, a line each: to order an input file by
-    #[arg(long, value_name = "FIELD", requires = "order")]
+    /// Objects are known by what this field holds: --order writes its values, a line each, to order an input file by; --order-from
+    /// finds objects again by it
+    #[arg(long, value_name = "FIELD")]
     pub(crate) order_by: Option<String>,
-    /// Draw the access graph of the objects of most weight: FILE.dot for Graphviz, FILE.graphml for others
+    /// Also try the order that another run's accesses make, to see what an order is worth in a run that it was not made of
+    #[arg(long, value_name = "TRACE")]
+    pub(crate) order_from: Option<PathBuf>,
+    /// Also try objects that are larger by so many bytes each: whether the order depends on their size
+    #[arg(long, value_name = "BYTES,BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) larger_by: Vec<u64>,
+    /// Draw the access graph of the objects of most weight: FILE.svg, FILE.dot for Graphviz, FILE.graphml for others
     #[arg(long, value_name = "FILE")]
     pub(crate) graph: Option<PathBuf>,
-    /// Most objects of it
+    /// Draw which pages of objects are accessed when, as they lay, as they were allocated and in the hierarchical order
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) picture: Option<PathBuf>,
+    /// Most objects of the graph
     #[arg(long, value_name = "N", default_value_t = 200, requires = "graph", value_parser = rows)]
     pub(crate) graph_objects: usize,
     /// How to print it

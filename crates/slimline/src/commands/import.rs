@@ -2,30 +2,24 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use slimline_collect::{ImportOptions, Progress, import};
+use slimline_collect::{ImportOptions, import};
 use slimline_report::{import_losses, import_remarks};
 use slimline_trace::session::SessionInfo;
 
 use crate::cli;
+use crate::progress::Progress;
 use crate::say;
-
-/// Nothing is told of what takes less, and then as often.
-const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// Imports a file and says on standard error what became of it.
 pub(crate) fn run(options: &cli::Import) -> anyhow::Result<u8> {
-    let total_bytes = fs::metadata(&options.file).ok().filter(fs::Metadata::is_file).map(|file| file.len());
-    let mut told = Instant::now();
-    let mut progress = |progress: Progress| {
-        if told.elapsed() >= TELL_EVERY {
-            told = Instant::now();
-            let Progress { read_bytes, samples } = progress;
-            let of_total = total_bytes.map_or_else(String::new, |total| format!(" of {}", mebibytes(total)));
-            say(format_args!("slimline: read {}{of_total}, {samples} samples", mebibytes(read_bytes)));
-        }
+    let file = options.file.display();
+    let bytes = fs::metadata(&options.file).ok().filter(fs::Metadata::is_file).map_or(0, |file| file.len());
+    let (shown, mut read) = (Progress::of(&format!("reading {file}"), bytes), 0);
+    let mut progress = |read_so_far: u64| {
+        shown.advance(read_so_far.saturating_sub(read));
+        read = read_so_far;
     };
     let outcome = import(
         &ImportOptions {
@@ -35,13 +29,10 @@ pub(crate) fn run(options: &cli::Import) -> anyhow::Result<u8> {
         },
         &mut progress,
     )
-    .with_context(|| options.file.display().to_string())?;
+    .with_context(|| file.to_string())?;
+    drop(shown);
     say(format_args!("slimline: {}: {}", outcome.directory.display(), summary(&outcome.info)));
     Ok(0)
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
 }
 
 fn summary(info: &SessionInfo) -> String {

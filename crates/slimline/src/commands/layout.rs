@@ -7,11 +7,17 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use slimline_analyze::full_trace::attributed::address_space;
 use slimline_analyze::full_trace::object_fields::Field;
-use slimline_analyze::object_layout::Arrangement;
-use slimline_report::layout::{GraphFacts, LayoutReport, write_order};
-use slimline_report::object_graph::DrawnGraph;
+use slimline_analyze::full_trace::objects::Object;
+use slimline_analyze::object_layout::{Arranged, Arrangement, Held, OtherRun};
+use slimline_report::layout::{GraphFacts, LargerRow, LayoutReport, OtherRunRow, write_order};
+use slimline_report::layout_picture::{PANEL_CELLS, write_picture};
+use slimline_report::object_graph::{DrawnGraph, MOST_DRAWN};
 use slimline_report::text;
+use slimline_simulate::machine::Machine;
+use slimline_simulate::touched::Touching;
+use slimline_trace::stream::decode::Decoder;
 
 use super::{ReportPlace, show};
 use crate::cli;
@@ -26,16 +32,35 @@ const FIELDS_NAMED: usize = 20;
 pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     let machine = simulated_machine(&options.machine)?;
     let drawing = options.graph.as_deref().map(drawing).transpose()?;
+    if matches!(drawing, Some(Drawing::Svg)) && options.graph_objects > MOST_DRAWN {
+        bail!(
+            "--graph-objects {}: an SVG has {MOST_DRAWN} at most; write .dot, and have Graphviz draw it",
+            options.graph_objects
+        );
+    }
     let cli::ObjectInput { trace: directory, window, seed } = &options.input;
-    let (trace, missing) = ObjectTrace::open(directory, options.order_by.is_some())?;
+    let field = options.order_by.as_deref();
+    if field.is_some() && options.order.is_none() && options.order_from.is_none() {
+        bail!("--order-by goes with --order FILE, --order-from TRACE, or both");
+    }
+    let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
+    let (trace, missing) = ObjectTrace::open(directory, field.is_some())?;
     let (found, graph) = trace.objects(directory, *window, missing)?;
     let graph = ObjectGraph::of(graph, *seed);
-    let all = graph.arrangements(&found, (&Arrangement::ALL, *seed))?;
+    let (of_other_run, known) = match &other {
+        Some(other) => {
+            let held = field.map(|field| held(&found, field)).transpose()?;
+            other.order((&found.objects, &found.origins), held.as_ref().map(|held| held as Held<'_>))
+        }
+        None => (Vec::new(), 0),
+    };
+    let all = graph.arrangements(&found, (&of_other_run, *seed), &Arrangement::ALL)?;
     let ObjectGraph { graph: edges, hierarchical } = &graph;
     let (objects, origins) = (found.objects.as_slice(), found.origins.as_slice());
     match (&options.order, &options.order_by) {
         (Some(path), Some(field)) => {
-            let values = in_order(&found, &hierarchical.order, field)?;
+            let held = held(&found, field)?;
+            let values: Vec<f64> = hierarchical.order.iter().filter_map(|number| held(*number)).collect();
             write_whole(path, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
             if values.len() < objects.len() {
                 let (file, written, all) = (path.display(), values.len(), objects.len());
@@ -52,9 +77,12 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         write_whole(path, |out| match drawing {
             Drawing::Dot => drawn.write_dot(out),
             Drawing::GraphMl => drawn.write_graphml(out),
+            Drawing::Svg => drawn.write_svg(out),
         })?;
     }
-    let replayed = trace.replay(&all, (&machine, &options.machine))?;
+    let machine = (&machine, options.machine.as_str());
+    let replayed = trace.replay(&all, machine)?;
+    let larger = larger(&trace, &found, (&graph, machine), &options.larger_by)?;
     let facts = GraphFacts {
         window: *window,
         seed: *seed,
@@ -62,11 +90,69 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         weight: edges.weight(),
         levels: graph.levels(),
         inexact: hierarchical.inexact,
+        other_run: options.order_from.as_ref().map(|other| OtherRunRow {
+            trace: other.display().to_string(),
+            known,
+            by: options.order_by.clone(),
+        }),
+        larger,
     };
     let report = LayoutReport::new(found.trace, (objects, origins), facts, &replayed);
+    if let Some(path) = &options.picture {
+        draw_pages(path, &trace, &report, (objects, &all))?;
+    }
     let text = |out: &mut String| text::layout(out, &report, options.rows);
     show(options.format, ReportPlace::Output, || report.json(), text)?;
     Ok(0)
+}
+
+/// The hierarchical order of another run's objects.
+fn other_run(directory: &Path, options: &cli::Layout) -> anyhow::Result<OtherRun> {
+    let field = options.order_by.as_deref();
+    let (trace, missing) = ObjectTrace::open(directory, field.is_some())?;
+    let (found, graph) = trace.objects(directory, options.input.window, missing)?;
+    found.trace.missing.iter().for_each(|what| say(format_args!("slimline: {}: missing: {what}", directory.display())));
+    let order = ObjectGraph::of(graph, options.input.seed).hierarchical.order;
+    let held = field.map(|field| held(&found, field)).transpose()?;
+    Ok(OtherRun::new((&found.objects, &found.origins), held.as_ref().map(|held| held as Held<'_>), &order))
+}
+
+/// What the hierarchical order is worth beside that of allocation with objects as they are, and larger by each of these.
+fn larger(
+    trace: &ObjectTrace,
+    found: &Objects,
+    (graph, machine): (&ObjectGraph, (&Machine, &str)),
+    larger_by: &[u64],
+) -> anyhow::Result<Vec<LargerRow>> {
+    if larger_by.is_empty() || graph.graph.edge_count() == 0 {
+        return Ok(Vec::new());
+    }
+    let sizes = [&[0], larger_by].concat();
+    let pairs = sizes.iter().map(|by| graph.of_larger(found, *by)).collect::<anyhow::Result<Vec<_>>>()?.concat();
+    let cycles: Vec<f64> =
+        trace.replay(&pairs, machine)?.iter().map(|(_, outcome, _)| outcome.total().cycles as f64).collect();
+    let rows = sizes.into_iter().zip(cycles.chunks(2));
+    Ok(rows.map(|(larger_by, of)| LargerRow { larger_by, cycles_ratio: of[1] / of[0].max(1.0) }).collect())
+}
+
+/// Draws what is accessed when in the orders that a picture shows.
+fn draw_pages(
+    path: &Path,
+    trace: &ObjectTrace,
+    report: &LayoutReport,
+    (objects, all): (&[Object], &[Arranged]),
+) -> anyhow::Result<()> {
+    let drawn = [Arrangement::Original, Arrangement::Allocated, Arrangement::Hierarchical];
+    let drawn: Vec<&Arranged> = all.iter().filter(|of| drawn.contains(&of.arrangement)).collect();
+    let mut touching: Vec<Touching<'_>> = Vec::with_capacity(drawn.len());
+    for of in &drawn {
+        let objects = objects.iter().map(|object| (object.start ^ address_space(object.process), object.bytes));
+        touching.push(Touching::new(objects, &of.moves, PANEL_CELLS, report.object_accesses));
+    }
+    trace.read(&mut Decoder::new(), &mut touching)?;
+    let touched = touching.into_iter().map(Touching::finish);
+    let named: Vec<_> = drawn.iter().map(|of| of.arrangement.name()).zip(touched).collect();
+    write_whole(path, |out| write_picture(out, report, &named))
 }
 
 /// How a graph is written.
@@ -74,6 +160,7 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
 enum Drawing {
     Dot,
     GraphMl,
+    Svg,
 }
 
 /// By the file's name.
@@ -81,12 +168,13 @@ fn drawing(path: &Path) -> anyhow::Result<Drawing> {
     match path.extension().and_then(OsStr::to_str) {
         Some("dot" | "gv") => Ok(Drawing::Dot),
         Some("graphml") => Ok(Drawing::GraphMl),
-        _ => bail!("--graph {}: the name says how to write it, .dot or .graphml", path.display()),
+        Some("svg") => Ok(Drawing::Svg),
+        _ => bail!("--graph {}: the name says how to write it, .svg, .dot or .graphml", path.display()),
     }
 }
 
-/// What a field holds in each object that has it, in an order of objects.
-fn in_order(found: &Objects, order: &[u32], name: &str) -> anyhow::Result<Vec<f64>> {
+/// What a field holds in an object, by the object's number.
+fn held<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) -> Option<f64> + 'a> {
     // Where one line's objects have several of the name, the one that most of them have.
     let mut named: Vec<&Field> = found.fields.named(name).collect();
     named.sort_by_key(|field| field.known());
@@ -94,18 +182,18 @@ fn in_order(found: &Objects, order: &[u32], name: &str) -> anyhow::Result<Vec<f6
     if fields.is_empty() {
         let known: BTreeSet<&str> = found.fields.fields.iter().map(|field| field.name.as_str()).collect();
         let known: Vec<&str> = known.into_iter().take(FIELDS_NAMED).collect();
+        let file = &found.trace.file;
         match known.is_empty() {
             true => bail!(
-                "--order-by {name}: the trace tells no values (compile with slimline cc --slimline-values, or trace --collector translate --values)"
+                "--order-by {name}: {file} tells no values (compile with slimline cc --slimline-values, or trace --collector translate --values)"
             ),
-            false => bail!("--order-by {name}: no object has such a field; there are {}", known.join(", ")),
+            false => bail!("--order-by {name}: no object of {file} has such a field; there are {}", known.join(", ")),
         }
     }
-    let value = |&number: &u32| {
+    Ok(move |number: u32| {
         let field = fields.get(&found.objects[number as usize].origin)?;
         field.value(found.fields.places[number as usize])
-    };
-    Ok(order.iter().filter_map(value).collect())
+    })
 }
 
 /// All of it, or what was there stays; a pipe or a terminal is written to.

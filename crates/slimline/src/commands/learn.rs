@@ -14,6 +14,7 @@ use super::{ReportPlace, show};
 use crate::cli;
 use crate::machines::simulated_machine;
 use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
+use crate::progress::Progress;
 
 /// Types that are looked at alone where of all nothing is found.
 const MOST_ALLOCATED: usize = 3;
@@ -30,12 +31,13 @@ pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
     let learning = LearningOptions { seed, trees: options.trees.clone(), most_objects: options.most_objects };
     let learn_of = |graph: Graph| -> anyhow::Result<_> {
         let graph = ObjectGraph::of(graph, seed);
-        let all = graph.arrangements(&found, (&WORTH_TRYING, seed))?;
+        let all = graph.arrangements(&found, (&[], seed), &WORTH_TRYING)?;
         let replayed = trace.replay(&all, (&machine, &options.machine))?;
         let layout = verdict(&replayed);
         let allocated = replayed.iter().find(|(of, ..)| of.arrangement == Arrangement::Allocated);
         let allocated = allocated.map_or(0, |(_, outcome, _)| outcome.total().cycles);
         let of = (found.objects.as_slice(), found.origins.as_slice(), &found.fields);
+        let _progress = Progress::of("learning", 0);
         let learned = learn(of, (&graph.graph, &graph.hierarchical.levels), layout, &learning);
         Ok((graph, (layout, allocated), learned))
     };

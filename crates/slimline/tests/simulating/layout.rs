@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::traced::{failed, json, slimline, traced};
 
 /// A list of 4096 nodes, linked in an order by chance and gone through twenty times; what is freed in between is other objects'.
@@ -62,11 +64,31 @@ fn a_list_is_put_in_its_order() {
         "{csv:.200}"
     );
     let drawn = ["layout", "run.trace", "--machine", "pena-sp", "--graph-objects", "30", "--graph"];
-    for (file, nodes) in [("graph.dot", "[label="), ("graph.graphml", "<node ")] {
+    for (file, nodes) in [("graph.dot", "[label="), ("graph.graphml", "<node "), ("graph.svg", "<circle ")] {
         slimline(directory.path(), &[&drawn[..], &[file]].concat());
         let text = fs::read_to_string(directory.path().join(file)).unwrap();
         assert_eq!(text.matches(nodes).count(), 30, "{text}");
     }
+    slimline(directory.path(), &["layout", "run.trace", "--machine", "pena-sp", "--picture", "pages.svg"]);
+    let pages = fs::read_to_string(directory.path().join("pages.svg")).unwrap();
+    for order in ["as it was: ", "as allocated: ", "hierarchical: "] {
+        assert_eq!(pages.matches(order).count(), 1, "{pages:.2000}");
+    }
+    assert!(pages.matches("fill-opacity").count() > 300, "{pages:.2000}");
+    // Of itself all is known again, and lies as in its own order.
+    let twice = ["layout", "run.trace", "--machine", "pena-sp", "--order-from", "run.trace", "--larger-by", "32,256"];
+    let twice = json(directory.path(), &twice);
+    assert_eq!((&twice["other_run"]["known"], &twice["other_run"]["by"]), (&twice["objects"], &Value::Null));
+    let orders = twice["orders"].as_array().unwrap();
+    let cycles = |name: &str| orders.iter().find(|row| row["order"] == name).unwrap()["cycles"].as_u64().unwrap();
+    assert_eq!(cycles("other_run"), cycles("hierarchical"));
+    let larger: Vec<f64> =
+        twice["larger"].as_array().unwrap().iter().map(|row| row["cycles_ratio"].as_f64().unwrap()).collect();
+    assert!((larger[0] - cycles("hierarchical") as f64 / cycles("allocated") as f64).abs() < 1e-9, "{twice}");
+    // Objects that fill lines by themselves gain by their pages only.
+    assert!(larger.len() == 3 && larger[0] < larger[2] && larger[2] < 1.01, "{twice}");
+    let said = failed(directory.path(), &["layout", "run.trace", "--order-by", "node.value"]);
+    assert!(said.starts_with("slimline: --order-by goes with --order FILE"), "{said}");
     let said = failed(directory.path(), &[&drawn[..], &["graph.png"]].concat());
     assert!(said.contains("--graph graph.png: the name says how to write it"), "{said}");
     // The same in every run.

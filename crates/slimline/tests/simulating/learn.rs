@@ -244,7 +244,7 @@ fn an_order_can_be_written_by_a_field() {
     xs.sort_by(f64::total_cmp);
     assert_eq!(xs, (0..1500).map(|number| f64::from(number) * 0.5).collect::<Vec<_>>());
     let said = failed(directory.path(), &[&order[..], &["y"]].concat());
-    assert!(said.contains("--order-by y: no object has such a field; there are point.left"), "{said}");
+    assert!(said.contains("--order-by y: no object of run.trace has such a field; there are point.left"), "{said}");
 }
 
 #[test]
@@ -253,5 +253,5 @@ fn a_trace_without_values_says_so() {
     let text = slimline(directory.path(), &["learn", "run.trace", "--trees", "20"]);
     assert!(text.contains("--slimline-values"), "{text}");
     let said = failed(directory.path(), &["layout", "run.trace", "--order", "xs", "--order-by", "x"]);
-    assert!(said.contains("the trace tells no values"), "{said}");
+    assert!(said.contains("--order-by x: run.trace tells no values"), "{said}");
 }

@@ -54,10 +54,19 @@ struct Kept {
     end: u64,
     group: Group,
     content: Content,
-    /// How many blocks had begun when it did, itself among them; 0 of gaps.
-    born: u32,
+    /// Zeroes of gaps.
+    born: Born,
     /// Another one each time that the number is of another block, that it reaches less far, or that more is known of it.
     version: u32,
+}
+
+/// How many blocks had begun when one did, itself among them: no other one has that number, whatever becomes of its memory.
+/// Those beyond 2³² begin again at 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::full_trace) struct Born {
+    pub(in crate::full_trace) sequence: u32,
+    /// And how many of its group.
+    pub(in crate::full_trace) ordinal: u32,
 }
 
 impl Kept {
@@ -136,14 +145,15 @@ pub(in crate::full_trace) struct LiveBlocks {
     /// Blocks that nobody frees, none of which has a byte of another one: they are here, and as all others are. Others may be cut of
     /// them, and lie above; what is left free below those is theirs.
     lasting: BTreeMap<u64, BlockNumber>,
-    /// Blocks that have begun so far.
+    /// Blocks that have begun so far, and of each group.
     begun: u32,
+    begun_of: Vec<u32>,
 }
 
 impl Default for LiveBlocks {
     fn default() -> Self {
         let content = Content::default();
-        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content, born: 0, version: 0 };
+        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content, born: Born::default(), version: 0 };
         Self {
             kept: vec![nothing],
             free: FxHashMap::default(),
@@ -156,6 +166,7 @@ impl Default for LiveBlocks {
             large: BTreeMap::new(),
             lasting: BTreeMap::new(),
             begun: 0,
+            begun_of: Vec::new(),
         }
     }
 }
@@ -184,9 +195,8 @@ impl LiveBlocks {
         Block { start, end, group, content }
     }
 
-    /// How many blocks had begun when this one did, itself among them: no other one has that number, whatever becomes of its
-    /// memory. 0 of gaps, and of number 0. Those beyond 2³² begin again at 1.
-    pub(in crate::full_trace) fn born(&self, number: BlockNumber) -> u32 {
+    /// When it began. Zeroes of gaps, and of number 0.
+    pub(in crate::full_trace) fn born(&self, number: BlockNumber) -> Born {
         self.kept[number.0 as usize].born
     }
 
@@ -276,10 +286,16 @@ impl LiveBlocks {
 
     fn number(&mut self, block: Block) -> BlockNumber {
         let Block { start, end, group, content } = block;
-        let mut born = 0;
+        let mut born = Born::default();
         if group != NO_GROUP {
-            self.begun = self.begun.checked_add(1).unwrap_or(1);
-            born = self.begun;
+            if self.begun_of.len() <= group as usize {
+                self.begun_of.resize(group as usize + 1, 0);
+            }
+            let count = |begun: &mut u32| {
+                *begun = begun.checked_add(1).unwrap_or(1);
+                *begun
+            };
+            born = Born { sequence: count(&mut self.begun), ordinal: count(&mut self.begun_of[group as usize]) };
         }
         let kept = Kept { start, reach: end - start, end, group, content, born, version: 0 };
         match self.free.get_mut(&group).and_then(Vec::pop) {

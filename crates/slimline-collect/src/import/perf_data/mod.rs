@@ -18,7 +18,7 @@ mod stream;
 use std::io::{Read, Seek};
 
 use super::description::Description;
-use super::{ImportError, Programs, Progress};
+use super::{ImportError, Programs};
 use layout::{Layout, SectionReader, read_layout};
 use recording::{Recording, Stop};
 use stream::{End, Item, RecordStream};
@@ -39,7 +39,7 @@ pub(super) enum Input<F, P> {
 pub(super) fn read<F: Read + Seek, P: Read>(
     input: Input<F, P>,
     programs: &mut Programs,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Description, ImportError> {
     match input {
         Input::Pipe(mut pipe) => {
@@ -74,7 +74,7 @@ fn read_records<R: Read>(
     mut recording: Recording,
     mut stream: RecordStream<R>,
     programs: &mut Programs,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Description, ImportError> {
     let mut until_report = 0_u32;
     while let Some(item) = stream.next()? {
@@ -86,7 +86,7 @@ fn read_records<R: Read>(
             stream.read_aux();
         }
         if until_report == 0 {
-            progress(Progress { read_bytes: stream.read_bytes(), samples: programs.samples() });
+            progress(stream.read_bytes());
             until_report = RECORDS_PER_REPORT;
         }
         until_report -= 1;

@@ -16,7 +16,7 @@ use slimline_trace::wire::Quality;
 
 use super::description::Description;
 use super::naming::Code;
-use super::{ImportError, Programs, Progress};
+use super::{ImportError, Programs};
 use crate::perf_event::{Caught, Taken};
 pub use accesses::{TableAccess, TableLosses, read_access_table};
 pub use columns::ColumnMap;
@@ -35,7 +35,7 @@ pub(super) fn read(
     input: TableInput,
     map: &ColumnMap,
     programs: &mut Programs,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Description, ImportError> {
     let weight = match () {
         () if map.of(Role::Latency).is_some() => WeightUnit::LatencyCycles,
@@ -50,7 +50,7 @@ pub(super) fn read(
     each_row(input, map, &mut |read_bytes, row| {
         counts.records += 1;
         if counts.records.is_multiple_of(ROWS_PER_REPORT) {
-            progress(Progress { read_bytes, samples: programs.samples() });
+            progress(read_bytes);
         }
         match row {
             Err(error) => {

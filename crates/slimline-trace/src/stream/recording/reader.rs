@@ -150,6 +150,11 @@ impl Recording {
         self.streams.keys().copied().collect()
     }
 
+    /// How many chunks they have.
+    pub fn chunks(&self) -> u64 {
+        self.streams.values().map(|stream| stream.chunks.len() as u64).sum()
+    }
+
     /// Its chunks, to be decoded one by one.
     pub fn pieces<'a>(
         &'a self,
