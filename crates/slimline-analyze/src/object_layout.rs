@@ -233,16 +233,17 @@ pub enum Verdict {
 /// What a machine made of a trace with objects so.
 pub type Replayed<'a> = (&'a Arranged, Outcome, Steps);
 
-/// By what a machine made of the arrangements.
-pub fn verdict(replayed: &[Replayed<'_>]) -> Verdict {
+/// By what a machine made of these objects in the arrangements.
+pub fn verdict(objects: &[Object], replayed: &[Replayed<'_>]) -> Verdict {
     let cycles: Vec<_> =
         replayed.iter().map(|(arranged, outcome, _)| (arranged.arrangement, outcome.total().cycles)).collect();
-    by_cycles(&cycles)
+    by_cycles(&cycles, reusing(objects) > 0)
 }
 
 /// By the cycles that each arrangement takes. None but the original one reuses memory; so an order that saves no more than that of
-/// allocation does saves it by that, and not by its order.
-fn by_cycles(cycles: &[(Arrangement, u64)]) -> Verdict {
+/// allocation does saves it by that, and not by its order. Where nothing was reused, objects were in that order but for where lines begin
+/// in it: what that saves is luck.
+fn by_cycles(cycles: &[(Arrangement, u64)], is_reusing: bool) -> Verdict {
     let of = |wanted| cycles.iter().find(|(arrangement, _)| *arrangement == wanted).copied();
     let (Some((_, original)), Some(allocated)) = (of(Arrangement::Original), of(Arrangement::Allocated)) else {
         return Verdict::NoNeighbours;
@@ -250,7 +251,9 @@ fn by_cycles(cycles: &[(Arrangement, u64)]) -> Verdict {
     let saved = |of: u64, by: u64| 1.0 - by as f64 / of.max(1) as f64;
     let others = cycles.iter().filter(|(arrangement, _)| *arrangement != Arrangement::Original);
     let best = others.copied().filter(|(_, cycles)| saved(allocated.1, *cycles) >= WORTH_IT);
-    let (to, least) = best.min_by_key(|(_, cycles)| *cycles).unwrap_or(allocated);
+    let Some((to, least)) = best.min_by_key(|(_, cycles)| *cycles).or(is_reusing.then_some(allocated)) else {
+        return Verdict::Leave;
+    };
     let saved = saved(original, least);
     match saved >= WORTH_IT {
         true => Verdict::Reorder { to, saved, saved_of_allocated: 1.0 - least as f64 / allocated.1.max(1) as f64 },
@@ -335,7 +338,7 @@ mod tests {
     fn an_order_must_save_more_than_what_reuses_nothing() {
         use Arrangement::*;
         let of = |allocated, hierarchical| {
-            by_cycles(&[(Original, 1000), (Allocated, allocated), (Hierarchical, hierarchical)])
+            by_cycles(&[(Original, 1000), (Allocated, allocated), (Hierarchical, hierarchical)], true)
         };
         let expected = Verdict::Reorder { to: Hierarchical, saved: 0.25, saved_of_allocated: 0.5 };
         assert_eq!(of(1500, 750), expected);
@@ -343,6 +346,8 @@ mod tests {
         let allocated = Verdict::Reorder { to: Allocated, saved: 0.25, saved_of_allocated: 0.0 };
         assert_eq!((of(750, 740), of(750, 800)), (allocated, allocated));
         assert_eq!(of(1000, 1200), Verdict::Leave);
-        assert_eq!(by_cycles(&[(Original, 1000)]), Verdict::NoNeighbours);
+        // Where nothing is reused, that is where lines begin.
+        assert_eq!(by_cycles(&[(Original, 1000), (Allocated, 900), (Hierarchical, 950)], false), Verdict::Leave);
+        assert_eq!(by_cycles(&[(Original, 1000)], true), Verdict::NoNeighbours);
     }
 }

@@ -20,7 +20,7 @@ mod hints;
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_layout::graph::Graph;
 use slimline_learn::cross_validation::{CrossValidation, Options as ForestOptions, cross_validate};
 use slimline_learn::forest;
@@ -47,8 +47,11 @@ const TRIED_TREES: usize = 30;
 /// a feature's values exchanged), and how often is shuffled and exchanged.
 pub const COMPARED_TREES: usize = 50;
 const COMPARED_TIMES: usize = 3;
-/// What κ must be that a community is said at all.
+/// What κ must be that a community is said at all, and by the place that objects are taken to lie so already.
 const LEAST_KAPPA: f64 = 0.1;
+const LEAST_KAPPA_OF_PLACE: f64 = 0.5;
+/// Fields alone that say less than this part of what all features say are tried once more.
+const SEEMS_LESS: f64 = 0.9;
 /// Share of the objects whose feature changes after it is loaded that makes it useless as a hint.
 const MOST_CHANGED: f64 = 0.1;
 /// Share of accesses that are copies, from which on objects are rather moved about than used.
@@ -118,7 +121,7 @@ pub enum Verdict {
     OrderArray(Hint),
     /// These features say it and another order saves cycles, but objects that lie by them do not.
     HintSavesNothing(Hint),
-    /// The place says it as well: objects lie so already.
+    /// The place says it as well: objects lie in their communities already. In which order they lie there is another question.
     AlreadySo(Feature),
     /// Features say it, but no order of objects saves anything on this machine.
     NothingToGain,
@@ -247,6 +250,7 @@ impl LearnedType {
         let best_place = self.features.iter().find(|feature| feature.kind == FeatureKind::Place);
         if let Some(best) = best_place
             && self.is_said(&self.of_place)
+            && self.kappa(&self.of_place) >= LEAST_KAPPA_OF_PLACE
             && self.is_place_as_good
         {
             return Verdict::AlreadySo(best.clone());
@@ -331,6 +335,12 @@ fn of_types<'a>(objects: &[Object], origins: &'a [ObjectOrigin], graph: &Graph) 
         of.objects.push(number);
     }
     let mut types: Vec<OfType<'a>> = found.into_values().collect();
+    // The line that most of them are of is named first.
+    for of in &mut types {
+        let mut counts: FxHashMap<u32, usize> = FxHashMap::default();
+        of.objects.iter().for_each(|object| *counts.entry(objects[*object as usize].origin).or_default() += 1);
+        of.origins.sort_by_key(|origin| std::cmp::Reverse(counts[origin]));
+    }
     types.sort_by_key(|of| std::cmp::Reverse(of.objects.len()));
     types
 }
@@ -345,30 +355,39 @@ impl OfType<'_> {
     ) -> Option<LearnedType> {
         let level = self.best_level(known, levels, options.seed)?;
         let Drawn { objects, columns, labels } = self.drawn(known, &levels[level], options.most_objects, options.seed);
-        let forests = |among: &dyn Fn(FeatureKind) -> bool, larger: &[usize]| -> Option<CrossValidation> {
-            let columns =
-                columns.iter().filter(|column| among(column.kind)).map(|column| column.values.clone()).collect();
-            let samples = Samples::new(columns, &labels).ok()?;
-            let forest = forest::Options { seed: options.seed, ..forest::Options::default() };
-            let tree_counts = [&[COMPARED_TREES], larger].concat();
-            let times = if larger.is_empty() { 0 } else { COMPARED_TIMES };
-            let options =
-                ForestOptions { tree_counts, shuffles: times, repeats: times, forest, ..ForestOptions::default() };
-            cross_validate(&samples, &options).ok()
-        };
-        let all = forests(&|_| true, &options.trees)?;
+        let forests =
+            |among: &dyn Fn(FeatureKind) -> bool, larger: &[usize], is_each_tried: bool| -> Option<CrossValidation> {
+                let columns: Vec<Vec<f64>> =
+                    columns.iter().filter(|column| among(column.kind)).map(|column| column.values.clone()).collect();
+                let features_per_split = is_each_tried.then_some(columns.len());
+                let samples = Samples::new(columns, &labels).ok()?;
+                let forest = forest::Options { seed: options.seed, features_per_split, ..forest::Options::default() };
+                let tree_counts = [&[COMPARED_TREES], larger].concat();
+                let times = if larger.is_empty() { 0 } else { COMPARED_TIMES };
+                let options =
+                    ForestOptions { tree_counts, shuffles: times, repeats: times, forest, ..ForestOptions::default() };
+                cross_validate(&samples, &options).ok()
+            };
+        let all = forests(&|_| true, &options.trees, false)?;
         let best = all.scores.iter().filter(|of| options.trees.contains(&of.trees));
         let best = best.max_by(|a, b| a.accuracy.mean().total_cmp(&b.accuracy.mean()))?;
         let (trees, of_all) = (best.trees, Accuracy::of(&best.accuracy, &best.top));
         // Without any feature it is a guess.
         let baseline = Accuracy::of(&all.baseline.accuracy, &all.baseline.top);
         // By fold, and as all features are where they are no others.
-        let alone = |among: &dyn Fn(FeatureKind) -> bool| {
-            forests(among, &[]).and_then(|found| found.scores.into_iter().next()).map(|of| (of.accuracy, of.top))
+        let alone = |among: &dyn Fn(FeatureKind) -> bool, is_each_tried| {
+            forests(among, &[], is_each_tried)
+                .and_then(|found| found.scores.into_iter().next())
+                .map(|of| (of.accuracy, of.top))
         };
         let guess = || (all.baseline.accuracy.clone(), all.baseline.top.clone());
-        let of_fields = alone(&|kind| kind != FeatureKind::Place).unwrap_or_else(guess);
-        let of_place = alone(&|kind| kind == FeatureKind::Place).unwrap_or_else(guess);
+        let mut of_fields = alone(&|kind| kind != FeatureKind::Place, false).unwrap_or_else(guess);
+        let of_place = alone(&|kind| kind == FeatureKind::Place, false).unwrap_or_else(guess);
+        // Of a few fields one may say it all, and splits seldom try that one.
+        if of_fields.0.mean() < SEEMS_LESS * of_all.mean {
+            let tried = alone(&|kind| kind != FeatureKind::Place, true).unwrap_or_else(guess);
+            of_fields = if tried.0.mean() > of_fields.0.mean() { tried } else { of_fields };
+        }
         let ahead = of_fields.0.values.iter().zip(&of_place.0.values).map(|(fields, place)| fields - place).collect();
         let ahead = Spread { values: ahead };
         let compared = all.scores.iter().find(|of| of.trees == COMPARED_TREES)?;

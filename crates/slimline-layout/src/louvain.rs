@@ -2,13 +2,17 @@
 //!
 //! Louvain's method (Blondel et al., J. Stat. Mech. 2008): each node moves to that of its neighbours' communities where modularity
 //! (Newman 2004) gains most, until none does. Who stayed is looked at again when a neighbour has moved elsewhere (Ozaki et al. 2016;
-//! Traag et al. 2019), and all of them once nobody is left to look at: rounds are few. Communities are the nodes of the next
+//! Traag et al. 2019), and all of them once nobody is left to look at, as long as that is worth it: rounds are few. Communities are the nodes of the next
 //! level's graph, and so on, until nothing moves. Gains are compared in integers, so the same moves are made everywhere.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::graph::Graph;
+
+/// What a round must add to modularity that another one follows. A node with most of the graph's weight, as an array of pointers to all
+/// others has, can wander for ever from community to community and gain next to nothing by each move.
+const WORTH_A_ROUND: f64 = 1e-6;
 
 /// Levels of communities, the finest first: of each node the number of its community, from 0. Numbers are in the order of each
 /// community's smallest node. There is none where no two nodes belong together.
@@ -81,7 +85,16 @@ impl<'a> Level<'a> {
         let mut weights = vec![0_u64; of.len()];
         let mut near: Vec<u32> = Vec::new();
         let mut has_moved = false;
+        // Of a round, which looks at as many as there are nodes: how many it has looked at, and what their moves gained.
+        let (mut looked_at, mut gained) = (0_u32, 0_i128);
         loop {
+            if looked_at == self.graph.nodes() {
+                if self.modularity(gained) < WORTH_A_ROUND {
+                    break;
+                }
+                (looked_at, gained) = (0, 0);
+            }
+
             let Some(node) = waiting.pop_front() else {
                 // What communities others left and joined may make one gain that no neighbour's move did: until all stay.
                 if !std::mem::take(&mut has_moved) {
@@ -92,6 +105,7 @@ impl<'a> Level<'a> {
                 continue;
             };
             is_waiting[node as usize] = false;
+            looked_at += 1;
             let own = of[node as usize];
             near.push(own);
             for (other, weight) in self.graph.neighbours(node) {
@@ -109,10 +123,11 @@ impl<'a> Level<'a> {
                 i128::from(weight) * i128::from(self.doubled) - i128::from(degree) * i128::from(total)
             };
             // Of as good ones it stays, or takes the first.
+            let stayed = gain(own);
             let best = near
                 .iter()
                 .map(|&community| (gain(community), community))
-                .fold((gain(own), own), |best, other| if other.0 > best.0 { other } else { best });
+                .fold((stayed, own), |best, other| if other.0 > best.0 { other } else { best });
             totals[best.1 as usize] += degree;
             of[node as usize] = best.1;
             near.drain(..).for_each(|community| weights[community as usize] = 0);
@@ -120,6 +135,7 @@ impl<'a> Level<'a> {
                 continue;
             }
             has_moved = true;
+            gained += best.0 - stayed;
             // Only who is elsewhere could now gain by following.
             for (other, _) in self.graph.neighbours(node).filter(|(other, _)| of[*other as usize] != best.1) {
                 if !std::mem::replace(&mut is_waiting[other as usize], true) {
@@ -128,6 +144,11 @@ impl<'a> Level<'a> {
             }
         }
         numbered(&of)
+    }
+
+    /// What gains add to modularity.
+    fn modularity(&self, gained: i128) -> f64 {
+        2.0 * gained as f64 / (self.doubled as f64 * self.doubled as f64)
     }
 
     fn of_communities(&self, communities: &[u32]) -> Self {
@@ -160,6 +181,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// As of rings whose first nodes an array points to: the array's node gains a little by each of a great many moves.
+    #[test]
+    fn a_node_with_much_of_the_weight_does_not_wander_for_ever() {
+        const RINGS: u32 = 400;
+        let of_ring = |ring: u32| (0..64).map(move |at| (ring * 64 + at, ring * 64 + (at + 1) % 64, 47));
+        let hub = (0..RINGS).map(|ring| (ring * 64, RINGS * 64, 94));
+        let edges: Vec<_> = (0..RINGS).flat_map(of_ring).chain(hub).collect();
+        let graph = Graph::new(RINGS * 64 + 1, edges.iter().copied());
+        let found = levels(&graph, 1);
+        assert!(modularity(&graph, found.last().unwrap()) > 0.85);
+    }
 
     #[test]
     fn two_triangles_are_two_communities() {

@@ -29,6 +29,9 @@ pub struct Options {
     pub most_depth: Option<u32>,
     /// How many samples each side of a split has at least, each counted once however often it was drawn; 0 is as 1.
     pub least_per_leaf: usize,
+    /// How many features are tried at each split; the square root of how many there are if `None`. Where most of a few features are noise,
+    /// that often tries none but noise.
+    pub features_per_split: Option<usize>,
     /// How many samples each tree draws at most; as many as there are if `None`. It bounds the memory of trees.
     pub samples_per_tree: Option<usize>,
     /// Whatever is drawn follows from it. The trees of a forest are the first ones of a greater one of the same seed.
@@ -41,7 +44,15 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { trees: 100, most_depth: None, least_per_leaf: 1, samples_per_tree: None, seed: 0, threads }
+        Self {
+            trees: 100,
+            most_depth: None,
+            least_per_leaf: 1,
+            features_per_split: None,
+            samples_per_tree: None,
+            seed: 0,
+            threads,
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl<'a> Grower<'a> {
             times: vec![0; among.len()],
             sides: Sides::new(samples.labels().len()),
             keys: Keys::default(),
-            features: Features::new(samples.feature_count()),
+            features: Features::new(samples.feature_count(), options.features_per_split),
             classes: Vec::new(),
         }
     }
@@ -174,8 +174,8 @@ struct Features {
 }
 
 impl Features {
-    fn new(count: usize) -> Self {
-        let most = count.isqrt().max(1);
+    fn new(count: usize, most: Option<usize>) -> Self {
+        let most = most.unwrap_or_else(|| count.isqrt()).max(1);
         Self {
             row: Vec::new(),
             found: vec![0; count],
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_node_tries_the_root_of_the_number_and_goes_past_constants() {
         let mut random = fastrand::Rng::with_seed(1);
-        let mut features = Features::new(16);
+        let mut features = Features::new(16, None);
         features.reset();
         features.begin(0);
         let mut tried = Vec::new();

@@ -211,7 +211,7 @@ impl LayoutReport {
             orders: replayed.iter().map(|of| order(of, original, facts.weight)).collect(),
             other_run: facts.other_run,
             larger: facts.larger,
-            verdict: VerdictRow::of(verdict(replayed)),
+            verdict: VerdictRow::of(verdict(objects, replayed)),
         }
     }
 

@@ -33,12 +33,14 @@ pub struct LearningReport {
 pub struct TypeRow {
     /// Its type; none where it is not known.
     pub type_name: Option<String>,
-    /// Function, file and line of the first line that allocates them; none where it is not known.
+    /// Function, file and line of the line that allocates most of them; none where it is not known.
     pub function: Option<String>,
     /// See there.
     pub file: Option<String>,
     /// See there.
     pub line: Option<u32>,
+    /// Other lines that do.
+    pub other_lines: usize,
     /// Objects that are neighbours of others, and those of them that forests learned from.
     pub objects: u64,
     /// See there.
@@ -169,6 +171,7 @@ fn type_row(of: &LearnedType, origins: &[ObjectOrigin]) -> TypeRow {
         function: known(&place.function),
         file: known(&place.file),
         line: (place.line > 0).then_some(place.line),
+        other_lines: of.origins.len() - 1,
         objects: of.objects,
         learned: of.learned,
         mean_bytes: of.bytes,

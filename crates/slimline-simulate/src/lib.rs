@@ -16,4 +16,5 @@ pub mod relocated;
 pub mod reuse;
 pub mod sharing;
 pub mod simulation;
+pub mod spread;
 pub mod touched;

@@ -1,6 +1,6 @@
 //! What allocations and frees cost whose hints tell nothing: beside malloc, the system's, in the same run.
 //!
-//! `cargo bench -p slimline-tidy --bench throughput`. Rounds of both are interleaved; what is shown is the median of the
+//! `cargo bench -p slimline-tidy --bench throughput`; with `-- "pairs, 1"` these rows only. Rounds of both are interleaved; what is shown is the median of the
 //! ratios of neighbouring rounds: above 1, Tidy does more in a second.
 #![allow(unsafe_code)]
 
@@ -149,6 +149,7 @@ fn main() {
         ("churn of 10 000", churn::<10_000>),
         ("churn of 300 000", churn::<300_000>),
     ];
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
     println!("| operations | threads | hints | malloc, ns | Tidy, ns | malloc ÷ Tidy |");
     println!("| --- | ---: | --- | ---: | ---: | ---: |");
     for threads in [1, 8] {
@@ -157,6 +158,10 @@ fn main() {
                 continue;
             }
             for spread in [true, false] {
+                let hints = if spread { "by chance" } else { "the same" };
+                if !format!("{name}, {threads}, {hints}").contains(&wanted) {
+                    continue;
+                }
                 let mut times = Vec::new();
                 for _ in 0..rounds {
                     let context = Context::new(&[ARENAS, ARENAS]).unwrap();
@@ -166,7 +171,6 @@ fn main() {
                 let malloc = median(times.iter().map(|(malloc, _)| *malloc).collect());
                 let tidy = median(times.iter().map(|(_, tidy)| *tidy).collect());
                 let ratio = median(times.iter().map(|(malloc, tidy)| malloc / tidy).collect());
-                let hints = if spread { "by chance" } else { "the same" };
                 println!("| {name} | {threads} | {hints} | {malloc:.1} | {tidy:.1} | {ratio:.2} |");
             }
         }

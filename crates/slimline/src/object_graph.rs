@@ -17,6 +17,7 @@ use slimline_simulate::interleave::Interleaver;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT, Relocated, Steps};
 use slimline_simulate::simulation::{Options, Outcome, Simulation};
+use slimline_simulate::spread::on_threads;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::recording::Recording;
@@ -179,8 +180,9 @@ impl ObjectTrace {
         for moves in all {
             replaying.push(Relocated::new(simulation(machine, name, &Options::default())?, moves));
         }
-        self.read(&mut Decoder::new(), &mut replaying)?;
-        let outcomes = replaying.into_iter().map(|relocated| {
+        let (replayed, read) = on_threads(replaying, |replaying| self.read(&mut Decoder::new(), replaying));
+        read?;
+        let outcomes = replayed.into_iter().map(|relocated| {
             let (simulation, steps) = relocated.finish();
             (simulation.finish(), steps)
         });

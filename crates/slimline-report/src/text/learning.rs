@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use slimline_analyze::object_layout::WORTH_IT;
 use slimline_analyze::object_learning::COMPARED_TREES;
 use slimline_trace::escape::plain;
 
@@ -14,8 +15,8 @@ use super::{HEADING, file_name, fold, shorten_end};
 use crate::learning::{AccuracyRow, LearningReport, TypeRow};
 
 /// Columns of the longest bar, and of names.
-const BAR_COLUMNS: usize = 24;
-const NAME_COLUMNS: usize = 28;
+const BAR_COLUMNS: usize = 12;
+const NAME_COLUMNS: usize = 36;
 
 /// Writes the report; of so many features of each type.
 ///
@@ -60,6 +61,10 @@ fn learned_type(out: &mut impl Write, report: &LearningReport, row: &TypeRow, mo
     let place = match (file, row.line) {
         (Some(file), Some(line)) => format!(", {file}:{line}"),
         _ => String::new(),
+    };
+    let place = match row.other_lines {
+        0 => place,
+        lines => format!("{place} and {}", plural(lines as u64, "other line")),
     };
     let name = shorten_end(&name, NAME_COLUMNS);
     let objects = plural(row.objects, "object");
@@ -125,7 +130,7 @@ fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt:
     let machine = plain(&report.facts.machine);
     let saved = match (row.hint_saves, report.layout.saved_of_allocated) {
         (Some(saved), Some(best)) => format!(
-            " Replayed so, {} of the cycles in the order of allocation are saved on {machine}; by the best order {}.",
+            " Replayed so, {} of the cycles in the order of allocation are saved on {machine}; by the hierarchical order {}.",
             percent(saved),
             percent(best)
         ),
@@ -135,7 +140,13 @@ fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt:
         "hint" => format!("Allocate by {names}: it says who is accessed together.{saved}"),
         "order_array" => format!("Order the array, or what it is read from, by {names} (slimline layout --order-by): it says who is accessed together.{saved}"),
         "hint_saves_nothing" => format!("{names} says who is accessed together, but it saves nothing to allocate by it.{saved}"),
-        "already_so" => format!("Already laid out so: {names} says who is accessed together as well as fields do."),
+        "already_so" => {
+            let within = report.layout.saved_of_allocated.filter(|saved| *saved >= WORTH_IT).map(|saved| {
+                format!(" In which order they lie there is not as good: {} of the cycles in the order of allocation would be saved by \
+                    the hierarchical order (slimline layout).", percent(saved))
+            });
+            format!("Communities lie together already: {names} says who is accessed together as well as fields do.{}", within.unwrap_or_default())
+        }
         "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {machine}."),
         "changes_later" => format!("Only {names} says who is accessed together, and that changes after the object was made: grouping by it takes moving objects when it does."),
         "moved_about" => "Objects are copied about rather than used where they are: hints would not last; keep pointers to them instead.".to_owned(),
