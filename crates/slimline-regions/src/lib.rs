@@ -20,6 +20,20 @@ mod stack;
 mod team;
 mod times;
 
+// Inside the program.
+#[cfg(feature = "preload")]
+mod gomp;
+#[cfg(feature = "preload")]
+mod live;
+#[cfg(feature = "preload")]
+mod marks;
+#[cfg(feature = "preload")]
+mod ompt;
+#[cfg(feature = "preload")]
+mod process;
+#[cfg(feature = "preload")]
+mod written;
+
 pub use format::{DIRECTORY_VARIABLE, ReadError, SUFFIX, VERSION, read};
 pub use kind::{Kind, Phase};
 pub use overhead::{Analysis, OverheadReport, Overheads};

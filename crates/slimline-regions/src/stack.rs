@@ -69,7 +69,7 @@ pub struct Stack {
     frames: Vec<Frame>,
     /// By path.
     rows: Vec<Times>,
-    /// The construct whose implied barrier would be next.
+    /// The construct whose implied barrier would be next, and whether waiting there is for want of work.
     left: Option<(PathId, Kind, bool)>,
 }
 
@@ -92,9 +92,14 @@ impl Stack {
         self.frames.last().map(|frame| frame.kind)
     }
 
+    /// The team that the thread is in.
+    #[must_use]
+    pub fn team(&self) -> Option<&Arc<Team>> {
+        self.frames.iter().rev().find_map(|frame| frame.team.as_ref())
+    }
+
     /// Enters a region; `path` is that of the region itself.
     pub fn enter(&mut self, path: Option<PathId>, kind: Kind, entry: Entry, phase: Phase, now_ns: u64) {
-        self.left = None;
         self.push(Frame::new(path, kind, entry, phase, now_ns));
     }
 
@@ -165,9 +170,10 @@ impl Stack {
             && let Some(frame) = self.frames.last_mut()
         {
             frame.end_address = end_address;
-            let left = frame.path.map(|path| (path, kind, frame.is_limited));
+            if matches!(kind, Kind::Loop | Kind::Sections | Kind::Single) && frame.entry == Entry::Execution {
+                self.left = frame.path.map(|path| (path, kind, frame.is_limited));
+            }
             self.pop(now_ns);
-            self.left = left;
         }
     }
 
@@ -176,7 +182,13 @@ impl Stack {
         self.left = path.map(|path| (path, kind, true));
     }
 
-    /// Enters the barrier that the construct implies which the thread just left or passed over, as a phase of that. False
+    /// The construct whose implied barrier would be next: the work-sharing one that the thread left or passed over last.
+    #[must_use]
+    pub fn left(&self) -> Option<Kind> {
+        self.left.map(|(_, kind, _)| kind)
+    }
+
+    /// Enters the barrier that the construct implies which the thread just left or passed over, as a phase of that. None
     /// where there is no such construct. Left by [`exit`](Self::exit) with the kind that is returned.
     pub fn enter_barrier(&mut self, now_ns: u64) -> Option<Kind> {
         let (path, kind, is_limited) = self.left.take()?;
@@ -246,7 +258,9 @@ impl Stack {
 
     fn pop(&mut self, now_ns: u64) {
         let Some(mut frame) = self.frames.pop() else { return };
-        self.left = None;
+        if frame.team.is_some() {
+            self.left = None;
+        }
         match frame.team.clone() {
             Some(team) if frame.phase != Phase::Body => {
                 let (joined_ns, ended_ns) = team.over(now_ns);
@@ -272,7 +286,7 @@ impl Stack {
             self.frames.iter().any(|outer| outer.path == Some(path) && outer.entry != Entry::Creation);
         let Some(row) = self.rows.get_mut(path.0 as usize) else { return };
         row.count += u64::from(frame.entry == Entry::Execution);
-        row.end_address = row.end_address.max(frame.end_address);
+        row.end_at(frame.end_address);
         for phase in 0..Phase::COUNT {
             let exclusive_ns = frame.spent_ns[phase].saturating_sub(frame.within_ns[phase]);
             row.exclusive_ns[phase] += exclusive_ns;

@@ -1,7 +1,7 @@
 //! One execution of a parallel region.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::path::PathId;
 
@@ -15,19 +15,31 @@ pub struct Team {
     forked_ns: u64,
     joined_ns: AtomicU64,
     ended_ns: AtomicU64,
+    threads: AtomicU32,
 }
 
 impl Team {
     /// A team whose region on `path` was met at `forked_ns`.
     #[must_use]
     pub fn new(path: Option<PathId>, forked_ns: u64) -> Self {
-        Self { path, forked_ns, joined_ns: AtomicU64::new(0), ended_ns: AtomicU64::new(0) }
+        Self { path, forked_ns, joined_ns: AtomicU64::new(0), ended_ns: AtomicU64::new(0), threads: AtomicU32::new(0) }
     }
 
     /// The path of its region: what the paths of its workers begin with. None where that was one too many.
     #[must_use]
     pub fn path(&self) -> Option<PathId> {
         self.path
+    }
+
+    /// The runtime gave it so many threads.
+    pub fn set_threads(&self, threads: u32) {
+        self.threads.store(threads, Relaxed);
+    }
+
+    /// How many threads it has; 0 where nobody said.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.threads.load(Relaxed)
     }
 
     /// When the construct was met.

@@ -50,7 +50,15 @@ impl Times {
             self.exclusive_ns[phase] = self.exclusive_ns[phase].saturating_add(other.exclusive_ns[phase]);
         }
         self.limited_ns = self.limited_ns.saturating_add(other.limited_ns);
-        self.end_address = self.end_address.max(other.end_address);
+        self.end_at(other.end_address);
+    }
+
+    /// The construct ends at that code address, or at the smallest of several: libomp now and then tells one of its own,
+    /// which programs lie below. 0 says nothing.
+    pub(crate) fn end_at(&mut self, address: u64) {
+        if address != 0 && (self.end_address == 0 || address < self.end_address) {
+            self.end_address = address;
+        }
     }
 }
 
