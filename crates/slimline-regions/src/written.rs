@@ -1,11 +1,14 @@
 //! Writing the profile when the process ends.
 //!
 //! That may be in a signal's handler: nothing here allocates or waits for long, and what can't be had is counted as lost.
+//! (The standard library copies paths that are longer than some 380 bytes: who names such a directory has to expect that a
+//! signal in the middle of an allocation ends the process without a profile.)
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::sync::Mutex;
 
 use crate::format::{SUFFIX, Writer};
 use crate::live::{Counted, Live, held};
@@ -34,21 +37,34 @@ pub(crate) fn write(live: &Live, process: u32) {
     if !has_rows {
         return;
     }
-    let (mut partial, mut whole) = (Name::default(), Name::default());
-    let directory = live.directory.to_str().unwrap_or_default();
+    // Nobody else has it: this is called once.
+    let (Some(mut space), Some(directory)) = (held(&SPACE), live.directory.to_str()) else { return };
+    let Space { partial, whole, line, out } = &mut *space;
     let named = write!(partial, "{directory}/.{process}{SUFFIX}").and(write!(whole, "{directory}/{process}{SUFFIX}"));
     let (Some(partial), Some(whole), Ok(())) = (partial.path(), whole.path(), named) else { return };
     let _ = fs::remove_file(partial);
     let Ok(file) = OpenOptions::new().write(true).create_new(true).open(partial) else { return };
-    let buffered = Buffered { file, bytes: [0; BUFFER_BYTES], length: 0 };
+    let buffered = Buffered { file, bytes: out, length: 0 };
     let ended = Ended { process, duration_ns: now_ns, lost_threads, paths: &paths, threads: &threads };
     // What comes of it is told by whether the file is there.
-    let _ = match lines(&ended, buffered) {
+    let _ = match lines(&ended, buffered, line) {
         Ok(()) => fs::rename(partial, whole),
         Err(fmt::Error) => fs::remove_file(partial),
     };
 }
 
+/// What writing needs: the stack of a signal's handler may be small.
+struct Space {
+    partial: Name,
+    whole: Name,
+    line: [u8; LINE_BYTES],
+    out: [u8; BUFFER_BYTES],
+}
+
+static SPACE: Mutex<Space> =
+    Mutex::new(Space { partial: Name::new(), whole: Name::new(), line: [0; LINE_BYTES], out: [0; BUFFER_BYTES] });
+
+/// A process that has ended.
 struct Ended<'a> {
     process: u32,
     duration_ns: u64,
@@ -57,10 +73,10 @@ struct Ended<'a> {
     threads: &'a [&'static Counted],
 }
 
-fn lines(ended: &Ended, to: Buffered) -> fmt::Result {
+fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Result {
     let mut writer = Writer::new(to)?;
     writer.process(ended.process, ended.duration_ns, [ended.paths.lost(), ended.lost_threads])?;
-    mappings(&mut writer)?;
+    mappings(&mut writer, line)?;
     for thread in ended.threads {
         writer.thread(Thread { number: thread.number, kernel_id: thread.kernel_id })?;
     }
@@ -78,9 +94,9 @@ fn lines(ended: &Ended, to: Buffered) -> fmt::Result {
 }
 
 /// The code of files in this process. None of them where the kernel doesn't say: then addresses have no module.
-fn mappings(writer: &mut Writer<Buffered>) -> fmt::Result {
+fn mappings(writer: &mut Writer<Buffered>, bytes: &mut [u8; LINE_BYTES]) -> fmt::Result {
     let Ok(mut maps) = File::open("/proc/self/maps") else { return Ok(()) };
-    let (mut bytes, mut length) = ([0; LINE_BYTES], 0);
+    let mut length = 0;
     while let Ok(more @ 1..) = maps.read(&mut bytes[length..]) {
         length += more;
         let mut from = 0;
@@ -113,13 +129,11 @@ struct Name {
     length: usize,
 }
 
-impl Default for Name {
-    fn default() -> Self {
+impl Name {
+    const fn new() -> Self {
         Self { bytes: [0; libc::PATH_MAX as usize], length: 0 }
     }
-}
 
-impl Name {
     fn path(&self) -> Option<&Path> {
         std::str::from_utf8(&self.bytes[..self.length]).ok().map(Path::new)
     }
@@ -134,20 +148,20 @@ impl fmt::Write for Name {
     }
 }
 
-struct Buffered {
+struct Buffered<'a> {
     file: File,
-    bytes: [u8; BUFFER_BYTES],
+    bytes: &'a mut [u8; BUFFER_BYTES],
     length: usize,
 }
 
-impl Buffered {
+impl Buffered<'_> {
     fn flush(&mut self) -> fmt::Result {
         let length = std::mem::take(&mut self.length);
         self.file.write_all(&self.bytes[..length]).map_err(|_| fmt::Error)
     }
 }
 
-impl fmt::Write for Buffered {
+impl fmt::Write for Buffered<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
             if self.length == BUFFER_BYTES {

@@ -94,3 +94,27 @@ fn each_construct() {
         assert_eq!(counts, [6, 9, 2, 88, 177], "{compiler}");
     }
 }
+
+#[test]
+fn combined_constructs() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "combined");
+        let run = program.run("");
+        assert_eq!(run.output, program.alone(""));
+        let profile = &run.profiles[0];
+        let paths = |kinds: &[Kind]| profile.paths().filter(|(path, _)| kinds_of(profile, *path) == kinds).count();
+        assert_eq!(paths(&[Kind::Parallel]), 3);
+        assert_eq!(paths(&[Kind::Parallel, Kind::Loop]), 2, "{compiler}");
+        assert_eq!(paths(&[Kind::Parallel, Kind::Loop, Kind::Critical]), 1, "{compiler}");
+        assert_eq!(paths(&[Kind::Parallel, Kind::Sections]), 1, "{compiler}");
+        let executed: Vec<_> = profile.flat().into_iter().filter(|table| table.region.kind == Kind::Section).collect();
+        if compiler == "gcc" {
+            let places: BTreeSet<_> = executed.iter().map(|table| format!("{:?}", table.region.place)).collect();
+            assert_eq!(places.len(), 3, "{places:?}");
+            assert!(executed.iter().all(|table| table.sum.count == 1));
+        } else {
+            // clang makes a loop with a static schedule of sections, and calls nothing for each.
+            assert_eq!(executed, []);
+        }
+    }
+}
