@@ -1,0 +1,236 @@
+//! The written profile: lines of words.
+//!
+//! | line | |
+//! | --- | --- |
+//! | `slimline-regions VERSION` | the first |
+//! | `process ID DURATION_NS LOST_REGIONS LOST_THREADS` | |
+//! | `map START END OFFSET PATH` | code of a file; hexadecimal |
+//! | `thread NUMBER KERNEL_ID` | |
+//! | `path PARENT KIND code ADDRESS PART`, `path PARENT KIND name NAME` | path 1, 2, …; bytes of names that are no visible ASCII, and `%`, as `%XX` |
+//! | `row PATH THREAD COUNT INCLUSIVE×4 EXCLUSIVE×4 LIMITED END` | times in nanoseconds |
+//! | `end LINES` | the last: how many lines are before it |
+//!
+//! Version 1: this.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use crate::kind::{Kind, Phase};
+use crate::path::{MAX_PATHS, Node, PathId, Place, Region};
+use crate::profile::{Mapping, Profile, Row, Thread};
+use crate::times::Times;
+
+/// The version that is written.
+pub const VERSION: u32 = 1;
+const MAGIC: &str = "slimline-regions";
+
+/// The environment variable that names the directory where profiles are written.
+pub const DIRECTORY_VARIABLE: &str = "SLIMLINE_REGIONS";
+/// What a profile's file name ends in, after the process's number.
+pub const SUFFIX: &str = ".regions";
+
+/// Writes a profile line by line, and allocates nothing.
+pub(crate) struct Writer<W> {
+    to: W,
+    lines: u64,
+}
+
+impl<W: Write> Writer<W> {
+    pub(crate) fn new(mut to: W) -> Result<Self, fmt::Error> {
+        writeln!(to, "{MAGIC} {VERSION}")?;
+        Ok(Self { to, lines: 1 })
+    }
+
+    pub(crate) fn process(&mut self, id: u32, duration_ns: u64, lost: [u64; 2]) -> fmt::Result {
+        self.line(format_args!("process {id} {duration_ns} {} {}", lost[0], lost[1]))
+    }
+
+    pub(crate) fn mapping(&mut self, start: u64, end: u64, offset: u64, path: &str) -> fmt::Result {
+        self.line(format_args!("map {start:x} {end:x} {offset:x} {path}"))
+    }
+
+    pub(crate) fn thread(&mut self, thread: Thread) -> fmt::Result {
+        self.line(format_args!("thread {} {}", thread.number, thread.kernel_id))
+    }
+
+    pub(crate) fn path(&mut self, node: &Node) -> fmt::Result {
+        let (PathId(parent), kind) = (node.parent, node.region.kind.name());
+        match &node.region.place {
+            Place::Code { address, part } => self.line(format_args!("path {parent} {kind} code {address:x} {part}")),
+            Place::Name(name) => self.line(format_args!("path {parent} {kind} name {}", Escaped(name))),
+        }
+    }
+
+    pub(crate) fn row(&mut self, path: PathId, thread: u32, times: &Times) -> fmt::Result {
+        let ([a, b, c, d], [e, f, g, h]) = (times.inclusive_ns, times.exclusive_ns);
+        let (count, limited, end) = (times.count, times.limited_ns, times.end_address);
+        self.line(format_args!("row {} {thread} {count} {a} {b} {c} {d} {e} {f} {g} {h} {limited} {end:x}", path.0))
+    }
+
+    pub(crate) fn end(mut self) -> Result<W, fmt::Error> {
+        writeln!(self.to, "end {}", self.lines)?;
+        Ok(self.to)
+    }
+
+    fn line(&mut self, line: fmt::Arguments) -> fmt::Result {
+        self.lines += 1;
+        writeln!(self.to, "{line}")
+    }
+}
+
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        self.0.bytes().try_for_each(|byte| match byte {
+            b'!'..=b'~' if byte != b'%' => to.write_char(byte.into()),
+            _ => write!(to, "%{byte:02x}"),
+        })
+    }
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+        } else {
+            byte
+        });
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Why a file is no profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// It begins in another way.
+    NoProfile,
+    /// It is of that version, which is newer than this reader.
+    Newer(u32),
+    /// It ends before its end.
+    CutOff,
+    /// The line of that number, counted from 1, says nothing that may stand there.
+    Line(usize),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::NoProfile => write!(to, "no profile of regions"),
+            Self::Newer(version) => {
+                write!(to, "a profile of regions of version {version}, and this reads up to version {VERSION}")
+            }
+            Self::CutOff => write!(to, "a profile of regions that is cut off"),
+            Self::Line(line) => write!(to, "a damaged profile of regions: line {line}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads a written profile.
+///
+/// # Errors
+/// The bytes are no profile, are cut off or damaged, or are of a newer version.
+pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.split_terminator('\n');
+    let version = lines.next().and_then(|line| line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok());
+    match version.ok_or(ReadError::NoProfile)? {
+        VERSION => {}
+        version if version > VERSION => return Err(ReadError::Newer(version)),
+        _ => return Err(ReadError::NoProfile),
+    }
+    let mut profile = Profile::default();
+    for (before, line) in (1..).zip(lines) {
+        if let Some(count) = line.strip_prefix("end ") {
+            let is_last = text.ends_with('\n') && text.split_terminator('\n').count() == before + 1;
+            return if is_last && count.parse() == Ok(before) { Ok(profile) } else { Err(ReadError::Line(before + 1)) };
+        }
+        take(line, &mut profile).ok_or(ReadError::Line(before + 1))?;
+    }
+    Err(ReadError::CutOff)
+}
+
+fn take(line: &str, profile: &mut Profile) -> Option<()> {
+    let (what, rest) = line.split_once(' ')?;
+    if what == "map" {
+        let mut words = rest.splitn(4, ' ');
+        let (start, end, offset) = (hexadecimal(&mut words)?, hexadecimal(&mut words)?, hexadecimal(&mut words)?);
+        profile.mappings.push(Mapping { start, end, offset, path: words.next()?.to_owned() });
+        return Some(());
+    }
+    let words = &mut rest.split(' ');
+    match what {
+        "process" => {
+            profile.process = u32::try_from(number(words)?).ok()?;
+            profile.duration_ns = number(words)?;
+            profile.lost_regions = number(words)?;
+            profile.lost_threads = number(words)?;
+        }
+        "thread" => {
+            let number_of = u32::try_from(number(words)?).ok()?;
+            profile.threads.push(Thread { number: number_of, kernel_id: u32::try_from(number(words)?).ok()? });
+        }
+        "path" => {
+            let parent = u32::try_from(number(words)?).ok()?;
+            if parent as usize > profile.nodes.len() || profile.nodes.len() >= MAX_PATHS {
+                return None;
+            }
+            let kind = Kind::from_name(words.next()?)?;
+            let place = match words.next()? {
+                "code" => Place::Code { address: hexadecimal(words)?, part: u32::try_from(number(words)?).ok()? },
+                "name" => Place::Name(Arc::from(unescaped(words.next()?)?)),
+                _ => return None,
+            };
+            profile.nodes.push(Node { parent: PathId(parent), region: Region { kind, place } });
+        }
+        "row" => {
+            let path = PathId(u32::try_from(number(words)?).ok()?);
+            let thread = u32::try_from(number(words)?).ok()?;
+            profile.node(path)?;
+            profile.threads.iter().find(|known| known.number == thread)?;
+            let mut times = Times { count: number(words)?, ..Times::default() };
+            for ns in times.inclusive_ns.iter_mut().chain(&mut times.exclusive_ns) {
+                *ns = number(words)?;
+            }
+            times.limited_ns = number(words)?;
+            times.end_address = hexadecimal(words)?;
+            profile.rows.push(Row { path, thread, times });
+        }
+        _ => return None,
+    }
+    words.next().is_none().then_some(())
+}
+
+const _: () = assert!(Phase::COUNT == 4, "a row has four times and four");
+
+fn number<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<u64> {
+    words.next()?.parse().ok()
+}
+
+fn hexadecimal<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<u64> {
+    u64::from_str_radix(words.next()?, 16).ok()
+}
+
+impl Profile {
+    /// The file that [`read`] makes this of.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let write = || {
+            let mut writer = Writer::new(String::new())?;
+            writer.process(self.process, self.duration_ns, [self.lost_regions, self.lost_threads])?;
+            for mapping in &self.mappings {
+                writer.mapping(mapping.start, mapping.end, mapping.offset, &mapping.path)?;
+            }
+            self.threads.iter().try_for_each(|thread| writer.thread(*thread))?;
+            self.nodes.iter().try_for_each(|node| writer.path(node))?;
+            self.rows.iter().try_for_each(|row| writer.row(row.path, row.thread, &row.times))?;
+            writer.end()
+        };
+        write().unwrap_or_default() // strings take all
+    }
+}

@@ -1,0 +1,145 @@
+//! The process's begin, its forks, and whichever way it ends by.
+#![allow(unsafe_code)] // entry points called by the C library, and signals
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::format::DIRECTORY_VARIABLE;
+use crate::{live, written};
+
+/// The process that is profiled: a `vfork` child shares our memory but is another.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Signals that end a process by default, and that it gets from outside or for what it did.
+const FATAL: [i32; 11] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGTERM,
+    libc::SIGXCPU,
+];
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+        library: *mut u8,
+    ) -> i32;
+    fn __cxa_at_quick_exit(function: Option<unsafe extern "C" fn(*mut u8)>, library: *mut u8) -> i32;
+}
+
+/// The calling thread's number in the kernel.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: takes nothing.
+    (unsafe { libc::gettid() }).cast_unsigned()
+}
+
+/// Writes the profile. Once; from whichever way the process ends by.
+fn finish() {
+    if PROCESS.load(Relaxed) == std::process::id()
+        && let Some(live) = live::live()
+        && live.close()
+    {
+        written::write(live, std::process::id());
+    }
+}
+
+/// Runs when the library is loaded, before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = at_start;
+
+/// Runs when the process exits in the ordinary way, after its own exit handlers.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = at_end;
+
+extern "C" fn at_start() {
+    // A program with more rights than its caller, linked to us: what the caller wrote is not to be followed.
+    // SAFETY: a look into the auxiliary vector.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return;
+    }
+    let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE).filter(|path| path.as_bytes().starts_with(b"/")) else {
+        return;
+    };
+    PROCESS.store(std::process::id(), Relaxed);
+    live::begin(PathBuf::from(directory));
+    // SAFETY: plain functions that take nothing; they live as long as we do, and we are never unloaded.
+    unsafe {
+        __register_atfork(None, None, Some(in_forked_child), std::ptr::null_mut());
+        __cxa_at_quick_exit(Some(at_quick_exit), std::ptr::null_mut());
+    }
+    FATAL.into_iter().for_each(finish_on);
+}
+
+extern "C" fn at_end() {
+    finish();
+}
+
+unsafe extern "C" fn at_quick_exit(_: *mut u8) {
+    finish();
+}
+
+unsafe extern "C" fn in_forked_child() {
+    PROCESS.store(0, Relaxed);
+    if let Some(live) = live::live() {
+        if live.begin_again() {
+            PROCESS.store(std::process::id(), Relaxed);
+        } else {
+            live.close();
+        }
+    }
+}
+
+/// Has the profile written before a signal ends the process, where it would. The program may set an action of its own later:
+/// then that is what happens.
+fn finish_on(signal: i32) {
+    // SAFETY: a structure of integers and a pointer, for which zeros are the default action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks for the action only.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    if asked != 0 || action.sa_sigaction != libc::SIG_DFL {
+        return;
+    }
+    action.sa_sigaction = at_fatal_signal as extern "C" fn(i32) as usize;
+    // Reset, so that raised again it does what it would have done; on the alternate stack, as the other may be full.
+    action.sa_flags = libc::SA_RESETHAND | libc::SA_ONSTACK | libc::SA_NODEFER;
+    // SAFETY: the handler allocates nothing, and waits for no lock that the thread it interrupts may hold.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+}
+
+extern "C" fn at_fatal_signal(signal: i32) {
+    finish();
+    // SAFETY: the action is the default one again: this ends the process.
+    unsafe { libc::raise(signal) };
+}
+
+/// `_exit` runs no exit handlers: the profile ends here.
+#[unsafe(no_mangle)]
+extern "C" fn _exit(status: i32) -> ! {
+    end(status)
+}
+
+/// As [`_exit`].
+#[unsafe(no_mangle)]
+extern "C" fn _Exit(status: i32) -> ! {
+    end(status)
+}
+
+fn end(status: i32) -> ! {
+    finish();
+    loop {
+        // SAFETY: ends the process, whatever the status is.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}

@@ -1,0 +1,128 @@
+//! A profile as a whole: all threads, by region and as a call graph.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::path::{Node, PathId, Region};
+use crate::times::Times;
+
+/// A thread of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The TID of tables: the initial thread's is 0, a worker's its number in the first team that it was in where that is free.
+    pub number: u32,
+    /// Its number in the kernel.
+    pub kernel_id: u32,
+}
+
+/// What was counted on one path by one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The path, which is one of the profile's.
+    pub path: PathId,
+    /// The thread's number.
+    pub thread: u32,
+    /// What was counted.
+    pub times: Times,
+}
+
+/// A stretch of the process's memory that has code of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first address.
+    pub start: u64,
+    /// The address behind it.
+    pub end: u64,
+    /// Where it begins in the file, in bytes.
+    pub offset: u64,
+    /// The file.
+    pub path: String,
+}
+
+/// The profile of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The process's number.
+    pub process: u32,
+    /// How long it was profiled, in nanoseconds.
+    pub duration_ns: u64,
+    /// Regions entered that there was no path for: their time is that of the region around them.
+    pub lost_regions: u64,
+    /// Threads that could not be written, as they were being counted when a signal ended the process.
+    pub lost_threads: u64,
+    /// Its code, when it ended.
+    pub mappings: Vec<Mapping>,
+    /// Its threads.
+    pub threads: Vec<Thread>,
+    /// Its paths but the root, parents first: path `n` is at `n - 1`.
+    pub nodes: Vec<Node>,
+    /// What was counted.
+    pub rows: Vec<Row>,
+}
+
+/// A region's table: what ompP prints of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The region.
+    pub region: Region,
+    /// By thread number. Of a region that is within itself by way of others, the inclusive times count that twice.
+    pub threads: Vec<(u32, Times)>,
+    /// Over all threads.
+    pub sum: Times,
+}
+
+impl Profile {
+    /// A path's last region and the path before it.
+    #[must_use]
+    pub fn node(&self, path: PathId) -> Option<&Node> {
+        self.nodes.get((path.0 as usize).checked_sub(1)?)
+    }
+
+    /// All paths but the root, parents before their children.
+    pub fn paths(&self) -> impl Iterator<Item = (PathId, &Node)> {
+        (1..).map(PathId).zip(&self.nodes)
+    }
+
+    /// The file that a code address is in, and where in it, in bytes. None where no file's code is there.
+    #[must_use]
+    pub fn locate(&self, address: u64) -> Option<(&str, u64)> {
+        let mapping = self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+        Some((&mapping.path, mapping.offset.checked_add(address - mapping.start)?))
+    }
+
+    /// The flat profile: a table for each region, in the order in which they were first met.
+    #[must_use]
+    pub fn flat(&self) -> Vec<Table> {
+        let mut places = HashMap::new();
+        let mut tables: Vec<(Region, BTreeMap<u32, Times>)> = Vec::new();
+        for (_, node) in self.paths() {
+            places.entry(&node.region).or_insert_with(|| {
+                tables.push((node.region.clone(), BTreeMap::new()));
+                tables.len() - 1
+            });
+        }
+        for row in &self.rows {
+            let Some(place) = self.node(row.path).and_then(|node| places.get(&node.region)) else { continue };
+            tables[*place].1.entry(row.thread).or_default().add(&row.times);
+        }
+        let table = |(region, threads): (Region, BTreeMap<u32, Times>)| {
+            let mut sum = Times::default();
+            threads.values().for_each(|times| sum.add(times));
+            Table { region, threads: threads.into_iter().collect(), sum }
+        };
+        tables.into_iter().map(table).collect()
+    }
+
+    /// The call graph: times of each path over all threads, in the order of [`nodes`](Self::nodes).
+    ///
+    /// A task is below the region that created it, whoever executed it and when: its time is no part of that region's.
+    #[must_use]
+    pub fn call_graph(&self) -> Vec<Times> {
+        let mut sums = vec![Times::default(); self.nodes.len()];
+        for row in &self.rows {
+            if let Some(sum) = (row.path.0 as usize).checked_sub(1).and_then(|place| sums.get_mut(place)) {
+                sum.add(&row.times);
+            }
+        }
+        sums
+    }
+}

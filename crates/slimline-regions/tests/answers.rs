@@ -1,0 +1,271 @@
+//! Profiles with answers computed by hand. Times in the comments are in the unit of their test.
+
+use std::sync::Arc;
+
+use slimline_regions::{
+    Entry, Kind, Mapping, Node, OverheadReport, Overheads, PathId, Paths, Phase, Place, Profile, ROOT, ReadError,
+    Region, Row, Stack, Team, Thread, Times, read,
+};
+
+/// A profile of what the threads' stacks counted.
+fn profile(paths: &Paths, stacks: &[Stack], duration_ns: u64) -> Profile {
+    let rows = (0..)
+        .zip(stacks)
+        .flat_map(|(thread, stack)| stack.rows().map(move |(path, times)| Row { path, thread, times: *times }));
+    Profile {
+        process: 7,
+        duration_ns,
+        threads: (0..).zip(stacks).map(|(number, _)| Thread { number, kernel_id: 100 + number }).collect(),
+        nodes: paths.iter().map(|(_, node)| node.clone()).collect(),
+        rows: rows.collect(),
+        ..Profile::default()
+    }
+}
+
+/// [enterT, bodyT, exitBarT, exitT], with what is within.
+fn phases(times: &Times) -> [u64; 4] {
+    Phase::ALL.map(|phase| times.phase_ns(phase))
+}
+
+/// Figure 1 of Fürlinger et al.: four threads in a critical section; in hundredths of a second, with a body of 1.0025.
+#[test]
+fn a_critical_section_as_in_the_paper() {
+    const MS: u64 = 1_000_000;
+    const BODY: u64 = 10_025 * MS / 10;
+    let mut paths = Paths::new();
+    let critical = paths.child(ROOT, &Region::at(Kind::Critical, 0x20)).unwrap();
+    let entered = [0, 2000 * MS, 1000 * MS, 3010 * MS];
+    let stacks = entered.map(|wait| {
+        let mut stack = Stack::new();
+        stack.enter(Some(critical), Kind::Critical, Entry::Execution, Phase::Enter, 0);
+        stack.phase(Kind::Critical, Phase::Body, wait);
+        stack.phase(Kind::Critical, Phase::Exit, wait + BODY);
+        stack.exit(Kind::Critical, 0x23, wait + BODY);
+        stack
+    });
+    let profile = profile(&paths, &stacks, 4_012_500_000);
+    let tables = profile.flat();
+    let [table] = tables.as_slice() else { panic!("one region") };
+    let hundredths = |ns: u64| (ns + 5 * MS - 1) / (10 * MS);
+    let row = |times: &Times| {
+        let [enter, body, _, exit] = phases(times).map(hundredths);
+        (hundredths(times.exec_ns()), times.count, body, enter, exit)
+    };
+    let rows: Vec<_> = table.threads.iter().map(|(thread, times)| (*thread, row(times))).collect();
+    assert_eq!(
+        rows,
+        [
+            (0, (100, 1, 100, 0, 0)),
+            // The paper has 3.01, as it rounds each column by itself.
+            (1, (300, 1, 100, 200, 0)),
+            (2, (200, 1, 100, 100, 0)),
+            (3, (401, 1, 100, 301, 0)),
+        ]
+    );
+    assert_eq!(row(&table.sum), (1002, 4, 401, 601, 0));
+    assert_eq!(table.sum.end_address, 0x23);
+    let overheads = OverheadReport::of(&profile);
+    assert_eq!(overheads.program.overheads.synchronization_ns, 6010 * MS);
+    assert_eq!(overheads.program.whole_ns, 4 * 4_012_500_000);
+    assert_eq!(overheads.regions, []);
+}
+
+/// A team of two: met at 10, bodies begin at 12 and 14, end at 30 and 50, the barrier is over at 51, all at 55.
+#[test]
+fn a_parallel_region_lasts_as_long_on_each_thread() {
+    let mut paths = Paths::new();
+    let path = paths.child(ROOT, &Region::at(Kind::Parallel, 1));
+    let team = Arc::new(Team::new(path, 10));
+    let (mut first, mut second) = (Stack::new(), Stack::new());
+    first.fork(Arc::clone(&team));
+    first.begin_implicit_task(&team, 12);
+    second.begin_implicit_task(&team, 14);
+    first.phase(Kind::Parallel, Phase::ExitBarrier, 30);
+    second.phase(Kind::Parallel, Phase::ExitBarrier, 50);
+    team.join(51);
+    first.phase(Kind::Parallel, Phase::Exit, 51);
+    team.end(55);
+    first.end_parallel(55);
+    // The worker hears of it when it is needed next.
+    let again = Arc::new(Team::new(path, 90));
+    second.begin_implicit_task(&again, 91);
+    let profile = profile(&paths, &[first, second], 100);
+    let table = &profile.flat()[0];
+    assert_eq!(phases(&table.threads[0].1), [2, 18, 21, 4]);
+    assert_eq!(phases(&table.threads[1].1), [4, 36, 1, 4]);
+    let report = OverheadReport::of(&profile);
+    let (_, analysis) = report.regions[0];
+    assert_eq!(analysis.whole_ns, 90);
+    assert_eq!(
+        analysis.overheads,
+        Overheads { management_ns: 2 + 4 + 4 + 4, imbalance_ns: 22, ..Overheads::default() }
+    );
+    assert!((analysis.percent(analysis.overheads.imbalance_ns) - 100.0 * 22.0 / 90.0).abs() < 1e-9);
+    assert_eq!(report.parallel_ns, 45);
+}
+
+/// A worker's path begins with that of its parallel region, in a nested one too; inclusive and exclusive times of each.
+#[test]
+fn nested_regions() {
+    let mut paths = Paths::new();
+    let outer = paths.child(ROOT, &Region::at(Kind::Parallel, 1));
+    let teams = Arc::new(Team::new(outer, 0));
+    let mut master = Stack::new();
+    master.fork(Arc::clone(&teams));
+    master.begin_implicit_task(&teams, 0);
+    let inner = paths.child(master.path(), &Region::at(Kind::Parallel, 2));
+    let nested = Arc::new(Team::new(inner, 10));
+    master.fork(Arc::clone(&nested));
+    master.begin_implicit_task(&nested, 10);
+    let mut worker = Stack::new();
+    worker.begin_implicit_task(&nested, 12);
+    let looped = paths.child(worker.path(), &Region::at(Kind::Loop, 3));
+    worker.enter(looped, Kind::Loop, Entry::Execution, Phase::Body, 20);
+    worker.exit(Kind::Loop, 0, 25);
+    worker.phase(Kind::Parallel, Phase::ExitBarrier, 30);
+    master.phase(Kind::Parallel, Phase::ExitBarrier, 28);
+    nested.join(30);
+    nested.end(31);
+    master.end_parallel(31);
+    master.phase(Kind::Parallel, Phase::ExitBarrier, 40);
+    teams.join(40);
+    teams.end(40);
+    master.end_parallel(40);
+    worker.finish(50);
+    let profile = profile(&paths, &[master, worker], 50);
+    let stack_of = |mut path: PathId| {
+        let mut kinds = Vec::new();
+        while let Some(node) = profile.node(path) {
+            kinds.push(node.region.kind);
+            path = node.parent;
+        }
+        kinds
+    };
+    assert_eq!(stack_of(PathId(3)), [Kind::Loop, Kind::Parallel, Kind::Parallel]);
+    let graph = profile.call_graph();
+    let both: Vec<_> = graph.iter().map(|times| (times.exec_ns(), times.exclusive_exec_ns())).collect();
+    assert_eq!(both, [(40, 19), (21 + 21, 21 + 16), (5, 5)]);
+    assert_eq!(OverheadReport::of(&profile).parallel_ns, 40);
+}
+
+/// A single whose creator waits in `taskwait` and executes a task there; the other thread executes one in the barrier.
+#[test]
+fn tasks_are_no_waiting() {
+    let mut paths = Paths::new();
+    let single = paths.child(ROOT, &Region::at(Kind::Single, 1)).unwrap();
+    let task = paths.child(single, &Region::at(Kind::Task, 2));
+    let wait = paths.child(single, &Region::at(Kind::Taskwait, 3));
+    let (mut creator, mut other) = (Stack::new(), Stack::new());
+    creator.enter(Some(single), Kind::Single, Entry::Execution, Phase::Body, 0);
+    creator.enter(task, Kind::Task, Entry::Creation, Phase::Enter, 10);
+    creator.exit(Kind::Task, 0, 11);
+    creator.enter(wait, Kind::Taskwait, Entry::Execution, Phase::ExitBarrier, 20);
+    creator.begin_task(task, 77, 22);
+    assert!(creator.is_in_task(77) && !creator.is_in_task(78));
+    creator.end_task(77, 32);
+    creator.exit(Kind::Taskwait, 0, 35);
+    creator.exit(Kind::Single, 0, 40);
+    assert_eq!(creator.enter_barrier(40), Some(Kind::Single));
+    creator.exit(Kind::Single, 0, 41);
+    other.pass_over(Some(single), Kind::Single);
+    assert_eq!(other.enter_barrier(1), Some(Kind::Single));
+    other.begin_task(task, 78, 5);
+    other.end_task(78, 25);
+    other.exit(Kind::Single, 0, 41);
+    assert_eq!(other.enter_barrier(41), None, "it implies one");
+    let profile = profile(&paths, &[creator, other], 41);
+    let tables = profile.flat();
+    assert_eq!(tables[0].threads[0].1.inclusive_ns, [0, 40, 1, 0]);
+    assert_eq!((tables[0].threads[1].1.count, tables[0].threads[1].1.exclusive_ns), (0, [0, 0, 20, 0]));
+    assert_eq!((tables[1].sum.count, tables[1].sum.inclusive_ns), (2, [1, 30, 0, 0]));
+    assert_eq!(tables[2].sum.exclusive_ns, [0, 0, 5, 0]);
+    let overheads = OverheadReport::of(&profile).program.overheads;
+    // The creator's own wait at the single's end was not marked as for want of work.
+    assert_eq!(
+        overheads,
+        Overheads { synchronization_ns: 5, imbalance_ns: 1, limited_parallelism_ns: 20, management_ns: 1 }
+    );
+}
+
+/// A task within itself: its time counts once, its executions all.
+#[test]
+fn recursion_counts_once() {
+    let mut paths = Paths::new();
+    let task = paths.child(ROOT, &Region::at(Kind::Task, 1));
+    let mut stack = Stack::new();
+    stack.begin_task(task, 1, 0);
+    stack.begin_task(paths.child(stack.path(), &Region::at(Kind::Task, 1)), 2, 10);
+    stack.end_task(2, 30);
+    stack.end_task(1, 50);
+    let (_, times) = stack.rows().next().unwrap();
+    assert_eq!((times.count, times.exec_ns(), times.exclusive_exec_ns()), (2, 50, 50));
+}
+
+#[test]
+fn ends_that_fit_nothing_change_nothing() {
+    let mut paths = Paths::new();
+    let mut stack = Stack::new();
+    stack.exit(Kind::Critical, 0, 5);
+    stack.end_parallel(5);
+    stack.end_task(9, 5);
+    stack.phase(Kind::Loop, Phase::ExitBarrier, 5);
+    assert_eq!(stack.enter_barrier(5), None);
+    // A region that there is no path for: its time is that of the region around it.
+    stack.enter(paths.child(ROOT, &Region::at(Kind::Loop, 1)), Kind::Loop, Entry::Execution, Phase::Body, 10);
+    stack.enter(None, Kind::Critical, Entry::Execution, Phase::Body, 20);
+    stack.exit(Kind::Critical, 0, 30);
+    stack.exit(Kind::Loop, 0, 40);
+    let rows: Vec<_> = stack.rows().map(|(_, times)| times.exclusive_ns).collect();
+    assert_eq!(rows, [[0, 30, 0, 0]]);
+}
+
+fn written() -> Profile {
+    let node = |parent, kind, place| Node { parent: PathId(parent), region: Region { kind, place } };
+    let times = Times {
+        count: 3,
+        inclusive_ns: [1, 2, 3, 4],
+        exclusive_ns: [1, 2, 0, 4],
+        limited_ns: 5,
+        end_address: 0x40_1234,
+    };
+    Profile {
+        process: 42,
+        duration_ns: 1_000_000_007,
+        lost_regions: 1,
+        lost_threads: 2,
+        mappings: vec![Mapping { start: 0x40_1000, end: 0x40_3000, offset: 0x1000, path: "/a b/program".into() }],
+        threads: vec![Thread { number: 0, kernel_id: 42 }, Thread { number: 1, kernel_id: 43 }],
+        nodes: vec![
+            node(0, Kind::Parallel, Place::Code { address: 0x40_1200, part: 0 }),
+            node(1, Kind::Section, Place::Code { address: 0x40_1300, part: 2 }),
+            node(1, Kind::User, Place::Name("über %1\n".into())),
+        ],
+        rows: vec![Row { path: PathId(3), thread: 1, times }],
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let profile = written();
+    assert_eq!(read(profile.written().as_bytes()), Ok(profile.clone()));
+    assert_eq!(profile.locate(0x40_1234), Some(("/a b/program", 0x1234)));
+    assert_eq!(profile.locate(0x40_3000), None);
+}
+
+#[test]
+fn what_is_no_profile_is_told() {
+    let whole = written().written();
+    assert_eq!(read(b""), Err(ReadError::NoProfile));
+    assert_eq!(read(b"slimline-regions 0\n"), Err(ReadError::NoProfile));
+    assert_eq!(read(b"slimline-regions 2\n"), Err(ReadError::Newer(2)));
+    for length in "slimline-regions 1\n".len()..whole.len() {
+        assert!(read(&whole.as_bytes()[..length]).is_err(), "{length} bytes");
+    }
+    let changed = |from: &str, to: &str| read(whole.replace(from, to).as_bytes());
+    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(7)));
+    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(7)));
+    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(9)));
+    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(9)));
+    assert_eq!(changed("\nend 9\n", "\nend 8\n"), Err(ReadError::Line(10)));
+    assert_eq!(changed("\nend 9\n", "\nend 9\nend 10\n"), Err(ReadError::Line(10)));
+}
