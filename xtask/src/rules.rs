@@ -17,6 +17,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-runtime", &["slimline-trace"]),
     ("slimline-translate", &["slimline-trace"]),
     ("slimline-gate", &[]),
+    ("slimline-regions", &[]),
     ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
@@ -71,6 +72,11 @@ const UNSAFE: &[&str] = &[
     // An allocator.
     "crates/slimline-tidy/",
     "crates/slimline-translate/",
+    // Stands in the place of OpenMP's runtimes, and is called by them.
+    "crates/slimline-regions/src/gomp/",
+    "crates/slimline-regions/src/marks.rs",
+    "crates/slimline-regions/src/ompt/mod.rs",
+    "crates/slimline-regions/src/process.rs",
     // Is there such a symbol? Stable Rust can't ask.
     "crates/slimline-gate/src/runtime.rs",
     // Vectors of four words, where the processor has such.

@@ -24,6 +24,8 @@ pub(crate) const TESTS: &[Package] = &[
     package("clang", "clang++"),
     // What instruments programs: the oldest that it knows, with its libLLVM.
     package("clang-19", "clang-19"),
+    // OpenMP's runtime of clang, whose regions are profiled.
+    Package { name: "libomp-19-dev", executable: None },
     // Translates programs for `trace --collector translate`: Debian's with plugins is of version 12.
     package("qemu-user", "qemu-x86_64"),
     // Its programs' accesses are traced as clang's are.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use slimline_regions::{Kind, PathId, Phase, Place, Profile};
 
-use super::{COMPILERS, Program, check, near, table};
+use super::{COMPILERS, MS, Program, check, near, table};
 
 fn kinds_of(profile: &Profile, mut path: PathId) -> Vec<Kind> {
     let mut kinds = Vec::new();
@@ -37,7 +37,11 @@ fn tasks() {
     check("tasks", |profile| {
         let task = table(profile, Kind::Task);
         assert_eq!(task.sum.count, 8);
-        near("bodyT", &[task.sum.phase_ns(Phase::Body)], &[160])?;
+        // Each may wake late.
+        let bodies = task.sum.phase_ns(Phase::Body);
+        if !(160 * MS..240 * MS).contains(&bodies) {
+            return Err(format!("bodyT: {bodies} ns of eight times 20 ms"));
+        }
         let path = profile.paths().find(|(_, node)| node.region.kind == Kind::Task).unwrap().0;
         assert_eq!(kinds_of(profile, path), [Kind::Parallel, Kind::Single, Kind::Task]);
         let executed = task.threads.iter().filter(|(_, times)| times.count > 0).count();
