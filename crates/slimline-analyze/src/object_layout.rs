@@ -233,11 +233,11 @@ pub enum Verdict {
 /// What a machine made of a trace with objects so.
 pub type Replayed<'a> = (&'a Arranged, Outcome, Steps);
 
-/// By what a machine made of these objects in the arrangements.
-pub fn verdict(objects: &[Object], replayed: &[Replayed<'_>]) -> Verdict {
+/// By what a machine made of objects in the arrangements, so many of which were [`reusing`] memory.
+pub fn verdict(reusing: u64, replayed: &[Replayed<'_>]) -> Verdict {
     let cycles: Vec<_> =
         replayed.iter().map(|(arranged, outcome, _)| (arranged.arrangement, outcome.total().cycles)).collect();
-    by_cycles(&cycles, reusing(objects) > 0)
+    by_cycles(&cycles, reusing > 0)
 }
 
 /// By the cycles that each arrangement takes. None but the original one reuses memory; so an order that saves no more than that of

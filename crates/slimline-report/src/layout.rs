@@ -192,12 +192,13 @@ impl LayoutReport {
         replayed: &[Replayed<'_>],
     ) -> Self {
         let (_, original, steps) = &replayed[0];
+        let reusing = reusing(objects);
         Self {
             schema: LAYOUT_SCHEMA,
             trace,
             objects: objects.len() as u64,
             object_bytes: objects.iter().fold(0, |sum, object| object.bytes.saturating_add(sum)),
-            reusing: reusing(objects),
+            reusing,
             object_accesses: steps.accesses,
             accesses: steps.all,
             beside_accesses: steps.beside,
@@ -211,7 +212,7 @@ impl LayoutReport {
             orders: replayed.iter().map(|of| order(of, original, facts.weight)).collect(),
             other_run: facts.other_run,
             larger: facts.larger,
-            verdict: VerdictRow::of(verdict(objects, replayed)),
+            verdict: VerdictRow::of(verdict(reusing, replayed)),
         }
     }
 

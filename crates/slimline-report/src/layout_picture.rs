@@ -1,11 +1,11 @@
 //! Which pages are accessed when, in several orders of objects, as a picture: below each order, how far it is from one access to the next.
 
-use std::io::{self, Write};
+use std::fmt::{self, Write};
 
 use slimline_simulate::touched::Touched;
 
 use crate::layout::LayoutReport;
-use crate::svg::escaped;
+use crate::svg::{begin, text, what_ran};
 use crate::text::number::{count, percent, plural};
 
 /// Columns and rows of a panel: what [`Touched`] is to have.
@@ -27,31 +27,24 @@ const STEPS: [(&str, &str); 3] = [("same line", "#009e73"), ("same page", "#e69f
 ///
 /// # Errors
 /// As `out`.
-pub fn write_picture(out: &mut impl Write, report: &LayoutReport, orders: &[(&str, Touched)]) -> io::Result<()> {
+pub fn write_picture(out: &mut impl Write, report: &LayoutReport, orders: &[(&str, Touched)]) -> fmt::Result {
     let height = 2 * MARGIN + 2 * TEXT_HEIGHT + orders.len() * ROW_HEIGHT;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>"
-    )?;
-    let of = match report.trace.command.as_slice() {
-        [] => report.trace.file.clone(),
-        command => command.join(" "),
-    };
-    text(out, (MARGIN, MARGIN + 10), "font-weight=\"bold\"", &of)?;
+    begin(out, WIDTH, height)?;
+    let of = what_ran(&report.trace);
+    text(out, MARGIN, MARGIN + 10, "font-weight=\"bold\"", &of)?;
     let what = format!(
         "{} accesses to {}: time to the right, pages of objects downwards, darker where there are more",
         count(report.object_accesses),
         plural(report.objects, "object")
     );
-    text(out, (MARGIN, MARGIN + 10 + TEXT_HEIGHT), "", &what)?;
+    text(out, MARGIN, MARGIN + 10 + TEXT_HEIGHT, "", &what)?;
     for (number, (name, touched)) in orders.iter().enumerate() {
         panel(out, report, (name, touched), MARGIN + 2 * TEXT_HEIGHT + number * ROW_HEIGHT)?;
     }
     writeln!(out, "</svg>")
 }
 
-fn panel(out: &mut impl Write, report: &LayoutReport, (name, touched): (&str, &Touched), top: usize) -> io::Result<()> {
+fn panel(out: &mut impl Write, report: &LayoutReport, (name, touched): (&str, &Touched), top: usize) -> fmt::Result {
     let Some(order) = report.order(name) else { return Ok(()) };
     let title = format!(
         "{}: {}; {:.3} of the original cycles",
@@ -59,7 +52,7 @@ fn panel(out: &mut impl Write, report: &LayoutReport, (name, touched): (&str, &T
         plural(touched.pages as u64, "page"),
         order.cycles_ratio
     );
-    text(out, (MARGIN, top + TEXT_HEIGHT - 6), "", &title)?;
+    text(out, MARGIN, top + TEXT_HEIGHT - 6, "", &title)?;
     let panel = top + TEXT_HEIGHT;
     writeln!(
         out,
@@ -94,9 +87,5 @@ fn panel(out: &mut impl Write, report: &LayoutReport, (name, touched): (&str, &T
         said.push(format!("{step} {}", percent(share)));
     }
     let said = format!("from one access to the next: {}", said.join(", "));
-    text(out, (MARGIN, bar + BAR_HEIGHT + TEXT_HEIGHT - 4), "", &said)
-}
-
-fn text(out: &mut impl Write, (x, y): (usize, usize), attributes: &str, content: &str) -> io::Result<()> {
-    writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>", escaped(content))
+    text(out, MARGIN, bar + BAR_HEIGHT + TEXT_HEIGHT - 4, "", &said)
 }

@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use slimline_trace::escape::plain;
 
 use crate::histogram::{DataHistogram, HistogramReport};
+use crate::simulation::AccessTrace;
 use crate::text::number::{bytes, count, percent, plural};
 use crate::text::simulation::data_name;
 
@@ -30,16 +31,8 @@ const MISSES: &str = "#cc79a7";
 pub fn svg(out: &mut impl Write, report: &HistogramReport, most: usize) -> fmt::Result {
     let shown: Vec<&DataHistogram> = report.data.iter().filter(|row| row.part_count() > 1).take(most).collect();
     let height = 2 * MARGIN + 2 * TEXT_HEIGHT + shown.len() * CHART_HEIGHT;
-    writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">"
-    )?;
-    writeln!(out, "<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>")?;
-    let of = match report.trace.command.as_slice() {
-        [] => report.trace.file.clone(),
-        command => command.join(" "),
-    };
+    begin(out, WIDTH, height)?;
+    let of = what_ran(&report.trace);
     text(out, MARGIN, MARGIN + 10, "font-weight=\"bold\"", &format!("{of}, on {}", report.machine))?;
     let cache = report.caches.last().map_or("", String::as_str);
     let mut x = MARGIN;
@@ -91,7 +84,25 @@ fn bar(out: &mut impl Write, (x, y): (f64, f64), (width, height): (f64, f64), co
     writeln!(out, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" fill=\"{colour}\"/>")
 }
 
-fn text(out: &mut impl Write, x: usize, y: usize, attributes: &str, content: &str) -> fmt::Result {
+/// Begins a picture of this size, in pixels; `</svg>` ends it.
+pub(crate) fn begin(out: &mut impl Write, width: usize, height: usize) -> fmt::Result {
+    writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"13\">"
+    )?;
+    writeln!(out, "<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>")
+}
+
+/// The command, or where it is not known the file.
+pub(crate) fn what_ran(trace: &AccessTrace) -> String {
+    match trace.command.as_slice() {
+        [] => trace.file.clone(),
+        command => command.join(" "),
+    }
+}
+
+pub(crate) fn text(out: &mut impl Write, x: usize, y: usize, attributes: &str, content: &str) -> fmt::Result {
     writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>", escaped(content))
 }
 

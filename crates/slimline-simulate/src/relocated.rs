@@ -7,6 +7,11 @@ pub const NO_OBJECT: u32 = u32::MAX;
 /// The same of memory among objects that none of them has, as an allocator keeps its lists in: who moves objects has another one, so
 /// that these accesses would not be.
 pub const BESIDE_OBJECTS: u32 = u32::MAX - 1;
+/// Whether a key is an object's number.
+pub const fn is_object(key: u32) -> bool {
+    key < BESIDE_OBJECTS
+}
+
 /// Key of what is not moved, and of what is: nobody is told of single objects.
 const UNMOVED: u32 = 0;
 const MOVED: u32 = 1;

@@ -1,7 +1,7 @@
 //! Which pages of objects are accessed when, with objects elsewhere: what a picture of an order shows.
 
 use crate::access::{Access, AccessKind, Consumer, Located};
-use crate::relocated::{BESIDE_OBJECTS, NO_OBJECT, PAGE_BYTES};
+use crate::relocated::{PAGE_BYTES, is_object};
 
 /// Accesses to objects by time and page: columns of as many accesses each, rows of as many pages each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn page(address: u64) -> u64 {
 impl Consumer for Touching<'_> {
     fn take(&mut self, accesses: &[Access]) {
         for access in accesses {
-            if access.kind == AccessKind::Fetch || [NO_OBJECT, BESIDE_OBJECTS].contains(&access.key) {
+            if access.kind == AccessKind::Fetch || !is_object(access.key) {
                 continue;
             }
             let by = self.moves.get(access.key as usize).copied().unwrap_or(0);
@@ -85,6 +85,7 @@ impl Consumer for Touching<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::relocated::{BESIDE_OBJECTS, NO_OBJECT};
 
     #[test]
     fn cells_count_accesses_by_time_and_page() {

@@ -15,7 +15,7 @@ use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::interleave::Interleaver;
 use slimline_simulate::machine::Machine;
-use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT, Relocated, Steps};
+use slimline_simulate::relocated::{Relocated, Steps, is_object};
 use slimline_simulate::simulation::{Options, Outcome, Simulation};
 use slimline_simulate::spread::on_threads;
 use slimline_trace::stream::decode::{Decoder, Program};
@@ -238,7 +238,7 @@ impl Building {
 impl Consumer for Building {
     fn take(&mut self, accesses: &[Access]) {
         self.accesses += accesses.len() as u64;
-        for access in accesses.iter().filter(|access| ![NO_OBJECT, BESIDE_OBJECTS].contains(&access.key)) {
+        for access in accesses.iter().filter(|access| is_object(access.key)) {
             if self.is_wanted.as_ref().is_some_and(|wanted| !wanted[access.key as usize]) {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! What is being done, on the terminal, where it takes more than two seconds.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,8 +11,6 @@ use std::time::{Duration, Instant};
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::order::{Piece, StreamKey, in_order};
 use slimline_trace::stream::recording::{Recording, RecordingError};
-
-use std::ops::Range;
 
 /// Nothing is said of what takes less.
 const SAID_AFTER: Duration = Duration::from_secs(2);

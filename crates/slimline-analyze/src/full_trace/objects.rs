@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
-use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT};
+use slimline_simulate::relocated::{BESIDE_OBJECTS, NO_OBJECT, is_object};
 use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::sites::{Site, SiteKind};
@@ -245,7 +245,7 @@ impl Accessing for Finding<'_> {
             let mut left = bytes;
             while left > 0 {
                 let (_, key) = self.found.at(memory, id.0, address);
-                if self.found.fields.is_some() && ![NO_OBJECT, BESIDE_OBJECTS].contains(&key) {
+                if self.found.fields.is_some() && is_object(key) {
                     self.found.take_in(memory, key, address, (id, site), own);
                 }
                 let bytes = left.min(MOST_ACCESS_BYTES);

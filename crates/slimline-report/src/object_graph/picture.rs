@@ -1,13 +1,13 @@
 //! A small graph as a picture that needs no other program.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::fmt::{self, Write};
 
 use slimline_layout::drawing::positions;
 use slimline_layout::graph::Graph;
 
 use super::DrawnGraph;
-use crate::svg::escaped;
+use crate::svg::{begin, escaped, text};
 
 /// Objects of a picture at most: positions take time by the square of their number.
 pub const MOST_DRAWN: usize = 1000;
@@ -27,7 +27,7 @@ impl DrawnGraph<'_> {
     ///
     /// # Errors
     /// As `out`.
-    pub fn write_svg(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_svg(&self, out: &mut impl Write) -> fmt::Result {
         let places: HashMap<u32, u32> = self.drawn.iter().copied().zip(0..).collect();
         let edges = self.edges.iter().map(|(a, b, weight)| (places[a], places[b], *weight));
         let at = positions(&Graph::new(self.drawn.len() as u32, edges.clone()));
@@ -35,23 +35,17 @@ impl DrawnGraph<'_> {
             let scaled = |of: f64| MARGIN + of * (SIZE - 2.0 * MARGIN);
             (scaled(x), TEXT_HEIGHT + scaled(y))
         };
-        let height = SIZE + TEXT_HEIGHT;
-        writeln!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{SIZE}\" height=\"{height}\" viewBox=\"0 0 {SIZE} {height}\" \
-             font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"{SIZE}\" height=\"{height}\" fill=\"white\"/>"
-        )?;
+        begin(out, SIZE as usize, (SIZE + TEXT_HEIGHT) as usize)?;
         let mut communities: Vec<u32> = self.drawn.iter().filter_map(|object| self.community(*object)).collect();
         communities.sort_unstable();
         communities.dedup();
-        writeln!(
-            out,
-            "<text x=\"{MARGIN}\" y=\"{TEXT_HEIGHT}\" font-weight=\"bold\">{} objects that are accessed most next to others, in {} \
-             communities; edges: {}</text>",
+        let title = format!(
+            "{} objects that are accessed most next to others, in {} communities; edges: {}",
             self.drawn.len(),
             communities.len(),
             self.edges.len()
-        )?;
+        );
+        text(out, MARGIN as usize, TEXT_HEIGHT as usize, "font-weight=\"bold\"", &title)?;
         let most = self.edges.iter().map(|edge| edge.2).max().unwrap_or(1) as f64;
         writeln!(out, "<g stroke=\"#444\">")?;
         for (a, b, weight) in edges {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
@@ -10,7 +11,7 @@ use anyhow::{Context as _, bail};
 use slimline_analyze::full_trace::attributed::address_space;
 use slimline_analyze::full_trace::object_fields::Field;
 use slimline_analyze::full_trace::objects::Object;
-use slimline_analyze::object_layout::{Arranged, Arrangement, Held, OtherRun};
+use slimline_analyze::object_layout::{Arranged, Arrangement, Held, OtherRun, Replayed};
 use slimline_report::layout::{GraphFacts, LargerRow, LayoutReport, OtherRunRow, write_order};
 use slimline_report::layout_picture::{PANEL_CELLS, write_picture};
 use slimline_report::object_graph::{DrawnGraph, MOST_DRAWN};
@@ -47,19 +48,15 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     let (trace, missing) = ObjectTrace::open(directory, field.is_some())?;
     let (found, graph) = trace.objects(directory, *window, missing)?;
     let graph = ObjectGraph::of(graph, *seed);
-    let (of_other_run, known) = match &other {
-        Some(other) => {
-            let held = field.map(|field| held(&found, field)).transpose()?;
-            other.order((&found.objects, &found.origins), held.as_ref().map(|held| held as Held<'_>))
-        }
-        None => (Vec::new(), 0),
-    };
+    let held = field.map(|field| held(&found, field)).transpose()?;
+    let of = (found.objects.as_slice(), found.origins.as_slice());
+    let of_other_run = other.map(|other| other.order(of, held.as_ref().map(|held| held as Held<'_>)));
+    let (of_other_run, known) = of_other_run.unwrap_or_default();
     let all = graph.arrangements(&found, (&of_other_run, *seed), &Arrangement::ALL)?;
     let ObjectGraph { graph: edges, hierarchical } = &graph;
     let (objects, origins) = (found.objects.as_slice(), found.origins.as_slice());
-    match (&options.order, &options.order_by) {
-        (Some(path), Some(field)) => {
-            let held = held(&found, field)?;
+    match (&options.order, held.as_ref().zip(field)) {
+        (Some(path), Some((held, field))) => {
             let values: Vec<f64> = hierarchical.order.iter().filter_map(|number| held(*number)).collect();
             write_whole(path, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
             if values.len() < objects.len() {
@@ -72,17 +69,18 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         }
         (None, _) => {}
     }
+    drop(held);
     if let (Some(path), Some(drawing)) = (&options.graph, drawing) {
         let drawn = DrawnGraph::of((objects, origins), (edges, &hierarchical.levels), options.graph_objects);
         write_whole(path, |out| match drawing {
             Drawing::Dot => drawn.write_dot(out),
             Drawing::GraphMl => drawn.write_graphml(out),
-            Drawing::Svg => drawn.write_svg(out),
+            Drawing::Svg => written(|svg| drawn.write_svg(svg), out),
         })?;
     }
     let machine = (&machine, options.machine.as_str());
     let replayed = trace.replay(&all, machine)?;
-    let larger = larger(&trace, &found, (&graph, machine), &options.larger_by)?;
+    let larger = larger(&trace, &found, (&graph, machine), (&options.larger_by, &replayed))?;
     let facts = GraphFacts {
         window: *window,
         seed: *seed,
@@ -122,17 +120,20 @@ fn larger(
     trace: &ObjectTrace,
     found: &Objects,
     (graph, machine): (&ObjectGraph, (&Machine, &str)),
-    larger_by: &[u64],
+    (larger_by, as_they_are): (&[u64], &[Replayed<'_>]),
 ) -> anyhow::Result<Vec<LargerRow>> {
     if larger_by.is_empty() || graph.graph.edge_count() == 0 {
         return Ok(Vec::new());
     }
-    let sizes = [&[0], larger_by].concat();
-    let pairs = sizes.iter().map(|by| graph.of_larger(found, *by)).collect::<anyhow::Result<Vec<_>>>()?.concat();
-    let cycles: Vec<f64> =
-        trace.replay(&pairs, machine)?.iter().map(|(_, outcome, _)| outcome.total().cycles as f64).collect();
-    let rows = sizes.into_iter().zip(cycles.chunks(2));
-    Ok(rows.map(|(larger_by, of)| LargerRow { larger_by, cycles_ratio: of[1] / of[0].max(1.0) }).collect())
+    let pairs = larger_by.iter().map(|by| graph.of_larger(found, *by)).collect::<anyhow::Result<Vec<_>>>()?.concat();
+    let replayed = trace.replay(&pairs, machine)?;
+    let row = |larger_by, of: &[Replayed<'_>]| {
+        let cycles = |wanted| of.iter().find(|(of, ..)| of.arrangement == wanted).map_or(0, |of| of.1.total().cycles);
+        let (allocated, hierarchical) = (cycles(Arrangement::Allocated), cycles(Arrangement::Hierarchical));
+        LargerRow { larger_by, cycles_ratio: hierarchical as f64 / allocated.max(1) as f64 }
+    };
+    let larger = larger_by.iter().zip(replayed.chunks(2)).map(|(by, of)| row(*by, of));
+    Ok([row(0, as_they_are)].into_iter().chain(larger).collect())
 }
 
 /// Draws what is accessed when in the orders that a picture shows.
@@ -152,7 +153,7 @@ fn draw_pages(
     trace.read(&mut Decoder::new(), &mut touching)?;
     let touched = touching.into_iter().map(Touching::finish);
     let named: Vec<_> = drawn.iter().map(|of| of.arrangement.name()).zip(touched).collect();
-    write_whole(path, |out| write_picture(out, report, &named))
+    write_whole(path, |out| written(|svg| write_picture(svg, report, &named), out))
 }
 
 /// How a graph is written.
@@ -194,6 +195,13 @@ fn held<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) ->
         let field = fields.get(&found.objects[number as usize].origin)?;
         field.value(found.fields.places[number as usize])
     })
+}
+
+/// Writes what is made as text.
+fn written(make: impl FnOnce(&mut String) -> fmt::Result, out: &mut impl io::Write) -> io::Result<()> {
+    let mut text = String::new();
+    make(&mut text).map_err(io::Error::other)?;
+    out.write_all(text.as_bytes())
 }
 
 /// All of it, or what was there stays; a pipe or a terminal is written to.

@@ -1,6 +1,6 @@
 //! `slimline learn`
 
-use slimline_analyze::object_layout::{Arrangement, verdict};
+use slimline_analyze::object_layout::{Arrangement, reusing, verdict};
 use slimline_analyze::object_learning::{
     LearnedType, Options as LearningOptions, is_anything_found, learn, of_most_allocated,
 };
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
         let graph = ObjectGraph::of(graph, seed);
         let all = graph.arrangements(&found, (&[], seed), &WORTH_TRYING)?;
         let replayed = trace.replay(&all, (&machine, &options.machine))?;
-        let layout = verdict(&found.objects, &replayed);
+        let layout = verdict(reusing(&found.objects), &replayed);
         let allocated = replayed.iter().find(|(of, ..)| of.arrangement == Arrangement::Allocated);
         let allocated = allocated.map_or(0, |(_, outcome, _)| outcome.total().cycles);
         let of = (found.objects.as_slice(), found.origins.as_slice(), &found.fields);
