@@ -6,6 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::full_trace::findings::Place;
+use crate::full_trace::regions::MemoryRange;
 
 /// What accesses are cut by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,10 @@ pub struct Origin {
     pub called_at_column: u32,
     /// Which of [`Origins::threads`].
     pub thread: u32,
+    /// The path of regions that the thread was on, by its process's number for it: 0 outside of all, and where they were not asked for.
+    pub region: u32,
+    /// Which of [`Origins::ranges_of`].
+    pub ranges: u32,
     /// Which part of the data, where parts were asked for.
     pub part: Part,
     /// Accesses with this key; one that loads and stores is one.
@@ -178,12 +183,29 @@ pub struct Origins {
     data: Vec<Data>,
     names: Names,
     threads: Vec<Thread>,
+    ranges: Vec<MemoryRange>,
+    range_sets: Vec<Vec<u32>>,
 }
 
 impl Origins {
     /// Of these keys.
     pub fn new(keys: Vec<Origin>, data: Vec<Data>, names: Names, threads: Vec<Thread>) -> Self {
-        Self { keys, data, names, threads }
+        Self { keys, data, names, threads, ..Self::default() }
+    }
+
+    /// The same, of keys that also tell ranges of memory: `sets` of numbers of `ranges`, by [`Origin::ranges`].
+    pub(crate) fn with_ranges(self, ranges: Vec<MemoryRange>, sets: Vec<Vec<u32>>) -> Self {
+        Self { ranges, range_sets: sets, ..self }
+    }
+
+    /// All ranges of memory that accesses are told by.
+    pub fn ranges(&self) -> &[MemoryRange] {
+        &self.ranges
+    }
+
+    /// Which of them a key's accesses are in.
+    pub fn ranges_of(&self, key: u32) -> &[u32] {
+        self.range_sets.get(self.of(key).ranges as usize).map_or(&[], Vec::as_slice)
     }
 
     /// Whether anything is known.

@@ -4,6 +4,9 @@
 //! | --- | --- |
 //! | `slimline-regions VERSION` | the first |
 //! | `process ID DURATION_NS LOST_REGIONS LOST_THREADS` | |
+//! | `cost INSIDE_PS OUTSIDE_PS` | of counting an execution; missing where it could not be measured |
+//! | `watch START BYTES NAME` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths |
+//! | `unwatched COUNT` | ends of watching what was not watched |
 //! | `map START END OFFSET PATH` | code of a file; hexadecimal |
 //! | `thread NUMBER KERNEL_ID` | |
 //! | `path PARENT KIND code ADDRESS PART`, `path PARENT KIND name NAME` | path 1, 2, …; bytes of names that are no visible ASCII, and `%`, as `%XX` |
@@ -15,9 +18,10 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use crate::cost::Cost;
 use crate::kind::{Kind, Phase};
 use crate::path::{MAX_PATHS, Node, PathId, Place, Region};
-use crate::profile::{Mapping, Profile, Row, Thread};
+use crate::profile::{Mapping, Profile, Row, Thread, Watched};
 use crate::times::Times;
 
 /// The version that is written.
@@ -43,6 +47,19 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn process(&mut self, id: u32, duration_ns: u64, lost: [u64; 2]) -> fmt::Result {
         self.line(format_args!("process {id} {duration_ns} {} {}", lost[0], lost[1]))
+    }
+
+    pub(crate) fn cost(&mut self, cost: Cost) -> fmt::Result {
+        self.line(format_args!("cost {} {}", cost.inside_ps, cost.outside_ps))
+    }
+
+    pub(crate) fn watched(&mut self, watched: &Watched) -> fmt::Result {
+        let Watched { start, bytes, name } = watched;
+        self.line(format_args!("watch {start:x} {bytes:x} {}", Escaped(name)))
+    }
+
+    pub(crate) fn unwatched(&mut self, unknown_ends: u64) -> fmt::Result {
+        self.line(format_args!("unwatched {unknown_ends}"))
     }
 
     pub(crate) fn mapping(&mut self, start: u64, end: u64, offset: u64, path: &str) -> fmt::Result {
@@ -171,6 +188,12 @@ fn take(line: &str, profile: &mut Profile) -> Option<()> {
             profile.lost_regions = number(words)?;
             profile.lost_threads = number(words)?;
         }
+        "cost" => profile.cost = Some(Cost { inside_ps: number(words)?, outside_ps: number(words)? }),
+        "watch" => {
+            let (start, bytes) = (hexadecimal(words)?, hexadecimal(words)?);
+            profile.watched.push(Watched { start, bytes, name: unescaped(words.next()?)? });
+        }
+        "unwatched" => profile.unknown_ends = number(words)?,
         "thread" => {
             let number_of = u32::try_from(number(words)?).ok()?;
             profile.threads.push(Thread { number: number_of, kernel_id: u32::try_from(number(words)?).ok()? });
@@ -223,6 +246,9 @@ impl Profile {
         let write = || {
             let mut writer = Writer::new(String::new())?;
             writer.process(self.process, self.duration_ns, [self.lost_regions, self.lost_threads])?;
+            self.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
+            self.watched.iter().try_for_each(|watched| writer.watched(watched))?;
+            writer.unwatched(self.unknown_ends)?;
             for mapping in &self.mappings {
                 writer.mapping(mapping.start, mapping.end, mapping.offset, &mapping.path)?;
             }

@@ -5,12 +5,14 @@
 //!   GOMP_* of GCC's libgomp ┼──► live ──► stack, path ──► format ──► $SLIMLINE_REGIONS/<pid>.regions
 //!   marks in the source ────┘   (clock,   (pure)                             │ read
 //!                               threads)                                     ▼
-//!                                          profile (flat, call graph), overhead
+//!                                 │        profile (flat, call graph), overhead
+//!                                 └──► traced: the stream of a program that is traced
 //! ```
 //!
 //! What is left of the arrow to `format` runs inside the program: built as a shared object with the feature `preload`.
 //! Without that, this crate reads profiles.
 
+mod cost;
 mod format;
 mod kind;
 mod overhead;
@@ -32,13 +34,18 @@ mod ompt;
 #[cfg(feature = "preload")]
 mod process;
 #[cfg(feature = "preload")]
+mod traced;
+#[cfg(feature = "preload")]
+mod watched;
+#[cfg(feature = "preload")]
 mod written;
 
+pub use cost::{Cost, Subtracted};
 pub use format::{DIRECTORY_VARIABLE, ReadError, SUFFIX, VERSION, read};
 pub use kind::{Kind, Phase};
 pub use overhead::{Analysis, OverheadReport, Overheads};
 pub use path::{MAX_PATHS, Node, PathId, Paths, Place, ROOT, Region};
-pub use profile::{Mapping, Profile, Row, Table, Thread};
+pub use profile::{Mapping, Profile, Row, Table, Thread, Watched};
 pub use stack::{Entry, Stack};
 pub use team::Team;
 pub use times::Times;

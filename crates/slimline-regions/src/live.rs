@@ -11,10 +11,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
+use crate::cost::Cost;
 use crate::kind::{Kind, Phase};
-use crate::path::{PathId, Paths, Place, Region};
+use crate::path::{PathId, Paths, Place, ROOT, Region};
 use crate::stack::{Entry, Stack};
 use crate::team::Team;
+use crate::traced;
 
 /// The profile of this process.
 pub(crate) struct Live {
@@ -22,6 +24,8 @@ pub(crate) struct Live {
     pub(crate) directory: PathBuf,
     pub(crate) paths: Mutex<Paths>,
     pub(crate) threads: Mutex<Vec<&'static Counted>>,
+    /// No thread's: what counting costs is measured with it.
+    trial: Counted,
     is_over: AtomicBool,
 }
 
@@ -35,7 +39,29 @@ pub(crate) struct Counted {
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) stack: Stack,
+    /// The path that the thread's stream was told last; none of the one that is on trial.
+    told: Option<PathId>,
     known: HashMap<(PathId, Region), Option<PathId>>,
+}
+
+/// Executions of a region by which counting is measured, and how often that is done: the quickest time is the one that nothing
+/// disturbed.
+const TRIALS: u32 = 256;
+const TIMES: u32 = 4;
+
+/// The region that nobody is in.
+const TRIAL: (Kind, u64) = (Kind::User, 0);
+
+impl Counts {
+    /// In its first region all that is ever needed is there: measuring allocates nothing.
+    fn on_trial() -> Self {
+        let mut counts = Self::default();
+        let path = Some(PathId(1));
+        counts.known.insert((ROOT, Region::at(TRIAL.0, TRIAL.1)), path);
+        counts.stack.enter(path, TRIAL.0, Entry::Execution, Phase::Body, 0);
+        counts.stack.exit(TRIAL.0, 0, 0);
+        counts
+    }
 }
 
 static LIVE: OnceLock<Live> = OnceLock::new();
@@ -51,6 +77,7 @@ pub(crate) fn begin(directory: PathBuf) {
         directory,
         paths: Mutex::default(),
         threads: Mutex::default(),
+        trial: Counted { number: 0, kernel_id: 0, counts: Mutex::new(Counts::on_trial()) },
         is_over: AtomicBool::new(false),
     });
 }
@@ -71,6 +98,30 @@ impl Live {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
+    /// Measures what counting costs on this machine, as it is now. None where the thread that a signal has interrupted was at it.
+    pub(crate) fn cost(&'static self) -> Option<Cost> {
+        let mut least = None;
+        for _ in 0..TIMES {
+            held(&self.trial.counts)?.stack.forget(0);
+            let before = Instant::now();
+            for _ in 0..TRIALS {
+                self.event(&self.trial).enter(TRIAL.0, TRIAL.1, Phase::Body);
+                self.event(&self.trial).exit(TRIAL.0, 0);
+            }
+            let whole_ns = u64::try_from(before.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let inside_ns = held(&self.trial.counts)?.stack.rows().next().map_or(0, |(_, times)| times.exec_ns());
+            let cost = Cost::of(u64::from(TRIALS), inside_ns, whole_ns);
+            least = Some(least.map_or(cost, |least: Cost| least.min(cost)));
+        }
+        least
+    }
+
+    /// An event of that thread.
+    fn event(&'static self, thread: &'static Counted) -> Event {
+        let counts = locked(&thread.counts);
+        Event { live: self, counts, now_ns: self.now_ns() }
+    }
+
     /// The calling thread. `number` is the one that it has in its team.
     fn this_thread(&self, number: u32) -> &'static Counted {
         THIS.get().unwrap_or_else(|| {
@@ -79,7 +130,8 @@ impl Live {
             let number =
                 if is_taken(number) { (0..).find(|number| !is_taken(*number)).unwrap_or(number) } else { number };
             let kernel_id = super::process::thread_id();
-            let thread: &'static Counted = Box::leak(Box::new(Counted { number, kernel_id, counts: Mutex::default() }));
+            let counts = Mutex::new(Counts { told: Some(ROOT), ..Counts::default() });
+            let thread: &'static Counted = Box::leak(Box::new(Counted { number, kernel_id, counts }));
             threads.push(thread);
             THIS.set(Some(thread));
             thread
@@ -94,6 +146,8 @@ impl Live {
         if let Some(this) = THIS.get() {
             let Some(mut counts) = held(&this.counts) else { return false };
             counts.stack.forget(self.now_ns());
+            // Its stream is a new one, too.
+            counts.told = Some(ROOT);
             threads.push(this);
         }
         true
@@ -132,8 +186,20 @@ pub(crate) fn event() -> Option<Event> {
 /// As [`event`], of a thread that has this number in its team.
 pub(crate) fn event_of(number: u32) -> Option<Event> {
     let live = live()?;
-    let counts = locked(&live.this_thread(number).counts);
-    Some(Event { live, counts, now_ns: live.now_ns() })
+    Some(live.event(live.this_thread(number)))
+}
+
+/// What the thread accesses next is of the region that it is in then.
+impl Drop for Event {
+    fn drop(&mut self) {
+        let path = self.counts.stack.path();
+        if let Some(told) = &mut self.counts.told
+            && *told != path
+        {
+            *told = path;
+            traced::region(path);
+        }
+    }
 }
 
 impl Event {
@@ -144,11 +210,12 @@ impl Event {
 
     /// The path that goes on from the thread's by a region.
     pub(crate) fn path(&mut self, region: Region) -> Option<PathId> {
-        let Counts { stack, known } = &mut *self.counts;
+        let Counts { stack, known, .. } = &mut *self.counts;
         let key = (stack.path(), region);
         if let Some(path) = known.get(&key) {
             return *path;
         }
+        traced::look_for_runtime();
         let path = locked(&self.live.paths).child(key.0, &key.1);
         known.insert(key, path);
         path

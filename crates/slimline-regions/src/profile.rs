@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::cost::Cost;
 use crate::path::{Node, PathId, Region};
 use crate::times::Times;
 
@@ -38,6 +39,17 @@ pub struct Mapping {
     pub path: String,
 }
 
+/// Memory that a program had watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// First byte.
+    pub start: u64,
+    /// How many.
+    pub bytes: u64,
+    /// As the program calls it; may be empty.
+    pub name: String,
+}
+
 /// The profile of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
@@ -49,8 +61,14 @@ pub struct Profile {
     pub lost_regions: u64,
     /// Threads that could not be written, as they were being counted when a signal ended the process.
     pub lost_threads: u64,
+    /// What counting an execution of a region cost; none where that could not be measured.
+    pub cost: Option<Cost>,
     /// Its code, when it ended.
     pub mappings: Vec<Mapping>,
+    /// Memory that it had watched, by the numbers that its stream has for it.
+    pub watched: Vec<Watched>,
+    /// Ends of watching what was not watched.
+    pub unknown_ends: u64,
     /// Its threads.
     pub threads: Vec<Thread>,
     /// Its paths but the root, parents first: path `n` is at `n - 1`.

@@ -10,17 +10,19 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::Mutex;
 
+use crate::cost::Cost;
 use crate::format::{SUFFIX, Writer};
 use crate::live::{Counted, Live, held};
 use crate::path::Paths;
 use crate::profile::Thread;
+use crate::watched::watches;
 
 /// A line of `/proc/self/maps` is an address range, some numbers, and a path of at most 4096 bytes, some of them escaped.
 const LINE_BYTES: usize = 8192;
 const BUFFER_BYTES: usize = 4096;
 
 /// Writes the profile of the process of that number. Nothing where it has no regions, and nowhere to say so where it can't.
-pub(crate) fn write(live: &Live, process: u32) {
+pub(crate) fn write(live: &'static Live, process: u32) {
     let (Some(paths), Some(threads)) = (held(&live.paths), held(&live.threads)) else { return };
     let now_ns = live.now_ns();
     let mut lost_threads = 0;
@@ -34,7 +36,8 @@ pub(crate) fn write(live: &Live, process: u32) {
             None => lost_threads += 1,
         }
     }
-    if !has_rows {
+    let watches_any = watches().is_some_and(|watches| !watches.all.is_empty() || watches.unknown_ends > 0);
+    if !has_rows && !watches_any {
         return;
     }
     // Nobody else has it: this is called once.
@@ -45,7 +48,8 @@ pub(crate) fn write(live: &Live, process: u32) {
     let _ = fs::remove_file(partial);
     let Ok(file) = OpenOptions::new().write(true).create_new(true).open(partial) else { return };
     let buffered = Buffered { file, bytes: out, length: 0 };
-    let ended = Ended { process, duration_ns: now_ns, lost_threads, paths: &paths, threads: &threads };
+    let ended =
+        Ended { process, duration_ns: now_ns, cost: live.cost(), lost_threads, paths: &paths, threads: &threads };
     // What comes of it is told by whether the file is there.
     let _ = match lines(&ended, buffered, line) {
         Ok(()) => fs::rename(partial, whole),
@@ -68,6 +72,7 @@ static SPACE: Mutex<Space> =
 struct Ended<'a> {
     process: u32,
     duration_ns: u64,
+    cost: Option<Cost>,
     lost_threads: u64,
     paths: &'a Paths,
     threads: &'a [&'static Counted],
@@ -76,6 +81,11 @@ struct Ended<'a> {
 fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Result {
     let mut writer = Writer::new(to)?;
     writer.process(ended.process, ended.duration_ns, [ended.paths.lost(), ended.lost_threads])?;
+    ended.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
+    if let Some(watches) = watches() {
+        watches.all.iter().try_for_each(|watched| writer.watched(watched))?;
+        writer.unwatched(watches.unknown_ends)?;
+    }
     mappings(&mut writer, line)?;
     for thread in ended.threads {
         writer.thread(Thread { number: thread.number, kernel_id: thread.kernel_id })?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use slimline_regions::{
-    Entry, Kind, Mapping, Node, OverheadReport, Overheads, PathId, Paths, Phase, Place, Profile, ROOT, ReadError,
-    Region, Row, Stack, Team, Thread, Times, read,
+    Cost, Entry, Kind, Mapping, Node, OverheadReport, Overheads, PathId, Paths, Phase, Place, Profile, ROOT, ReadError,
+    Region, Row, Stack, Subtracted, Team, Thread, Times, Watched, read,
 };
 
 /// A profile of what the threads' stacks counted.
@@ -233,6 +233,9 @@ fn written() -> Profile {
         duration_ns: 1_000_000_007,
         lost_regions: 1,
         lost_threads: 2,
+        cost: Some(Cost { inside_ps: 31_000, outside_ps: 44_500 }),
+        watched: vec![Watched { start: 0x7f00, bytes: 0x1000, name: "a b".into() }],
+        unknown_ends: 3,
         mappings: vec![Mapping { start: 0x40_1000, end: 0x40_3000, offset: 0x1000, path: "/a b/program".into() }],
         threads: vec![Thread { number: 0, kernel_id: 42 }, Thread { number: 1, kernel_id: 43 }],
         nodes: vec![
@@ -262,10 +265,40 @@ fn what_is_no_profile_is_told() {
         assert!(read(&whole.as_bytes()[..length]).is_err(), "{length} bytes");
     }
     let changed = |from: &str, to: &str| read(whole.replace(from, to).as_bytes());
-    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(7)));
-    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(7)));
-    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(9)));
-    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(9)));
-    assert_eq!(changed("\nend 9\n", "\nend 8\n"), Err(ReadError::Line(10)));
-    assert_eq!(changed("\nend 9\n", "\nend 9\nend 10\n"), Err(ReadError::Line(10)));
+    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(10)));
+    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(10)));
+    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(12)));
+    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(12)));
+    assert_eq!(changed("\nend 12\n", "\nend 11\n"), Err(ReadError::Line(13)));
+    assert_eq!(changed("\nend 12\n", "\nend 12\nend 13\n"), Err(ReadError::Line(13)));
+}
+
+/// A loop of 100 executions within a region of one; an execution costs 30 ns inside and 50 ns outside.
+#[test]
+fn what_counting_costs_is_taken_away() {
+    let node = |parent, kind| Node { parent: PathId(parent), region: Region::at(kind, 1) };
+    let times = |count, body, waited| Times {
+        count,
+        inclusive_ns: [0, body, waited, 0],
+        exclusive_ns: [0, body, waited, 0],
+        ..Times::default()
+    };
+    let row = |path, thread, times| Row { path: PathId(path), thread, times };
+    let outer = Times { exclusive_ns: [0, 9_000, 0, 0], ..times(1, 30_000, 0) };
+    let mut profile = Profile {
+        cost: Some(Cost { inside_ps: 30_000, outside_ps: 50_000 }),
+        threads: (0..2).map(|number| Thread { number, kernel_id: number }).collect(),
+        nodes: vec![node(0, Kind::User), node(1, Kind::Loop)],
+        rows: vec![row(1, 0, outer), row(2, 0, times(100, 20_000, 1_000)), row(2, 1, times(10, 200, 0))],
+        ..Profile::default()
+    };
+    // Two phases are three events: 80 ns and half as much.
+    assert_eq!(profile.subtract_cost(), Subtracted { executions: 111, cost_ns: 80 + 100 * 120 + 10 * 80 });
+    let of = |place: usize| (profile.rows[place].times.inclusive_ns, profile.rows[place].times.exclusive_ns);
+    // 30 of its own; of each loop 60 ns are outside of its phases, and 120 in all.
+    assert_eq!(of(0), ([0, 30_000 - 30 - 12_000, 0, 0], [0, 9_000 - 30 - 6_000, 0, 0]));
+    // The barrier was shorter than what counting it costs.
+    assert_eq!(of(1), ([0, 17_000, 0, 0], [0, 17_000, 0, 0]));
+    assert_eq!(of(2), ([0, 0, 0, 0], [0, 0, 0, 0]));
+    assert_eq!(Cost::of(100, 3_000, 8_000), Cost { inside_ps: 30_000, outside_ps: 50_000 });
 }

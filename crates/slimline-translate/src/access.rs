@@ -7,9 +7,9 @@ use std::ffi::{c_uint, c_void};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, compiler_fence};
 
-use slimline_trace::stream::record::{Header, NO_STAMP, SiteKind, ValueKind};
-use slimline_trace::stream::ring::{GATE_BYTES, ROOM_BIT, SEVERAL_OFFSET};
-use slimline_trace::stream::translated::Counter;
+use slimline_trace::stream::record::{Header, NO_STAMP, REGION, SiteKind, UNWATCH, ValueKind, WATCH};
+use slimline_trace::stream::ring::{GATE_BYTES, NOTED_ALWAYS, ROOM_BIT, SEVERAL_OFFSET};
+use slimline_trace::stream::translated::{Counter, MOST_NOTED};
 
 use crate::code_file::count;
 use crate::translation;
@@ -21,6 +21,7 @@ unsafe extern "C" {
     fn __slimline_loaded(inside: usize);
     fn __slimline_start();
     fn __slimline_stop();
+    fn __slimline_note(words: *const u64, count: usize, recorded: u32);
 }
 
 /// The program says that it is to be traced from here on.
@@ -33,6 +34,24 @@ pub(crate) extern "C" fn on_start(_: c_uint, _: *mut c_void) {
 pub(crate) extern "C" fn on_stop(_: c_uint, _: *mut c_void) {
     // SAFETY: likewise.
     unsafe { __slimline_stop() };
+}
+
+/// The program tells something of itself, by words that are where it has just loaded from.
+pub(crate) unsafe extern "C" fn on_note(_: c_uint, _: u32, address: u64, _: *mut c_void) {
+    let words = address.wrapping_add(translation::guest_base()) as *const u64;
+    // SAFETY: the program has loaded that word.
+    let count = unsafe { words.read_unaligned() };
+    let mut record = [0; MOST_NOTED];
+    let Some(record) = usize::try_from(count).ok().and_then(|count| record.get_mut(..count)) else { return };
+    for (place, word) in record.iter_mut().enumerate() {
+        // SAFETY: the marker says that these lie behind it; who writes one lies to itself.
+        *word = unsafe { words.add(1 + place).read_unaligned() };
+    }
+    let is_known = |header: &Header| record.first() == Some(&header.word());
+    if [REGION, WATCH, UNWATCH].iter().any(is_known) {
+        // SAFETY: of the runtime; whole records, on a thread that runs the program's code and whose cursor is in its place.
+        unsafe { __slimline_note(record.as_ptr(), record.len(), NOTED_ALWAYS) };
+    }
 }
 
 /// Virtual CPUs whose calls of allocators are followed; QEMU gives out numbers anew, so these are as many as threads run at a time.

@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use slimline_trace::stream::record::{Header, SiteKind, ValueKind};
-use slimline_trace::stream::translated::{START, STOP};
+use slimline_trace::stream::translated::{NOTE, START, STOP};
 
 use crate::access::{
-    Asked, Kind, Told, is_inline, object_loaded, on_access, on_access_elsewhere, on_one, on_start, on_stop,
+    Asked, Kind, Told, is_inline, object_loaded, on_access, on_access_elsewhere, on_note, on_one, on_start, on_stop,
 };
 use crate::allocators::Allocator;
 use crate::code::{Analyst, Extended};
@@ -239,6 +239,11 @@ impl Translation {
                 unsafe { (qemu.register_vcpu_insn_exec_cb)(it.instruction, said, NO_REGISTERS, ptr::null_mut()) };
             }
         }
+        for pair in shown.windows(2).filter(|pair| pair[0].bytes == NOTE) {
+            let (instruction, nothing) = (pair[1].instruction, ptr::null_mut());
+            // SAFETY: likewise.
+            unsafe { (qemu.register_vcpu_mem_cb)(instruction, on_note, NO_REGISTERS, READS_AND_WRITES, nothing) };
+        }
         let mut hasher = DefaultHasher::new();
         shown.iter().for_each(|it| it.bytes.hash(&mut hasher));
         let key = (first.place, hasher.finish());
@@ -273,7 +278,7 @@ impl Translation {
         let mut file = None;
         for (number, it) in shown.iter().enumerate() {
             let of = descriptions.file_at(it.place).map(|(file, _)| file);
-            if it.said().is_some() || of != file {
+            if it.said().is_some() || it.bytes == NOTE || of != file {
                 planner.close();
             }
             file = of;

@@ -8,6 +8,7 @@
 //! A key costs comparisons where an instruction accesses the block, and its part, that it accessed last, or again none; else
 //! look-ups.
 
+use std::cell::Cell;
 use std::num::NonZeroU64;
 
 use rustc_hash::FxHashMap;
@@ -26,6 +27,7 @@ use super::heap::live_blocks::{Group, NO_GROUP};
 use super::keyed::{Collected, Written};
 use super::parts::Parts;
 use super::plans::{Plans, plain_kind};
+use super::regions::Regions;
 use super::spots::{AccessedSpot, AccessedSpots, Column, Memory, Spot, of_number};
 use super::statics::Statics;
 use super::unseen::Unseen;
@@ -58,6 +60,8 @@ pub struct AttributedAccesses {
     keys: Keys,
     /// None where nobody asked.
     parts: Option<Parts>,
+    /// None where nobody asked.
+    regions: Option<Regions>,
     unseen: Unseen,
 }
 
@@ -65,7 +69,7 @@ pub struct AttributedAccesses {
 #[derive(Debug, Default)]
 struct Keys {
     collected: Collected,
-    /// Their numbers are the keys; threads are the actors.
+    /// Their numbers are the keys; threads are the actors, in one region each where regions are told.
     accessed: AccessedSpots,
     /// Accesses by key.
     counts: Vec<u64>,
@@ -84,6 +88,7 @@ impl Keys {
 struct Keying<'a> {
     keys: &'a mut Keys,
     thread: u32,
+    actor: u32,
     /// The process, as it stands in addresses.
     space: u64,
     written: Written<'a>,
@@ -97,9 +102,9 @@ impl Accessing for Keying<'_> {
 
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>) {
         let Keys { collected, accessed, counts } = &mut *self.keys;
-        let thread = self.thread;
+        let &mut Self { thread, actor, .. } = self;
         let whose = |site: SiteId, column: Column<'_>, each: &mut dyn FnMut(u32, usize)| {
-            accessed.column(memory, (thread, site.0), column, |key, range| {
+            accessed.column(memory, (actor, site.0), column, |key, range| {
                 *of_number(counts, key) += range.len() as u64;
                 each(key, range.len());
             });
@@ -108,7 +113,7 @@ impl Accessing for Keying<'_> {
     }
 
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
-        let &mut Self { thread, space, .. } = self;
+        let &mut Self { thread, actor, space, .. } = self;
         let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
         site.each_access(own, |kind, address, bytes| {
             let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
@@ -119,7 +124,7 @@ impl Accessing for Keying<'_> {
             let id = if kind == AccessKind::Load { id.of_loads(site) } else { id };
             let (mut address, mut left) = (address, bytes);
             while left > 0 {
-                let (key, of_part) = self.keys.of_span(memory, (thread, id.0), address, left);
+                let (key, of_part) = self.keys.of_span(memory, (actor, id.0), address, left);
                 let of_part = if is_cut { of_part } else { left };
                 let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
                 let of_piece = address ^ space;
@@ -144,6 +149,19 @@ impl AttributedAccesses {
         Self { parts: Some(Parts::of(bytes)), ..Self::default() }
     }
 
+    /// Also tells which region the thread was in ([`Origin::region`]).
+    pub fn by_regions(mut self) -> Self {
+        self.regions = Some(Regions::default());
+        self
+    }
+
+    /// The same, and which ranges of memory each access is to ([`Origins::ranges_of`]): of these, by first byte and bytes, in whatever
+    /// process, and of those that the program watches. What lies in several is in all of them.
+    pub fn by_regions_and_ranges(mut self, asked: &[(u64, u64)]) -> Self {
+        self.regions = Some(Regions::with_ranges(asked));
+        self
+    }
+
     /// Has blocks of one site told apart by the functions that called for them.
     pub fn by_callers(mut self) -> Self {
         self.blocks.follow_calls();
@@ -160,12 +178,43 @@ impl AttributedAccesses {
         many: &mut dyn FnMut(&mut Vec<Access>),
     ) {
         let thread = self.make_room(program, batch);
+        self.unseen.visit(batch.visits);
+        let Some(mut regions) = self.regions.take() else {
+            self.update_part(program, batch, (thread, thread), &mut Written { accesses, many });
+            return;
+        };
+        regions.parts(program, batch, |regions, part| {
+            let actor = regions.actor(thread, part);
+            let ranges = regions.ranges_mut();
+            // Those before have the keys that they are to have.
+            let told = Cell::new(accesses.len());
+            let mut tell = |accesses: &mut Vec<Access>| {
+                ranges.tell(part.process, &mut accesses[told.get()..]);
+                many(accesses);
+                told.set(accesses.len());
+            };
+            self.update_part(program, part, (thread, actor), &mut Written { accesses, many: &mut tell });
+            ranges.tell(part.process, &mut accesses[told.get()..]);
+        });
+        self.regions = Some(regions);
+    }
+
+    fn update_part(
+        &mut self,
+        program: &Program,
+        batch: &TraceBatch<'_>,
+        (thread, actor): (u32, u32),
+        written: &mut Written<'_>,
+    ) {
         let Self { blocks, plans, keys, parts, unseen, .. } = self;
-        unseen.visit(batch.visits);
+        if is_a_thread_s(batch.stream) {
+            keys.accessed.make_room(actor, program.site_count());
+        }
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
-        let mut keying = Keying { keys, thread, space, written: Written { accesses, many }, unseen };
+        let written = Written { accesses: &mut *written.accesses, many: &mut *written.many };
+        let mut keying = Keying { keys, thread, actor, space, written, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 
@@ -190,7 +239,6 @@ impl AttributedAccesses {
         }
         let thread = self.thread(batch.process, batch.tid);
         self.keys.collected.make_room(program.segments().len());
-        self.keys.accessed.make_room(thread, program.site_count());
         thread
     }
 
@@ -243,6 +291,7 @@ impl AttributedAccesses {
             let variable = module.name(site.variable);
             let data = groups.number(program, &self.blocks, of.spot.group, variable, &blocks);
             let called_at = called_at(module, site).unwrap_or_default();
+            let (thread, region) = self.regions.as_ref().map_or((of.actor, 0), |regions| regions.of_actor(of.actor));
             Origin {
                 data,
                 variable: names.number(variable),
@@ -252,13 +301,20 @@ impl AttributedAccesses {
                 column: place.column,
                 called_at: names.number(&line(&called_at)),
                 called_at_column: called_at.column,
-                thread: of.actor,
+                thread,
+                region,
+                ranges: 0,
                 part: of.part,
                 accesses,
             }
         });
-        let rows = rows.collect();
-        Origins::new(rows, groups.data, names, self.thread_ids.clone())
+        let rows: Vec<Origin> = rows.collect();
+        let threads = self.thread_ids.clone();
+        let Some(ranges) = self.regions.as_ref().map(Regions::ranges).filter(|ranges| ranges.is_asked()) else {
+            return Origins::new(rows, groups.data, names, threads);
+        };
+        let rows = ranges.told().map(|(key, ranges, accesses)| Origin { ranges, accesses, ..rows[key as usize] });
+        Origins::new(rows.collect(), groups.data, names, threads).with_ranges(ranges.all().to_vec(), ranges.sets())
     }
 }
 
@@ -402,6 +458,43 @@ mod tests {
         );
         let (_, made) = seen(&program, &[(0, 7, 1, vec![1, 2, 0, 3, u64::MAX, 4, 0, 0, 0, 0, 0])]);
         assert_eq!(made.unseen().oversized(), 1);
+    }
+
+    /// One load in each region and outside of all, by two threads; a range is watched meanwhile.
+    #[test]
+    fn keys_tell_regions_and_ranges() {
+        use SiteKind::{Load, Region, Unwatch, Watch};
+        let kinds: Vec<_> = Module::of_runtime().1.sites.iter().map(|site| site.kind).collect();
+        assert_eq!(kinds, [SiteKind::Resumes, Region, Watch, Unwatch]);
+        // Segments 1 to 4 are the runtime's.
+        let mut program = program_of(&[&[Site::new(Load, 8)]]);
+        let (id, runtime) = Module::of_runtime();
+        program.add(id, runtime);
+        let run = [
+            (0, 7, 0, vec![0x100]),
+            (0, 7, 2, vec![1]),
+            (0, 7, 0, vec![0x100]),
+            (0, 8, 0, vec![0x100]),
+            (0, 7, 3, vec![0x100, 8, 0]),
+            (0, 7, 0, vec![0x104]),
+            (0, 7, 4, vec![0]),
+            (0, 7, 0, vec![0x100]),
+            (0, 7, 2, vec![0]),
+            (0, 7, 0, vec![0x100]),
+        ];
+        let (accesses, made) = seen_by(AttributedAccesses::new().by_regions_and_ranges(&[]), &program, &run);
+        let origins = made.origins(&program);
+        let told = |access: &Access| {
+            let origin = origins.of(access.key);
+            (origin.thread, origin.region, origins.ranges_of(access.key).len())
+        };
+        let found: Vec<_> = accesses.iter().map(told).collect();
+        assert_eq!(found, [(0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 1), (0, 1, 0), (0, 0, 0)]);
+        assert_eq!(origins.of(accesses[0].key).accesses, 2);
+        assert_eq!((origins.ranges()[0].start, origins.ranges()[0].bytes), (0x100, 8));
+        let (accesses, made) = seen_by(AttributedAccesses::new().by_regions(), &program, &run);
+        let regions = accesses.iter().map(|access| made.origins(&program).of(access.key).region);
+        assert_eq!(regions.collect::<Vec<_>>(), [0, 1, 0, 1, 1, 0]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod object_fields;
 pub mod objects;
 mod parts;
 mod plans;
+pub mod regions;
 pub mod sampling;
 pub mod splitting;
 mod spots;

@@ -105,6 +105,8 @@ impl Plans {
                     self.loads_and_stores.push(PlannedAccess { told, bytes: site.size_bytes, kind });
                 }
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}
+                // Whoever follows them asks for them by themselves.
+                (None, SiteKind::Region | SiteKind::Watch | SiteKind::Unwatch) => {}
                 (None, kind) if is_of_calls(kind) && !blocks.follows_calls() => {}
                 _ => {
                     self.loads_and_stores.truncate(first);

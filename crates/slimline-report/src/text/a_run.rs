@@ -73,6 +73,7 @@ fn origins_of(keys: impl Iterator<Item = (usize, Part)>) -> Origins {
         called_at_column: 0,
         thread: key as u32 / 4,
         accesses: 1,
+        ..Origin::default()
     };
     let threads = (0..3).map(|thread| Thread { process: 0, tid: 4711 + thread }).collect();
     Origins::new(keys.map(key).collect(), data, names, threads)

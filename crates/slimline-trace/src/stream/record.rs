@@ -52,6 +52,12 @@ pub const NO_STAMP: u64 = 1;
 
 /// What the runtime writes by itself: the record of [`SiteKind::Resumes`].
 pub const RESUMES: Header = Header::new(ModuleId::RUNTIME, 0);
+/// What the library writes that follows regions: the record of [`SiteKind::Region`].
+pub const REGION: Header = Header::new(ModuleId::RUNTIME, 1);
+/// That of [`SiteKind::Watch`].
+pub const WATCH: Header = Header::new(ModuleId::RUNTIME, 2);
+/// That of [`SiteKind::Unwatch`].
+pub const UNWATCH: Header = Header::new(ModuleId::RUNTIME, 3);
 
 /// Names a translation unit: the upper bits of a hash of its site table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -194,6 +200,13 @@ kinds! {
     Call = 22 => "call",
     /// A function returns to where it was called: `[address of the return address]`. Calls with theirs below it are over, too.
     Return = 23 => "return",
+    /// The thread goes on to another region, by the number that the process has for its path: `[path]`, 0 outside of all. Of the runtime's own table only
+    /// ([`REGION`]), as what follows.
+    Region = 24 => "region",
+    /// Memory is watched from here on, as the process's range of that number: `[address, bytes, number]`.
+    Watch = 25 => "watch",
+    /// It is no longer: `[number]`.
+    Unwatch = 26 => "unwatch",
 }
 
 /// What the word behind an address says of the value that was loaded or stored there: its bits, zeros above them.
@@ -241,9 +254,9 @@ impl SiteKind {
         let own = match self {
             Self::Enter | Self::Leave | Self::Untraced | Self::Resumes => 0,
             Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
-            Self::EnterFrame | Self::GoesOn | Self::Call | Self::Return => 1,
+            Self::EnterFrame | Self::GoesOn | Self::Call | Self::Return | Self::Region | Self::Unwatch => 1,
             Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize | Self::Static => 2,
-            Self::Copy | Self::AllocateZeroed => 3,
+            Self::Copy | Self::AllocateZeroed | Self::Watch => 3,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
         };
         own + has_value as usize

@@ -244,7 +244,9 @@ impl Module {
     /// The table of what the runtime writes by itself, of which no object tells.
     pub fn of_runtime() -> (ModuleId, Self) {
         let mut builder = ModuleBuilder::new();
-        builder.segment([Site::new(SiteKind::Resumes, 0)]);
+        for kind in [SiteKind::Resumes, SiteKind::Region, SiteKind::Watch, SiteKind::Unwatch] {
+            builder.segment([Site::new(kind, 0)]);
+        }
         (ModuleId::RUNTIME, builder.finish("", "", "", ""))
     }
 

@@ -33,6 +33,12 @@ pub const START: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'L', b'M', 1];
 /// The same that it is not (`slimline_stop()`).
 pub const STOP: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'L', b'M', 2];
 
+/// The same that it tells something of itself: the next instruction loads a word of memory, which says how many follow it (at most
+/// [`MOST_NOTED`]), and these are a record of the runtime's own table.
+pub const NOTE: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'L', b'M', 3];
+/// Most words of it.
+pub const MOST_NOTED: usize = 4;
+
 /// How the name of such a file ends, which is `<pid>-<n>.code` with the first `n` that is free.
 pub const FILE_EXTENSION: &str = "code";
 /// First bytes of the file.

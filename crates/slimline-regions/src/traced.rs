@@ -1,0 +1,68 @@
+//! What the stream of a traced program is told: where its threads are, and what it watches.
+//!
+//! Instrumented code has a runtime that writes records (`__slimline_note`), which the dynamic linker knows. A translator sees the mark
+//! in front of an instruction that loads what is to be told.
+#![allow(unsafe_code)] // a function that is looked for by its name, and an instruction
+
+use std::arch::asm;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use slimline_trace::stream::record::{REGION, UNWATCH, WATCH};
+use slimline_trace::stream::ring::NOTED_ALWAYS;
+use slimline_trace::stream::translated::NOTE;
+
+use crate::path::PathId;
+
+/// The runtime's function; 0 where there is none, or nobody has looked.
+static RUNTIME: AtomicUsize = AtomicUsize::new(0);
+
+/// Looks for the runtime, which may have come with a library.
+#[cold]
+pub(crate) fn look_for_runtime() {
+    if RUNTIME.load(Relaxed) == 0 {
+        // SAFETY: the name ends in NUL.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__slimline_note".as_ptr()) };
+        RUNTIME.store(found as usize, Relaxed);
+    }
+}
+
+/// The calling thread goes on along this path.
+pub(crate) fn region(PathId(path): PathId) {
+    note(&[2, REGION.word(), path.into()]);
+}
+
+/// Memory is watched from here on, as the range of that number.
+pub(crate) fn watch(address: u64, bytes: u64, number: u32) {
+    note(&[4, WATCH.word(), address, bytes, number.into()]);
+}
+
+/// It is no longer.
+pub(crate) fn unwatch(number: u32) {
+    note(&[2, UNWATCH.word(), number.into()]);
+}
+
+/// Tells a record's words, behind how many they are.
+fn note(words: &[u64]) {
+    // SAFETY: an instruction that does nothing, and one that loads a word that is there.
+    unsafe {
+        asm!(
+            ".byte {}, {}, {}, {}, {}, {}, {}",
+            "mov {word}, qword ptr [{words}]",
+            const NOTE[0], const NOTE[1], const NOTE[2], const NOTE[3], const NOTE[4], const NOTE[5], const NOTE[6],
+            words = in(reg) words.as_ptr(),
+            word = out(reg) _,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    type Runtime = unsafe extern "C" fn(*const u64, usize, u32);
+    let runtime = RUNTIME.load(Relaxed);
+    if runtime != 0 {
+        // SAFETY: a function of that name has that type; these are whole records. Called as by the program's code, whose cursor is in its
+        // place at calls.
+        unsafe {
+            let runtime = std::mem::transmute::<usize, Runtime>(runtime);
+            runtime(words[1..].as_ptr(), words.len() - 1, NOTED_ALWAYS);
+        }
+    }
+}
