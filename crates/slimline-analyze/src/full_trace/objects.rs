@@ -74,8 +74,8 @@ pub struct ObjectAccesses {
 struct Found {
     collected: Collected,
     objects: Vec<Object>,
-    /// By process, sequence and place in an array.
-    numbers: FxHashMap<(u32, Pointed), u32>,
+    /// Of elements of arrays but the first: by process, sequence and place. All others' are with their blocks.
+    elements: FxHashMap<(u32, Pointed), u32>,
     /// None where nobody asked.
     fields: Option<ObjectFields>,
     /// By group: whether its blocks are static variables.
@@ -155,7 +155,7 @@ impl Found {
         let mut reach = memory.live.reach(number);
         let found = place((&self.is_static, self.fields.is_some()), memory, number, address);
         reach.addresses = reach.addresses.of_both(found.addresses);
-        let object = match self.number(memory.process, &found) {
+        let object = match self.number(memory, number, &found) {
             NO_OBJECT if memory.live.block(number).group == NO_GROUP && memory.live.is_beside_blocks(address) => {
                 BESIDE_OBJECTS
             }
@@ -165,17 +165,28 @@ impl Found {
         (reach, object)
     }
 
-    fn number(&mut self, process: u32, found: &InBlock) -> u32 {
+    /// The number of what was found in a block, which is a new one if nobody accessed it yet.
+    fn number(&mut self, memory: &mut Memory<'_>, block: BlockNumber, found: &InBlock) -> u32 {
         let InBlock { object: Some(pointed), ordinal, addresses, group, index } = *found else { return NO_OBJECT };
-        let (objects, fields) = (&mut self.objects, &mut self.fields);
-        *self.numbers.entry((process, pointed)).or_insert_with(|| {
-            let Addresses { from: start, bytes } = addresses;
-            objects.push(Object { process, start, bytes, sequence: pointed.sequence, ordinal, origin: group, index });
-            if let Some(fields) = fields {
-                fields.add_object(group);
-            }
-            objects.len() as u32 - 1
-        })
+        let process = memory.process;
+        let known = match pointed.index {
+            0 => memory.live.object(block),
+            _ => self.elements.get(&(process, pointed)).copied().unwrap_or(NO_OBJECT),
+        };
+        if known != NO_OBJECT {
+            return known;
+        }
+        let number = self.objects.len() as u32;
+        match pointed.index {
+            0 => memory.live.set_object(block, number),
+            _ => drop(self.elements.insert((process, pointed), number)),
+        }
+        let Addresses { from: start, bytes } = addresses;
+        self.objects.push(Object { process, start, bytes, sequence: pointed.sequence, ordinal, origin: group, index });
+        if let Some(fields) = &mut self.fields {
+            fields.add_object(group);
+        }
+        number
     }
 
     /// An access that is gone through by its site.
