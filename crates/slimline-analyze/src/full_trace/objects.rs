@@ -56,6 +56,25 @@ pub struct ObjectOrigin {
     pub allocated_at: Place,
     /// The type that is allocated; empty where it is not known.
     pub type_name: String,
+    /// By an allocator of the program's own, which is traced: not the C library's, nor what takes its place.
+    pub is_of_own_allocator: bool,
+}
+
+/// Whether an allocator is of the C library, or C++'s or Rust's operators, which ask that for memory.
+fn is_of_c_library(allocator: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "aligned_alloc",
+        "memalign",
+        "posix_memalign",
+        "valloc",
+        "pvalloc",
+        "strdup",
+    ];
+    allocator.starts_with("_Zn") || allocator.contains("__rust_") || NAMES.contains(&allocator)
 }
 
 /// Makes accesses of records, in the order in which they come: the key of each is the number of its object, [`NO_OBJECT`] where it is on
@@ -333,6 +352,8 @@ impl ObjectAccesses {
             let origin = ObjectOrigin {
                 allocated_at: allocated_at(module, site).0,
                 type_name: module.name(site.structure).to_owned(),
+                is_of_own_allocator: self.blocks.is_of_own_allocator(group)
+                    && !is_of_c_library(module.name(site.detail)),
             };
             origins.resize(origins.len().max(group as usize + 1), ObjectOrigin::default());
             origins[group as usize] = origin;
@@ -353,6 +374,9 @@ impl ObjectAccesses {
 
 #[cfg(test)]
 mod tests {
+    use slimline_trace::stream::record::ValueKind;
+    use slimline_trace::stream::sites::{Member, ModuleBuilder, Structure};
+
     use super::super::tests::{program_of, visits_of};
     use super::*;
 
@@ -422,6 +446,36 @@ mod tests {
         assert_eq!(of_object.map(|access| access.bytes).collect::<Vec<_>>(), [1 << 30, 1 << 30, 5]);
         assert_eq!(accesses.iter().map(|access| u64::from(access.bytes)).sum::<u64>(), 2 * ((2 << 30) + 5));
         assert_eq!((made.unseen().oversized(), made.unseen().untraced(&program).len()), (2, 1));
+    }
+
+    /// `new node[3]` of a type with a destructor: how many there are stands before the first.
+    #[test]
+    fn what_cpp_keeps_before_an_array_is_of_no_element() {
+        let mut builder = ModuleBuilder::new();
+        let [node, key, long, new] = ["node", "key", "long", "_Znam"].map(|name| builder.name(name));
+        let member = |offset_bytes| Member { name: key, type_name: long, offset_bytes, size_bytes: 8, structure: None };
+        builder.structure(Structure { name: node, size_bytes: 24, members: vec![member(8)], ..Structure::default() });
+        let value = Some(ValueKind::Unsigned);
+        let of_node =
+            Site { structure: node, field: key, offset_bytes: Some(8), value, ..Site::new(SiteKind::Load, 8) };
+        builder.segment([Site { structure: node, detail: new, ..Site::new(SiteKind::Allocate, 0) }]);
+        builder.segment([Site { value, ..Site::new(SiteKind::Store, 8) }]);
+        builder.segment([of_node]);
+        let module = builder.finish("a.cc", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [(0, vec![0x1000, 8 + 72]), (1, vec![0x1000, 3]), (2, vec![0x1010, 7]), (2, vec![0x1040, 9])];
+        let (words, visits) = visits_of(&program, &run);
+        let (mut made, mut accesses) = (ObjectAccesses::with_fields(), Vec::new());
+        let batch = TraceBatch { visits: &visits, words: &words, ..TraceBatch::default() };
+        made.update(&program, &batch, &mut accesses, &mut |_| {});
+        assert_eq!(accesses.iter().map(|access| access.key).collect::<Vec<_>>(), [NO_OBJECT, 0, 1]);
+        let (objects, fields) = made.into_objects_with_fields(&program);
+        let places: Vec<_> = objects.iter().map(|of| (of.start, of.bytes, of.index)).collect();
+        assert_eq!(places, [(0x1008, 24, Some(0)), (0x1038, 24, Some(2))]);
+        let [field] = fields.fields.as_slice() else { panic!("{fields:?}") };
+        assert_eq!((field.name.as_str(), field.offset), ("node.key", 8));
+        assert_eq!([0, 1].map(|place| field.value(place)), [Some(7.0), Some(9.0)]);
     }
 
     #[test]

@@ -322,8 +322,7 @@ impl LiveBlocks {
             };
             born = Born { sequence: count(&mut self.begun), ordinal: count(&mut self.begun_of[group as usize]) };
         }
-        let kept =
-            Kept { start, reach: end - start, end, group, content, born, version: 0, object: NO_OBJECT };
+        let kept = Kept { start, reach: end - start, end, group, content, born, version: 0, object: NO_OBJECT };
         match self.free.get_mut(&group).and_then(Vec::pop) {
             Some(number) => {
                 let version = self.kept[number.0 as usize].version.wrapping_add(1);
