@@ -38,7 +38,7 @@ const HINTED: &[Hinted] = &[
         feature: "source",
         is_paused: false,
         learned: &["8000", "2"],
-        measured: &["400000", "60"],
+        measured: &["400000", "200"],
     },
     Hinted {
         name: "mesh",
@@ -56,7 +56,7 @@ const HINTED: &[Hinted] = &[
         feature: "payload",
         is_paused: true,
         learned: &["4000"],
-        measured: &["1000000", "8000000"],
+        measured: &["4000000", "8000000"],
     },
 ];
 

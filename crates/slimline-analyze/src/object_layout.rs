@@ -2,6 +2,7 @@
 
 mod arenas;
 mod other_run;
+mod slots;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use slimline_simulate::relocated::Steps;
 use slimline_simulate::simulation::Outcome;
 
 pub use self::arenas::{BUCKET_BYTES, in_arenas};
-pub use self::other_run::{Held, OtherRun};
+pub use self::other_run::{HeldBy, OtherRun};
+pub use self::slots::Slots;
 use crate::full_trace::objects::Object;
 
 /// Where objects of each process are put: no program's own memory is there, and all of it up to the next process's addresses is free.
@@ -88,6 +90,8 @@ pub struct Known<'a> {
     pub first_accesses: &'a [u32],
     /// See there.
     pub hierarchical: &'a Hierarchical,
+    /// What allocators of the program's own give them.
+    pub slots: &'a Slots,
     /// The order of [`OtherRun::order`]; empty where that is not wanted.
     pub other_run: &'a [u32],
     /// What is drawn by chance is drawn by it.
@@ -104,7 +108,7 @@ pub fn arrangements(
     wanted: &[Arrangement],
     larger_by: u64,
 ) -> Result<Vec<Arranged>, TooLarge> {
-    let Known { graph, first_accesses, hierarchical, other_run, seed } = known;
+    let Known { graph, first_accesses, hierarchical, slots, other_run, seed } = known;
     let arranged = |&arrangement| {
         let order = match arrangement {
             Arrangement::Original => by_address(objects),
@@ -117,7 +121,7 @@ pub fn arrangements(
         };
         let moves = match arrangement {
             Arrangement::Original => Vec::new(),
-            _ => moves(objects, &order, larger_by)?,
+            _ => moves(objects, &order, (slots, larger_by))?,
         };
         Ok(Arranged { arrangement, cost: arrangement_cost(graph, &order), moves })
     };
@@ -168,8 +172,8 @@ pub fn reusing(objects: &[Object]) -> u64 {
 }
 
 /// How far each moves if those of a process lie one behind the other, as an allocator would put them that never reuses memory.
-fn moves(objects: &[Object], order: &[u32], larger_by: u64) -> Result<Vec<u64>, TooLarge> {
-    let (mut placing, mut moves) = (Placing { larger_by, ..Placing::default() }, vec![0; objects.len()]);
+fn moves(objects: &[Object], order: &[u32], (slots, larger_by): (&Slots, u64)) -> Result<Vec<u64>, TooLarge> {
+    let (mut placing, mut moves) = (Placing::new(slots, larger_by), vec![0; objects.len()]);
     for &number in order {
         let object = &objects[number as usize];
         moves[number as usize] = placing.place(object)?.wrapping_sub(object.start);
@@ -178,18 +182,28 @@ fn moves(objects: &[Object], order: &[u32], larger_by: u64) -> Result<Vec<u64>, 
 }
 
 /// Memory that each process's objects have taken so far.
-#[derive(Debug, Default)]
-struct Placing {
+#[derive(Debug)]
+struct Placing<'a> {
     /// By process: bytes from [`PLACE`] on.
     taken: FxHashMap<u32, u64>,
+    slots: &'a Slots,
     /// Bytes behind each object.
     larger_by: u64,
 }
 
-impl Placing {
+impl<'a> Placing<'a> {
+    fn new(slots: &'a Slots, larger_by: u64) -> Self {
+        Self { taken: FxHashMap::default(), slots, larger_by }
+    }
+
     /// Where the next object goes.
     fn place(&mut self, object: &Object) -> Result<u64, TooLarge> {
         let &Object { process, bytes, index, .. } = object;
+        if let Some(slot) = self.slots.of_object(object) {
+            // What is aligned to a power of two stays so, up to what the C library aligns to.
+            let alignment = 1 << slot.trailing_zeros().min(ALIGNMENT.trailing_zeros());
+            return self.take(process, alignment, slot.saturating_add(self.larger_by));
+        }
         let bytes = bytes.saturating_add(self.larger_by);
         if index.is_some() {
             // An element of an array is side by side with the next one.
@@ -263,14 +277,22 @@ fn by_cycles(cycles: &[(Arrangement, u64)], is_reusing: bool) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+    use crate::full_trace::objects::ObjectOrigin;
 
     fn object(start: u64, bytes: u64, sequence: u32) -> Object {
         Object { process: 0, start, bytes, sequence, ordinal: sequence, origin: 0, index: None }
     }
 
     fn known<'a>(graph: &'a Graph, first_accesses: &'a [u32], hierarchical: &'a Hierarchical) -> Known<'a> {
-        Known { graph, first_accesses, hierarchical, other_run: &[], seed: 1 }
+        static NONE: LazyLock<Slots> = LazyLock::new(Slots::default);
+        Known { graph, first_accesses, hierarchical, slots: &NONE, other_run: &[], seed: 1 }
+    }
+
+    fn moves(objects: &[Object], order: &[u32], larger_by: u64) -> Result<Vec<u64>, TooLarge> {
+        super::moves(objects, order, (&Slots::default(), larger_by))
     }
 
     #[test]
@@ -308,6 +330,19 @@ mod tests {
         assert_eq!(moves(&[of(0, 1 << 46), of(1, 1 << 46)], &[0, 1], 0).map(|moves| moves.len()), Ok(2));
         assert_eq!(moves(&[of(0, 1 << 46), of(0, 1 << 46)], &[0, 1], 0), Err(TooLarge));
         assert_eq!(moves(&[of(0, u64::MAX)], &[0], 0), Err(TooLarge));
+    }
+
+    /// 24 bytes of a pool and 24 of the C library's, in turns.
+    #[test]
+    fn objects_of_a_pool_lie_as_closely_as_there() {
+        let of = |start, sequence, origin| Object { origin, ..object(start, 24, sequence) };
+        let objects = [of(0x100, 1, 1), of(0x500, 2, 0), of(0x118, 3, 1), of(0x520, 4, 0)];
+        let origins =
+            [false, true].map(|is_of_own_allocator| ObjectOrigin { is_of_own_allocator, ..Default::default() });
+        let slots = Slots::of(&objects, &origins);
+        let moves = super::moves(&objects, &[0, 2, 1, 3], (&slots, 0)).unwrap();
+        let at = |object: usize| objects[object].start.wrapping_add(moves[object]) - PLACE;
+        assert_eq!([0, 2, 1, 3].map(at), [16, 40, 64, 96]);
     }
 
     #[test]

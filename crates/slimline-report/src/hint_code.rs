@@ -1,6 +1,6 @@
 //! How a program tells `slimline-tidy` what was learned.
 
-use slimline_analyze::object_learning::{Feature, Hint, LearnedType, Scale};
+use slimline_analyze::object_learning::{Feature, Hint, Scale};
 
 /// Columns of a line, as it stands indented in a report.
 const CODE_COLUMNS: usize = 96;
@@ -23,9 +23,9 @@ impl Language {
     }
 }
 
-/// A context whose arenas each have about a bucket of this run's objects, and a call that allocates one by its features, in the language of
-/// the file. None where a feature has no name.
-pub(crate) fn hint_code(of: &LearnedType, hint: &Hint, file: &str) -> Option<String> {
+/// A context whose arenas each have about a bucket of this run's objects of a type, and a call that allocates one by its features, in the
+/// language of the file. None where a feature has no name.
+pub(crate) fn hint_code(type_name: &str, hint: &Hint, file: &str) -> Option<String> {
     let features = &hint.features;
     if features
         .iter()
@@ -34,11 +34,12 @@ pub(crate) fn hint_code(of: &LearnedType, hint: &Hint, file: &str) -> Option<Str
         return None;
     }
     let language = Language::of(file);
-    let type_name = if of.type_name.is_empty() { "object" } else { &of.type_name };
+    let type_name = if type_name.is_empty() { "object" } else { type_name };
     let name = identifier(type_name);
     let sizes = vec![hint.cells.to_string(); features.len()].join(", ");
     let binned: Vec<String> = features.iter().map(|feature| cell(hint, feature, language)).collect();
-    let said = features.iter().map(|feature| format!("{}: {}", feature.name, range(feature))).collect::<Vec<_>>();
+    let said =
+        features.iter().map(|feature| format!("{}: {}", named(feature, language), range(feature))).collect::<Vec<_>>();
     let said = format!("// In this run {}.", said.join(", "));
     let count = features.len();
     let cast = match language {
@@ -81,10 +82,15 @@ fn wrapped(before: &str, after: &str) -> String {
     if line.chars().count() <= CODE_COLUMNS { line } else { format!("{}\n    {after}", before.trim_end()) }
 }
 
+/// A feature as it is written: Rust has one way to what is pointed to.
+fn named(feature: &Feature, language: Language) -> String {
+    if language == Language::Rust { feature.name.replace("->", ".") } else { feature.name.clone() }
+}
+
 /// The number of the cell that a feature's value is in.
 fn cell(hint: &Hint, feature: &Feature, language: Language) -> String {
     let cell = hint.cell(feature);
-    let name = &feature.name;
+    let name = named(feature, language);
     let literal = |value| literal(value, language == Language::Rust && !feature.is_integer);
     let from_least = match cell.subtracted {
         0.0 => name.clone(),
@@ -93,7 +99,8 @@ fn cell(hint: &Hint, feature: &Feature, language: Language) -> String {
         least => format!("({name} - {})", literal(least)),
     };
     let value = match cell.scale {
-        Scale::One => from_least,
+        // The cast has parentheses of its own.
+        Scale::One => from_least.trim_start_matches('(').trim_end_matches(')').to_owned(),
         Scale::DividedBy(by) => format!("{from_least} / {}", literal(by)),
         Scale::Times(by) => format!("{from_least} * {}", literal(by)),
     };
@@ -156,11 +163,33 @@ mod tests {
         };
         let bin = |range, is_integer| of(range, is_integer, Language::C);
         assert_eq!(bin((0.0, 6399.0), true), "(size_t)(x / 100)");
-        assert_eq!(bin((10.0, 60.0), true), "(size_t)((x - 10))");
+        assert_eq!(bin((10.0, 60.0), true), "(size_t)(x - 10)");
         assert_eq!(bin((0.0, 2.0), false), "(size_t)(x * 31.9997)");
         assert_eq!(bin((-1.0, 1.0), false), "(size_t)((x - -1 + 0.00000200002) * 31.9997)");
         assert_eq!(of((-1.0, 1.0), false, Language::Rust), "((x - -1.0 + 0.00000200002) * 31.9997) as usize");
         assert_eq!(bin((5.0, f64::INFINITY), false), "(size_t)(x)");
+    }
+
+    /// What is compiled and run there is what is printed here.
+    fn check_printed(file: &str, tested: &str) {
+        let secondary = if file.ends_with(".rs") { "owner->group" } else { "owner->in.group" };
+        let features = vec![
+            feature("x", (-1.0, 1.0), false),
+            feature("id", (-10.0, 40.0), true),
+            feature(secondary, (0.0, 6399.0), true),
+        ];
+        let printed = hint_code("node", &Hint { features, cells: 64 }, file).unwrap();
+        let lines = |text: &str| text.lines().map(|line| format!("{}\n", line.trim_start())).collect::<String>();
+        let parts = tested.split("// Printed from here on.\n").skip(1);
+        let marked: String =
+            parts.filter_map(|part| part.split("// Up to here").next()).map(|part| lines(part.trim_end())).collect();
+        assert_eq!(lines(&printed), marked);
+    }
+
+    #[test]
+    fn code_is_what_tests_of_slimline_tidy_compile() {
+        check_printed("a.c", include_str!("../../slimline-tidy/tests/c/printed_hint.c"));
+        check_printed("a.rs", include_str!("../../slimline-tidy/tests/printed_hint.rs"));
     }
 
     #[test]

@@ -290,7 +290,7 @@ pub fn write_order(
         write!(out, ",community_{level}")?;
     }
     writeln!(out)?;
-    let origin = |ObjectOrigin { allocated_at, type_name }: &ObjectOrigin| {
+    let origin = |ObjectOrigin { allocated_at, type_name, .. }: &ObjectOrigin| {
         let cells = [type_name, &allocated_at.function, &allocated_at.file].map(|text| csv_cell(text));
         format!("{},{}", cells.join(","), allocated_at.line)
     };

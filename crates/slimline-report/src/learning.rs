@@ -163,7 +163,7 @@ fn type_row(of: &LearnedType, origins: &[ObjectOrigin]) -> TypeRow {
         Verdict::NoFeature => ("no_feature", Vec::new()),
     };
     let code = match &of.verdict {
-        Verdict::Hint(hint) => hint_code(of, hint, &place.file),
+        Verdict::Hint(hint) => hint_code(&of.type_name, hint, &place.file),
         _ => None,
     };
     TypeRow {

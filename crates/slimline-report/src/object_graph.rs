@@ -47,7 +47,7 @@ impl<'a> DrawnGraph<'a> {
 
     fn label(&self, object: u32) -> String {
         let Object { origin, sequence, index, .. } = self.objects[object as usize];
-        let ObjectOrigin { type_name, allocated_at } = &self.origins[origin as usize];
+        let ObjectOrigin { type_name, allocated_at, .. } = &self.origins[origin as usize];
         let name = if type_name.is_empty() { &allocated_at.function } else { type_name };
         let index = index.map_or_else(String::new, |index| format!("[{index}]"));
         format!("{name} {sequence}{index}")

@@ -35,6 +35,7 @@ fn c_and_c_plus_plus() {
     let library = library();
     let of_c = run("cc", &["-std=c11"], "tidy.c", &library);
     assert_eq!(of_c, "5 objects, 1 large of 200000 bytes, 2 arenas, 1\n0 bytes left\n");
+    assert_eq!(run("cc", &["-std=c11"], "printed_hint.c", &library), "3 objects in 2 arenas\n");
     let of_cpp = run("c++", &["-std=c++17"], "tidy.cpp", &library);
     // 49 is 7 · 7.
     let expected =

@@ -144,6 +144,14 @@ impl Configuration {
         Ok(OwnAllocators { functions: calls.into_iter().map(of_call).collect(), is_named, file })
     }
 
+    /// Functions that make blocks and that none of these linked names is of: as code that was compiled for tracing has no call of them,
+    /// nothing is known of their blocks.
+    pub(crate) fn never_called<'a>(&'a self, called: &[&str]) -> Vec<&'a str> {
+        let is_called = |written: &str| called.iter().any(|linked| *linked == written || is_named(linked, written));
+        let making = self.allocator.iter().flat_map(|allocator| allocator.allocate.iter().chain(&allocator.resize));
+        making.map(|of| of.function.as_str()).filter(|written| !is_called(written)).collect()
+    }
+
     /// The functions of its allocators; `linked` gives the names of one as it is written, of files whose paths end so.
     fn calls(
         &self,
@@ -358,6 +366,14 @@ mod tests {
             assert_eq!(line.lines().count(), 1, "{line}");
         }
         assert!(calls("[[alocator]]").unwrap_err().starts_with("slimline.toml:1: unknown field"));
+    }
+
+    #[test]
+    fn functions_that_no_call_is_of_are_told() {
+        let configuration = Configuration::parse(POOL, Path::new(FILE)).unwrap();
+        assert_eq!(configuration.never_called(&["malloc", "pool_take.constprop.0"]), ["node_new", "pool_resize"]);
+        // Others make no blocks.
+        assert!(configuration.never_called(&["pool_take", "node_new", "pool_resize"]).is_empty());
     }
 
     #[test]

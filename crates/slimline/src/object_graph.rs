@@ -6,7 +6,9 @@ use anyhow::{anyhow, bail};
 use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::object_fields::Fields;
 use slimline_analyze::full_trace::objects::{Object, ObjectAccesses, ObjectOrigin};
-use slimline_analyze::object_layout::{Arranged, Arrangement, Known, Replayed, TooLarge, arrangements, in_arenas};
+use slimline_analyze::object_layout::{
+    Arranged, Arrangement, Known, Replayed, Slots, TooLarge, arrangements, in_arenas,
+};
 use slimline_layout::graph::{Graph, GraphBuilder};
 use slimline_layout::louvain::modularity;
 use slimline_layout::order::Hierarchical;
@@ -44,6 +46,8 @@ pub(crate) struct Objects {
     pub(crate) fields: Fields,
     /// As each was accessed first.
     pub(crate) first_accesses: Vec<u32>,
+    /// What allocators of the program's own give them.
+    slots: Slots,
 }
 
 /// Objects that are accessed next to each other, and their communities.
@@ -77,7 +81,8 @@ impl ObjectGraph {
     ) -> anyhow::Result<Vec<Arranged>> {
         let _progress = Progress::of("ordering objects", 0);
         let Self { graph, hierarchical } = self;
-        let known = Known { graph, first_accesses: &of.first_accesses, hierarchical, other_run, seed };
+        let Objects { first_accesses, slots, .. } = of;
+        let known = Known { graph, first_accesses, hierarchical, slots, other_run, seed };
         let mut wanted = if graph.edge_count() == 0 { vec![Arrangement::Original] } else { wanted.to_vec() };
         wanted.extend((!other_run.is_empty()).then_some(Arrangement::OtherRun));
         of.that_fit(arrangements(&of.objects, known, &wanted, 0))
@@ -86,7 +91,8 @@ impl ObjectGraph {
     /// The orders of allocation and of communities, with so many bytes behind each object.
     pub(crate) fn of_larger(&self, of: &Objects, larger_by: u64) -> anyhow::Result<Vec<Arranged>> {
         let Self { graph, hierarchical } = self;
-        let known = Known { graph, first_accesses: &of.first_accesses, hierarchical, other_run: &[], seed: 0 };
+        let Objects { first_accesses, slots, .. } = of;
+        let known = Known { graph, first_accesses, hierarchical, slots, other_run: &[], seed: 0 };
         let wanted = [Arrangement::Allocated, Arrangement::Hierarchical];
         of.that_fit(arrangements(&of.objects, known, &wanted, larger_by))
     }
@@ -95,7 +101,7 @@ impl ObjectGraph {
 impl Objects {
     /// How far each moves into the arena that it has.
     pub(crate) fn in_arenas(&self, arenas: &[(u32, u64)]) -> anyhow::Result<Vec<u64>> {
-        self.that_fit(in_arenas(&self.objects, arenas))
+        self.that_fit(in_arenas(&self.objects, arenas, &self.slots))
     }
 
     fn that_fit<T>(&self, arranged: Result<T, TooLarge>) -> anyhow::Result<T> {
@@ -148,7 +154,8 @@ impl ObjectTrace {
             ..AccessTrace::default()
         };
         let Building { graph, first_accesses, .. } = building;
-        Ok((Objects { trace, objects, origins, fields, first_accesses }, graph.finish()))
+        let slots = Slots::of(&objects, &origins);
+        Ok((Objects { trace, objects, origins, fields, first_accesses, slots }, graph.finish()))
     }
 
     /// The graph of some of its objects only.

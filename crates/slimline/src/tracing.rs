@@ -14,7 +14,7 @@ use slimline_report::full_trace::{TraceReport, TracedProcess, TracedRun};
 use slimline_trace::escape::shell_word;
 use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::decode::{Decoder, Undecoded};
+use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
 use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::order::Piece;
 use slimline_trace::stream::recording::{
@@ -58,6 +58,11 @@ impl Live {
     /// Has as much of what it sees looked up as keeps up with the program.
     pub(crate) fn keeping_up(analysis: TraceAnalysis) -> Self {
         Self { analyst: Analyst::keeping_up(analysis), ..Self::default() }
+    }
+
+    /// The code that told of itself so far.
+    pub(crate) fn program(&self) -> &Program {
+        self.program.program()
     }
 
     fn begin(&mut self, process: &ProcessInfo) {

@@ -12,6 +12,8 @@
 //!
 //! Fields are columns by what allocates their objects: 9 bytes for each object and field, 17 of pointers.
 
+use std::fmt;
+
 use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::record::ValueKind;
@@ -40,6 +42,44 @@ pub struct Pointed {
 
 impl Pointed {
     const NOTHING: Self = Self { sequence: u32::MAX, index: u32::MAX };
+}
+
+/// What a field holds, exactly: of integers beyond 2⁵³ a number with a fraction is another one's as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Held {
+    /// Of up to 64 bits, with a sign or without one.
+    Integer(i128),
+    /// Its bits, as a number of 64.
+    Float(u64),
+}
+
+impl Held {
+    fn of(word: u64, kind: ValueKind, bytes: u32) -> Self {
+        let unused = 64 - 8 * bytes.clamp(1, 8);
+        match (kind, bytes) {
+            (ValueKind::Float, 4) => Self::Float(f64::from(f32::from_bits(word as u32)).to_bits()),
+            (ValueKind::Float, 8) => Self::Float(word),
+            (ValueKind::Signed, _) => Self::Integer(((word << unused).cast_signed() >> unused).into()),
+            _ => Self::Integer((word << unused >> unused).into()),
+        }
+    }
+
+    /// The nearest number that there is.
+    pub fn number(self) -> f64 {
+        match self {
+            Self::Integer(integer) => integer as f64,
+            Self::Float(bits) => f64::from_bits(bits),
+        }
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Integer(integer) => integer.fmt(out),
+            Self::Float(bits) => f64::from_bits(bits).fmt(out),
+        }
+    }
 }
 
 /// A field of the objects that one line allocates.
@@ -78,12 +118,17 @@ impl Field {
     }
 
     /// What it holds in an object, by its place; none where nobody accessed it.
-    pub fn value(&self, place: u32) -> Option<f64> {
+    pub fn held(&self, place: u32) -> Option<Held> {
         let place = place as usize;
         if self.states.get(place).is_none_or(|state| state & (STORED | LOADED) == 0) {
             return None;
         }
-        Some(number_of(self.values[place], self.kind, self.bytes))
+        Some(Held::of(self.values[place], self.kind, self.bytes))
+    }
+
+    /// The same as a number that is compared with others.
+    pub fn value(&self, place: u32) -> Option<f64> {
+        self.held(place).map(Held::number)
     }
 
     /// Whether something else was stored after it was loaded.
@@ -104,17 +149,6 @@ impl Field {
     /// In how many objects it was accessed.
     pub fn known(&self) -> usize {
         self.states.iter().filter(|state| **state & (STORED | LOADED) != 0).count()
-    }
-}
-
-/// A word as a number.
-fn number_of(word: u64, kind: ValueKind, bytes: u32) -> f64 {
-    let unused = 64 - 8 * bytes.clamp(1, 8);
-    match (kind, bytes) {
-        (ValueKind::Float, 4) => f32::from_bits(word as u32).into(),
-        (ValueKind::Float, 8) => f64::from_bits(word),
-        (ValueKind::Signed, _) => ((word << unused).cast_signed() >> unused) as f64,
-        _ => (word << unused >> unused) as f64,
     }
 }
 
@@ -241,16 +275,20 @@ impl ObjectFields {
         }
     }
 
-    /// With names: as the instruction has it that accessed a field first, or as what is allocated is declared.
+    /// With names: as what is allocated is declared, or as the instruction has it that accessed a field first, which knows the innermost
+    /// structure only.
     pub(super) fn finish(mut self, program: &Program, blocks: &Blocks) -> Fields {
         for of in &mut self.fields {
             let (module, site) = program.site(SiteId(of.site));
             let elements = blocks.elements();
             let declared = || {
                 let allocated = elements.named(blocks.site_of(of.origin)).element;
-                elements.member_at(allocated, of.offset, of.bytes).unwrap_or_else(|| format!("+{}", of.offset))
+                elements.member_at(allocated, of.offset, of.bytes)
             };
-            of.name = if site.field.is_none() { declared() } else { field(module, site) };
+            of.name = match site.field.is_none() {
+                true => declared().unwrap_or_else(|| format!("+{}", of.offset)),
+                false => with_outer(field(module, site), declared()),
+            };
         }
         tell_elements_apart(&mut self.fields);
         let copied = |of: &OfOrigin| (of.copied, of.accesses);
@@ -265,6 +303,15 @@ impl Fields {
             move |of: &&Field| of.name == name || of.name.split_once('.').is_some_and(|(_, own)| own == name);
         self.fields.iter().filter(is_named)
     }
+}
+
+/// The name of a member as the object is declared, if it is that of a structure within it: `inner.group` there is `of.in.group`.
+fn with_outer(own: String, declared: Option<String>) -> String {
+    let member = own.split_once('.').map_or(own.as_str(), |(_, member)| member);
+    let is_within = |declared: &String| {
+        declared.strip_suffix(member).is_some_and(|outer| outer.ends_with('.') && outer.matches('.').count() > 1)
+    };
+    declared.filter(is_within).unwrap_or(own)
 }
 
 /// Gives elements of an array that is a member their places: `points[]` at three offsets are `points[0]` to `points[2]`. One that nobody
@@ -350,6 +397,55 @@ mod tests {
         .fields;
         assert_eq!((fields[0].pointed(0), fields[0].is_pointer()), (Some(Pointed { sequence: 9, index: 2 }), true));
         assert_eq!((fields[1].pointed(0), fields[1].is_pointer()), (None, true));
+    }
+
+    #[test]
+    fn integers_are_told_exactly() {
+        use SiteKind::Load;
+        use ValueKind::{Float, Signed, Unsigned};
+        let fields = seen(&[
+            (Load, Unsigned, 8, 0, u64::MAX - 1),
+            (Load, Signed, 8, 8, (1 << 53) + 1),
+            (Load, Signed, 2, 16, 0xffff),
+            (Load, Float, 8, 24, 2.5_f64.to_bits()),
+        ])
+        .fields;
+        let told: Vec<String> = fields.iter().map(|field| field.held(0).unwrap().to_string()).collect();
+        assert_eq!(told, ["18446744073709551614", "9007199254740993", "-1", "2.5"]);
+    }
+
+    #[test]
+    fn members_of_members_are_named_as_declared() {
+        let of = |own: &str, declared: Option<&str>| with_outer(own.to_owned(), declared.map(str::to_owned));
+        assert_eq!(of("inner.group", Some("of.in.group")), "of.in.group");
+        assert_eq!(of("point.x", Some("mesh.points[].x")), "mesh.points[].x");
+        // The same structure, another member of a union, a type of which nothing is known.
+        assert_eq!(of("of.group", Some("of.group")), "of.group");
+        assert_eq!(of("inner.group", Some("of.in.sub_group")), "inner.group");
+        assert_eq!(of("inner.group", None), "inner.group");
+    }
+
+    #[test]
+    fn elements_of_an_array_that_is_a_member_have_their_places() {
+        let of = |origin, offset, bytes, name: &str| Field {
+            origin,
+            offset,
+            bytes,
+            ..Field::of_integers(name, vec![1], false)
+        };
+        let mut fields = [
+            of(0, 16, 8, "node.points[]"),
+            of(0, 0, 8, "node.points[]"),
+            of(0, 8, 8, "node.points[]"),
+            // Another width of them, another line's, and no array.
+            of(0, 12, 4, "node.points[]"),
+            of(1, 16, 8, "node.points[]"),
+            of(0, 24, 8, "node.x"),
+        ];
+        tell_elements_apart(&mut fields);
+        let names = fields.map(|of| of.name);
+        let expected = ["points[2]", "points[0]", "points[1]", "points[0]", "points[0]", "x"];
+        assert_eq!(names, expected.map(|name| format!("node.{name}")));
     }
 
     #[test]

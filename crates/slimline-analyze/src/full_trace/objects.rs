@@ -56,6 +56,25 @@ pub struct ObjectOrigin {
     pub allocated_at: Place,
     /// The type that is allocated; empty where it is not known.
     pub type_name: String,
+    /// By an allocator of the program's own, which is traced: not the C library's, nor what takes its place.
+    pub is_of_own_allocator: bool,
+}
+
+/// Whether an allocator is of the C library, or C++'s or Rust's operators, which ask that for memory.
+fn is_of_c_library(allocator: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "aligned_alloc",
+        "memalign",
+        "posix_memalign",
+        "valloc",
+        "pvalloc",
+        "strdup",
+    ];
+    allocator.starts_with("_Zn") || allocator.contains("__rust_") || NAMES.contains(&allocator)
 }
 
 /// Makes accesses of records, in the order in which they come: the key of each is the number of its object, [`NO_OBJECT`] where it is on
@@ -74,8 +93,8 @@ pub struct ObjectAccesses {
 struct Found {
     collected: Collected,
     objects: Vec<Object>,
-    /// By process, sequence and place in an array.
-    numbers: FxHashMap<(u32, Pointed), u32>,
+    /// Of elements of arrays but the first: by process, sequence and place. All others' are with their blocks.
+    elements: FxHashMap<(u32, Pointed), u32>,
     /// None where nobody asked.
     fields: Option<ObjectFields>,
     /// By group: whether its blocks are static variables.
@@ -155,7 +174,7 @@ impl Found {
         let mut reach = memory.live.reach(number);
         let found = place((&self.is_static, self.fields.is_some()), memory, number, address);
         reach.addresses = reach.addresses.of_both(found.addresses);
-        let object = match self.number(memory.process, &found) {
+        let object = match self.number(memory, number, &found) {
             NO_OBJECT if memory.live.block(number).group == NO_GROUP && memory.live.is_beside_blocks(address) => {
                 BESIDE_OBJECTS
             }
@@ -165,17 +184,28 @@ impl Found {
         (reach, object)
     }
 
-    fn number(&mut self, process: u32, found: &InBlock) -> u32 {
+    /// The number of what was found in a block, which is a new one if nobody accessed it yet.
+    fn number(&mut self, memory: &mut Memory<'_>, block: BlockNumber, found: &InBlock) -> u32 {
         let InBlock { object: Some(pointed), ordinal, addresses, group, index } = *found else { return NO_OBJECT };
-        let (objects, fields) = (&mut self.objects, &mut self.fields);
-        *self.numbers.entry((process, pointed)).or_insert_with(|| {
-            let Addresses { from: start, bytes } = addresses;
-            objects.push(Object { process, start, bytes, sequence: pointed.sequence, ordinal, origin: group, index });
-            if let Some(fields) = fields {
-                fields.add_object(group);
-            }
-            objects.len() as u32 - 1
-        })
+        let process = memory.process;
+        let known = match pointed.index {
+            0 => memory.live.object(block),
+            _ => self.elements.get(&(process, pointed)).copied().unwrap_or(NO_OBJECT),
+        };
+        if known != NO_OBJECT {
+            return known;
+        }
+        let number = self.objects.len() as u32;
+        match pointed.index {
+            0 => memory.live.set_object(block, number),
+            _ => drop(self.elements.insert((process, pointed), number)),
+        }
+        let Addresses { from: start, bytes } = addresses;
+        self.objects.push(Object { process, start, bytes, sequence: pointed.sequence, ordinal, origin: group, index });
+        if let Some(fields) = &mut self.fields {
+            fields.add_object(group);
+        }
+        number
     }
 
     /// An access that is gone through by its site.
@@ -322,6 +352,8 @@ impl ObjectAccesses {
             let origin = ObjectOrigin {
                 allocated_at: allocated_at(module, site).0,
                 type_name: module.name(site.structure).to_owned(),
+                is_of_own_allocator: self.blocks.is_of_own_allocator(group)
+                    && !is_of_c_library(module.name(site.detail)),
             };
             origins.resize(origins.len().max(group as usize + 1), ObjectOrigin::default());
             origins[group as usize] = origin;
@@ -342,6 +374,9 @@ impl ObjectAccesses {
 
 #[cfg(test)]
 mod tests {
+    use slimline_trace::stream::record::ValueKind;
+    use slimline_trace::stream::sites::{Member, ModuleBuilder, Structure};
+
     use super::super::tests::{program_of, visits_of};
     use super::*;
 
@@ -411,6 +446,36 @@ mod tests {
         assert_eq!(of_object.map(|access| access.bytes).collect::<Vec<_>>(), [1 << 30, 1 << 30, 5]);
         assert_eq!(accesses.iter().map(|access| u64::from(access.bytes)).sum::<u64>(), 2 * ((2 << 30) + 5));
         assert_eq!((made.unseen().oversized(), made.unseen().untraced(&program).len()), (2, 1));
+    }
+
+    /// `new node[3]` of a type with a destructor: how many there are stands before the first.
+    #[test]
+    fn what_cpp_keeps_before_an_array_is_of_no_element() {
+        let mut builder = ModuleBuilder::new();
+        let [node, key, long, new] = ["node", "key", "long", "_Znam"].map(|name| builder.name(name));
+        let member = |offset_bytes| Member { name: key, type_name: long, offset_bytes, size_bytes: 8, structure: None };
+        builder.structure(Structure { name: node, size_bytes: 24, members: vec![member(8)], ..Structure::default() });
+        let value = Some(ValueKind::Unsigned);
+        let of_node =
+            Site { structure: node, field: key, offset_bytes: Some(8), value, ..Site::new(SiteKind::Load, 8) };
+        builder.segment([Site { structure: node, detail: new, ..Site::new(SiteKind::Allocate, 0) }]);
+        builder.segment([Site { value, ..Site::new(SiteKind::Store, 8) }]);
+        builder.segment([of_node]);
+        let module = builder.finish("a.cc", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [(0, vec![0x1000, 8 + 72]), (1, vec![0x1000, 3]), (2, vec![0x1010, 7]), (2, vec![0x1040, 9])];
+        let (words, visits) = visits_of(&program, &run);
+        let (mut made, mut accesses) = (ObjectAccesses::with_fields(), Vec::new());
+        let batch = TraceBatch { visits: &visits, words: &words, ..TraceBatch::default() };
+        made.update(&program, &batch, &mut accesses, &mut |_| {});
+        assert_eq!(accesses.iter().map(|access| access.key).collect::<Vec<_>>(), [NO_OBJECT, 0, 1]);
+        let (objects, fields) = made.into_objects_with_fields(&program);
+        let places: Vec<_> = objects.iter().map(|of| (of.start, of.bytes, of.index)).collect();
+        assert_eq!(places, [(0x1008, 24, Some(0)), (0x1038, 24, Some(2))]);
+        let [field] = fields.fields.as_slice() else { panic!("{fields:?}") };
+        assert_eq!((field.name.as_str(), field.offset), ("node.key", 8));
+        assert_eq!([0, 1].map(|place| field.value(place)), [Some(7.0), Some(9.0)]);
     }
 
     #[test]

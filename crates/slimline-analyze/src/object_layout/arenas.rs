@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Placing, TooLarge, in_order_of_allocation};
+use super::{Placing, Slots, TooLarge, in_order_of_allocation};
 use crate::full_trace::objects::Object;
 
 /// Bytes of a bucket, where a context's maker says nothing.
@@ -29,7 +29,7 @@ struct Arena {
 ///
 /// # Errors
 /// If a process's objects are larger than all of its memory.
-pub fn in_arenas(objects: &[Object], arenas: &[(u32, u64)]) -> Result<Vec<u64>, TooLarge> {
+pub fn in_arenas(objects: &[Object], arenas: &[(u32, u64)], slots: &Slots) -> Result<Vec<u64>, TooLarge> {
     let arena_of: FxHashMap<u32, u64> = arenas.iter().copied().collect();
     let mut order = in_order_of_allocation(objects);
     // Stable: in an arena they stay in the order of allocation.
@@ -37,7 +37,7 @@ pub fn in_arenas(objects: &[Object], arenas: &[(u32, u64)]) -> Result<Vec<u64>, 
         let arena = arena_of.get(object).copied();
         (arena.is_some(), objects[*object as usize].process, arena)
     });
-    let (mut placing, mut open) = (Placing::default(), FxHashMap::<(u32, u64), Arena>::default());
+    let (mut placing, mut open) = (Placing::new(slots, 0), FxHashMap::<(u32, u64), Arena>::default());
     let mut moves = vec![0; objects.len()];
     for number in &order {
         let object = &objects[*number as usize];
@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn places(objects: &[Object], arenas: &[(u32, u64)]) -> Vec<u64> {
-        let moves = in_arenas(objects, arenas).unwrap();
+        let moves = in_arenas(objects, arenas, &Slots::default()).unwrap();
         moves.iter().zip(objects).map(|(by, of)| of.start.wrapping_add(*by)).collect()
     }
 

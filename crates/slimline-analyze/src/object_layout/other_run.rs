@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::in_order_of_allocation;
+use crate::full_trace::object_fields::Held;
 use crate::full_trace::objects::{Object, ObjectOrigin};
 
 /// What is the same in both runs, beside the place: the object's process, number of allocation there and place in an array, or what its
@@ -10,14 +11,14 @@ use crate::full_trace::objects::{Object, ObjectOrigin};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Same {
     Allocation { process: u32, ordinal: u32, index: Option<u32> },
-    Value(u64),
+    Value(Held),
 }
 
 /// Function, file, line and type; of what is known by a field the type alone.
 type Place = (String, String, u32, String);
 
 /// What an object's field holds, by its number.
-pub type Held<'a> = &'a dyn Fn(u32) -> Option<f64>;
+pub type HeldBy<'a> = &'a dyn Fn(u32) -> Option<Held>;
 
 /// An order of another run's objects.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ pub struct OtherRun {
 impl OtherRun {
     /// Objects are the same in both runs if a field holds the same where one is named, else if they are the same line's same block in the
     /// order of allocation. Of several that are, the first one counts.
-    pub fn new((objects, origins): (&[Object], &[ObjectOrigin]), held: Option<Held<'_>>, order: &[u32]) -> Self {
+    pub fn new((objects, origins): (&[Object], &[ObjectOrigin]), held: Option<HeldBy<'_>>, order: &[u32]) -> Self {
         let mut own = Self::default();
         let of_origins: Vec<u32> = origins
             .iter()
@@ -48,7 +49,7 @@ impl OtherRun {
     }
 
     /// This run's objects in that order, behind them those that the other one did not have, as they were allocated; and how many it had.
-    pub fn order(&self, (objects, origins): (&[Object], &[ObjectOrigin]), held: Option<Held<'_>>) -> (Vec<u32>, u64) {
+    pub fn order(&self, (objects, origins): (&[Object], &[ObjectOrigin]), held: Option<HeldBy<'_>>) -> (Vec<u32>, u64) {
         let of_origins: Vec<Option<u32>> =
             origins.iter().map(|origin| self.places.get(&place(origin, held.is_some())).copied()).collect();
         let rank = |number: u32| {
@@ -62,15 +63,15 @@ impl OtherRun {
     }
 }
 
-fn same(object: &Object, number: u32, held: Option<Held<'_>>) -> Option<Same> {
+fn same(object: &Object, number: u32, held: Option<HeldBy<'_>>) -> Option<Same> {
     let &Object { process, ordinal, index, .. } = object;
     match held {
         None => Some(Same::Allocation { process, ordinal, index }),
-        Some(held) => held(number).map(|value| Same::Value(value.to_bits())),
+        Some(held) => held(number).map(Same::Value),
     }
 }
 
-fn place(ObjectOrigin { allocated_at, type_name }: &ObjectOrigin, is_by_field: bool) -> Place {
+fn place(ObjectOrigin { allocated_at, type_name, .. }: &ObjectOrigin, is_by_field: bool) -> Place {
     match is_by_field {
         true => (String::new(), String::new(), 0, type_name.clone()),
         false => (allocated_at.function.clone(), allocated_at.file.clone(), allocated_at.line, type_name.clone()),
@@ -120,10 +121,12 @@ mod tests {
     #[test]
     fn what_a_field_holds_says_who_it_is() {
         let (before, lines) = (objects(4), origins());
-        let held = |number| [Some(7.0), Some(8.0), None, Some(7.0)][number as usize];
+        // As numbers with a fraction the two are one.
+        let large = (1 << 60) + 1;
+        let held = |number| [Some(large), Some(1 << 60), None, Some(large)][number as usize].map(Held::Integer);
         let other = OtherRun::new((&before, &lines), Some(&held), &[3, 2, 1, 0]);
         let now = objects(3);
-        let held = |number| [Some(9.0), Some(8.0), Some(7.0)][number as usize];
+        let held = |number| [Some(9), Some(1 << 60), Some(large)][number as usize].map(Held::Integer);
         assert_eq!(other.order((&now, &lines), Some(&held)), (vec![2, 1, 0], 2));
     }
 }

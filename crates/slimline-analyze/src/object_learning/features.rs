@@ -165,7 +165,7 @@ impl OfType<'_> {
                 for field in known.of_origin(known.objects[other as usize].origin).filter(|field| !field.is_pointer()) {
                     let key = (pointer.offset, field.offset, field.bytes, field.name.as_str());
                     if !columns.contains_key(&key) {
-                        let of_field = field.name.rsplit_once('.').map_or(field.name.as_str(), |(_, member)| member);
+                        let of_field = field.name.split_once('.').map_or(field.name.as_str(), |(_, member)| member);
                         let name = format!("{}->{of_field}", member(&pointer.name, self.name));
                         if columns.len() == MOST_FEATURES || only.is_some_and(|only| only != name) {
                             continue;

@@ -190,7 +190,7 @@ fn verdict(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
-    use slimline_analyze::object_layout::{Arranged, Known, arrangements};
+    use slimline_analyze::object_layout::{Arranged, Known, Slots, arrangements};
     use slimline_layout::graph::GraphBuilder;
     use slimline_layout::order::Hierarchical;
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
@@ -224,8 +224,14 @@ mod tests {
         let graph = graph.finish();
         let hierarchical = Hierarchical::of(&graph, 1);
         let first: Vec<u32> = (0..64).collect();
-        let known =
-            Known { graph: &graph, first_accesses: &first, hierarchical: &hierarchical, other_run: &[], seed: 1 };
+        let known = Known {
+            graph: &graph,
+            first_accesses: &first,
+            hierarchical: &hierarchical,
+            slots: &Slots::default(),
+            other_run: &[],
+            seed: 1,
+        };
         let all = arrangements(&objects, known, &Arrangement::ALL, 0).unwrap();
         let access = |&key: &u32| {
             let address = objects[key as usize].start + 8;

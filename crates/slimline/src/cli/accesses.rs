@@ -146,7 +146,7 @@ pub(crate) struct Layout {
     /// Whose misses (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
-    /// Write the hierarchical order to this file: CSV, an object a line
+    /// Write the hierarchical order to this file: CSV, an object a line (- for standard output; the report goes to standard error then)
     #[arg(long, value_name = "FILE")]
     pub(crate) order: Option<PathBuf>,
     /// Objects are known by what this field holds: --order writes its values, a line each, to order an input file by; --order-from

@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use slimline_analyze::full_trace::attributed::address_space;
-use slimline_analyze::full_trace::object_fields::Field;
+use slimline_analyze::full_trace::object_fields::{Field, Held};
 use slimline_analyze::full_trace::objects::Object;
-use slimline_analyze::object_layout::{Arranged, Arrangement, Held, OtherRun, Replayed};
+use slimline_analyze::object_layout::{Arranged, Arrangement, HeldBy, OtherRun, Replayed};
 use slimline_report::layout::{GraphFacts, LargerRow, LayoutReport, OtherRunRow, write_order};
 use slimline_report::layout_picture::{PANEL_CELLS, write_picture};
 use slimline_report::object_graph::{DrawnGraph, MOST_DRAWN};
@@ -44,20 +44,23 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     if field.is_some() && options.order.is_none() && options.order_from.is_none() {
         bail!("--order-by goes with --order FILE, --order-from TRACE, or both");
     }
+    if is_standard_output(&options.order) && is_standard_output(&options.picture) {
+        bail!("--order - and --picture -: one of them can be standard output");
+    }
     let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
     let (trace, missing) = ObjectTrace::open(directory, field.is_some())?;
     let (found, graph) = trace.objects(directory, *window, missing)?;
     let graph = ObjectGraph::of(graph, *seed);
     let held = field.map(|field| held(&found, field)).transpose()?;
     let of = (found.objects.as_slice(), found.origins.as_slice());
-    let of_other_run = other.map(|other| other.order(of, held.as_ref().map(|held| held as Held<'_>)));
+    let of_other_run = other.map(|other| other.order(of, held.as_ref().map(|held| held as HeldBy<'_>)));
     let (of_other_run, known) = of_other_run.unwrap_or_default();
     let all = graph.arrangements(&found, (&of_other_run, *seed), &Arrangement::ALL)?;
     let ObjectGraph { graph: edges, hierarchical } = &graph;
     let (objects, origins) = (found.objects.as_slice(), found.origins.as_slice());
     match (&options.order, held.as_ref().zip(field)) {
         (Some(path), Some((held, field))) => {
-            let values: Vec<f64> = hierarchical.order.iter().filter_map(|number| held(*number)).collect();
+            let values: Vec<Held> = hierarchical.order.iter().filter_map(|number| held(*number)).collect();
             write_whole(path, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
             if values.len() < objects.len() {
                 let (file, written, all) = (path.display(), values.len(), objects.len());
@@ -100,7 +103,9 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         draw_pages(path, &trace, &report, (objects, &all))?;
     }
     let text = |out: &mut String| text::layout(out, &report, options.rows);
-    show(options.format, ReportPlace::Output, || report.json(), text)?;
+    let is_output_taken = is_standard_output(&options.order) || is_standard_output(&options.picture);
+    let place = if is_output_taken { ReportPlace::Error } else { ReportPlace::Output };
+    show(options.format, place, || report.json(), text)?;
     Ok(0)
 }
 
@@ -112,7 +117,7 @@ fn other_run(directory: &Path, options: &cli::Layout) -> anyhow::Result<OtherRun
     found.trace.missing.iter().for_each(|what| say(format_args!("slimline: {}: missing: {what}", directory.display())));
     let order = ObjectGraph::of(graph, options.input.seed).hierarchical.order;
     let held = field.map(|field| held(&found, field)).transpose()?;
-    Ok(OtherRun::new((&found.objects, &found.origins), held.as_ref().map(|held| held as Held<'_>), &order))
+    Ok(OtherRun::new((&found.objects, &found.origins), held.as_ref().map(|held| held as HeldBy<'_>), &order))
 }
 
 /// What the hierarchical order is worth beside that of allocation with objects as they are, and larger by each of these.
@@ -175,7 +180,7 @@ fn drawing(path: &Path) -> anyhow::Result<Drawing> {
 }
 
 /// What a field holds in an object, by the object's number.
-fn held<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) -> Option<f64> + 'a> {
+fn held<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) -> Option<Held> + 'a> {
     // Where one line's objects have several of the name, the one that most of them have.
     let mut named: Vec<&Field> = found.fields.named(name).collect();
     named.sort_by_key(|field| field.known());
@@ -193,7 +198,7 @@ fn held<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) ->
     }
     Ok(move |number: u32| {
         let field = fields.get(&found.objects[number as usize].origin)?;
-        field.value(found.fields.places[number as usize])
+        field.held(found.fields.places[number as usize])
     })
 }
 
@@ -204,13 +209,25 @@ fn written(make: impl FnOnce(&mut String) -> fmt::Result, out: &mut impl io::Wri
     out.write_all(text.as_bytes())
 }
 
-/// All of it, or what was there stays; a pipe or a terminal is written to.
-fn write_whole(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> anyhow::Result<()> {
-    let write_to = |path: &OsStr| {
-        let mut out = BufWriter::new(File::create(path)?);
+/// Whether what is written there goes to standard output, so that the report does not.
+fn is_standard_output(path: &Option<PathBuf>) -> bool {
+    path.as_ref().is_some_and(|path| path.as_os_str() == "-")
+}
+
+/// All of it, or what was there stays; a pipe or a terminal is written to, and standard output for `-`.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut dyn io::Write>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let write_into = |out: &mut dyn io::Write| {
+        let mut out = BufWriter::new(out);
         write(&mut out)?;
         out.flush()
     };
+    if path.as_os_str() == "-" {
+        return Ok(write_into(&mut io::stdout().lock())?);
+    }
+    let write_to = |path: &OsStr| write_into(&mut File::create(path)?);
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return write_to(path.as_os_str()).with_context(|| path.display().to_string());
     }

@@ -1,5 +1,6 @@
 //! `slimline trace`
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -12,16 +13,19 @@ use slimline_collect::{TraceCollector, TraceOutcome, TracePlan, TraceSink};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
+use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording};
+use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::{ReportPlace, show};
 use crate::accesses::end_as;
 use crate::cli;
 use crate::collectors::{check_unasked, collector, why_untraced};
+use crate::configuration::{Configuration, FILE};
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::say;
-use crate::tracing::{Live, Recorder, why_nothing};
+use crate::tracing::{Live, Recorder, program_of, why_nothing};
 
 /// Runs the program, analyzes or writes what it tells while it runs, and ends as it ended. Or shows what was written.
 pub(crate) fn run(options: &cli::Trace) -> anyhow::Result<u8> {
@@ -68,6 +72,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = trace(options, &collector, &mut live)?;
     if has_any(options, &collector, &outcome, !live.has_nothing()) {
+        say_never_called(&collector, live.program());
         if in_vain(&mut live) {
             outcome.exit_in_vain();
         }
@@ -93,6 +98,9 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
             directory.display()
         ));
+        if let Ok(recording) = Recording::open(directory) {
+            say_never_called(&collector, program_of(&recording).0.program());
+        }
     }
     // The rest of what is missing is told when the trace is shown; this, another run may have.
     if let Some((first, rest)) = untold.split_first() {
@@ -110,6 +118,27 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
         ));
     }
     outcome.exit()
+}
+
+/// Says which allocators slimline.toml names in vain: a name that is misspelt, or of a function that was inlined everywhere, is else as if
+/// nothing had been said.
+fn say_never_called(collector: &TraceCollector, program: &Program) {
+    // Of a program that is translated they are looked up before it runs; what is wrong with the file its compilation told.
+    let (TraceCollector::Instrumented, Ok(configuration)) = (collector, Configuration::here()) else { return };
+    if !configuration.has_allocators() {
+        return;
+    }
+    let allocates = |site: &Site| matches!(site.kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
+    let sites = (0..program.site_count() as u32).map(|number| program.site(SiteId(number)));
+    let called: BTreeSet<&str> =
+        sites.filter(|(_, site)| allocates(site)).map(|(module, site)| module.name(site.detail)).collect();
+    let called: Vec<&str> = called.into_iter().collect();
+    for function in configuration.never_called(&called) {
+        say(format_args!(
+            "slimline: {FILE}: `{function}`: no code that was traced calls it, so its blocks are not known (misspelt, inlined into \
+             its callers, or compiled without this file)"
+        ));
+    }
 }
 
 /// Whether anything was traced, where processes told something to report; says so if not.

@@ -1,6 +1,8 @@
 //! `slimline layout`: in which order objects should lie.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -109,4 +111,78 @@ fn what_has_no_objects_is_told() {
     assert!(said.starts_with("slimline: none/order.csv: No such file"), "{said}");
     let said = failed(directory.path(), &["layout", "run.trace", "--machine", "none"]);
     assert!(said.contains("neither host"), "{said}");
+}
+
+/// Nodes of a pool that puts them side by side, linked in an order by chance.
+const POOL: &str = r#"
+#include <stdlib.h>
+struct place { long group; };
+struct node { struct node *next; struct place in; long value; };
+enum { N = 4000 };
+static char *at, *end;
+__attribute__((noinline)) void *pool_take(unsigned long bytes) {
+    if (end - at < (long)bytes) at = (char *)malloc(1 << 20) + 64, end = at + (1 << 20) - 64;
+    void *block = at;
+    return at += bytes, block;
+}
+int main(void) {
+    static struct node *nodes[N];
+    for (int i = 0; i < N; i++) nodes[i] = pool_take(sizeof **nodes), nodes[i]->in.group = i + (1l << 60), nodes[i]->value = i;
+    unsigned state = 1;
+    for (int i = N - 1; i > 0; i--) {
+        state = state * 1664525u + 1013904223u;
+        int j = (state >> 8) % (unsigned)(i + 1);
+        struct node *other = nodes[i];
+        nodes[i] = nodes[j], nodes[j] = other;
+    }
+    for (int i = 0; i < N; i++) nodes[i]->next = i + 1 < N ? nodes[i + 1] : NULL;
+    long all = 0;
+    for (int round = 0; round < 5; round++)
+        for (struct node *node = nodes[0]; node; node = node->next) all += node->value + node->in.group;
+    return all == 0;
+}
+"#;
+
+/// What it says on standard output and on standard error.
+fn said(directory: &Path, arguments: &[&str]) -> [String; 2] {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let output = command.args(arguments).current_dir(directory).stdin(Stdio::null()).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(output.status.success(), "{said:?}");
+    said
+}
+
+#[test]
+fn objects_of_a_pool_are_as_close_as_the_pool_puts_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let toml =
+        "[[allocator]]\nallocate = [{ function = \"pool_take\", size = 1 }, { function = \"pool_tak\", size = 1 }]\n";
+    fs::write(directory.join("slimline.toml"), toml).unwrap();
+    fs::write(directory.join("pool.c"), POOL).unwrap();
+    said(directory, &["cc", "--slimline-values", "-O2", "-g", "-o", "pool", "pool.c"]);
+    for place in [&["-o", "run.trace"][..], &["--live"]] {
+        let [_, told] = said(directory, &[&["trace"][..], place, &["--", "./pool"]].concat());
+        let told = told.lines().filter(|line| line.contains("slimline.toml")).collect::<Vec<_>>();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("slimline: slimline.toml: `pool_tak`: no code that was traced calls it"),
+            "{told:?}"
+        );
+    }
+    let report = json(directory, &["layout", "run.trace", "--machine", "pena-sp"]);
+    let order = |name: &str| report["orders"].as_array().unwrap().iter().find(|row| row["order"] == name).unwrap();
+    let of = |name: &str, what: &str| order(name)[what].as_f64().unwrap();
+    // As they were, but for where in a line the first begins: the C library would put each at the next multiple of 16.
+    for what in ["to_another_line", "to_another_page"] {
+        assert!((of("allocated", what) / of("original", what) - 1.0).abs() < 0.01, "{report}");
+    }
+    let by_field = ["layout", "run.trace", "--machine", "pena-sp", "--order-by", "in.group", "--order", "-"];
+    let [order, told] = said(directory, &by_field);
+    let mut groups: Vec<i64> = order.lines().map(|line| line.parse().unwrap()).collect();
+    groups.sort_unstable();
+    assert_eq!(groups, (0..4000).map(|group| group + (1 << 60)).collect::<Vec<_>>());
+    assert!(told.contains("Access graph"), "the report: {told}");
+    let refused = failed(directory, &[&by_field[..], &["--picture", "-"]].concat());
+    assert!(refused.contains("--order - and --picture -: one of them can be standard output"), "{refused}");
 }

@@ -110,6 +110,11 @@ impl Blocks {
         SiteId(self.allocations.groups[group as usize].0.site)
     }
 
+    /// Whether a group's blocks are of an allocator that is traced, too.
+    pub(in crate::full_trace) fn is_of_own_allocator(&self, group: Group) -> bool {
+        self.allocations.sites.is_outer(self.site_of(group).0)
+    }
+
     /// Sites of the functions that called for them, the innermost first; none where that is not told apart. `None` stands for
     /// those that nobody knows.
     pub(in crate::full_trace) fn callers_of(&self, group: Group) -> Vec<Option<SiteId>> {

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use slimline_simulate::relocated::NO_OBJECT;
 
 use super::super::elements::Content;
 
@@ -44,8 +45,9 @@ pub(in crate::full_trace) struct Block {
     pub(in crate::full_trace) content: Content,
 }
 
-/// What is kept of a number.
+/// What is kept of a number: a line of the cache, as whoever looks up a block that is not the one before waits for it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Kept {
     start: u64,
     /// Bytes from its start on that are its own beyond doubt: 0 once it is released, or where another block lies in it (the
@@ -58,7 +60,11 @@ struct Kept {
     born: Born,
     /// Another one each time that the number is of another block, that it reaches less far, or that more is known of it.
     version: u32,
+    /// See [`LiveBlocks::object`].
+    object: u32,
 }
+
+const _: () = assert!(size_of::<Kept>() == 64);
 
 /// How many blocks had begun when one did, itself among them: no other one has that number, whatever becomes of its memory.
 /// Those beyond 2³² begin again at 1.
@@ -153,7 +159,16 @@ pub(in crate::full_trace) struct LiveBlocks {
 impl Default for LiveBlocks {
     fn default() -> Self {
         let content = Content::default();
-        let nothing = Kept { start: 0, reach: 0, end: 0, group: NO_GROUP, content, born: Born::default(), version: 0 };
+        let nothing = Kept {
+            start: 0,
+            reach: 0,
+            end: 0,
+            group: NO_GROUP,
+            content,
+            born: Born::default(),
+            version: 0,
+            object: NO_OBJECT,
+        };
         Self {
             kept: vec![nothing],
             free: FxHashMap::default(),
@@ -198,6 +213,16 @@ impl LiveBlocks {
     /// When it began. Zeroes of gaps, and of number 0.
     pub(in crate::full_trace) fn born(&self, number: BlockNumber) -> Born {
         self.kept[number.0 as usize].born
+    }
+
+    /// The number that whoever numbers objects gave the block, as long as it lives; else [`NO_OBJECT`].
+    pub(in crate::full_trace) fn object(&self, number: BlockNumber) -> u32 {
+        self.kept[number.0 as usize].object
+    }
+
+    /// Gives it one.
+    pub(in crate::full_trace) fn set_object(&mut self, number: BlockNumber, object: u32) {
+        self.kept[number.0 as usize].object = object;
     }
 
     /// More is known now of what is in a block.
@@ -297,7 +322,7 @@ impl LiveBlocks {
             };
             born = Born { sequence: count(&mut self.begun), ordinal: count(&mut self.begun_of[group as usize]) };
         }
-        let kept = Kept { start, reach: end - start, end, group, content, born, version: 0 };
+        let kept = Kept { start, reach: end - start, end, group, content, born, version: 0, object: NO_OBJECT };
         match self.free.get_mut(&group).and_then(Vec::pop) {
             Some(number) => {
                 let version = self.kept[number.0 as usize].version.wrapping_add(1);
