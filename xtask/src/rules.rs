@@ -17,7 +17,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-runtime", &["slimline-trace"]),
     ("slimline-translate", &["slimline-trace"]),
     ("slimline-gate", &[]),
-    ("slimline-regions", &[]),
+    ("slimline-regions", &["slimline-trace"]),
     ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
@@ -77,6 +77,8 @@ const UNSAFE: &[&str] = &[
     "crates/slimline-regions/src/marks.rs",
     "crates/slimline-regions/src/ompt/mod.rs",
     "crates/slimline-regions/src/process.rs",
+    "crates/slimline-regions/src/traced.rs",
+    "crates/slimline-regions/src/watched.rs",
     // Is there such a symbol? Stable Rust can't ask.
     "crates/slimline-gate/src/runtime.rs",
     // Vectors of four words, where the processor has such.
