@@ -24,8 +24,8 @@ pub(crate) struct Live {
     pub(crate) directory: PathBuf,
     pub(crate) paths: Mutex<Paths>,
     pub(crate) threads: Mutex<Vec<&'static Counted>>,
-    /// No thread's: what counting costs is measured with it.
-    trial: Counted,
+    /// No thread's: what counting costs is measured with it. There once a thread is, as most processes have no regions.
+    trial: OnceLock<Counted>,
     is_over: AtomicBool,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn begin(directory: PathBuf) {
         directory,
         paths: Mutex::default(),
         threads: Mutex::default(),
-        trial: Counted { number: 0, kernel_id: 0, counts: Mutex::new(Counts::on_trial()) },
+        trial: OnceLock::new(),
         is_over: AtomicBool::new(false),
     });
 }
@@ -98,18 +98,19 @@ impl Live {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Measures what counting costs on this machine, as it is now. None where the thread that a signal has interrupted was at it.
+    /// Measures what counting costs on this machine, as it is now. None where no thread was counted.
     pub(crate) fn cost(&'static self) -> Option<Cost> {
+        let trial = self.trial.get()?;
         let mut least = None;
         for _ in 0..TIMES {
-            held(&self.trial.counts)?.stack.forget(0);
+            held(&trial.counts)?.stack.forget(0);
             let before = Instant::now();
             for _ in 0..TRIALS {
-                self.event(&self.trial).enter(TRIAL.0, TRIAL.1, Phase::Body);
-                self.event(&self.trial).exit(TRIAL.0, 0);
+                self.event(trial).enter(TRIAL.0, TRIAL.1, Phase::Body);
+                self.event(trial).exit(TRIAL.0, 0);
             }
             let whole_ns = u64::try_from(before.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let inside_ns = held(&self.trial.counts)?.stack.rows().next().map_or(0, |(_, times)| times.exec_ns());
+            let inside_ns = held(&trial.counts)?.stack.rows().next().map_or(0, |(_, times)| times.exec_ns());
             let cost = Cost::of(u64::from(TRIALS), inside_ns, whole_ns);
             least = Some(least.map_or(cost, |least: Cost| least.min(cost)));
         }
@@ -125,6 +126,8 @@ impl Live {
     /// The calling thread. `number` is the one that it has in its team.
     fn this_thread(&self, number: u32) -> &'static Counted {
         THIS.get().unwrap_or_else(|| {
+            let on_trial = || Counted { number: 0, kernel_id: 0, counts: Mutex::new(Counts::on_trial()) };
+            self.trial.get_or_init(on_trial);
             let mut threads = locked(&self.threads);
             let is_taken = |number: u32| threads.iter().any(|thread| thread.number == number);
             let number =
@@ -155,7 +158,7 @@ impl Live {
 }
 
 /// A lock that is held for moments only.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -2,25 +2,24 @@
 #![allow(unsafe_code)] // called by the program
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use crate::live::{held, live};
+use crate::live::{held, live, locked};
 use crate::profile::Watched;
 use crate::traced;
 
-/// All that were ever watched, by their numbers, with whether they still are.
-#[derive(Default)]
+/// What was ever watched.
 pub(crate) struct Watches {
-    pub(crate) all: Vec<Watched>,
-    is_open: Vec<bool>,
+    /// By their numbers, with whether they still are.
+    pub(crate) all: Vec<(Watched, bool)>,
     /// Ends of what was not watched.
     pub(crate) unknown_ends: u64,
 }
 
-static WATCHES: Mutex<Watches> = Mutex::new(Watches { all: Vec::new(), is_open: Vec::new(), unknown_ends: 0 });
+static WATCHES: Mutex<Watches> = Mutex::new(Watches { all: Vec::new(), unknown_ends: 0 });
 
 /// They, where the thread that a signal has interrupted is not at them.
-pub(crate) fn watches() -> Option<std::sync::MutexGuard<'static, Watches>> {
+pub(crate) fn watches() -> Option<MutexGuard<'static, Watches>> {
     held(&WATCHES)
 }
 
@@ -39,12 +38,11 @@ unsafe extern "C" fn slimline_watch(start: *const c_void, bytes: usize, name: *c
         false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
     };
     let watched = Watched { start: start as u64, bytes: bytes as u64, name };
-    let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watches = locked(&WATCHES);
     let number = watches.all.len() as u32;
     traced::look_for_runtime();
     traced::watch(watched.start, watched.bytes, number);
-    watches.all.push(watched);
-    watches.is_open.push(true);
+    watches.all.push((watched, true));
 }
 
 /// What begins there is not watched any more; of several the one that was watched last.
@@ -53,12 +51,10 @@ extern "C" fn slimline_unwatch(start: *const c_void) {
     if live().is_none() {
         return;
     }
-    let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-    let Watches { all, is_open, unknown_ends } = &mut *watches;
-    let is_it = |(watched, is_open): (&Watched, &bool)| *is_open && watched.start == start as u64;
-    match all.iter().zip(is_open.iter()).rposition(is_it) {
+    let Watches { all, unknown_ends } = &mut *locked(&WATCHES);
+    match all.iter().rposition(|(watched, is_open)| *is_open && watched.start == start as u64) {
         Some(number) => {
-            is_open[number] = false;
+            all[number].1 = false;
             traced::unwatch(number as u32);
         }
         None => *unknown_ends += 1,

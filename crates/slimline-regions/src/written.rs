@@ -83,7 +83,7 @@ fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Resul
     writer.process(ended.process, ended.duration_ns, [ended.paths.lost(), ended.lost_threads])?;
     ended.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
     if let Some(watches) = watches() {
-        watches.all.iter().try_for_each(|watched| writer.watched(watched))?;
+        watches.all.iter().try_for_each(|(watched, _)| writer.watched(watched))?;
         writer.unwatched(watches.unknown_ends)?;
     }
     mappings(&mut writer, line)?;

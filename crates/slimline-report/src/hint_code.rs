@@ -94,15 +94,15 @@ fn cell(hint: &Hint, feature: &Feature, language: Language) -> String {
     let literal = |value| literal(value, language == Language::Rust && !feature.is_integer);
     let from_least = match cell.subtracted {
         0.0 => name.clone(),
-        least if cell.added > 0.0 => format!("({name} - {} + {})", literal(least), literal(cell.added)),
-        least if least < 0.0 => format!("({name} + {})", literal(-least)),
-        least => format!("({name} - {})", literal(least)),
+        least if cell.added > 0.0 => format!("{name} - {} + {}", literal(least), literal(cell.added)),
+        least if least < 0.0 => format!("{name} + {}", literal(-least)),
+        least => format!("{name} - {}", literal(least)),
     };
+    let factor = if cell.subtracted == 0.0 { name } else { format!("({from_least})") };
     let value = match cell.scale {
-        // The cast has parentheses of its own.
-        Scale::One => from_least.trim_start_matches('(').trim_end_matches(')').to_owned(),
-        Scale::DividedBy(by) => format!("{from_least} / {}", literal(by)),
-        Scale::Times(by) => format!("{from_least} * {}", literal(by)),
+        Scale::One => from_least,
+        Scale::DividedBy(by) => format!("{factor} / {}", literal(by)),
+        Scale::Times(by) => format!("{factor} * {}", literal(by)),
     };
     if language == Language::Rust { format!("({value}) as usize") } else { format!("(size_t)({value})") }
 }

@@ -180,7 +180,7 @@ impl AttributedAccesses {
         let thread = self.make_room(program, batch);
         self.unseen.visit(batch.visits);
         let Some(mut regions) = self.regions.take() else {
-            self.update_part(program, batch, (thread, thread), &mut Written { accesses, many });
+            self.update_part(program, batch, (thread, thread), Written { accesses, many });
             return;
         };
         regions.parts(program, batch, |regions, part| {
@@ -193,7 +193,7 @@ impl AttributedAccesses {
                 many(accesses);
                 told.set(accesses.len());
             };
-            self.update_part(program, part, (thread, actor), &mut Written { accesses, many: &mut tell });
+            self.update_part(program, part, (thread, actor), Written { accesses, many: &mut tell });
             ranges.tell(part.process, &mut accesses[told.get()..]);
         });
         self.regions = Some(regions);
@@ -204,7 +204,7 @@ impl AttributedAccesses {
         program: &Program,
         batch: &TraceBatch<'_>,
         (thread, actor): (u32, u32),
-        written: &mut Written<'_>,
+        Written { accesses, many }: Written<'_>,
     ) {
         let Self { blocks, plans, keys, parts, unseen, .. } = self;
         if is_a_thread_s(batch.stream) {
@@ -213,8 +213,7 @@ impl AttributedAccesses {
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
-        let written = Written { accesses: &mut *written.accesses, many: &mut *written.many };
-        let mut keying = Keying { keys, thread, actor, space, written, unseen };
+        let mut keying = Keying { keys, thread, actor, space, written: Written { accesses, many }, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 

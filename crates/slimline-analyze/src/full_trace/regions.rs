@@ -48,13 +48,6 @@ pub(super) struct Regions {
     ranges: Ranges,
 }
 
-/// What comes between two parts of a batch.
-enum Change {
-    Region(u64),
-    Watch(u64, u64, u32),
-    Unwatch(u32),
-}
-
 impl Regions {
     /// Also tells accesses to these ranges, in whatever process, and to those that the program watches from others.
     pub(super) fn with_ranges(asked: &[(u64, u64)]) -> Self {
@@ -69,6 +62,7 @@ impl Regions {
         mut each: impl FnMut(&mut Self, &TraceBatch<'b>),
     ) {
         self.look_for(program);
+        let process = batch.process;
         let mut from = 0;
         for (at, visits) in batch.visits.iter().enumerate() {
             let Some(kind) = self.told.iter().position(|told| *told == Some(visits.segment)) else { continue };
@@ -76,13 +70,15 @@ impl Regions {
             from = at + 1;
             let words = program.segments()[visits.segment.0 as usize].words;
             for words in batch.words_of_each(*visits, words) {
-                let change = match (kind, words) {
-                    (0, &[path]) => Change::Region(path),
-                    (1, &[start, bytes, number]) => Change::Watch(start, bytes, number as u32),
-                    (2, &[number]) => Change::Unwatch(number as u32),
-                    _ => continue,
-                };
-                self.change(batch, &change);
+                match (kind, words) {
+                    (0, &[path]) => drop(self.paths.insert((process, batch.stream), path as u32)),
+                    (1, &[start, bytes, number]) => {
+                        let source = RangeSource::Watched { process, number: number as u32 };
+                        self.ranges.begin(process, MemoryRange { source, start, bytes });
+                    }
+                    (2, &[number]) => self.ranges.end(process, number as u32),
+                    _ => {}
+                }
             }
         }
         each(self, &TraceBatch { visits: &batch.visits[from..], ..*batch });
@@ -92,20 +88,6 @@ impl Regions {
         if self.known_segments < program.segments().len() {
             self.known_segments = program.segments().len();
             self.told = [REGION, WATCH, UNWATCH].map(|header: Header| program.segment_of(header.word()));
-        }
-    }
-
-    fn change(&mut self, batch: &TraceBatch<'_>, change: &Change) {
-        let process = batch.process;
-        match *change {
-            Change::Region(path) => {
-                self.paths.insert((process, batch.stream), path as u32);
-            }
-            Change::Watch(start, bytes, number) => {
-                let source = RangeSource::Watched { process, number };
-                self.ranges.begin(process, MemoryRange { source, start, bytes });
-            }
-            Change::Unwatch(number) => self.ranges.end(process, number),
         }
     }
 

@@ -72,7 +72,9 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = trace(options, &collector, &mut live)?;
     if has_any(options, &collector, &outcome, !live.has_nothing()) {
-        say_never_called(&collector, live.program());
+        if let Some(configuration) = own_allocators(&collector) {
+            say_never_called(&configuration, live.program());
+        }
         if in_vain(&mut live) {
             outcome.exit_in_vain();
         }
@@ -98,8 +100,10 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
             directory.display()
         ));
-        if let Ok(recording) = Recording::open(directory) {
-            say_never_called(&collector, program_of(&recording).0.program());
+        if let Some(configuration) = own_allocators(&collector)
+            && let Ok(recording) = Recording::open(directory)
+        {
+            say_never_called(&configuration, program_of(&recording).0.program());
         }
     }
     // The rest of what is missing is told when the trace is shown; this, another run may have.
@@ -120,14 +124,16 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     outcome.exit()
 }
 
+/// The file that names allocators of the program's own, if that is to be looked into. Those of a program that is translated are looked up
+/// before it runs; what is wrong with the file its compilation told.
+fn own_allocators(collector: &TraceCollector) -> Option<Configuration> {
+    let (TraceCollector::Instrumented, Ok(configuration)) = (collector, Configuration::here()) else { return None };
+    configuration.has_allocators().then_some(configuration)
+}
+
 /// Says which allocators slimline.toml names in vain: a name that is misspelt, or of a function that was inlined everywhere, is else as if
 /// nothing had been said.
-fn say_never_called(collector: &TraceCollector, program: &Program) {
-    // Of a program that is translated they are looked up before it runs; what is wrong with the file its compilation told.
-    let (TraceCollector::Instrumented, Ok(configuration)) = (collector, Configuration::here()) else { return };
-    if !configuration.has_allocators() {
-        return;
-    }
+fn say_never_called(configuration: &Configuration, program: &Program) {
     let allocates = |site: &Site| matches!(site.kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
     let sites = (0..program.site_count() as u32).map(|number| program.site(SiteId(number)));
     let called: BTreeSet<&str> =

@@ -8,10 +8,32 @@ use serde_json::Value;
 
 use super::traced::{failed, json, slimline, traced};
 
+/// Links nodes of these types in an order by chance.
+macro_rules! linked_by_chance {
+    () => {
+        r#"
+static void link_by_chance(struct node **nodes, int n) {
+    unsigned state = 1;
+    for (int i = n - 1; i > 0; i--) {
+        state = state * 1664525u + 1013904223u;
+        int j = (state >> 8) % (unsigned)(i + 1);
+        struct node *other = nodes[i];
+        nodes[i] = nodes[j], nodes[j] = other;
+    }
+    for (int i = 0; i < n; i++) nodes[i]->next = i + 1 < n ? nodes[i + 1] : NULL;
+}
+"#
+    };
+}
+
 /// A list of 4096 nodes, linked in an order by chance and gone through twenty times; what is freed in between is other objects'.
-const LIST: &str = r#"
+const LIST: &str = concat!(
+    r#"
 #include <stdlib.h>
 struct node { struct node *next; long value; };
+"#,
+    linked_by_chance!(),
+    r#"
 __attribute__((noinline)) static long sum(struct node *node) {
     long sum = 0;
     for (; node; node = node->next) sum += node->value;
@@ -21,14 +43,7 @@ int main(void) {
     enum { N = 4096 };
     static struct node *nodes[N];
     for (int i = 0; i < N; i++) nodes[i] = malloc(sizeof **nodes), nodes[i]->value = i;
-    unsigned state = 1;
-    for (int i = N - 1; i > 0; i--) {
-        state = state * 1664525u + 1013904223u;
-        int j = (state >> 8) % (unsigned)(i + 1);
-        struct node *other = nodes[i];
-        nodes[i] = nodes[j], nodes[j] = other;
-    }
-    for (int i = 0; i < N; i++) nodes[i]->next = i + 1 < N ? nodes[i + 1] : NULL;
+    link_by_chance(nodes, N);
     long all = 0;
     for (int round = 0; round < 20; round++) {
         all += sum(nodes[0]);
@@ -39,7 +54,8 @@ int main(void) {
     }
     return all == 0;
 }
-"#;
+"#
+);
 
 #[test]
 fn a_list_is_put_in_its_order() {
@@ -114,10 +130,14 @@ fn what_has_no_objects_is_told() {
 }
 
 /// Nodes of a pool that puts them side by side, linked in an order by chance.
-const POOL: &str = r#"
+const POOL: &str = concat!(
+    r#"
 #include <stdlib.h>
 struct place { long group; };
 struct node { struct node *next; struct place in; long value; };
+"#,
+    linked_by_chance!(),
+    r#"
 enum { N = 4000 };
 static char *at, *end;
 __attribute__((noinline)) void *pool_take(unsigned long bytes) {
@@ -128,20 +148,14 @@ __attribute__((noinline)) void *pool_take(unsigned long bytes) {
 int main(void) {
     static struct node *nodes[N];
     for (int i = 0; i < N; i++) nodes[i] = pool_take(sizeof **nodes), nodes[i]->in.group = i + (1l << 60), nodes[i]->value = i;
-    unsigned state = 1;
-    for (int i = N - 1; i > 0; i--) {
-        state = state * 1664525u + 1013904223u;
-        int j = (state >> 8) % (unsigned)(i + 1);
-        struct node *other = nodes[i];
-        nodes[i] = nodes[j], nodes[j] = other;
-    }
-    for (int i = 0; i < N; i++) nodes[i]->next = i + 1 < N ? nodes[i + 1] : NULL;
+    link_by_chance(nodes, N);
     long all = 0;
     for (int round = 0; round < 5; round++)
         for (struct node *node = nodes[0]; node; node = node->next) all += node->value + node->in.group;
     return all == 0;
 }
-"#;
+"#
+);
 
 /// What it says on standard output and on standard error.
 fn said(directory: &Path, arguments: &[&str]) -> [String; 2] {
